@@ -1,0 +1,36 @@
+# `make demo` and `make test` need python3 >= 3.11 with venv, and nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+
+.PHONY: demo test test-slow lint format clean
+
+demo: .venv/core
+	$(BIN)/pace run --out demo
+
+test: .venv/dev lint
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+test-slow: .venv/dev
+	$(BIN)/python -m pytest -m slow
+
+lint: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.venv/core: pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) --editable .
+	touch $@
+
+.venv/dev: .venv/core
+	$(PIP) --editable '.[dev,metis,report]'
+	touch $@
+
+clean:
+	rm -rf .venv demo

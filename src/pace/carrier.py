@@ -1,0 +1,90 @@
+"""Carriers: an update as rank-r factors (Section 4.1). A correction is a carrier too."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pace.params import Params
+
+RANK = 6  # Section 4: frozen for every dataset
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """left @ right, with the singular values folded into `right`."""
+
+    left: Tensor  # (out, r), orthonormal columns
+    right: Tensor  # (r, in)
+
+    def dense(self) -> Tensor:
+        return self.left @ self.right
+
+
+Carrier = Mapping[str, LowRank | Tensor]
+
+
+def compress(update: Params, rank: int | None = RANK) -> dict[str, LowRank | Tensor]:
+    """P_r: factors for matrices whose attainable rank exceeds r, everything else as it is.
+
+    `rank=None` is the paper's dense control.
+    """
+    return {
+        name: truncate(value, rank) if rank is not None and factorised(value, rank) else value
+        for name, value in update.items()
+    }
+
+
+def factorised(value: Tensor, rank: int) -> bool:
+    """Whether P_r sends factors in place of this parameter."""
+    return value.ndim == 2 and min(value.shape) > rank
+
+
+def truncate(matrix: Tensor, rank: int) -> LowRank:
+    """The best rank-r approximation, by the eigenvectors of the short side's Gram matrix.
+
+        A A^T = U Λ U^T,   P_r(A) = U_r (U_r^T A)
+
+    U_r spans the leading left singular vectors, so the product is the truncated SVD's, at the cost
+    of a small symmetric eigenproblem. Squaring the singular values halves the digits; float64 has
+    them to spare.
+    """
+    if matrix.shape[0] > matrix.shape[1]:
+        flipped = truncate(matrix.t(), rank)
+        # Scale moves to the right factor, so that `left` is orthonormal either way.
+        left, triangle = torch.linalg.qr(flipped.right.t().double())
+        right = triangle @ flipped.left.t().double()
+        return LowRank(left.to(matrix.dtype), right.to(matrix.dtype))
+    exact = matrix.double()
+    leading = torch.linalg.eigh(exact @ exact.t()).eigenvectors[:, -rank:].flip(1)
+    return LowRank(leading.to(matrix.dtype), (leading.t() @ exact).to(matrix.dtype))
+
+
+def dense(carrier: Carrier) -> dict[str, Tensor]:
+    """The update a carrier stands for."""
+    return {
+        name: value.dense() if isinstance(value, LowRank) else value
+        for name, value in carrier.items()
+    }
+
+
+def pack(carrier: Carrier) -> dict[str, Tensor]:
+    """A carrier as a message: factors under `name/L` and `name/R`, the rest under its name."""
+    message: dict[str, Tensor] = {}
+    for name, value in carrier.items():
+        if isinstance(value, LowRank):
+            message |= {f"{name}/L": value.left, f"{name}/R": value.right}
+        else:
+            message[name] = value
+    return message
+
+
+def unpack(message: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, LowRank | Tensor]:
+    """The carrier of the named parameters in a message."""
+    return {
+        name: message[name]
+        if name in message
+        else LowRank(message[f"{name}/L"], message[f"{name}/R"])
+        for name in names
+    }

@@ -1,0 +1,5 @@
+"""`pace run`."""
+
+
+def run() -> None:
+    """Run a whole federation in this process."""

@@ -1,0 +1,130 @@
+"""An embedded citation-like graph of any size, made from a seed in time linear in its edges.
+
+Nodes live in communities that mix classes; an edge prefers its community and, by `homophily`, its
+class; degrees are heavy-tailed. A node's features are a bag of words: Zipf-distributed words, some
+of the whole vocabulary, some of its class's topic. In a community's `dialect` the topics of the
+classes are exchanged: what one community calls class 1 reads like class 2 elsewhere, so that what
+neighbours learnt is wrong here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from pace.errors import SettingError
+from pace.graph import Graph
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Synthetic:
+    """The settings of a graph. Probabilities and shares are in [0, 1]."""
+
+    nodes: int = 3000
+    classes: int = 6
+    features: int = 600
+    communities: int = 30
+    degree: float = 4.0  # mean number of neighbours
+    mixing: float = 0.1  # share of edges that leave their community
+    homophily: float = 0.7  # share of edges drawn within a class
+    skew: float = 1.0  # of classes over communities: Dirichlet concentration, small is skewed
+    words: int = 12  # mean words a node
+    topical: float = 0.35  # share of words from the class's topic
+    dialect: float = 0.0  # share of communities whose classes use each other's topics
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("mixing", "homophily", "topical", "dialect"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise SettingError(f"{name} is {getattr(self, name)}, expected a share in [0, 1]")
+        for name in ("nodes", "classes", "features", "communities", "words"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} is {getattr(self, name)}, expected 1 or more")
+
+
+def synthetic(settings: Synthetic) -> Graph:
+    """The graph of these settings; its masks are empty."""
+    random = np.random.Generator(np.random.PCG64(settings.seed))
+    community = random.integers(settings.communities, size=settings.nodes)
+    shares = random.dirichlet([settings.skew] * settings.classes, size=settings.communities)
+    label = _draw(shares.cumsum(1)[community], random)
+    edges = _edges(settings, community, label, random)
+    x = _words(settings, community, label, random)
+    return Graph.build(torch.from_numpy(x), torch.from_numpy(edges), torch.from_numpy(label))
+
+
+def _draw(cumulative: Array, random: np.random.Generator) -> Array:
+    """One category a row, from rows of cumulative probabilities."""
+    ranks = random.random((len(cumulative), 1)) * cumulative[:, -1:]
+    drawn: Array = (cumulative < ranks).sum(1).clip(max=cumulative.shape[1] - 1)
+    return drawn
+
+
+def _edges(
+    settings: Synthetic, community: Array, label: Array, random: np.random.Generator
+) -> Array:
+    """A degree-corrected block model, edge by edge: a source, then a target from a pool of like nodes.
+
+    The pools, from narrow to wide: same community and class, same community, same class, anyone.
+    """
+    n = settings.nodes
+    count = round(n * settings.degree / 2)
+    weight = (1 - random.random(n)) ** -0.5  # heavy-tailed, finite mean
+    source = _by_weight(
+        np.zeros(count, dtype=np.int64), np.zeros(n, dtype=np.int64), weight, random
+    )
+    inside = random.random(count) >= settings.mixing
+    alike = random.random(count) < settings.homophily
+    target = np.empty(count, dtype=np.int64)
+    for near in (False, True):
+        for same in (False, True):
+            chosen = (inside == near) & (alike == same)
+            pool = near * community * settings.classes + same * label
+            target[chosen] = _by_weight(pool[source[chosen]], pool, weight, random)
+    return np.stack([source, target])
+
+
+def _by_weight(wanted: Array, pool: Array, weight: Array, random: np.random.Generator) -> Array:
+    """A node of each wanted pool, with probability proportional to its weight."""
+    order = np.argsort(pool, kind="stable")
+    cumulative = np.concatenate([[0.0], np.cumsum(weight[order])])
+    first = np.searchsorted(pool[order], wanted, side="left")
+    last = np.searchsorted(pool[order], wanted, side="right")
+    low, high = cumulative[first], cumulative[last]
+    place = (
+        np.searchsorted(cumulative, low + random.random(len(wanted)) * (high - low), "right") - 1
+    )
+    chosen: Array = order[place.clip(first, last - 1)]
+    return chosen
+
+
+def _words(
+    settings: Synthetic, community: Array, label: Array, random: np.random.Generator
+) -> Array:
+    """Bags of words: each word from the common Zipf or from the topic of the node's class."""
+    vocabulary = settings.features
+    zipf = np.cumsum(1 / np.arange(1, vocabulary + 1))
+    order = np.stack([random.permutation(vocabulary) for _ in range(settings.classes)])
+    shift = random.integers(1, max(2, settings.classes), size=settings.communities)
+    shift[random.random(settings.communities) >= settings.dialect] = 0
+    topic = (label + shift[community]) % settings.classes
+    node = np.repeat(
+        np.arange(settings.nodes), 1 + random.poisson(settings.words - 1, settings.nodes)
+    )
+    rank = np.searchsorted(zipf, random.random(len(node)) * zipf[-1]).clip(max=vocabulary - 1)
+    topical = random.random(len(node)) < settings.topical
+    word = np.where(topical, order[topic[node], rank], rank)
+    x = np.zeros((settings.nodes, vocabulary), dtype=np.float32)
+    x[node, word] = 1
+    return x
+
+
+FACES = {
+    "synthetic": Synthetic(),  # communities that can learn from each other
+    "synthetic-clash": Synthetic(dialect=1.0),  # communities that mislead each other
+}

@@ -1,0 +1,142 @@
+"""The graph convolutional network as a function of its parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from pace.errors import SettingError
+from pace.graph import Graph
+from pace.operator import Operator, csr_array, csr_tensor
+from pace.params import Params
+
+
+def identity(hidden: Tensor) -> Tensor:
+    """Dropout when nothing is dropped."""
+    return hidden
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """What a pass must know of a graph to give the logits of some centre nodes.
+
+    Layer l is computed for the rows R_l that later layers read; the last rows are the centres.
+    """
+
+    operators: tuple[Operator, ...]  # P X at rows R_1, then P between rows R_l and R_l+1
+    centers: tuple[Tensor, ...]  # where the centres stand among the rows of each layer
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """What each layer saw and gave: H_l, S_l = P H_l and S_l W_l^T + b_l."""
+
+    activations: tuple[Tensor, ...]  # H_1, ..., H_L-1; H_0 is the graph's features
+    messages: tuple[Operator | Tensor, ...]  # S_0, ..., S_L-1; `messages[l][rows]` is dense
+    outputs: tuple[Tensor, ...]  # before the activation; the last are the logits
+
+    @property
+    def logits(self) -> Tensor:
+        return self.outputs[-1]
+
+
+@dataclass(frozen=True)
+class GCN:
+    """H_l+1 = ReLU(P H_l W_l^T + 1 b_l^T), logits last; dropout after each hidden activation.
+
+    Weights are stored (out, in) and the bias is added after propagation, as in PyG.
+    """
+
+    widths: tuple[int, ...]  # features, hidden widths, classes
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))
+        if len(self.widths) < 2 or min(self.widths) < 1:
+            raise SettingError(
+                f"widths are {self.widths}: give features, hidden widths and classes, each ≥ 1"
+            )
+        if not 0 <= self.dropout < 1:
+            raise SettingError(f"dropout is {self.dropout}, expected a number in [0, 1)")
+
+    @property
+    def features(self) -> int:
+        return self.widths[0]
+
+    @property
+    def classes(self) -> int:
+        return self.widths[-1]
+
+    @property
+    def layers(self) -> int:
+        return len(self.widths) - 1
+
+    def start(self, seed: int) -> dict[str, Tensor]:
+        """W_0: Glorot-uniform weights from `seed`, zero biases."""
+        generator = torch.Generator().manual_seed(seed)
+        params = {}
+        for layer, (fan_in, fan_out) in enumerate(pairwise(self.widths)):
+            params[f"{layer}.weight"] = glorot((fan_out, fan_in), generator)
+            params[f"{layer}.bias"] = torch.zeros(fan_out)
+        return params
+
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
+        """The constants of a pass over the whole graph, or over what `centers` (a mask) depend on."""
+        return receptive_field(graph, self.layers, centers)
+
+    def forward(
+        self, params: Params, field: Field, drop: Callable[[Tensor], Tensor] = identity
+    ) -> Pass:
+        """One pass over a field; `drop` is applied to every hidden activation."""
+        activations: list[Tensor] = []
+        messages: list[Operator | Tensor] = []
+        outputs: list[Tensor] = []
+        for layer, operator in enumerate(field.operators):
+            message = operator @ activations[-1] if activations else operator
+            output = message @ params[f"{layer}.weight"].t() + params[f"{layer}.bias"]
+            messages.append(message)
+            outputs.append(output)
+            if layer + 1 < self.layers:
+                activations.append(drop(output.relu()))
+        return Pass(tuple(activations), tuple(messages), tuple(outputs))
+
+    def __call__(self, params: Params, graph: Graph) -> Pass:
+        """A pass over the whole graph without dropout."""
+        return self.forward(params, self.field(graph))
+
+
+def glorot(shape: tuple[int, int], generator: torch.Generator) -> Tensor:
+    """Uniform on ± sqrt(6 / (in + out))."""
+    bound = math.sqrt(6 / sum(shape))
+    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
+
+
+def receptive_field(graph: Graph, layers: int, centers: Tensor | None = None) -> Field:
+    """The rows each of `layers` propagations needs for the centres' logits, and P between them.
+
+    Row sets grow from the centres outwards: R_L = centres, R_l = neighbours of R_l+1 (which contain
+    R_l+1, since P has self-loops). Without `centers`, every row set is the whole graph.
+    """
+    if centers is None:
+        everyone = torch.arange(graph.nodes, device=graph.x.device)
+        operators = (graph.messages,) + (graph.propagation,) * (layers - 1)
+        return Field(operators, (everyone,) * layers)
+    whole = csr_array(graph.propagation.matrix)
+    goal = centers.cpu().nonzero().flatten()
+    rows = [goal]
+    blocks: list[Operator] = []
+    for _ in range(layers - 1):
+        block = whole[rows[0].numpy()]
+        reached = torch.unique(torch.from_numpy(block.indices).long())
+        blocks.insert(0, Operator(csr_tensor(block[:, reached.numpy()].tocsr())))
+        rows.insert(0, reached)
+    device = graph.x.device
+    return Field(
+        tuple(block.to(device) for block in (graph.messages.rows(rows[0].to(device)), *blocks)),
+        tuple(torch.searchsorted(row, goal).to(device) for row in rows),
+    )

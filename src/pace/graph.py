@@ -1,0 +1,161 @@
+"""One client's graph: nodes, edges, labels and masks, and how messages travel on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from pace.errors import GraphError
+from pace.operator import SPARSE_BELOW, Operator, csr_array, csr_tensor, density
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+UNKNOWN = -1  # the label of a node whose class nobody knows
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """An undirected graph with features, labels and three disjoint masks.
+
+    `edges` holds every edge in both directions, without self-loops; `Graph.build` makes it so.
+    """
+
+    x: Tensor  # (n, d) float32, finite
+    edges: Tensor  # (2, m) int64
+    y: Tensor  # (n,) int64, UNKNOWN where there is no label
+    train: Tensor  # (n,) bool
+    val: Tensor  # (n,) bool
+    test: Tensor  # (n,) bool
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def build(
+        cls,
+        x: Tensor,
+        edges: Tensor,
+        y: Tensor,
+        *,
+        train: Tensor | None = None,
+        val: Tensor | None = None,
+        test: Tensor | None = None,
+    ) -> Graph:
+        """A graph from edges in any order, direction and multiplicity. A missing mask is empty."""
+        none = torch.zeros(len(x), dtype=torch.bool)
+        masks = [none if mask is None else mask.bool() for mask in (train, val, test)]
+        return cls(x.float().contiguous(), undirected(edges, len(x)), y.reshape(-1).long(), *masks)
+
+    @classmethod
+    def from_pyg(cls, data: Data) -> Graph:
+        """A PyG `Data` with `x`, `edge_index`, `y` and, if it has them, its three masks."""
+        for name in ("x", "edge_index", "y"):
+            if getattr(data, name, None) is None:
+                raise GraphError(f"the PyG data has no `{name}`: a graph needs x, edge_index and y")
+        masks = {name: getattr(data, f"{name}_mask", None) for name in ("train", "val", "test")}
+        return cls.build(data.x, data.edge_index, data.y, **masks)
+
+    def to_pyg(self) -> Data:
+        """The same graph for PyG."""
+        from torch_geometric.data import Data
+
+        masks = {"train_mask": self.train, "val_mask": self.val, "test_mask": self.test}
+        return Data(x=self.x, edge_index=self.edges, y=self.y, **masks)
+
+    @property
+    def nodes(self) -> int:
+        return self.x.shape[0]
+
+    @property
+    def features(self) -> int:
+        return self.x.shape[1]
+
+    def induced(self, nodes: Tensor) -> Graph:
+        """The subgraph on `nodes`, numbered in their order; edges that leave it vanish."""
+        place = torch.full((self.nodes,), -1, dtype=torch.int64)
+        place[nodes] = torch.arange(len(nodes))
+        edges = place[self.edges]
+        edges = edges[:, (edges >= 0).all(0)]
+        masks = {name: getattr(self, name)[nodes] for name in ("train", "val", "test")}
+        return Graph.build(self.x[nodes], edges, self.y[nodes], **masks)
+
+    def to(self, device: torch.device | str) -> Graph:
+        """The same graph with its tensors on `device`."""
+        if self.x.device == torch.device(device):
+            return self
+        parts = (self.x, self.edges, self.y, self.train, self.val, self.test)
+        moved = Graph(*(part.to(device) for part in parts))
+        object.__setattr__(moved, "propagation", self.propagation.to(device))
+        object.__setattr__(moved, "messages", self.messages.to(device))
+        return moved
+
+    @cached_property
+    def propagation(self) -> Operator:
+        """P = D^-1/2 (A + I) D^-1/2, with D the degrees counting the self-loop."""
+        n = self.nodes
+        loops = np.arange(n)
+        source = np.concatenate([self.edges[0].numpy(), loops])
+        target = np.concatenate([self.edges[1].numpy(), loops])
+        scale = 1 / np.sqrt(np.bincount(source, minlength=n).astype(np.float32))
+        values = scale[source] * scale[target]
+        return Operator(csr_tensor(sparse.csr_array((values, (target, source)), shape=(n, n))))
+
+    @cached_property
+    def messages(self) -> Operator:
+        """P X, what the first layer multiplies: a constant of the graph."""
+        operator = csr_array(self.propagation.matrix)
+        if density(self.x) < SPARSE_BELOW:
+            return Operator.of((operator @ sparse.csr_array(self.x.numpy())).tocsr())
+        return Operator.of(torch.from_numpy(operator @ self.x.numpy()))
+
+
+def undirected(edges: Tensor, nodes: int) -> Tensor:
+    """Both directions of every edge, once each, sorted, without self-loops."""
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        raise GraphError(f"edges have shape {tuple(edges.shape)}, expected (2, number of edges)")
+    if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
+        raise GraphError(
+            f"edges name nodes {int(edges.min())} to {int(edges.max())}, but the graph has nodes "
+            f"0 to {nodes - 1}: number the nodes from zero"
+        )
+    source, target = edges.long()
+    keep = source != target
+    source, target = source[keep], target[keep]
+    pairs = torch.unique(torch.cat([source * nodes + target, target * nodes + source]))
+    return torch.stack([pairs // max(1, nodes), pairs % max(1, nodes)])
+
+
+def _check(graph: Graph) -> None:
+    """Refuse what cannot be trained on, saying where the first trouble is."""
+    n = len(graph.x)
+    if graph.x.ndim != 2 or n == 0:
+        raise GraphError(f"features have shape {tuple(graph.x.shape)}, expected (nodes, features)")
+    finite = torch.isfinite(graph.x)
+    if not finite.all():
+        row, column = (~finite).nonzero()[0].tolist()
+        raise GraphError(
+            f"feature {column} of node {row} is {float(graph.x[row, column])}: "
+            "features must be finite numbers; fill or drop missing values"
+        )
+    if graph.y.shape != (n,):
+        raise GraphError(f"labels have shape {tuple(graph.y.shape)}, expected ({n},)")
+    if int(graph.y.min()) < UNKNOWN:
+        raise GraphError(
+            f"the smallest label is {int(graph.y.min())}: classes are numbered from 0, "
+            f"{UNKNOWN} stands for an unknown label"
+        )
+    for name in ("train", "val", "test"):
+        mask = getattr(graph, name)
+        if mask.shape != (n,):
+            raise GraphError(f"mask `{name}` has shape {tuple(mask.shape)}, expected ({n},)")
+        if (graph.y[mask] == UNKNOWN).any():
+            raise GraphError(f"mask `{name}` holds nodes without a label: take them out of it")
+    if (graph.train & graph.val | graph.train & graph.test | graph.val & graph.test).any():
+        raise GraphError("the masks train, val and test overlap: a node may be in one of them only")

@@ -1,0 +1,22 @@
+"""Local: independent training, nothing exchanged."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pace.federation import Federation, Message, Method, Uploads
+from pace.graph import Graph
+from pace.params import Params
+
+
+@dataclass(frozen=True)
+class Local(Method):
+    """Every message is empty and the External model is the Local one."""
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
+        return {}
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
+        return ({} for _ in uploads)
+
+    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
+        return local

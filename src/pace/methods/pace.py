@@ -1,0 +1,54 @@
+"""PACE: a propagation-aware, receiver-anchored correction (the paper's method)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from pace.carrier import RANK, Carrier, compress, dense, pack, unpack
+from pace.consensus import consensus
+from pace.correction import apply, correction
+from pace.errors import SettingError
+from pace.federation import Federation, Message, Method, Uploads
+from pace.graph import Graph
+from pace.moments import Geometry, propagated
+from pace.params import Params, subtract
+
+
+@dataclass(frozen=True)
+class Pace(Method):
+    """Upload: P_r(W_L - W_0) and the moments. Return: P_r(Δ - own carrier). External: W_L + return.
+
+    Ablations replace a part: `Pace(geometry=raw)`, `Pace(geometry=uniform)`, `Pace(rank=2)`,
+    `Pace(rank=None)` for dense messages.
+    """
+
+    rank: int | None = RANK
+    geometry: Geometry = propagated
+
+    def __post_init__(self) -> None:
+        if self.rank is not None and self.rank < 1:
+            raise SettingError(f"rank is {self.rank}, expected 1 or more, or 'dense'")
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
+        carrier = compress(subtract(local, federation.start), self.rank)
+        moments = self.geometry(federation.model(local, graph), graph)
+        return pack(carrier) | {f"{name}/m": moment for name, moment in moments.items()}
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
+        shared = consensus(
+            (dense(carrier), moments)
+            for carrier, moments in (read(upload, federation.start) for upload in uploads)
+        )
+        for upload in uploads:
+            own, _ = read(upload, federation.start)
+            yield pack(correction(shared, own, self.rank))
+
+    def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
+        return apply(local, unpack(returned, local))
+
+
+def read(upload: Message, start: Params) -> tuple[Carrier, Mapping[str, Tensor]]:
+    """The carrier and the moments of an upload."""
+    moments = {name: upload[f"{name}/m"] for name in start if f"{name}/m" in upload}
+    return unpack(upload, start), moments

@@ -1,0 +1,160 @@
+"""fit, merge, adopt over bytes: the three pure steps, and all that a runtime calls.
+
+graph ─fit→ (kept, upload) ══▶ merge ══▶ returned ─adopt→ Adoption
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from pace import wire
+from pace.calibration import blend
+from pace.errors import GraphError, WireError
+from pace.federation import Federation, Message
+from pace.graph import Graph
+from pace.params import Params
+from pace.training import train
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """All a client keeps between the steps: its Local model and the name of the upload it sent."""
+
+    local: Params
+    upload: bytes  # the upload's checksum
+
+
+@dataclass(frozen=True, eq=False)
+class Adoption:
+    """What the receiver ends up with. alpha 0 is Local, 1 is External."""
+
+    local: Tensor  # (n, classes) logits
+    external: Tensor  # (n, classes) logits
+    alpha: float
+
+    @property
+    def logits(self) -> Tensor:
+        return blend(self.local, self.external, self.alpha)
+
+
+def fit(
+    graph: Graph,
+    federation: Federation,
+    seed: int | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Kept, bytes]:
+    """Train on one's own graph; what to keep, and the upload. `seed` is the federation's by default."""
+    check(graph, federation)
+    local = train(
+        graph.to(device),
+        federation.model,
+        federation.start,
+        recipe=federation.recipe,
+        seed=federation.seed if seed is None else seed,
+        progress=progress,
+    )
+    return share({name: value.cpu() for name, value in local.items()}, graph, federation)
+
+
+def share(local: Params, graph: Graph, federation: Federation) -> tuple[Kept, bytes]:
+    """The second half of `fit`, for a model that is already trained."""
+    message = federation.method.share(local, graph, federation)
+    upload = wire.encode(message, federation.digest)
+    return Kept(local, wire.checksum(upload)), upload
+
+
+def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
+    """One return for each upload, in order."""
+    returned = federation.method.merge(_Decoded(uploads, federation), federation)
+    return [
+        wire.encode(message, federation.digest, wire.checksum(upload))
+        for message, upload in zip(returned, uploads, strict=True)
+    ]
+
+
+def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> Adoption:
+    """Apply the return to the kept Local model and choose alpha on one's own validation nodes."""
+    check(graph, federation)
+    frame = _opened(returned, federation, return_layout(federation))
+    if frame.answers != kept.upload:
+        raise WireError(
+            f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
+            f"ask the server for the return to {kept.upload.hex()}"
+        )
+    external = federation.method.adopt(kept.local, frame.message, federation)
+    with torch.no_grad():
+        before = federation.model(kept.local, graph).logits
+        after = federation.model(external, graph).logits
+    if not torch.isfinite(after).all():
+        return Adoption(before, after, 0.0)
+    alpha = federation.method.gate(before[graph.val], after[graph.val], graph.y[graph.val])
+    return Adoption(before, after, alpha)
+
+
+def check(graph: Graph, federation: Federation) -> None:
+    """Refuse a graph that the federation's model cannot read."""
+    features, classes = federation.gcn.features, federation.gcn.classes
+    if graph.features != features:
+        raise GraphError(
+            f"the graph has {graph.features} features a node, the federation agreed on {features}: "
+            "use the same columns in the same order at every site"
+        )
+    if int(graph.y.max()) >= classes:
+        raise GraphError(
+            f"the largest label is {int(graph.y.max())}, the federation agreed on {classes} classes, "
+            f"numbered 0 to {classes - 1}"
+        )
+
+
+@lru_cache(maxsize=16)
+def upload_layout(federation: Federation) -> wire.Layout:
+    """The names and shapes of every upload: those of a client with a single node."""
+    return wire.layout(_probe(federation))
+
+
+@lru_cache(maxsize=16)
+def return_layout(federation: Federation) -> wire.Layout:
+    """The names and shapes of every return: those of a federation with a single client."""
+    return wire.layout(next(iter(federation.method.merge([_probe(federation)], federation))))
+
+
+def _probe(federation: Federation) -> Message:
+    """What a client with one node and no training would send."""
+    yes, no = torch.ones(1, dtype=torch.bool), torch.zeros(1, dtype=torch.bool)
+    nothing = torch.zeros((2, 0), dtype=torch.int64)
+    label = torch.zeros(1, dtype=torch.int64)
+    lonely = Graph(torch.zeros(1, federation.gcn.features), nothing, label, yes, no, no)
+    return federation.method.share(federation.start, lonely, federation)
+
+
+def _opened(frame: bytes, federation: Federation, layout: wire.Layout) -> wire.Frame:
+    opened = wire.decode(frame, layout)
+    if opened.digest != federation.digest:
+        raise WireError(
+            f"the message belongs to federation {opened.digest.hex()}, "
+            f"this is {federation.digest.hex()}: the two were set up differently"
+        )
+    return opened
+
+
+@dataclass(frozen=True)
+class _Decoded:
+    """Uploads decoded one at a time, as often as they are read."""
+
+    uploads: Sequence[bytes]
+    federation: Federation
+
+    def __len__(self) -> int:
+        return len(self.uploads)
+
+    def __iter__(self) -> Iterator[Message]:
+        layout = upload_layout(self.federation)
+        for upload in self.uploads:
+            yield _opened(upload, self.federation, layout).message

@@ -1,0 +1,87 @@
+"""The direction of dependence: a module imports from its own row or from above, never from below."""
+
+import ast
+from pathlib import Path
+
+import pace
+
+SOURCE = Path(pace.__file__).parent
+
+ROWS = [
+    {"errors"},
+    {"operator", "params", "metrics"},
+    {"graph"},
+    {"gcn", "data", "partition"},
+    {"carrier", "moments", "consensus", "correction", "calibration"},
+    {"federation"},
+    {"training"},
+    {"methods"},
+    {"wire"},
+    {"protocol"},
+    {"simulation"},
+    {"summary"},
+    {"cli"},
+]
+ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
+
+# A heavy or optional library, and the only file that may import it.
+ONLY_IN = {
+    "sknetwork": "partition/louvain.py",
+    "pymetis": "partition/metis.py",
+}
+
+
+def imports(path: Path) -> set[str]:
+    """Every module a file imports, wherever in the file it does so."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            if node.module == "pace":
+                found |= {f"pace.{alias.name}" for alias in node.names}
+    return found
+
+
+def part(path: Path) -> str:
+    """The module or package of ours that a file belongs to."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def test_every_module_has_a_row() -> None:
+    parts = {part(path) for path in SOURCE.rglob("*.py")} - {"__init__"}
+    assert parts == set(ROW)
+
+
+def test_no_module_imports_from_below() -> None:
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        if path == SOURCE / "__init__.py":
+            continue
+        for name in imports(path):
+            other = name.removeprefix("pace.").split(".")[0]
+            if name.startswith("pace.") and other in ROW and ROW[other] > ROW[part(path)]:
+                wrong.append(f"{path.relative_to(SOURCE)} imports {name}")
+    assert not wrong
+
+
+def test_optional_libraries_are_imported_in_one_file() -> None:
+    for library, home in ONLY_IN.items():
+        users = {
+            str(path.relative_to(SOURCE))
+            for path in SOURCE.rglob("*.py")
+            if any(name.split(".")[0] == library for name in imports(path))
+        }
+        assert users <= {home}, f"{library} is imported in {users}"
+
+
+def test_labels_are_read_in_three_places() -> None:
+    """Training reads y[train], adopt y[val], a runtime that evaluates y[test]; loaders make y."""
+    readers = set()
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Attribute) and node.attr == "y":
+                readers.add(part(path))
+    makers = {"graph", "data", "partition"}
+    assert readers - makers == {"training", "protocol", "simulation"}
