@@ -1,12 +1,60 @@
-"""The methods, by the name the command line knows them by."""
+"""The methods, by the name the command line knows them by. A new method is one line here."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
 
+from pace.carrier import RANK
+from pace.errors import SettingError
 from pace.federation import Method
+from pace.methods.ablations import ABLATIONS, Fixed
+from pace.methods.direct import Direct
 from pace.methods.fedavg import FedAvg
 from pace.methods.local import Local
 from pace.methods.pace import Pace
 
-METHODS: Mapping[str, type[Method]] = {"local": Local, "fedavg": FedAvg, "pace": Pace}
+PAPER: Mapping[str, Callable[[], Method]] = {
+    "local": Local,
+    "fedavg": FedAvg,
+    "pace": Pace,
+}
+METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **ABLATIONS}
 
-__all__ = ["METHODS", "FedAvg", "Local", "Pace"]
+GROUPS = {"all": tuple(PAPER), "ablations": tuple(ABLATIONS)}  # names that stand for several
+ALIASES = {"fedaux-1r": "fedaux"}
+
+
+def expand(name: str) -> tuple[str, ...]:
+    """The methods a name stands for: a group's members, or the one method of that name."""
+    return GROUPS[name] if name in GROUPS else (known(name),)
+
+
+def make(name: str, rank: int | None = RANK) -> Method:
+    """The method of that name; `rank` is PACE's and its ablations', None for dense messages."""
+    method = METHODS[known(name)]()
+    return replace(method, rank=rank) if isinstance(method, Pace) else method
+
+
+def known(name: str) -> str:
+    """The name a method is listed under, or an error that suggests one."""
+    listed = ALIASES.get(name.lower(), name.lower())
+    if listed not in METHODS:
+        close = get_close_matches(listed, (*METHODS, *GROUPS), n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(METHODS)}"
+        raise SettingError(f"there is no method {name!r}: {hint}")
+    return listed
+
+
+__all__ = [
+    "ABLATIONS",
+    "GROUPS",
+    "METHODS",
+    "PAPER",
+    "Direct",
+    "FedAvg",
+    "Fixed",
+    "Local",
+    "Pace",
+    "expand",
+    "make",
+]

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from pace.calibration import calibrate
 from pace.carrier import RANK, Carrier, compress, dense, pack, unpack
 from pace.consensus import consensus
 from pace.correction import apply, correction
 from pace.errors import SettingError
-from pace.federation import Federation, Message, Method, Uploads
+from pace.federation import Federation, Gate, Message, Method, Uploads
 from pace.graph import Graph
 from pace.moments import Geometry, propagated
 from pace.params import Params, subtract
@@ -20,11 +21,12 @@ class Pace(Method):
     """Upload: P_r(W_L - W_0) and the moments. Return: P_r(Δ - own carrier). External: W_L + return.
 
     Ablations replace a part: `Pace(geometry=raw)`, `Pace(geometry=uniform)`, `Pace(rank=2)`,
-    `Pace(rank=None)` for dense messages.
+    `Pace(rank=None)` for dense messages, `Pace(gate=Fixed(0.5))` for one alpha for everyone.
     """
 
     rank: int | None = RANK
     geometry: Geometry = propagated
+    gate: Gate = calibrate
 
     def __post_init__(self) -> None:
         if self.rank is not None and self.rank < 1:

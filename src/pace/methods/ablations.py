@@ -1,0 +1,31 @@
+"""The paper's ablations of PACE: each replaces one part of it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
+
+from pace.federation import Method
+from pace.methods.direct import Direct
+from pace.methods.pace import Pace
+from pace.moments import raw, uniform
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A gate that asks nobody: the same alpha for every receiver."""
+
+    alpha: float
+
+    def __call__(self, local: Tensor, external: Tensor, labels: Tensor) -> float:
+        return self.alpha
+
+
+ABLATIONS: Mapping[str, Callable[[], Method]] = {
+    "pace-transport": partial(Pace, gate=Fixed(1.0)),  # the correction alone, always taken
+    "pace-half": partial(Pace, gate=Fixed(0.5)),
+    "pace-mean": partial(Pace, geometry=uniform),
+    "pace-raw": partial(Pace, geometry=raw),
+    "pace-direct": Direct,
+}
