@@ -8,7 +8,7 @@ import pace
 SOURCE = Path(pace.__file__).parent
 
 ROWS = [
-    {"errors"},
+    {"errors", "atomic"},
     {"operator", "params", "metrics"},
     {"graph"},
     {"gcn", "data", "partition"},
@@ -20,6 +20,7 @@ ROWS = [
     {"protocol"},
     {"simulation"},
     {"summary"},
+    {"report"},
     {"cli"},
 ]
 ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from pace import __version__
-from pace.cli.run import run
+from pace.cli import run
 from pace.errors import PaceError
 
 app = typer.Typer(
@@ -15,7 +15,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command("run")(run)
+app.command("run", epilog=run.EXAMPLES)(run.run)
 
 
 @app.callback(invoke_without_command=True)

@@ -1,5 +1,115 @@
-"""`pace run`."""
+"""`pace run`: a whole federation in this process."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = """
+Examples:
+
+  pace run
+
+  pace run --dataset synthetic-clash
+
+  pace run --dataset cora --methods all --out results/
+
+  pace run --seeds 104729 --json
+"""
 
 
-def run() -> None:
-    """Run a whole federation in this process."""
+def run(
+    dataset: Annotated[
+        str, typer.Option(help="A dataset's name, or a .graph file of your own.")
+    ] = "synthetic",
+    partition: Annotated[
+        str, typer.Option(help="How nodes are divided among clients.")
+    ] = "louvain",
+    partition_file: Annotated[
+        Path | None, typer.Option(help="Use this partition (from `pace partition`).")
+    ] = None,
+    clients: Annotated[int, typer.Option(help="How many clients.")] = 10,
+    methods: Annotated[
+        str, typer.Option(help="Methods, separated by commas, or `all`.")
+    ] = "local,fedavg,pace",
+    rank: Annotated[str, typer.Option(help="Rank of PACE's messages, or `dense`.")] = "6",
+    seeds: Annotated[
+        str, typer.Option(help="How many of the paper's five seeds, or a list of your own.")
+    ] = "5",
+    data_seed: Annotated[int, typer.Option(help="Seed of partition and masks.")] = 2024,
+    epochs: Annotated[
+        int | None, typer.Option(help="Training steps; each method's own budget if not given.")
+    ] = None,
+    hidden: Annotated[int, typer.Option(help="Width of the hidden layers.")] = 64,
+    layers: Annotated[int, typer.Option(help="Number of graph convolutions.")] = 2,
+    device: Annotated[str, typer.Option(help="Where clients train: auto, cpu or cuda.")] = "auto",
+    data_root: Annotated[
+        Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write results.json and report.md to this folder.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Run a whole federation in this process: every client, the server, every message in bytes."""
+    import torch
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from pace import atomic
+    from pace.cli import options
+    from pace.data import load
+    from pace.gcn import GCN
+    from pace.params import size
+    from pace.partition import divide
+    from pace.report import markdown, show
+    from pace.simulation import simulate, steps
+    from pace.summary import summarise
+
+    chosen_seeds = options.seeds(seeds)
+    chosen_methods = options.methods(methods, options.rank(rank))
+    chosen_device = options.device(device)
+    loaded = load(dataset, data_root)
+    graphs = divide(loaded, partition, clients, data_seed)
+    gcn = GCN(options.widths(loaded.graph.features, hidden, layers, loaded.classes))
+    torch.set_num_threads(1)  # two threads on small products are slower than one
+    bar = Progress(*Progress.get_default_columns(), console=Console(stderr=True), transient=True)
+    with bar:
+        task = bar.add_task("", total=steps(len(graphs), gcn, chosen_methods, chosen_seeds))
+        trials = list(
+            simulate(
+                graphs,
+                gcn,
+                chosen_methods,
+                chosen_seeds,
+                epochs=epochs,
+                device=chosen_device,
+                progress=lambda step: bar.update(task, advance=1, description=step),
+            )
+        )
+    found: dict[str, Any] = {
+        "dataset": loaded.name,
+        "partition": str(partition_file) if partition_file else partition,
+        "clients": len(graphs),
+        "seeds": chosen_seeds,
+        "device": chosen_device,
+        "data_seed": data_seed,
+        "epochs": epochs,
+        "model": {"widths": gcn.widths, "dropout": gcn.dropout},
+        "rank": options.rank(rank),
+        **summarise(trials, size(gcn.start(0))),
+    }
+    if out:
+        atomic.write(out / "results.json", (json.dumps(found, indent=1) + "\n").encode())
+        atomic.write(out / "report.md", markdown(found).encode())
+    if as_json:
+        json.dump(found, sys.stdout)
+        print()
+    else:
+        show(found, Console())
+        if out:
+            print(f"Written: {out / 'report.md'}, {out / 'results.json'}")

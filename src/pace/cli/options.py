@@ -1,0 +1,63 @@
+"""What the command line's words mean."""
+
+from __future__ import annotations
+
+from pace.errors import SettingError
+from pace.federation import Method
+from pace.methods import expand, make
+
+PAPER_SEEDS = [104729, 130363, 155921, 181081, 206639]
+
+
+def seeds(text: str) -> list[int]:
+    """`3` is the first three of the paper's seeds; `7,8` or any larger number are seeds themselves."""
+    try:
+        numbers = [int(word) for word in text.split(",")]
+    except ValueError:
+        raise SettingError(
+            f"--seeds is {text!r}, expected a count from 1 to {len(PAPER_SEEDS)} or seeds like 7,8,9"
+        ) from None
+    if len(numbers) == 1 and 1 <= numbers[0] <= len(PAPER_SEEDS):
+        return PAPER_SEEDS[: numbers[0]]
+    if min(numbers) < 0 or (len(numbers) == 1 and numbers[0] == 0):
+        raise SettingError(f"--seeds is {text!r}, expected a count of at least 1 or positive seeds")
+    if len(set(numbers)) < len(numbers):
+        raise SettingError(f"--seeds is {text!r}: a seed stands there twice")
+    return numbers
+
+
+def rank(text: str) -> int | None:
+    """A rank, or None for `dense`."""
+    if text == "dense":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise SettingError(f"--rank is {text!r}, expected a number of 1 or more, or 'dense'")
+    return int(text)
+
+
+def methods(text: str, rank: int | None) -> dict[str, Method]:
+    """The named methods, in order, each once."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise SettingError("--methods is empty: name at least one method, such as pace")
+    return {each: make(each, rank) for name in names for each in expand(name)}
+
+
+def widths(features: int, hidden: int, layers: int, classes: int) -> tuple[int, ...]:
+    """Features, `layers - 1` hidden widths, classes."""
+    if layers < 1:
+        raise SettingError(f"--layers is {layers}, expected 1 or more")
+    if hidden < 1:
+        raise SettingError(f"--hidden is {hidden}, expected 1 or more")
+    return (features, *[hidden] * (layers - 1), classes)
+
+
+def device(text: str) -> str:
+    """`auto` is the GPU where there is one."""
+    import torch
+
+    if text not in ("auto", "cpu", "cuda"):
+        raise SettingError(f"--device is {text!r}, expected auto, cpu or cuda")
+    if text == "cuda" and not torch.cuda.is_available():
+        raise SettingError("--device is cuda, but torch finds no GPU here: use --device cpu")
+    return ("cuda" if torch.cuda.is_available() else "cpu") if text == "auto" else text

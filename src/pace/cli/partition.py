@@ -1,0 +1,122 @@
+"""`pace partition`: divide a graph among clients, look at it, keep it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from pace.partition.describe import Client
+
+EXAMPLES = """
+Examples:
+
+  pace partition --dataset cora --partition louvain --clients 10 --out cora.json
+
+  pace partition --dataset mine.graph --partition column --plot mine.png
+
+  pace run --dataset cora --partition-file cora.json
+"""
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def partition(
+    dataset: Annotated[
+        str, typer.Option(help="A dataset's name, or a .graph file of your own.")
+    ] = "synthetic",
+    partition: Annotated[
+        str, typer.Option(help="louvain, metis, dirichlet, or column (the graph's own clients).")
+    ] = "louvain",
+    clients: Annotated[
+        int | None, typer.Option(help="How many clients (default: 10, or as the column says).")
+    ] = None,
+    data_seed: Annotated[int, typer.Option(help="Seed of partition and masks.")] = 2024,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the partition here, for `pace run --partition-file`.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it here (.png, .pdf, .svg).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Divide a graph among clients: show what each one gets, write it to a file."""
+    import json
+    from dataclasses import asdict
+
+    from rich.console import Console
+
+    from pace.data import load
+    from pace.errors import SettingError
+    from pace.partition import division, file
+    from pace.partition.describe import describe
+
+    loaded = load(dataset, data_root)
+    own = len(loaded.names.clients)
+    if partition == "column" and own and clients not in (None, own):
+        raise SettingError(
+            f"--clients is {clients}, but the column of {dataset} names {own} clients: "
+            "leave --clients out"
+        )
+    made = division(loaded, partition, 10 if clients is None else clients, data_seed)
+    described = describe(loaded, made)
+    title = f"{loaded.title or loaded.name}, {partition}, {len(described)} clients"
+    if out:
+        file.write(out, loaded, made, partition=partition, data_seed=data_seed)
+    if plot:
+        from pace.partition.picture import draw
+
+        classes = loaded.names.classes or [str(label) for label in range(loaded.classes)]
+        draw(plot, described, title, classes)
+    edges = loaded.graph.edges.shape[1] // 2
+    if as_json:
+        facts = {
+            "dataset": loaded.name,
+            "partition": partition,
+            "data_seed": data_seed,
+            "nodes": loaded.graph.nodes,
+            "edges": edges,
+            "edges_kept": sum(client.edges for client in described),
+            "clients": [asdict(client) for client in described],
+        }
+        print(json.dumps(facts))
+        return
+    console = Console()
+    console.print(table(described, title, edges))
+    for path in filter(None, (out, plot)):
+        console.print(f"Written: {path}", highlight=False, soft_wrap=True)
+
+
+def table(clients: Sequence[Client], title: str, edges: int) -> Table:
+    """One row a client. Bars are the classes in order, each against the client's largest."""
+    from rich import box
+    from rich.table import Table
+
+    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    for head in ("Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test"):
+        made.add_column(head, justify="left" if head == "Client" else "right", no_wrap=True)
+    made.add_column("Labels", overflow="crop", no_wrap=True)
+    for client in clients:
+        numbers = (client.nodes, client.edges, client.lost, client.train, client.val, client.test)
+        made.add_row(client.name, *map(str, numbers), bars(client.labels))
+    kept = sum(client.edges for client in clients)
+    sums = [sum(getattr(client, name) for client in clients) for name in ("train", "val", "test")]
+    labels = [sum(counts) for counts in zip(*(client.labels for client in clients), strict=True)]
+    nodes = sum(client.nodes for client in clients)
+    made.add_section()
+    made.add_row("all", *map(str, (nodes, kept, edges - kept, *sums)), bars(labels))
+    return made
+
+
+def bars(counts: Sequence[int]) -> str:
+    """A histogram in a line, `·` where a class is absent."""
+    most = max([1, *counts])
+    top = len(BARS) - 1
+    return "".join("·" if not count else BARS[round(count / most * top)] for count in counts)

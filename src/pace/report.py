@@ -1,0 +1,139 @@
+"""What a run found, for people: the same tables in a terminal and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+READING = {
+    "local": "α = 0, its own model",
+    "native": "α = 1, what came back",
+    "adopted": "α by CNLL",
+}
+SCORE = {"accuracy": "Accuracy", "weighted_f1": "W-F1", "macro_f1": "Macro-F1"}
+BARS = "▁▂▃▄▅▆▇█"
+
+Table = tuple[list[str], list[list[str]]]  # heads, rows
+
+
+def title(found: dict[str, Any]) -> str:
+    """`synthetic, louvain, 10 clients, 5 seeds`."""
+    seeds = len(found["seeds"])
+    return (
+        f"{found['dataset']}, {found['partition']}, {found['clients']} clients, "
+        f"{seeds} seed{'s' if seeds > 1 else ''}"
+    )
+
+
+def score_table(found: dict[str, Any]) -> Table:
+    """Pooled test scores in percent. Methods that train alike have one local model: shown once."""
+    rows = []
+    shown: list[Any] = []
+    for result in found["results"]:
+        scores = [result[name] for name in SCORE]
+        if result["reading"] == "local":
+            if scores in shown:
+                continue
+            shown.append(scores)
+        rows.append([result["method"], READING[result["reading"]], *map(percent, scores)])
+    return ["Method", "Reading", *SCORE.values()], rows
+
+
+def percent(spread: dict[str, Any]) -> str:
+    """`80.34 ± 0.61`, or the value alone where there is one seed."""
+    text = f"{100 * spread['mean']:.2f}"
+    return text if spread["std"] is None else f"{text} ± {100 * spread['std']:.2f}"
+
+
+def adoption_table(found: dict[str, Any]) -> Table:
+    """For each method that exchanges anything: alphas by client, and bytes against a dense model."""
+    rows = []
+    for name, each in found["methods"].items():
+        if name == "local":
+            continue
+        alpha, traffic = each["alpha"], each["bytes"]
+        rows.append(
+            [
+                name,
+                f"{alpha['mean']:.2f}",
+                f"{100 * alpha['zero_share']:.0f}%",
+                client_bars(alpha["per_seed"]),
+                *(
+                    f"{traffic[way]:,.0f} B ({100 * traffic[f'{way}_ratio']:.1f}%)"
+                    for way in ("upload", "return")
+                ),
+            ]
+        )
+    return ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"], rows
+
+
+def client_bars(per_seed: Sequence[Sequence[float]]) -> str:
+    """Each client's mean alpha as a bar, `·` where it is zero; long lists are cut."""
+    means = [sum(column) / len(column) for column in zip(*per_seed, strict=True)]
+    bars = "".join("·" if mean == 0 else BARS[round(mean * (len(BARS) - 1))] for mean in means[:20])
+    return bars + ("…" if len(means) > 20 else "")
+
+
+def client_table(found: dict[str, Any]) -> Table:
+    """PACE's alpha for each client and seed."""
+    per_seed = found["alpha"]["per_seed"]
+    rows = [
+        [str(client), *(f"{alpha:.3f}" for alpha in alphas)]
+        for client, alphas in enumerate(zip(*per_seed, strict=True))
+    ]
+    return ["Client", *(f"seed {seed}" for seed in found["seeds"])], rows
+
+
+def verdict(found: dict[str, Any]) -> str:
+    """One sentence on what the receivers decided, where PACE ran."""
+    adopted = [r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "adopted")]
+    if not adopted:
+        return ""
+    local = next(r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "local"))
+    gain = 100 * (adopted[0]["accuracy"]["mean"] - local["accuracy"]["mean"])
+    kept = 100 * found["alpha"]["zero_share"]
+    return (
+        f"PACE changes Local's accuracy by {gain:+.2f} points; receivers gave External a mean "
+        f"weight of {found['alpha']['mean']:.2f}, and {kept:.0f}% of them kept Local as it was."
+    )
+
+
+def show(found: dict[str, Any], console: Console) -> None:
+    """The tables in a terminal of 80 columns or more."""
+    from rich import box
+    from rich.table import Table as RichTable
+
+    tables = [(title(found), score_table(found)), ("What receivers adopted", adoption_table(found))]
+    for caption, (heads, rows) in tables:
+        if not rows:
+            continue
+        table = RichTable(title=caption, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for column, head in enumerate(heads):
+            table.add_column(head, justify="left" if column < 1 or head == "Reading" else "right")
+        for row in rows:
+            table.add_row(*row, style="bold" if _ours(row) else None)
+        console.print(table)
+    if sentence := verdict(found):
+        console.print(sentence)
+
+
+def _ours(row: Sequence[str]) -> bool:
+    return row[0] == "pace" and row[1] == READING["adopted"]
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """The same as a page."""
+    parts = [f"# PACE: {title(found)}", verdict(found), "## Scores (%, pooled test nodes)"]
+    parts += [_markdown_table(score_table(found)), "## Adoption and bytes"]
+    parts += [_markdown_table(adoption_table(found)), "## α by client"]
+    parts.append(_markdown_table(client_table(found)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _markdown_table(table: Table) -> str:
+    heads, rows = table
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,118 @@
+"""The command as a person or a program meets it: in a process of its own."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SMALL = "synthetic:nodes=300,features=50,communities=6"
+
+
+def pace(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from pace.cli import main; main()", *words]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return pace("run", "--dataset", SMALL, "--clients", "3", "--epochs", "5", *words)
+
+
+def test_json_is_one_object_with_everything() -> None:
+    done = run("--seeds", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["dataset"] == SMALL
+    assert found["partition"] == "louvain"
+    assert found["clients"] == 3
+    assert found["seeds"] == [104729, 130363]
+    assert found["device"] in ("cpu", "cuda")
+    readings = {(r["method"], r["reading"]) for r in found["results"]}
+    assert readings == {("local", "local")} | {
+        (method, reading)
+        for method in ("fedavg", "pace")
+        for reading in ("local", "native", "adopted")
+    }
+    for result in found["results"]:
+        for score in ("accuracy", "weighted_f1", "macro_f1"):
+            assert set(result[score]) == {"mean", "std", "per_seed"}
+            assert len(result[score]["per_seed"]) == 2
+    assert set(found["alpha"]) == {"mean", "zero_share", "per_seed"}
+    assert [len(alphas) for alphas in found["alpha"]["per_seed"]] == [3, 3]
+    assert set(found["bytes"]) == {"dense", "upload", "return", "upload_ratio", "return_ratio"}
+    assert found["bytes"]["dense"] == 4 * (50 * 64 + 64 + 64 * 6 + 6)
+
+
+def test_the_same_command_gives_the_same_numbers() -> None:
+    first, again = (json.loads(run("--seeds", "1", "--json").stdout) for _ in range(2))
+    assert first["results"] == again["results"]
+    assert first["alpha"] == again["alpha"]
+
+
+def test_a_person_sees_tables_and_gets_a_report(tmp_path: Path) -> None:
+    done = run("--seeds", "1", "--out", str(tmp_path / "new" / "results"))
+    assert done.returncode == 0, done.stderr
+    assert "What receivers adopted" in done.stdout
+    *tables, last = done.stdout.splitlines()
+    assert max(map(len, tables)) <= 80
+    assert last.startswith("Written: ")
+    written = tmp_path / "new" / "results"
+    assert sorted(path.name for path in written.iterdir()) == ["report.md", "results.json"]
+    assert json.loads((written / "results.json").read_text())["clients"] == 3
+
+
+def test_depth_width_rank_and_seeds_are_settings() -> None:
+    done = run("--layers", "3", "--hidden", "16", "--rank", "2", "--seeds", "5,6", "--json")
+    found = json.loads(done.stdout)
+    assert found["model"]["widths"] == [50, 16, 16, 6]
+    assert found["seeds"] == [5, 6]
+    assert found["rank"] == 2
+
+
+def test_a_dense_rank_is_a_full_model() -> None:
+    found = json.loads(run("--rank", "dense", "--seeds", "1", "--json").stdout)
+    assert 1 < found["bytes"]["return_ratio"] < 1.02
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "--dataset", "core"], "dataset 'core' is unknown"),
+        (["run", "--dataset", "synthetic:nodes=-1"], "nodes is -1"),
+        (["run", "--methods", "pacee"], "did you mean 'pace'?"),
+        (["run", "--methods", ","], "name at least one method"),
+        (["run", "--partition", "louvein"], "did you mean 'louvain'?"),
+        (["run", "--clients", "0"], "clients is 0"),
+        (["run", "--clients", "100000"], "clients is 100000, expected 1 to 3000"),
+        (["run", "--seeds", "many"], "--seeds is 'many'"),
+        (["run", "--seeds", "7,7"], "twice"),
+        (["run", "--seeds", "0"], "--seeds is '0'"),
+        (["run", "--rank", "0"], "--rank is '0'"),
+        (["run", "--layers", "0"], "--layers is 0"),
+        (["run", "--hidden", "0"], "--hidden is 0"),
+        (["run", "--epochs", "-1"], "epochs is -1"),
+        (["run", "--device", "tpu"], "--device is 'tpu'"),
+        (["run", "--sedes", "3"], "No such option"),
+        (["rum"], "No such command"),
+    ],
+)
+def test_bad_input_gets_one_clear_sentence_and_exit_code_2(words: list[str], says: str) -> None:
+    done = pace(*words)
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_help_does_not_wait_for_torch() -> None:
+    """`pace --help` is instant because nothing heavy is imported for it."""
+    code = "import sys; import pace.cli; print('torch' in sys.modules, 'numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False False\n"
+
+
+def test_version_is_the_packages() -> None:
+    from importlib.metadata import version
+
+    assert pace("--version").stdout.strip() == version("pace-fgl")

@@ -1,0 +1,106 @@
+import weakref
+from collections.abc import Iterator
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from pace.consensus import consensus
+from pace.moments import EPS
+
+
+def draw(clients: int, seed: int) -> list[tuple[dict[str, Tensor], dict[str, Tensor]]]:
+    generator = torch.Generator().manual_seed(seed)
+    uploads = []
+    for _ in range(clients):
+        update = {
+            "0.weight": torch.randn(5, 7, generator=generator),
+            "0.bias": torch.randn(5, generator=generator),
+        }
+        moment = torch.rand(7, generator=generator) * 3
+        uploads.append((update, {"0.weight": moment}))
+    return uploads
+
+
+@given(st.integers(1, 6), st.integers(0, 999))
+@settings(max_examples=40, deadline=None)
+def test_consensus_solves_the_papers_least_squares_problem(clients: int, seed: int) -> None:
+    """argmin Σ_j w_j ‖(Δ - Δ_j) C_j^1/2‖², row by row as one stacked linear system for lstsq."""
+    uploads = draw(clients, seed)
+    roots = [((moment["0.weight"].double() + EPS) / clients).sqrt() for _, moment in uploads]
+    system = torch.cat([torch.diag(root) for root in roots])  # (K in, in)
+    for row in range(5):
+        goal = torch.cat(
+            [
+                root * update["0.weight"][row].double()
+                for root, (update, _) in zip(roots, uploads, strict=True)
+            ]
+        )
+        solution = torch.linalg.lstsq(system, goal[:, None], driver="gelsd").solution.squeeze(1)
+        torch.testing.assert_close(consensus(uploads)["0.weight"][row], solution)
+
+
+def test_equal_moments_give_the_plain_mean() -> None:
+    uploads = [(update, {"0.weight": torch.full((7,), 2.5)}) for update, _ in draw(4, 0)]
+    mean = torch.stack([update["0.weight"] for update, _ in uploads]).double().mean(0)
+    torch.testing.assert_close(consensus(uploads)["0.weight"], mean)
+
+
+def test_parameters_without_a_moment_take_the_plain_mean() -> None:
+    uploads = draw(4, 1)
+    mean = torch.stack([update["0.bias"] for update, _ in uploads]).double().mean(0)
+    torch.testing.assert_close(consensus(uploads)["0.bias"], mean)
+
+
+def test_a_column_nobody_activates_takes_the_plain_mean() -> None:
+    uploads = draw(3, 2)
+    for _, moment in uploads:
+        moment["0.weight"][4] = 0
+    mean = torch.stack([update["0.weight"][:, 4] for update, _ in uploads]).double().mean(0)
+    torch.testing.assert_close(consensus(uploads)["0.weight"][:, 4], mean)
+
+
+def test_a_column_one_client_activates_is_that_clients() -> None:
+    uploads = draw(3, 3)
+    for client, (_, moment) in enumerate(uploads):
+        moment["0.weight"][2] = 1.0 if client == 1 else 0.0
+    own = uploads[1][0]["0.weight"][:, 2].double()
+    torch.testing.assert_close(consensus(uploads)["0.weight"][:, 2], own)
+
+
+def test_the_order_of_clients_does_not_matter() -> None:
+    uploads = draw(5, 4)
+    torch.testing.assert_close(consensus(uploads), consensus(uploads[::-1]))
+
+
+def test_a_single_client_is_its_own_consensus() -> None:
+    uploads = draw(1, 5)
+    torch.testing.assert_close(
+        consensus(uploads)["0.weight"], uploads[0][0]["0.weight"].double(), rtol=1e-12, atol=0
+    )
+
+
+def test_uploads_are_let_go_one_by_one() -> None:
+    """Memory does not grow with the clients: an upload is gone before the next but one is made."""
+    alive: list[weakref.ref[Tensor]] = []
+
+    def stream() -> Iterator[tuple[dict[str, Tensor], dict[str, Tensor]]]:
+        for seed in range(6):
+            upload = draw(1, seed)[0]
+            alive.append(weakref.ref(upload[0]["0.weight"]))
+            yield upload
+            del upload
+            assert sum(ref() is not None for ref in alive) <= 1
+
+    consensus(stream())
+    assert len(alive) == 6
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e6])
+def test_the_clamp_keeps_division_finite(scale: float) -> None:
+    uploads = [({"0.weight": scale * torch.ones(5, 7)}, {"0.weight": torch.zeros(7)})]
+    torch.testing.assert_close(
+        consensus(uploads)["0.weight"], scale * torch.ones(5, 7, dtype=torch.float64)
+    )

@@ -1,0 +1,46 @@
+import torch
+from torch import Tensor
+
+from pace.carrier import compress, dense
+from pace.consensus import consensus
+from pace.correction import apply, correction
+from pace.params import add, subtract
+
+
+def model(seed: int) -> dict[str, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        "0.weight": torch.randn(16, 40, generator=generator),
+        "0.bias": torch.randn(16, generator=generator),
+    }
+
+
+def test_the_correction_is_the_rank_six_part_of_the_difference() -> None:
+    shared, own = model(1), compress(model(2))
+    found = dense(correction(shared, own))
+    gap = subtract(shared, dense(own))
+    left, values, right = torch.linalg.svd(gap["0.weight"], full_matrices=False)
+    best = left[:, :6] * values[:6] @ right[:6]
+    torch.testing.assert_close(found["0.weight"], best, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(found["0.bias"], gap["0.bias"])
+
+
+def test_a_single_client_is_sent_a_zero_correction() -> None:
+    own = compress(model(3))
+    shared = consensus([(dense(own), {"0.weight": torch.ones(40)})])
+    for value in dense(correction(shared, own)).values():
+        torch.testing.assert_close(value, torch.zeros_like(value), rtol=0, atol=1e-6)
+
+
+def test_external_is_local_plus_the_correction() -> None:
+    local, sent = model(4), correction(model(5), compress(model(6)))
+    external = apply(local, sent)
+    for name, value in add(local, dense(sent)).items():
+        assert torch.equal(external[name], value)
+
+
+def test_at_full_rank_every_receiver_reaches_the_consensus() -> None:
+    """W_L + (Δ - Δ_i) = W_0 + Δ when nothing is compressed."""
+    start, update, shared = model(7), model(8), model(9)
+    external = apply(add(start, update), correction(shared, update, rank=None))
+    torch.testing.assert_close(external, add(start, shared), rtol=1e-5, atol=1e-5)

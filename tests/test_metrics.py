@@ -1,0 +1,37 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
+
+from pace.metrics import accuracy, confusion, macro_f1, pooled, weighted_f1
+
+
+@given(st.integers(1, 60), st.integers(2, 8), st.integers(1, 8), st.integers(0, 9999))
+@settings(max_examples=80, deadline=None)
+def test_scores_are_scikit_learns_also_with_absent_classes(
+    nodes: int, classes: int, present: int, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    present = min(present, classes)
+    truth = torch.randint(present, (nodes,), generator=generator)
+    guess = torch.randint(classes, (nodes,), generator=generator)
+    counts = confusion(guess, truth, classes)
+    every = list(range(classes))
+    assert (counts.numpy() == confusion_matrix(truth, guess, labels=every)).all()
+    assert accuracy(counts) == pytest.approx(accuracy_score(truth, guess))
+    for ours, average in ((weighted_f1, "weighted"), (macro_f1, "macro")):
+        theirs = f1_score(truth, guess, labels=every, average=average, zero_division=0)
+        assert ours(counts) == pytest.approx(theirs)
+
+
+def test_pooling_is_scoring_all_nodes_together() -> None:
+    truth, guess = torch.tensor([0, 1, 1, 2, 0, 2]), torch.tensor([0, 1, 2, 2, 1, 2])
+    parts = [confusion(guess[:2], truth[:2], 3), confusion(guess[2:], truth[2:], 3)]
+    assert torch.equal(pooled(parts), confusion(guess, truth, 3))
+
+
+def test_no_test_nodes_score_zero() -> None:
+    nothing = torch.zeros(0, dtype=torch.int64)
+    counts = confusion(nothing, nothing, 3)
+    assert accuracy(counts) == weighted_f1(counts) == macro_f1(counts) == 0

@@ -1,0 +1,207 @@
+import re
+
+import pytest
+import torch
+
+from pace import wire
+from pace.errors import GraphError, WireError
+from pace.federation import Federation, Method
+from pace.gcn import GCN
+from pace.graph import Graph
+from pace.methods import FedAvg, Local, Pace
+from pace.protocol import Kept, adopt, fit, merge
+from tests.graphs import CLASSES, clients, federation, none
+
+PACE = federation(Pace())
+
+
+def messages(graphs: list[Graph], agreed: Federation = PACE) -> tuple[list[Kept], list[bytes]]:
+    fitted = [fit(graph, agreed) for graph in graphs]
+    return [kept for kept, _ in fitted], [upload for _, upload in fitted]
+
+
+@pytest.mark.parametrize("method", [Pace(), Pace(rank=None), FedAvg(), Local()])
+def test_three_steps_over_bytes(method: Method) -> None:
+    graphs, agreed = clients(3), federation(method)
+    kept, uploads = messages(graphs, agreed)
+    for graph, mine, returned in zip(graphs, kept, merge(uploads, agreed), strict=True):
+        adoption = adopt(graph, mine, returned, agreed)
+        assert 0 <= adoption.alpha <= 1
+        assert adoption.logits.shape == (graph.nodes, CLASSES)
+        torch.testing.assert_close(adoption.local, agreed.model(mine.local, graph).logits)
+
+
+def test_dense_pace_with_uniform_geometry_is_the_mean_of_the_models() -> None:
+    """Nothing compressed and no geometry: External is W_0 + mean(Δ), for everyone."""
+    from pace.moments import uniform
+
+    graphs, agreed = clients(3), federation(Pace(rank=None, geometry=uniform))
+    kept, uploads = messages(graphs, agreed)
+    for graph, mine, returned in zip(graphs, kept, merge(uploads, agreed), strict=True):
+        mean = {
+            name: torch.stack([each.local[name] for each in kept]).mean(0) for name in mine.local
+        }
+        external = adopt(graph, mine, returned, agreed).external
+        torch.testing.assert_close(external, agreed.model(mean, graph).logits, rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_client_sends_does_not_depend_on_the_others_or_their_order() -> None:
+    graphs = clients(3)
+    alone = fit(graphs[1], PACE)[1]
+    assert messages(graphs)[1][1] == alone
+    assert messages(graphs[::-1])[1][1] == alone
+
+
+def test_returns_follow_their_uploads_when_the_order_changes() -> None:
+    graphs = clients(3)
+    kept, uploads = messages(graphs)
+    forward, backward = merge(uploads, PACE), merge(uploads[::-1], PACE)
+    for client, graph in enumerate(graphs):
+        one = adopt(graph, kept[client], forward[client], PACE)
+        other = adopt(graph, kept[client], backward[-1 - client], PACE)
+        torch.testing.assert_close(one.external, other.external, rtol=1e-4, atol=1e-5)
+        assert one.alpha == pytest.approx(other.alpha, abs=1e-3)
+
+
+def test_merging_twice_gives_the_same_bytes() -> None:
+    uploads = messages(clients(3))[1]
+    assert merge(uploads, PACE) == merge(uploads, PACE)
+
+
+def test_a_single_client_gets_nothing_new_and_stays_local() -> None:
+    graphs = clients(1)
+    kept, uploads = messages(graphs)
+    adoption = adopt(graphs[0], kept[0], merge(uploads, PACE)[0], PACE)
+    assert torch.equal(adoption.external, adoption.local)
+    assert adoption.alpha == 0
+    assert adoption.logits is adoption.local
+
+
+def test_a_return_for_another_receiver_is_refused() -> None:
+    graphs = clients(2)
+    kept, uploads = messages(graphs)
+    returns = merge(uploads, PACE)
+    with pytest.raises(WireError, match=f"ask the server for the return to {kept[0].upload.hex()}"):
+        adopt(graphs[0], kept[0], returns[1], PACE)
+
+
+@pytest.mark.parametrize(
+    "other", [federation(Pace(), seed=8), federation(Pace(), epochs=6), federation(Pace(rank=5))]
+)
+def test_a_message_of_another_federation_is_refused(other: Federation) -> None:
+    graphs = clients(2)
+    kept, uploads = messages(graphs)
+    with pytest.raises(WireError):
+        merge(uploads, other)
+    with pytest.raises(WireError):
+        adopt(graphs[0], kept[0], merge(uploads, PACE)[0], other)
+
+
+def test_federations_that_differ_in_anything_have_different_digests() -> None:
+    gcn = GCN((5, 4, 3))
+    different = [
+        Federation(gcn, Pace()),
+        Federation(gcn, Pace(), seed=1),
+        Federation(gcn, Pace(), epochs=3),
+        Federation(gcn, Pace(rank=2)),
+        Federation(gcn, FedAvg()),
+        Federation(GCN((5, 4, 3), dropout=0.2), Pace()),
+        Federation(GCN((5, 6, 3)), Pace()),
+    ]
+    assert len({each.digest for each in different}) == len(different)
+    assert Federation(GCN((5, 4, 3)), Pace()).digest == different[0].digest
+
+
+def test_a_damaged_return_leaves_nothing_behind() -> None:
+    graphs = clients(2)
+    kept, uploads = messages(graphs)
+    returned = bytearray(merge(uploads, PACE)[0])
+    returned[60] ^= 1
+    before = {name: value.clone() for name, value in kept[0].local.items()}
+    with pytest.raises(WireError):
+        adopt(graphs[0], kept[0], bytes(returned), PACE)
+    assert all(torch.equal(before[name], value) for name, value in kept[0].local.items())
+
+
+def test_a_hostile_return_cannot_make_validation_worse() -> None:
+    graphs = clients(2)
+    kept, uploads = messages(graphs)
+    honest = wire.decode(merge(uploads, PACE)[0])
+    for scale in (-3.0, 1e3, 3e38):
+        message = {name: scale * value.sign() for name, value in honest.message.items()}
+        hostile = wire.encode(message, PACE.digest, honest.answers)
+        adoption = adopt(graphs[0], kept[0], hostile, PACE)
+        labels = graphs[0].y[graphs[0].val]
+
+        def risk(logits: torch.Tensor, labels: torch.Tensor = labels) -> float:
+            chosen = logits[graphs[0].val].double()
+            return float(torch.nn.functional.cross_entropy(chosen, labels))
+
+        assert risk(adoption.logits) <= risk(adoption.local)
+        if not torch.isfinite(adoption.external).all():
+            assert adoption.alpha == 0
+            assert adoption.logits is adoption.local
+
+
+def rebuilt(graph: Graph, **changes: torch.Tensor) -> Graph:
+    parts = {
+        name: getattr(graph, name) for name in ("x", "edges", "y", "train", "val", "test")
+    } | changes
+    return Graph(**parts)
+
+
+def edge_cases() -> dict[str, Graph]:
+    graph = clients(3)[0]
+    empty, one_class = none(graph.nodes), graph.y == int(graph.y[graph.train][0])
+    return {
+        "no edges": rebuilt(graph, edges=torch.zeros((2, 0), dtype=torch.int64)),
+        "no training nodes": rebuilt(graph, train=empty),
+        "no validation nodes": rebuilt(graph, val=empty),
+        "no test nodes": rebuilt(graph, test=empty),
+        "no labels": rebuilt(
+            graph, y=torch.full_like(graph.y, -1), train=empty, val=empty, test=empty
+        ),
+        "one class": rebuilt(
+            graph,
+            train=graph.train & one_class,
+            val=graph.val & one_class,
+            test=graph.test & one_class,
+        ),
+        "no features set": rebuilt(graph, x=torch.zeros_like(graph.x)),
+        "one node": rebuilt(graph.induced(graph.train.nonzero()[0])),
+    }
+
+
+@pytest.mark.parametrize("case", edge_cases())
+def test_unusual_clients_have_a_defined_result(case: str) -> None:
+    odd = edge_cases()[case]
+    graphs = [odd, *clients(3)[1:]]
+    kept, uploads = messages(graphs)
+    for graph, mine, returned in zip(graphs, kept, merge(uploads, PACE), strict=True):
+        adoption = adopt(graph, mine, returned, PACE)
+        assert torch.isfinite(adoption.logits).all()
+        if not graph.val.any():
+            assert adoption.alpha == 0
+            assert adoption.logits is adoption.local
+
+
+def test_a_class_nobody_else_has_is_kept_by_alpha_zero_or_blended() -> None:
+    graphs = clients(3)
+    only = rebuilt(graphs[0], y=torch.full_like(graphs[0].y, CLASSES - 1))
+    others = [rebuilt(graph, y=graph.y.clamp(max=CLASSES - 2)) for graph in graphs[1:]]
+    kept, uploads = messages([only, *others])
+    adoption = adopt(only, kept[0], merge(uploads, PACE)[0], PACE)
+    assert (adoption.logits[only.test].argmax(1) == CLASSES - 1).all()
+
+
+def test_a_graph_of_another_width_is_refused() -> None:
+    graph = clients(1)[0]
+    narrow = Graph.build(graph.x[:, :-1], graph.edges, graph.y)
+    with pytest.raises(GraphError, match=re.escape("has 39 features a node, the federation")):
+        fit(narrow, PACE)
+
+
+def test_labels_beyond_the_agreed_classes_are_refused() -> None:
+    graph = clients(1)[0]
+    with pytest.raises(GraphError, match="the largest label is 4"):
+        fit(rebuilt(graph, y=graph.y + 1), PACE)
