@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
 from pace.calibration import calibrate
@@ -62,6 +63,7 @@ class Recipe:
     decay: float = 5e-4
     optimiser: str = "adam"  # or "sgd"
     momentum: float = 0.0  # of sgd
+    clip: float | None = None  # the largest norm of a step's whole gradient
     penalty: Penalty | None = None
 
     def __post_init__(self) -> None:
@@ -134,6 +136,11 @@ class Federation:
     def start(self) -> Params:
         """W_0, the same for every client."""
         return self.model.start(self.seed)
+
+    def random(self, purpose: str) -> torch.Generator:
+        """The stream of random numbers that the seed gives to one purpose."""
+        key = hashlib.sha256(f"{purpose} {self.seed}".encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(key[:8], "little") >> 1)
 
     @cached_property
     def digest(self) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -28,7 +28,8 @@ class Field:
     Layer l is computed for the rows R_l that later layers read; the last rows are the centres.
     """
 
-    operators: tuple[Operator, ...]  # P X at rows R_1, then P between rows R_l and R_l+1
+    # P X at rows R_1, then P between rows R_l and R_l+1; a tensor where a gradient in P X is wanted
+    operators: tuple[Operator | Tensor, ...]
     centers: tuple[Tensor, ...]  # where the centres stand among the rows of each layer
 
 
@@ -78,12 +79,7 @@ class GCN:
 
     def start(self, seed: int) -> dict[str, Tensor]:
         """W_0: Glorot-uniform weights from `seed`, zero biases."""
-        generator = torch.Generator().manual_seed(seed)
-        params = {}
-        for layer, (fan_in, fan_out) in enumerate(pairwise(self.widths)):
-            params[f"{layer}.weight"] = glorot((fan_out, fan_in), generator)
-            params[f"{layer}.bias"] = torch.zeros(fan_out)
-        return params
+        return initial(self.widths, torch.Generator().manual_seed(seed))
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         """The constants of a pass over the whole graph, or over what `centers` (a mask) depend on."""
@@ -108,6 +104,15 @@ class GCN:
     def __call__(self, params: Params, graph: Graph) -> Pass:
         """A pass over the whole graph without dropout."""
         return self.forward(params, self.field(graph))
+
+
+def initial(widths: Sequence[int], generator: torch.Generator) -> dict[str, Tensor]:
+    """Glorot-uniform weights and zero biases, layer by layer."""
+    params = {}
+    for layer, (fan_in, fan_out) in enumerate(pairwise(widths)):
+        params[f"{layer}.weight"] = glorot((fan_out, fan_in), generator)
+        params[f"{layer}.bias"] = torch.zeros(fan_out)
+    return params
 
 
 def glorot(shape: tuple[int, int], generator: torch.Generator) -> Tensor:

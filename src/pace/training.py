@@ -32,7 +32,7 @@ def train(
     if not graph.train.any():
         return anchor
     field = model.field(graph, graph.train)
-    labels = graph.y[graph.train]
+    labels = graph.training_labels
     noise = Noise(model.dropout, seed, graph)
     optimiser = make_optimiser([value.requires_grad_() for value in local.values()], recipe)
     for epoch in range(recipe.epochs):
@@ -43,6 +43,8 @@ def train(
             loss = loss + recipe.penalty(local, anchor, outputs, labels)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
+        if recipe.clip is not None:
+            torch.nn.utils.clip_grad_norm_(local.values(), recipe.clip)
         optimiser.step()
         if progress is not None:
             progress(epoch + 1)

@@ -9,13 +9,27 @@ from pace.errors import SettingError
 from pace.federation import Method
 from pace.methods.ablations import ABLATIONS, Fixed
 from pace.methods.direct import Direct
+from pace.methods.fedaux import FedAux
 from pace.methods.fedavg import FedAvg
+from pace.methods.fedgta import FedGTA
+from pace.methods.fednova import FedNova
+from pace.methods.fedprox import FedProx
+from pace.methods.fedpub import FedPub
+from pace.methods.fedrcl import FedRCL
+from pace.methods.fedtad import FedTAD
 from pace.methods.local import Local
 from pace.methods.pace import Pace
 
 PAPER: Mapping[str, Callable[[], Method]] = {
     "local": Local,
     "fedavg": FedAvg,
+    "fedprox": FedProx,
+    "fednova": FedNova,
+    "fedrcl": FedRCL,
+    "fedpub": FedPub,
+    "fedtad": FedTAD,
+    "fedgta": FedGTA,
+    "fedaux": FedAux,
     "pace": Pace,
 }
 METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **ABLATIONS}
@@ -51,7 +65,14 @@ __all__ = [
     "METHODS",
     "PAPER",
     "Direct",
+    "FedAux",
     "FedAvg",
+    "FedGTA",
+    "FedNova",
+    "FedProx",
+    "FedPub",
+    "FedRCL",
+    "FedTAD",
     "Fixed",
     "Local",
     "Pace",
