@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -8,14 +10,14 @@ from pace.moments import EPS, propagated, raw, uniform
 from tests.graphs import CLASSES, FEATURES, clients, none
 
 
-def by_hand(rows: Tensor, train: Tensor) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def by_hand(rows: Tensor, train: Tensor) -> np.ndarray[Any, Any]:
     """The paper's formula, node by node."""
     total = np.zeros(rows.shape[1])
     chosen = train.nonzero().flatten().tolist()
     for node in chosen:
         total += rows[node].double().numpy() ** 2
     moment = total / len(chosen)
-    return moment / max(moment.mean(), EPS)
+    return np.asarray(moment / max(moment.mean(), EPS))
 
 
 def test_moments_are_those_of_the_paper() -> None:
