@@ -50,7 +50,7 @@ class Operator:
         return Operator(self.matrix.to(device))
 
     def __matmul__(self, dense: Tensor) -> Tensor:
-        product: Tensor = _Product.apply(dense, self)
+        product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
         return product
 
     @property
