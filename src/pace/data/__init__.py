@@ -1,5 +1,6 @@
 """Graphs by name: the embedded one, benchmarks, and a user's own."""
 
-from pace.data.dataset import Dataset, load
+from pace.data.by_name import DATASETS, load
+from pace.data.dataset import Dataset, Names
 
-__all__ = ["Dataset", "load"]
+__all__ = ["DATASETS", "Dataset", "Names", "load"]

@@ -2,37 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 
-from pace.data.synthetic import FACES, synthetic
-from pace.errors import SettingError
+from torch import Tensor
+
 from pace.graph import Graph
+
+RATIOS = (0.2, 0.4, 0.4)  # train, validation, test
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a user's own graph calls things, each list in the order of the numbers; empty if unknown."""
+
+    classes: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()
+    clients: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A graph whose masks are still empty, how many classes it has and how they are to be split."""
+    """A graph, how many classes it has and how they are to be split.
 
-    name: str
+    The graph's masks are empty, unless it came with a split of its own, which is then kept.
+    """
+
+    name: str  # what `load` was asked for
     graph: Graph
     classes: int
-    ratios: tuple[float, float, float] = (0.2, 0.4, 0.4)
+    ratios: tuple[float, float, float] = RATIOS
+    title: str = ""  # the name as the literature writes it, where that differs
+    directed: Tensor | None = None  # (2, m) the edges as stored, where those have directions
+    owner: Tensor | None = None  # (n,) the client of each node, where the user said so
+    names: Names = Names()
 
+    @property
+    def stored(self) -> Tensor:
+        """The edges as the source stores them: Louvain reads these, directions and all."""
+        return self.graph.edges if self.directed is None else self.directed
 
-def load(name: str) -> Dataset:
-    """The dataset of that name."""
-    if name not in LOADERS:
-        close = get_close_matches(name, LOADERS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        raise SettingError(f"dataset {name!r} is unknown: {hint}known are {', '.join(LOADERS)}")
-    return LOADERS[name](name)
-
-
-def _synthetic(name: str) -> Dataset:
-    settings = FACES[name]
-    return Dataset(name, synthetic(settings), settings.classes)
-
-
-LOADERS: dict[str, Callable[[str], Dataset]] = dict.fromkeys(FACES, _synthetic)
+    @property
+    def has_split(self) -> bool:
+        """Whether the graph came with masks of its own."""
+        return bool((self.graph.train | self.graph.val | self.graph.test).any())

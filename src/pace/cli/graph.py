@@ -1,0 +1,139 @@
+"""`pace graph`: a graph of one's own, from tables to a .graph file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES_IMPORT = """
+Example:
+
+  pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
+
+  pace graph import --nodes n.parquet --edges e.parquet --label kind --features emb_
+  --client hospital --split fold --out mine.graph
+"""
+EXAMPLES_SHOW = """
+Examples:
+
+  pace graph show mine.graph
+
+  pace graph show cora --json
+"""
+LISTED = 20  # classes or clients shown
+
+app = typer.Typer(
+    help="Make a .graph file of your own tables, and look at one.", no_args_is_help=True
+)
+
+
+@app.command("import", epilog=EXAMPLES_IMPORT)
+def import_(
+    nodes: Annotated[Path, typer.Option(help="Table of nodes: .csv or .parquet.")],
+    edges: Annotated[Path, typer.Option(help="Table of edges: columns source, target.")],
+    label: Annotated[str, typer.Option(help="The column with the class; empty: unknown.")],
+    out: Annotated[Path, typer.Option(help="The .graph file to write.")],
+    features: Annotated[
+        str | None, typer.Option(help="Feature columns or prefixes, by commas (default: the rest).")
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="The column with node ids (default: id, or rows).")
+    ] = None,
+    client: Annotated[str | None, typer.Option(help="The column with each node's client.")] = None,
+    split: Annotated[
+        str | None, typer.Option(help="The column that says train, val or test.")
+    ] = None,
+    classes: Annotated[
+        str | None, typer.Option(help="All classes in order, by commas, if sites must agree.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Make a .graph file of two tables. Problems are listed with their rows, all of them."""
+    import json
+
+    from pace.data import file
+    from pace.data.describe import describe
+    from pace.data.importing import Columns, import_graph
+    from pace.errors import SettingError
+
+    if out.suffix != file.SUFFIX:
+        raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
+    columns = Columns(label, id_column, features, client, split, classes)
+    made = import_graph(nodes, edges, columns, out.stem)
+    file.write(out, made.dataset)
+    if as_json:
+        print(json.dumps(describe(made.dataset) | {"notes": made.notes}))
+        return
+    show_facts(describe(made.dataset))
+    for note in made.notes:
+        typer.echo(f"Note: {note}")
+    typer.echo(f"Written: {out}")
+
+
+@app.command("show", epilog=EXAMPLES_SHOW)
+def show(
+    graph: Annotated[str, typer.Argument(help="A .graph file, or a dataset's name.")],
+    data_root: Annotated[
+        Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Describe a graph: its sizes, classes, masks and clients."""
+    import json
+
+    from pace.data import load
+    from pace.data.describe import describe
+
+    facts = describe(load(graph, data_root))
+    if as_json:
+        print(json.dumps(facts))
+    else:
+        show_facts(facts)
+
+
+def show_facts(facts: dict[str, Any]) -> None:
+    """The facts for people, within 80 columns."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(
+        title=facts["name"], title_justify="left", box=box.SIMPLE, show_header=False, pad_edge=False
+    )
+    table.add_column()
+    table.add_column(overflow="fold")
+    for row in rows(facts):
+        table.add_row(*row)
+    Console().print(table, highlight=False)
+
+
+def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What is shown, line by line."""
+    named = facts["feature_names"]
+    first = f": {', '.join(named[:6])}{', …' if len(named) > 6 else ''}" if named else ""
+    split = facts["split"]
+    return [
+        ("nodes", f"{facts['nodes']:,} ({facts['isolated']:,} without an edge)"),
+        (
+            "edges",
+            f"{facts['edges']:,}{', stored with directions' if facts['directed'] else ''}; "
+            f"{facts['mean_degree']:.1f} neighbours a node, "
+            f"{100 * facts['homophily']:.0f}% within a class",
+        ),
+        (
+            "features",
+            f"{facts['features']:,}, {100 * facts['feature_density']:.1f}% not zero{first}",
+        ),
+        ("classes", counted(facts["classes"])),
+        ("unlabelled", f"{facts['unlabelled']:,}"),
+        ("split", counted(split) if split else "none of its own: drawn when it is divided"),
+        ("clients", counted(facts["clients"]) if facts["clients"] else "none of its own"),
+    ]
+
+
+def counted(counts: dict[str, int]) -> str:
+    """`3: red 5, blue 7, …`."""
+    listed = [f"{name} {count:,}" for name, count in list(counts.items())[:LISTED]]
+    return f"{len(counts)}: {', '.join(listed)}{', …' if len(counts) > LISTED else ''}"

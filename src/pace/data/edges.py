@@ -1,0 +1,53 @@
+"""A table of edges: both ends by node id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pace.data.problems import Problems
+from pace.data.tables import header, read
+from pace.errors import GraphError
+from pace.graph import Graph
+
+
+def ends(path: Path, ids: Mapping[str, int], problems: Problems, notes: list[str]) -> Tensor:
+    """Both ends of every edge, from the columns source and target, or else the first two."""
+    names = header(path)
+    if len(names) < 2:
+        raise GraphError(
+            f"{path.name} has the single column {names[0]!r}, expected two, such as source,target"
+        )
+    chosen = ["source", "target"] if {"source", "target"} <= set(names) else names[:2]
+    if all(name in ids for name in chosen):
+        raise GraphError(
+            f"{path.name} begins with {','.join(chosen)}, which are node ids: give it a first row "
+            "that names its columns, such as source,target"
+        )
+    if ignored := [name for name in names if name not in chosen]:
+        notes.append(f"{path.name}: not used are {', '.join(ignored)}; all edges weigh the same")
+    table = read(path, text=chosen, problems=problems)
+    found = torch.tensor(
+        [[ids.get(value, -1) for value in table.text[column]] for column in chosen],
+        dtype=torch.int64,
+    )
+    for index in (found < 0).any(0).nonzero().flatten().tolist():
+        for column in chosen:
+            value = table.text[column][index]
+            if value not in ids:
+                wrong = f"is {value!r}, not the id of any node" if value else "is empty"
+                problems.add(table.file, table.rows[index], f"{column!r} {wrong}")
+    return found
+
+
+def note_merged(found: Tensor, graph: Graph, notes: list[str]) -> None:
+    """Say what became of edges that the graph does not have."""
+    loops = int((found[0] == found[1]).sum())
+    merged = found.shape[1] - loops - graph.edges.shape[1] // 2
+    if loops:
+        notes.append(f"dropped: edges from a node to itself, {loops}")
+    if merged:
+        notes.append(f"merged: edges given more than once or in both directions, {merged}")

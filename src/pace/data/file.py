@@ -1,0 +1,148 @@
+"""A dataset as a .graph file: safetensors, read without running anything.
+
+Tensors:
+
+    edges      (2, m)  int32    as stored: both directions, or with directions where they matter
+    y          (n,)    int32    -1 where there is no label
+    x          (n, d)  float32  or, where most of it is zero, in CSR form:
+    x.indptr, x.indices, x.values
+    split      (n,)    uint8    optional: 1 train, 2 validation, 3 test, 0 none
+    owner      (n,)    int32    optional: the client of each node
+    ids                uint8    optional: the users' node ids, a JSON list
+
+The header's `pace` entry is a JSON object: format, name, title, features (d), classes (how many),
+ratios, and the names of classes, features and clients.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from scipy import sparse
+from torch import Tensor
+
+from pace import atomic
+from pace.data.dataset import Dataset, Names
+from pace.errors import GraphError, SettingError
+from pace.graph import Graph
+from pace.operator import SPARSE_BELOW, density
+
+SUFFIX = ".graph"
+FORMAT = "pace-graph-1"
+MASKS = ("train", "val", "test")  # 1, 2, 3 in `split`
+
+
+def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
+    """Put the dataset at `path`, completely or not at all.
+
+    A dense x is mapped into memory when read, which is faster than making it from CSR.
+    """
+    graph = dataset.graph
+    features = _sparse(graph.x) if compact and density(graph.x) < SPARSE_BELOW else {"x": graph.x}
+    tensors = {"edges": dataset.stored.int(), "y": graph.y.int(), **features}
+    if dataset.has_split:
+        tensors["split"] = sum(
+            (number * getattr(graph, mask) for number, mask in enumerate(MASKS, start=1)),
+            start=torch.zeros(graph.nodes, dtype=torch.int64),
+        ).to(torch.uint8)
+    if dataset.owner is not None:
+        tensors["owner"] = dataset.owner.int()
+    if dataset.names.nodes:
+        tensors["ids"] = torch.frombuffer(
+            bytearray(json.dumps(dataset.names.nodes).encode()), dtype=torch.uint8
+        )
+    about = {
+        "format": FORMAT,
+        "name": dataset.name,
+        "title": dataset.title,
+        "features": graph.features,
+        "classes": dataset.classes,
+        "ratios": dataset.ratios,
+        "names": {
+            kind: getattr(dataset.names, kind) for kind in ("classes", "features", "clients")
+        },
+    }
+    content = save(
+        {name: value.contiguous() for name, value in tensors.items()}, {"pace": json.dumps(about)}
+    )
+    try:
+        atomic.write(path, content)
+    except OSError as error:
+        raise SettingError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def read(path: Path) -> Dataset:
+    """The dataset of a .graph file; anything else is refused with one sentence."""
+    if not path.is_file():
+        raise GraphError(f"{path} is not there: make it with `pace graph import`")
+    try:
+        with safe_open(path, framework="pt") as opened:
+            about = json.loads((opened.metadata() or {}).get("pace", "{}"))
+            if about.get("format") != FORMAT:
+                raise GraphError(
+                    f"{path} has format {about.get('format')!r}, expected {FORMAT!r}: "
+                    "make it again with `pace graph import`"
+                )
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        return _dataset(about, tensors)
+    except (SafetensorError, OSError) as error:
+        raise GraphError(
+            f"{path} is not a .graph file, or it was cut short ({error}): "
+            "make it again with `pace graph import`"
+        ) from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, GraphError):
+            raise
+        raise GraphError(f"{path} is damaged ({error!r}): make it again") from error
+
+
+def _dataset(about: dict[str, Any], tensors: dict[str, Tensor]) -> Dataset:
+    y, edges = tensors["y"].long(), tensors["edges"].long()
+    split = tensors.get("split", torch.zeros(len(y), dtype=torch.uint8))
+    masks = {mask: split == number for number, mask in enumerate(MASKS, start=1)}
+    graph = Graph.build(_dense(tensors, (len(y), about["features"])), edges, y, **masks)
+    if int(y.max()) >= about["classes"]:
+        raise GraphError(f"label {int(y.max())} is beyond the file's {about['classes']} classes")
+    names = {kind: tuple(map(str, listed)) for kind, listed in about["names"].items()}
+    if "ids" in tensors:
+        names["nodes"] = tuple(json.loads(tensors["ids"].numpy().tobytes()))
+    owner = tensors["owner"].long() if "owner" in tensors else None
+    if owner is not None and (
+        owner.shape != y.shape or int(owner.min()) < 0 or int(owner.max()) >= len(names["clients"])
+    ):
+        raise GraphError("the file's clients do not fit its nodes")
+    return Dataset(
+        about["name"],
+        graph,
+        about["classes"],
+        tuple(about["ratios"]),
+        title=about["title"],
+        directed=None if torch.equal(edges, graph.edges) else edges,
+        owner=owner,
+        names=Names(**names),
+    )
+
+
+def _sparse(x: Tensor) -> dict[str, Tensor]:
+    """Bags of words take a hundredth of the room as CSR."""
+    matrix = sparse.csr_array(x.numpy())
+    return {
+        "x.indptr": torch.from_numpy(matrix.indptr.astype(np.int64)),
+        "x.indices": torch.from_numpy(matrix.indices.astype(np.int32)),
+        "x.values": torch.from_numpy(matrix.data),
+    }
+
+
+def _dense(tensors: dict[str, Tensor], shape: tuple[int, int]) -> Tensor:
+    if "x" in tensors:
+        return tensors["x"]
+    parts = tuple(tensors[f"x.{part}"].numpy() for part in ("values", "indices", "indptr"))
+    matrix = sparse.csr_array(parts, shape=shape)
+    matrix.check_format(full_check=True)  # a damaged index must not write elsewhere
+    return torch.from_numpy(matrix.toarray())
