@@ -29,6 +29,8 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 ONLY_IN = {
     "sknetwork": "partition/louvain.py",
     "pymetis": "partition/metis.py",
+    "matplotlib": "partition/picture.py",
+    "pyarrow": "data/tables.py",
 }
 
 

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from pace import __version__
-from pace.cli import run
+from pace.cli import graph, partition, run
 from pace.errors import PaceError
 
 app = typer.Typer(
@@ -16,6 +16,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 app.command("run", epilog=run.EXAMPLES)(run.run)
+app.command("partition", epilog=partition.EXAMPLES)(partition.partition)
+app.add_typer(graph.app, name="graph")
 
 
 @app.callback(invoke_without_command=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
@@ -10,14 +11,34 @@ import numpy as np
 from pace.data.dataset import Dataset
 from pace.errors import SettingError
 from pace.graph import Graph
+from pace.partition.dirichlet import dirichlet
 from pace.partition.louvain import louvain
-from pace.partition.split import DATA_SEED, client_graphs, generator
+from pace.partition.metis import metis
+from pace.partition.split import DATA_SEED, Nodes, client_graphs, generator, induced
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """Who holds which nodes, and the client graphs made of them."""
+
+    nodes: list[Nodes]  # global numbers, in the order that numbers them locally
+    graphs: list[Graph]
 
 
 def divide(
     dataset: Dataset, partition: str, clients: int, data_seed: int = DATA_SEED
 ) -> list[Graph]:
-    """The client graphs. Partition and masks draw from one stream, so they depend on the seed alone."""
+    """The client graphs. Under `column` the dataset's own column says how many there are."""
+    return division(dataset, partition, clients, data_seed).graphs
+
+
+def division(
+    dataset: Dataset, partition: str, clients: int, data_seed: int = DATA_SEED
+) -> Division:
+    """Partition and masks draw from one stream, so they depend on the seed alone.
+
+    A graph that came with its own masks keeps them.
+    """
     if partition not in PARTITIONS:
         close = get_close_matches(partition, PARTITIONS, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -28,19 +49,47 @@ def divide(
         raise SettingError(
             f"clients is {clients}, expected 1 to {dataset.graph.nodes}, the number of nodes"
         )
+    if not 0 <= data_seed < 2**32:
+        raise SettingError(f"the data seed is {data_seed}, expected 0 to {2**32 - 1}")
     random = generator(data_seed)
-    held = PARTITIONS[partition](dataset, clients, random)
-    if empty := [client for client, nodes in enumerate(held) if not nodes]:
+    held = list(PARTITIONS[partition](dataset, clients, random))
+    if empty := [client for client, nodes in enumerate(held) if not len(nodes)]:
         raise SettingError(
             f"{partition} left clients {empty} without nodes: ask for fewer than {clients} clients"
         )
-    return client_graphs(dataset.graph, held, dataset.classes, random, dataset.ratios)
+    if dataset.has_split:
+        return Division(held, induced(dataset.graph, held))
+    return Division(
+        held, client_graphs(dataset.graph, held, dataset.classes, random, dataset.ratios)
+    )
 
 
-def _louvain(dataset: Dataset, clients: int, random: np.random.RandomState) -> list[list[int]]:
-    return louvain(dataset.graph.edges, dataset.graph.nodes, clients)
+def _louvain(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+    return louvain(dataset.stored, dataset.graph.nodes, clients)
 
 
-PARTITIONS: dict[str, Callable[[Dataset, int, np.random.RandomState], list[list[int]]]] = {
+def _metis(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+    return metis(dataset.graph.edges, dataset.graph.nodes, clients)
+
+
+def _dirichlet(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+    return dirichlet(dataset.graph.y, dataset.classes, clients, random)
+
+
+def _column(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+    """The user's own assignment, each client's nodes in the order of the table."""
+    if dataset.owner is None:
+        raise SettingError(
+            f"the partition column needs to know each node's client, which {dataset.name} does "
+            "not say: import your graph with --client COLUMN"
+        )
+    owner = dataset.owner.numpy()
+    return [np.flatnonzero(owner == client) for client in range(int(owner.max()) + 1)]
+
+
+PARTITIONS: dict[str, Callable[[Dataset, int, np.random.RandomState], Sequence[Nodes]]] = {
     "louvain": _louvain,
+    "metis": _metis,
+    "dirichlet": _dirichlet,
+    "column": _column,
 }

@@ -1,16 +1,22 @@
-"""Train, validation and test masks, drawn by client and class."""
+"""Client graphs and their masks: induced subgraphs, and train, validation and test by class."""
+
+from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pace.data.dataset import RATIOS
 from pace.graph import Graph
 
-RATIOS = (0.2, 0.4, 0.4)
 DATA_SEED = 2024
+
+Array = np.ndarray[Any, np.dtype[np.int64]]
+Nodes = Sequence[int] | Array  # of one client, in the order that numbers them locally
 
 
 def generator(seed: int = DATA_SEED) -> np.random.RandomState:
@@ -18,46 +24,73 @@ def generator(seed: int = DATA_SEED) -> np.random.RandomState:
     return np.random.RandomState(seed)
 
 
-def split(
-    labels: Sequence[int], classes: int, random: np.random.RandomState, ratios: Sequence[float]
-) -> tuple[list[int], list[int], list[int]]:
-    """Local indices of train, validation and test, each ascending.
-
-    For each class: shuffle its indices, then cut at floor(a n) and floor((a + b) n). Nodes without a
-    label (UNKNOWN) are in no mask.
-    """
-    values = np.asarray(labels)
-    parts: tuple[list[int], list[int], list[int]] = ([], [], [])
-    for label in range(classes):
-        members = np.flatnonzero(values == label).tolist()
-        random.shuffle(members)
-        first = math.floor(ratios[0] * len(members))
-        second = math.floor((ratios[0] + ratios[1]) * len(members))
-        parts[0].extend(members[:first])
-        parts[1].extend(members[first:second])
-        parts[2].extend(members[second:])
-    train, val, test = (sorted(part) for part in parts)
-    return train, val, test
-
-
 def client_graphs(
     graph: Graph,
-    clients: Sequence[Sequence[int]],
+    clients: Sequence[Nodes],
     classes: int,
     random: np.random.RandomState,
     ratios: Sequence[float] = RATIOS,
 ) -> list[Graph]:
     """Each client's induced graph with freshly drawn masks, in client order from one stream."""
-    made = []
-    for nodes in clients:
-        part = graph.induced(torch.tensor(nodes, dtype=torch.int64))
-        indices = split(part.y.tolist(), classes, random, ratios)
-        train, val, test = (_mask(index, part.nodes) for index in indices)
-        made.append(Graph(part.x, part.edges, part.y, train, val, test))
-    return made
+    return [
+        with_masks(part, split(part.y.numpy(), classes, random, ratios))
+        for part in induced(graph, clients)
+    ]
 
 
-def _mask(index: Sequence[int], nodes: int) -> Tensor:
-    mask = torch.zeros(nodes, dtype=torch.bool)
-    mask[list(index)] = True
-    return mask
+def split(
+    labels: Array, classes: int, random: np.random.RandomState, ratios: Sequence[float]
+) -> tuple[Array, Array, Array]:
+    """Local indices of train, validation and test.
+
+    For each class: shuffle its indices, then cut at floor(a n) and floor((a + b) n). Nodes without a
+    label (UNKNOWN) are in no mask.
+    """
+    parts: list[list[Array]] = []
+    for label in range(classes):
+        members = np.flatnonzero(labels == label).tolist()
+        random.shuffle(members)
+        first = math.floor(ratios[0] * len(members))
+        second = math.floor((ratios[0] + ratios[1]) * len(members))
+        parts.append(np.split(np.asarray(members, dtype=np.int64), [first, second]))
+    train, val, test = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return train, val, test
+
+
+def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:
+    """The graph with these nodes in train, validation and test."""
+    masks = torch.zeros((3, graph.nodes), dtype=torch.bool)
+    for mask, index in zip(masks, indices, strict=True):
+        mask[torch.as_tensor(index, dtype=torch.int64)] = True
+    return Graph(graph.x, graph.edges, graph.y, *masks)
+
+
+def induced(graph: Graph, clients: Sequence[Nodes]) -> list[Graph]:
+    """The subgraph of every client, masks included; edges between clients vanish.
+
+    One pass over the edges for all clients together: nodes are renumbered so that each client's are
+    consecutive, edges sorted once by their new ends and cut where the next client begins.
+    """
+    lists = [torch.as_tensor(nodes, dtype=torch.int64) for nodes in clients]
+    order = torch.cat(lists)
+    sizes = torch.tensor([len(nodes) for nodes in lists])
+    place = torch.full((graph.nodes,), -1, dtype=torch.int64)
+    place[order] = torch.arange(len(order))
+    owner = torch.full((graph.nodes,), -1, dtype=torch.int64)
+    owner[order] = torch.repeat_interleave(torch.arange(len(lists)), sizes)
+    ends = owner[graph.edges]
+    inside = place[graph.edges[:, (ends[0] == ends[1]) & (ends[0] >= 0)]]
+    keys = torch.sort(inside[0] * max(1, len(order)) + inside[1]).values
+    sources, targets = keys // max(1, len(order)), keys % max(1, len(order))
+    starts = sizes.cumsum(0) - sizes
+    counts = torch.bincount(owner[order[sources]], minlength=len(lists)).tolist()
+    pairs = torch.split(torch.stack([sources, targets]), counts, dim=1)
+    return [
+        _part(graph, nodes, edges - start)
+        for nodes, edges, start in zip(lists, pairs, starts, strict=True)
+    ]
+
+
+def _part(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
+    values = (graph.y, graph.train, graph.val, graph.test)
+    return Graph(graph.x[nodes], edges, *(value[nodes] for value in values))
