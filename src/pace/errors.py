@@ -23,3 +23,93 @@ class WireError(PaceError):
     """Bytes that are not the message they should be."""
 
     code = "wire"
+
+
+class FormatError(WireError):
+    """Bytes that are no frame of ours."""
+
+    code = "format"
+
+
+class VersionError(WireError):
+    """A frame of another version of the wire."""
+
+    code = "version"
+
+
+class DamageError(WireError):
+    """A frame whose checksum does not fit."""
+
+    code = "damaged"
+
+
+class SizeError(WireError):
+    """A message that is longer or shorter than the federation's messages are."""
+
+    code = "size"
+
+
+class LayoutError(WireError):
+    """A frame with other tensors, or tensors of other shapes, than were agreed on."""
+
+    code = "layout"
+
+
+class NumberError(WireError):
+    """A tensor with a number that is not finite."""
+
+    code = "not-finite"
+
+
+class MomentError(WireError):
+    """Moments that are negative or not normalised: they would outweigh everybody else's."""
+
+    code = "moment"
+
+
+class OtherJobError(WireError):
+    """A message, or a file, of another federation."""
+
+    code = "other-job"
+
+
+class ReceiverError(WireError):
+    """A return to somebody else's upload."""
+
+    code = "other-receiver"
+
+
+class SignatureError(WireError):
+    """A message whose signature is missing, unknown or wrong."""
+
+    code = "signature"
+
+
+class ParticipantError(WireError):
+    """A sender whom the job does not list."""
+
+    code = "unknown-participant"
+
+
+class SecondUploadError(WireError):
+    """Another upload under the name of one that was accepted."""
+
+    code = "second-upload"
+
+
+class LateError(WireError):
+    """An upload that came after the job was closed."""
+
+    code = "closed"
+
+
+class FileError(PaceError):
+    """A file that is missing, damaged, in the way or cannot be written."""
+
+    code = "file"
+
+
+class TooFewError(PaceError):
+    """Fewer uploads than the job asks for."""
+
+    code = "too-few"

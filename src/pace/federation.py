@@ -77,7 +77,7 @@ class Method(Protocol):
     """A one-round method. A client trains by `recipe`, then shares and later adopts; the server merges.
 
     A method is a frozen dataclass that inherits from this class: its settings are its fields, and
-    it has no state. The first three parts have defaults, `share`, `merge` and `adopt` are its own.
+    it has no state. Some parts have defaults; `share`, `merge` and `adopt` are its own.
     """
 
     @property
@@ -97,6 +97,10 @@ class Method(Protocol):
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         """What a trained client sends."""
         ...
+
+    def check(self, upload: Message, federation: Federation) -> None:
+        """Refuse an upload of the agreed shapes whose numbers no honest client would send."""
+        return
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
         """One return for each upload, in order."""
@@ -122,6 +126,7 @@ class Federation:
     method: Method
     seed: int = SEED
     epochs: int | None = None  # in place of the recipe's own budget
+    job: str = ""  # the digest of the job it comes from: equal settings, yet two federations
 
     @property
     def recipe(self) -> Recipe:

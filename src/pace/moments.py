@@ -5,10 +5,12 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
+from pace.errors import MomentError
 from pace.gcn import Pass
 from pace.graph import Graph
 
 EPS = 1e-12  # ε of Section 4.1
+TOLERANCE = 1e-3  # of a mean in float32
 
 Moments = Mapping[str, Tensor]  # weight's name -> one weight for each input column
 Geometry = Callable[[Pass, Graph], Moments]
@@ -43,6 +45,15 @@ def second_moment(rows: Tensor) -> Tensor:
 def normalised(moment: Tensor) -> Tensor:
     """m / max(mean(m), ε): a client's scale is not its weight."""
     return moment / torch.clamp(moment.mean(), min=EPS)
+
+
+def check(name: str, moment: Tensor) -> None:
+    """Refuse what `normalised` cannot give: such a moment would buy weight in the consensus."""
+    low, mean = float(moment.min()), float(moment.double().mean())
+    if low < 0:
+        raise MomentError(f"the moments {name!r} go down to {low:.3g}, expected none below 0")
+    if mean != 0 and abs(mean - 1) > TOLERANCE:
+        raise MomentError(f"the moments {name!r} have mean {mean:.6g}, expected 1 (or all zero)")
 
 
 GEOMETRIES: dict[str, Geometry] = {"propagated": propagated, "raw": raw, "uniform": uniform}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from pace import wire
 from pace.calibration import blend
-from pace.errors import GraphError, WireError
+from pace.errors import GraphError, LayoutError, OtherJobError, ReceiverError
 from pace.federation import Federation, Message
 from pace.graph import Graph
 from pace.params import Params
@@ -72,30 +72,54 @@ def share(local: Params, graph: Graph, federation: Federation) -> tuple[Kept, by
 
 def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
     """One return for each upload, in order."""
+    return list(merging(uploads, federation))
+
+
+def merging(uploads: Sequence[bytes], federation: Federation) -> Iterator[bytes]:
+    """The same one at a time, for uploads that are read when they are asked for."""
     returned = federation.method.merge(_Decoded(uploads, federation), federation)
-    return [
-        wire.encode(message, federation.digest, wire.checksum(upload))
-        for message, upload in zip(returned, uploads, strict=True)
-    ]
+    for message, upload in zip(returned, uploads, strict=True):
+        yield wire.encode(message, federation.digest, wire.checksum(upload))
 
 
 def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> Adoption:
     """Apply the return to the kept Local model and choose alpha on one's own validation nodes."""
     check(graph, federation)
+    return calibrated(graph, kept.local, external(kept, returned, federation), federation)
+
+
+def external(kept: Kept, returned: bytes, federation: Federation) -> Params:
+    """The first half of `adopt`: the External model, from the return to this very upload."""
     frame = _opened(returned, federation, return_layout(federation))
     if frame.answers != kept.upload:
-        raise WireError(
+        raise ReceiverError(
             f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
             f"ask the server for the return to {kept.upload.hex()}"
         )
-    external = federation.method.adopt(kept.local, frame.message, federation)
+    return federation.method.adopt(kept.local, frame.message, federation)
+
+
+def calibrated(graph: Graph, local: Params, external: Params, federation: Federation) -> Adoption:
+    """The second half of `adopt`: both models' logits, and alpha."""
     with torch.no_grad():
-        before = federation.model(kept.local, graph).logits
+        before = federation.model(local, graph).logits
         after = federation.model(external, graph).logits
     if not torch.isfinite(after).all():
         return Adoption(before, after, 0.0)
     alpha = federation.method.gate(before[graph.val], after[graph.val], graph.y[graph.val])
     return Adoption(before, after, alpha)
+
+
+def check_upload(upload: bytes, federation: Federation) -> Message:
+    """The message of an upload that may count; anything else is refused, each kind by its error."""
+    frame = _opened(upload, federation, upload_layout(federation))
+    if frame.answers != wire.NOBODY:
+        raise LayoutError(
+            f"this is the return to upload {frame.answers.hex()}, expected an upload: "
+            "uploads go to the server, returns come from it"
+        )
+    federation.method.check(frame.message, federation)
+    return frame.message
 
 
 def check(graph: Graph, federation: Federation) -> None:
@@ -137,7 +161,7 @@ def _probe(federation: Federation) -> Message:
 def _opened(frame: bytes, federation: Federation, layout: wire.Layout) -> wire.Frame:
     opened = wire.decode(frame, layout)
     if opened.digest != federation.digest:
-        raise WireError(
+        raise OtherJobError(
             f"the message belongs to federation {opened.digest.hex()}, "
             f"this is {federation.digest.hex()}: the two were set up differently"
         )

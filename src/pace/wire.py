@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pace.errors import WireError
+from pace.errors import DamageError, FormatError, LayoutError, NumberError, SizeError, VersionError
 
 MAGIC = b"PACE"
 VERSION = 1
@@ -64,26 +64,26 @@ def decode(frame: bytes, expected: Layout | None = None) -> Frame:
     and its table is compared with the agreed one, never trusted.
     """
     if expected is not None and len(frame) != size(expected):
-        raise WireError(f"the frame has {len(frame)} bytes, expected exactly {size(expected)}")
+        raise SizeError(f"the frame has {len(frame)} bytes, expected exactly {size(expected)}")
     if len(frame) < HEAD.size + CHECKSUM or frame[: len(MAGIC)] != MAGIC:
-        raise WireError("these bytes are not a PACE frame: expected one that starts with 'PACE'")
+        raise FormatError("these bytes are not a PACE frame: expected one that starts with 'PACE'")
     _, version, digest, answers, count = HEAD.unpack_from(frame)
     if version != VERSION:
-        raise WireError(f"the frame has version {version}, this software reads {VERSION}")
+        raise VersionError(f"the frame has version {version}, this software reads {VERSION}")
     if checksum(frame) != zlib.crc32(frame[:-CHECKSUM]).to_bytes(CHECKSUM, "little"):
-        raise WireError(
+        raise DamageError(
             "the frame was damaged on its way (its checksum does not fit): send it again"
         )
     shapes, offset = read_table(frame, count)
     if expected is not None and list(shapes.items()) != list(expected.items()):
-        raise WireError(f"the frame holds {say(shapes)}, expected {say(expected)}")
+        raise LayoutError(f"the frame holds {say(shapes)}, expected {say(expected)}")
     if size(shapes) != len(frame):
-        raise WireError(f"the frame has {len(frame)} bytes, its table speaks of {size(shapes)}")
+        raise SizeError(f"the frame has {len(frame)} bytes, its table speaks of {size(shapes)}")
     message = {}
     for name, shape in shapes.items():
         numbers = np.frombuffer(frame, "<f4", count=volume(shape), offset=offset).reshape(shape)
         if not np.isfinite(numbers).all():
-            raise WireError(f"tensor {name!r} holds a number that is not finite")
+            raise NumberError(f"tensor {name!r} holds a number that is not finite")
         message[name] = torch.from_numpy(numbers.astype(np.float32))
         offset += numbers.nbytes
     return Frame(digest, answers, message)
@@ -131,11 +131,11 @@ def read_table(frame: bytes, count: int) -> tuple[dict[str, tuple[int, ...]], in
             offset += length + 2
             name = label.decode("ascii")
             if name in shapes:
-                raise WireError(f"tensor {name!r} stands twice in the frame's table")
+                raise LayoutError(f"tensor {name!r} stands twice in the frame's table")
             shapes[name] = struct.unpack_from(f"<{dimensions}I", frame, offset)
             offset += 4 * dimensions
     except (struct.error, UnicodeDecodeError) as error:
-        raise WireError("the frame's table of tensors is broken") from error
+        raise FormatError("the frame's table of tensors is broken") from error
     return shapes, offset
 
 

@@ -12,7 +12,7 @@ from pace.correction import apply, correction
 from pace.errors import SettingError
 from pace.federation import Federation, Gate, Message, Method, Uploads
 from pace.graph import Graph
-from pace.moments import Geometry, propagated
+from pace.moments import Geometry, check, propagated
 from pace.params import Params, subtract
 
 
@@ -36,6 +36,10 @@ class Pace(Method):
         carrier = compress(subtract(local, federation.start), self.rank)
         moments = self.geometry(federation.model(local, graph), graph)
         return pack(carrier) | {f"{name}/m": moment for name, moment in moments.items()}
+
+    def check(self, upload: Message, federation: Federation) -> None:
+        for name, moment in read(upload, federation.start)[1].items():
+            check(f"{name}/m", moment)
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
         shared = consensus(
