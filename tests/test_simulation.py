@@ -12,6 +12,7 @@ from pace.federation import Federation
 from pace.gcn import GCN
 from pace.methods import FedAvg, Local, Pace
 from pace.metrics import accuracy, pooled
+from pace.params import size
 from pace.partition import divide
 from pace.report import adoption_table, client_bars, client_table, markdown, score_table
 from pace.simulation import by_training, simulate, steps
@@ -52,7 +53,7 @@ def test_progress_counts_what_it_announced() -> None:
 def test_every_number_is_computed_from_the_trials() -> None:
     graphs = clients(3)
     trials = list(simulate(graphs, GCN_, METHODS, [1, 2, 3], epochs=5))
-    found = summarise(trials, dense=1000)
+    found = summarise(trials)
     json.dumps(found)
     adopted = [trial for trial in trials if trial.method == "pace"]
     scores = [accuracy(pooled(trial.confusions["adopted"])) for trial in adopted]
@@ -62,7 +63,7 @@ def test_every_number_is_computed_from_the_trials() -> None:
     assert result["accuracy"]["std"] == pytest.approx(statistics.stdev(scores))
     assert found["alpha"]["per_seed"] == [trial.alphas for trial in adopted]
     assert found["bytes"]["return"] == adopted[0].returned[0]
-    assert found["bytes"]["return_ratio"] == adopted[0].returned[0] / 1000
+    assert found["bytes"]["return_ratio"] == adopted[0].returned[0] / size(GCN_.start(0))
     assert [(r["method"], r["reading"]) for r in found["results"]][:3] == [
         ("local", "local"),
         ("fedavg", "local"),
@@ -71,7 +72,7 @@ def test_every_number_is_computed_from_the_trials() -> None:
 
 
 def test_one_seed_has_no_standard_deviation() -> None:
-    found = summarise(list(simulate(clients(2), GCN_, {"local": Local()}, [1], epochs=1)), 1)
+    found = summarise(list(simulate(clients(2), GCN_, {"local": Local()}, [1], epochs=1)))
     assert found["results"][0]["accuracy"]["std"] is None
 
 
@@ -80,7 +81,7 @@ def test_the_embedded_graph_shows_the_methods_point() -> None:
     dataset = load("synthetic")
     graphs = divide(dataset, "louvain", 10)
     gcn = GCN((dataset.graph.features, 64, dataset.classes))
-    found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])), 1)
+    found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])))
     by_reading = {r["reading"]: 100 * r["accuracy"]["mean"] for r in found["results"]}
     assert by_reading["adopted"] > by_reading["local"] + 1
     assert found["alpha"]["zero_share"] < 0.5
@@ -90,7 +91,7 @@ def test_a_harmful_transfer_is_turned_down() -> None:
     dataset = load("synthetic-clash")
     graphs = divide(dataset, "louvain", 10)
     gcn = GCN((dataset.graph.features, 64, dataset.classes))
-    found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])), 1)
+    found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])))
     by_reading = {r["reading"]: 100 * r["accuracy"]["mean"] for r in found["results"]}
     assert by_reading["native"] < by_reading["local"] - 30
     assert by_reading["adopted"] > by_reading["local"] - 0.2
@@ -100,7 +101,7 @@ def test_a_harmful_transfer_is_turned_down() -> None:
 def found_example() -> dict[str, object]:
     trials = list(simulate(clients(2), GCN_, METHODS, [1, 2], epochs=2))
     about = {"dataset": "tiny", "partition": "cut", "clients": 2, "seeds": [1, 2]}
-    return about | summarise(trials, 1000)
+    return about | summarise(trials)
 
 
 def test_tables_show_a_common_local_model_once() -> None:

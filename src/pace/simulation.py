@@ -15,7 +15,7 @@ from pace.federation import Federation, Method, describe
 from pace.gcn import GCN
 from pace.graph import Graph
 from pace.metrics import confusion
-from pace.params import Params
+from pace.params import Params, size
 from pace.training import train
 
 READINGS = {"local": 0.0, "native": 1.0, "adopted": None}  # the alpha of each; None: the receiver's
@@ -31,6 +31,7 @@ class Trial:
     confusions: dict[str, list[Tensor]]  # reading -> one for each client, on its test nodes
     upload: list[int]  # bytes
     returned: list[int]  # bytes
+    dense: int  # bytes of the shared model sent whole
     seconds: dict[str, float]  # fit, merge, adopt
 
 
@@ -125,6 +126,7 @@ def _trial(
         confusions,
         [len(upload) for upload in uploads],
         [len(returned) for returned in returns],
+        size(federation.gcn.start(federation.seed)),
         {
             "fit": trained + clock[1] - clock[0],
             "merge": clock[2] - clock[1],

@@ -10,8 +10,8 @@ from pace.metrics import SCORES, pooled
 from pace.simulation import READINGS, Trial
 
 
-def summarise(trials: Sequence[Trial], dense: int) -> dict[str, Any]:
-    """Scores by method and reading, alphas and bytes by method; `dense` is a full model's bytes.
+def summarise(trials: Sequence[Trial]) -> dict[str, Any]:
+    """Scores by method and reading, alphas and bytes by method.
 
     `alpha` and `bytes` at the top are PACE's, or those of the last method where PACE did not run.
     """
@@ -25,11 +25,11 @@ def summarise(trials: Sequence[Trial], dense: int) -> dict[str, Any]:
             for reading in readings(name)
         ],
         "alpha": alphas(by_method[leading]),
-        "bytes": traffic(by_method[leading], dense),
+        "bytes": traffic(by_method[leading]),
         "methods": {
             name: {
                 "alpha": alphas(group),
-                "bytes": traffic(group, dense),
+                "bytes": traffic(group),
                 "seconds": {
                     step: statistics.fmean(trial.seconds[step] for trial in group)
                     for step in group[0].seconds
@@ -67,8 +67,9 @@ def alphas(trials: Sequence[Trial]) -> dict[str, Any]:
     }
 
 
-def traffic(trials: Sequence[Trial], dense: int) -> dict[str, Any]:
+def traffic(trials: Sequence[Trial]) -> dict[str, Any]:
     """Bytes of one client's messages, framing included, against a dense model."""
+    dense = trials[0].dense
     upload = statistics.fmean(size for trial in trials for size in trial.upload)
     returned = statistics.fmean(size for trial in trials for size in trial.returned)
     return {

@@ -64,7 +64,6 @@ def run(
     from pace.cli import options
     from pace.data import load
     from pace.gcn import GCN
-    from pace.params import size
     from pace.partition import divide
     from pace.report import markdown, show
     from pace.simulation import simulate, steps
@@ -101,7 +100,7 @@ def run(
         "epochs": epochs,
         "model": {"widths": gcn.widths, "dropout": gcn.dropout},
         "rank": options.rank(rank),
-        **summarise(trials, size(gcn.start(0))),
+        **summarise(trials),
     }
     if out:
         atomic.write(out / "results.json", (json.dumps(found, indent=1) + "\n").encode())

@@ -1,0 +1,1 @@
+"""The paper's study: what to run, the cells it is stored in, and the tables and figures made of them."""

@@ -1,0 +1,113 @@
+"""Compute the cells that are missing, each stored as it finishes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import torch
+
+from pace.data import load
+from pace.errors import PaceError
+from pace.gcn import GCN
+from pace.graph import Graph
+from pace.methods import make
+from pace.partition import divide
+from pace.reproduce.cell import HIDDEN, LAYERS, Cell, Store
+from pace.simulation import simulate
+
+
+@dataclass(frozen=True)
+class How:
+    """What does not change a result: where its data are and what computes it."""
+
+    data_root: Path | None = None
+    device: str = "cpu"
+    epochs: int | None = None
+
+
+def missing(cells: Iterable[Cell], store: Store, how: How) -> list[Cell]:
+    """The cells that are not stored with these very settings, each once."""
+    return [cell for cell in dict.fromkeys(cells) if not store.has(cell, how.epochs)]
+
+
+def available(cells: Iterable[Cell], how: How) -> tuple[list[Cell], dict[str, str]]:
+    """The cells whose dataset can be loaded, and for each dataset that cannot, why."""
+    kept, absent = [], {}
+    for cell in cells:
+        if cell.dataset in absent:
+            continue
+        try:
+            _dataset_shape(cell.dataset, how.data_root)
+        except PaceError as error:
+            absent[cell.dataset] = str(error)
+            continue
+        kept.append(cell)
+    return kept, absent
+
+
+def compute(
+    cells: Sequence[Cell],
+    store: Store,
+    how: How,
+    *,
+    jobs: int = 1,
+    done: Callable[[Cell], None] = lambda cell: None,
+) -> None:
+    """Compute and store every cell; `done` is told of each. Cells of a place are computed together."""
+    places: dict[tuple[str, str, int, int, int], list[Cell]] = {}
+    for cell in cells:
+        places.setdefault(cell.place, []).append(cell)
+    if jobs == 1:
+        for group in places.values():
+            for cell in _group(group, store, how):
+                done(cell)
+        return
+    # Fresh interpreters: a fork would share torch's threads and, on a GPU, its context.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        running = [pool.submit(_whole_group, group, store, how) for group in places.values()]
+        try:
+            for finished in as_completed(running):
+                for cell in finished.result():
+                    done(cell)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _whole_group(cells: Sequence[Cell], store: Store, how: How) -> list[Cell]:
+    return list(_group(cells, store, how))
+
+
+def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
+    """One place: methods that train alike are trained once, PACE's ranks among them."""
+    torch.set_num_threads(1)
+    first = cells[0]
+    graphs = _graphs(first.dataset, first.partition, first.clients, first.data_seed, how.data_root)
+    features, classes = _dataset_shape(first.dataset, how.data_root)
+    gcn = GCN((features, *[HIDDEN] * (LAYERS - 1), classes))
+    by_name = {f"{cell.method} {cell.rank}": cell for cell in cells}
+    methods = {name: make(cell.method, cell.rank) for name, cell in by_name.items()}
+    trials = simulate(graphs, gcn, methods, [first.seed], epochs=how.epochs, device=how.device)
+    for trial in trials:
+        cell = by_name[trial.method]
+        store.write(cell, trial, epochs=how.epochs, device=how.device)
+        yield cell
+
+
+@lru_cache(maxsize=1)
+def _graphs(
+    dataset: str, partition: str, clients: int, data_seed: int, root: Path | None
+) -> list[Graph]:
+    """The client graphs of the place last worked on; seeds of a place come one after another."""
+    return divide(load(dataset, root), partition, clients, data_seed)
+
+
+@lru_cache(maxsize=16)
+def _dataset_shape(dataset: str, root: Path | None) -> tuple[int, int]:
+    loaded = load(dataset, root)
+    return loaded.graph.features, loaded.classes
