@@ -118,7 +118,7 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
             opened.seek(0)
             if not line.strip():
                 raise GraphError(f"{path.name} is empty: its first row names the columns")
-            reader = csv.reader(opened, delimiter=max(DELIMITERS, key=line.count))
+            reader = csv.reader(opened, delimiter=max(DELIMITERS, key=line.count), strict=True)
             names = [name.strip() for name in next(reader)]
             yield reader.line_num, names
             for cells in reader:

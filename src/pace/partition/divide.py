@@ -45,7 +45,7 @@ def division(
         raise SettingError(
             f"partition {partition!r} is unknown: {hint}known are {', '.join(PARTITIONS)}"
         )
-    if not 1 <= clients <= dataset.graph.nodes:
+    if partition != "column" and not 1 <= clients <= dataset.graph.nodes:
         raise SettingError(
             f"clients is {clients}, expected 1 to {dataset.graph.nodes}, the number of nodes"
         )
