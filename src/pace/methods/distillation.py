@@ -48,7 +48,7 @@ def distil(
         for _ in range(STEPS):
             seen = gcn.forward(student, field, dropout(gcn.dropout, random))
             descent.zero_grad()
-            gap(seen.logits, taught, shares).backward()  # type: ignore[no-untyped-call]
+            gap(seen.logits, taught, shares).backward()
             descent.step()
     return {name: value.detach() for name, value in student.items()}
 
@@ -80,7 +80,7 @@ def seek(
         (share @ cross_entropy(logits, labels, reduction="none")).backward()
         taught.append(logits.detach())
     seen = gcn.forward({name: value.detach() for name, value in student.items()}, field)
-    (-gap(seen.logits, torch.stack(taught), shares)).backward()  # type: ignore[no-untyped-call]
+    (-gap(seen.logits, torch.stack(taught), shares)).backward()
     spread = len(shares) * diversity(noise, found)
     torch.autograd.backward([messages, spread], [leaf.grad, None])
 
