@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pace.data.problems import Problems
-from pace.data.tables import Numbers, Table
+from pace.data.table import Numbers, Table
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pace.data.problems import Problems
-from pace.data.tables import Table
+from pace.data.table import Table
 from pace.graph import UNKNOWN
 
 SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "none": 3}

@@ -1,0 +1,55 @@
+"""The columns of a table that were asked for, wherever they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column, or several from a list, read as numbers; NaN where a cell is none."""
+
+    values: Array  # (rows, width)
+    text: dict[int, str]  # index -> what stood in a cell that is no number
+
+    @classmethod
+    def of(cls, cells: Sequence[str]) -> Numbers:
+        try:
+            with np.errstate(over="ignore"):  # too large for float32: infinite, and told so
+                numbers = np.fromiter(map(float, cells), np.float64, len(cells)).astype(np.float32)
+            return cls(numbers[:, None], {})
+        except ValueError:
+            pass
+        values = np.full((len(cells), 1), np.nan, np.float32)
+        text = {}
+        for index, cell in enumerate(cells):
+            try:
+                values[index] = float(cell)
+            except ValueError:
+                text[index] = cell.strip()
+        return cls(values, text)
+
+    @classmethod
+    def join(cls, parts: Sequence[Numbers]) -> Numbers:
+        text: dict[int, str] = {}
+        first = 0
+        for part in parts:
+            text |= {first + index: cell for index, cell in part.text.items()}
+            first += len(part.values)
+        return cls(np.concatenate([part.values for part in parts]), text)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The columns that were asked for: some as text, '' where a cell is empty, some as numbers."""
+
+    file: str
+    rows: list[int]  # the number of each row, as people count
+    text: dict[str, list[str]]
+    numbers: dict[str, Numbers]
