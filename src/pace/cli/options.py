@@ -37,18 +37,16 @@ def rank(text: str) -> int | None:
 
 def methods(text: str, rank: int | None) -> dict[str, Method]:
     """The named methods, in order, each once."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = method_names(text)
     if not names:
         raise SettingError("--methods is empty: name at least one method, such as pace")
-    return {each: make(each, rank) for name in names for each in expand(name)}
+    return {name: make(name, rank) for name in names}
 
 
 def widths(features: int, hidden: int, layers: int, classes: int) -> tuple[int, ...]:
     """Features, `layers - 1` hidden widths, classes."""
-    if layers < 1:
-        raise SettingError(f"--layers is {layers}, expected 1 or more")
-    if hidden < 1:
-        raise SettingError(f"--hidden is {hidden}, expected 1 or more")
+    at_least_one("--layers", layers)
+    at_least_one("--hidden", hidden)
     return (features, *[hidden] * (layers - 1), classes)
 
 
@@ -61,3 +59,19 @@ def device(text: str) -> str:
     if text == "cuda" and not torch.cuda.is_available():
         raise SettingError("--device is cuda, but torch finds no GPU here: use --device cpu")
     return ("cuda" if torch.cuda.is_available() else "cpu") if text == "auto" else text
+
+
+def words(text: str | None) -> list[str] | None:
+    """The words of a list separated by commas; None stays None."""
+    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+
+
+def method_names(text: str | None) -> list[str] | None:
+    """The names of known methods, groups written out; None stays None."""
+    named = words(text)
+    return None if named is None else [each for name in named for each in expand(name)]
+
+
+def at_least_one(option: str, value: int) -> None:
+    if value < 1:
+        raise SettingError(f"{option} is {value}, expected 1 or more")

@@ -1,0 +1,108 @@
+"""What the stored cells amount to: tables, their twins, figures and claims, as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pace import atomic
+from pace.reproduce import formats
+from pace.reproduce.cell import Store
+from pace.reproduce.claims import claims
+from pace.reproduce.compare import known_spread, twins
+from pace.reproduce.records import measured
+from pace.reproduce.study import Part
+from pace.reproduce.tables import grids, places, shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def write(
+    parts: Sequence[Part],
+    store: Store,
+    seeds: Sequence[int],
+    out: Path,
+    absent: Mapping[str, str],
+) -> list[Path]:
+    """Write `tables/` and `figures/`; the paths written."""
+    written: list[Path] = []
+    spread = known_spread(store, seeds)
+
+    def put(path: Path, text: str) -> None:
+        atomic.write(path, text.encode())
+        written.append(path)
+
+    for part in parts:
+        records = measured(part, store, seeds)
+        if not records or not part.table:
+            continue
+        beside = twins(part, records, spread)
+        made = grids(part, records)
+        stem = out / "tables" / part.name
+        titled = [(f"## {grid.title}", grid) for grid in made]
+        put(
+            stem.with_suffix(".md"),
+            "\n\n".join(f"{head}\n\n{formats.markdown(grid)}" for head, grid in titled) + "\n",
+        )
+        put(
+            out / "tables" / f"{part.name}-beside-paper.md",
+            "\n\n".join(
+                f"{head}\n\n{formats.markdown_twins(grid, beside)}" for head, grid in titled
+            )
+            + "\n",
+        )
+        put(stem.with_suffix(".tex"), "\n\n".join(map(formats.latex, made)) + "\n")
+        rows = formats.tidy(beside)
+        formats.write_csv(stem.with_suffix(".csv"), rows)
+        formats.write_parquet(stem.with_suffix(".parquet"), rows)
+        written += [stem.with_suffix(".csv"), stem.with_suffix(".parquet")]
+    put(
+        out / "claims.json",
+        json.dumps([asdict(claim) for claim in claims(store, seeds)], indent=1) + "\n",
+    )
+    put(out / "absent.json", json.dumps(dict(absent), indent=1) + "\n")
+    from pace.reproduce.figures import draw
+
+    for name in draw(parts, store, seeds, out / "figures"):
+        written += [out / "figures" / f"{name}.{kind}" for kind in ("png", "pdf")]
+    return written
+
+
+def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Console) -> None:
+    """Each part's table in the terminal, a column for each dataset's first metric."""
+    from rich import box
+    from rich.table import Table
+
+    for part in parts:
+        records = measured(part, store, seeds)
+        if not records or not part.table:
+            continue
+        for grid in grids(part, records):
+            chosen = [
+                column
+                for column, (_, head) in enumerate(grid.heads)
+                if head == grid.heads[0][1] or part.name in ("communication", "rank")
+            ]
+            table = Table(
+                title=f"{grid.title}: {grid.heads[0][1]}",
+                title_justify="left",
+                box=box.SIMPLE_HEAD,
+                pad_edge=False,
+            )
+            table.add_column("")
+            for column in chosen:
+                table.add_column(grid.heads[column][0] or grid.heads[column][1], justify="right")
+            for (label, cells), marks in zip(grid.rows, places(grid), strict=True):
+                values = []
+                for column in chosen:
+                    record = cells[column]
+                    text = "not run" if record is None else shown(record).replace(" ± ", "±")
+                    values.append(
+                        ("{}", "[bold]{}[/]", "[underline]{}[/]")[marks[column]].format(text)
+                    )
+                table.add_row(label, *values)
+            console.print(table)
