@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pace.carrier import compress, dense
+from pace.errors import WeightError
 from pace.federation import Federation, Message, Method, Recipe
 from pace.methods import FedAux, FedAvg, FedGTA, FedNova, FedProx, FedPub, FedRCL, FedTAD, Pace
 from pace.methods.direct import Direct
@@ -79,11 +80,28 @@ def test_fedavg_weighs_by_all_nodes() -> None:
         assert_same(returned, expected)
 
 
-def test_fedprox_without_mu_is_fedavg_bit_for_bit() -> None:
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [
+        (FedAvg(), "nodes", -5.0),
+        (FedTAD(), "nodes", 0.0),
+        (FedNova(), "amount", -1.0),
+        (FedGTA(), "confidence", -1.0),
+    ],
+)
+def test_a_weight_nobody_can_have_is_refused(method: Method, name: str, value: float) -> None:
+    agreed = federation(method)
+    honest = agreed.method.share(agreed.start, GRAPHS[0], agreed)
+    agreed.method.check(honest, agreed)
+    with pytest.raises(WeightError, match=name):
+        agreed.method.check({**honest, name: torch.tensor([value])}, agreed)
+
+
+def test_fedprox_without_mu_is_fedavg() -> None:
     for ours, theirs in zip(
         locals_of(federation(FedProx(mu=0.0))), locals_of(federation(FedAvg())), strict=True
     ):
-        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+        assert_same(ours, theirs, atol=1e-5)
 
 
 def test_fedprox_stays_nearer_to_the_start_the_larger_mu() -> None:
@@ -169,7 +187,7 @@ def test_fedrcl_without_its_losses_is_the_uniform_mean_under_its_optimiser() -> 
     zero = federation(FedRCL(contrast=0.0, relaxation=0.0))
     models, plain = locals_of(zero), locals_of(federation(Plain()))
     for ours, theirs in zip(models, plain, strict=True):
-        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+        assert_same(ours, theirs, atol=1e-5)
     assert_same(merged(zero, models)[0], plain_mean(models, [1, 1, 1]))
 
 

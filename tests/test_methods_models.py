@@ -14,7 +14,6 @@ from pace.methods import FedAux, FedPub
 from pace.methods.fedaux import basis, smoothed
 from pace.methods.fedpub import proxy, two_layers
 from pace.params import Params
-from pace.training import Noise
 from tests.graphs import CLASSES, FEATURES, clients, federation
 
 GRAPH = clients(1)[0]
@@ -148,7 +147,7 @@ def test_dropout_acts_twice_in_training(model: Any) -> None:
 
     def drop(hidden: Tensor) -> Tensor:
         seen.append(hidden.shape)
-        return Noise(0.5, 1, GRAPH)(hidden)
+        return hidden
 
     model.forward(model.start(3), model.field(GRAPH), drop)
     assert seen == [torch.Size([90, 16])] * 2

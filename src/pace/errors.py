@@ -67,6 +67,12 @@ class MomentError(WireError):
     code = "moment"
 
 
+class WeightError(WireError):
+    """A weight in an average, such as a number of nodes, that no client can have."""
+
+    code = "weight"
+
+
 class OtherJobError(WireError):
     """A message, or a file, of another federation."""
 

@@ -12,6 +12,7 @@ from torch.nn.functional import one_hot
 
 from pace.federation import Federation, Message, Method, Uploads
 from pace.graph import Graph
+from pace.methods.fedavg import at_least
 from pace.methods.mixing import cosines, gathered, mixtures
 from pace.operator import Operator, csr_tensor
 from pace.params import Params
@@ -78,6 +79,9 @@ class FedGTA(Method):
             "moments": moments(near, self.orders),
             "confidence": confidence(far, graph),
         }
+
+    def check(self, upload: Message, federation: Federation) -> None:
+        at_least(upload, "confidence", 0)
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         peers = cosines(gathered(uploads, "moments")) > self.threshold

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from pace.federation import Federation, Message, Recipe, Uploads
 from pace.graph import Graph
-from pace.methods.fedavg import FedAvg, weighted_mean
+from pace.methods.fedavg import FedAvg, at_least, weighted_mean
 from pace.params import Params, subtract
 
 
@@ -33,6 +33,10 @@ class FedNova(FedAvg):
         steps = federation.recipe.epochs if graph.train.any() else 0
         amount = torch.tensor([normaliser(steps, self.momentum)])
         return {**super().share(local, graph, federation), "amount": amount}
+
+    def check(self, upload: Message, federation: Federation) -> None:
+        super().check(upload, federation)
+        at_least(upload, "amount", 0)
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         start = federation.start
