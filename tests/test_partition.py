@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -220,3 +221,15 @@ def test_what_clients_lost_is_what_the_graph_had_more() -> None:
     assert [client.name for client in clients] == ["a", "b", "c"]
     assert all(sum(c.labels) + c.unlabelled == c.nodes for c in clients)
     assert all(sum(c.labels) == c.train + c.val + c.test for c in clients)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partition", ["louvain", "metis", "dirichlet"])
+def test_a_graph_of_ogbn_arxivs_size_is_divided_in_seconds(partition: str) -> None:
+    if partition == "metis":
+        pytest.importorskip("pymetis")
+    size = Synthetic(nodes=169_343, classes=40, features=8, communities=200, degree=13.8, words=3)
+    whole = Dataset("large", synthetic(size), 40)
+    began = time.perf_counter()
+    divide(whole, partition, 10)
+    assert time.perf_counter() - began < 20
