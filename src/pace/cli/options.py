@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from pace.errors import SettingError
 from pace.federation import Method
 from pace.methods import expand, make
@@ -62,8 +64,13 @@ def device(text: str) -> str:
 
 
 def words(text: str | None) -> list[str] | None:
-    """The words of a list separated by commas; None stays None."""
-    return None if text is None else [word.strip() for word in text.split(",") if word.strip()]
+    """The words of a list separated by commas; None stays None.
+
+    A comma before `key=` does not separate: it belongs to `synthetic:nodes=500,degree=6`.
+    """
+    if text is None:
+        return None
+    return [word.strip() for word in re.split(r",(?![a-z]+=)", text) if word.strip()]
 
 
 def method_names(text: str | None) -> list[str] | None:

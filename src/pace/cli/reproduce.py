@@ -100,7 +100,7 @@ def reproduce(
     if as_json:
         found: dict[str, Any] = {
             "computed": len(todo),
-            "reused": len(dict.fromkeys(cells)) - len(todo),
+            "reused": sum(store.has(cell, epochs) for cell in dict.fromkeys(cells)) - len(todo),
             "absent": absent,
             "written": [str(path) for path in written],
         }

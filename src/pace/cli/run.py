@@ -64,7 +64,7 @@ def run(
     from pace.cli import options
     from pace.data import load
     from pace.gcn import GCN
-    from pace.partition import divide
+    from pace.partition import divide, file
     from pace.report import markdown, show
     from pace.simulation import simulate, steps
     from pace.summary import summarise
@@ -73,7 +73,11 @@ def run(
     chosen_methods = options.methods(methods, options.rank(rank))
     chosen_device = options.device(device)
     loaded = load(dataset, data_root)
-    graphs = divide(loaded, partition, clients, data_seed)
+    graphs = (
+        file.read(partition_file, loaded)
+        if partition_file
+        else divide(loaded, partition, clients, data_seed)
+    )
     gcn = GCN(options.widths(loaded.graph.features, hidden, layers, loaded.classes))
     torch.set_num_threads(1)  # two threads on small products are slower than one
     bar = Progress(*Progress.get_default_columns(), console=Console(stderr=True), transient=True)

@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -44,10 +45,12 @@ class Cell:
 
     @property
     def path(self) -> Path:
-        """`cora/louvain-c10-d2024/pace-r6/104729.json`; a dataset's own path becomes its stem."""
+        """`cora/louvain-c10-d2024/pace-r6/104729.json`; a file's dataset goes by its stem."""
         rank = f"-r{self.rank or 'dense'}" if self.method.startswith("pace") else ""
         where = f"{self.partition}-c{self.clients}-d{self.data_seed}"
-        return Path(Path(self.dataset).stem, where, f"{self.method}{rank}", f"{self.seed}.json")
+        name = Path(self.dataset).stem if self.dataset.endswith(".graph") else self.dataset
+        folder = re.sub(r"[^\w.=,-]", "_", name)
+        return Path(folder, where, f"{self.method}{rank}", f"{self.seed}.json")
 
     def settings(self, epochs: int | None) -> dict[str, Any]:
         """All that decides the result. A stored cell whose settings differ is stale."""
