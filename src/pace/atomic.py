@@ -1,29 +1,98 @@
-"""Files that are whole or not there: written beside their place, then moved into it."""
+"""Files and folders that are whole or not there: written beside their place, then moved into it."""
 
 import os
+import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
+PART = ".part"  # how the names of unfinished writes end
 
-def write(path: Path, content: bytes) -> None:
+
+def write(path: Path, content: bytes, *, private: bool = False) -> None:
     """Put `content` at `path`, durably; whatever stood there stays until the new file is complete."""
+    name = _beside(path, content, private)
+    try:
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+    settle(path.parent)
+
+
+def create(path: Path, content: bytes, *, private: bool = False) -> bool:
+    """The same where nothing stands yet; False, and nothing changed, where something does.
+
+    Of several writers one wins. A disk without hard links (FAT) cannot decide a race; there the
+    second look is all there is.
+    """
+    if path.exists():
+        return False
+    name = _beside(path, content, private)
+    try:
+        os.link(name, path)
+    except FileExistsError:
+        return False
+    except OSError:
+        if path.exists():
+            return False
+        os.replace(name, path)
+    finally:
+        if os.path.exists(name):
+            os.unlink(name)
+    settle(path.parent)
+    return True
+
+
+def folder(path: Path, files: Mapping[str, bytes]) -> None:
+    """Put a folder with these files at `path`, where nothing stands yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
+    try:
+        for name, content in files.items():
+            write(made / name, content)
+        os.chmod(made, 0o777 & ~_umask())
+        os.rename(made, path)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    settle(path.parent)
+
+
+def sweep(path: Path) -> None:
+    """Remove what a killed write of `path` left beside it; of a folder, what is left inside."""
+    inside = path.is_dir() and not path.name.endswith(PART)
+    for place, start in ((path.parent, f".{path.name}."), *([(path, ".")] if inside else [])):
+        if not place.is_dir():
+            continue
+        for left in place.iterdir():
+            if left.name.startswith(start) and left.name.endswith(PART):
+                shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+
+
+def settle(folder: Path) -> None:
+    """Make the names in a folder durable."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _beside(path: Path, content: bytes, private: bool) -> str:
+    """A complete, durable file beside `path`; its name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+        os.chmod(name, 0o600 if private else 0o666 & ~_umask())
     except BaseException:
         os.unlink(name)
         raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name is durable too
-    finally:
-        os.close(folder)
+    return name
 
 
 def _umask() -> int:

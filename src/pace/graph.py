@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -100,6 +101,15 @@ class Graph:
         object.__setattr__(moved, "propagation", self.propagation.to(device))
         object.__setattr__(moved, "messages", self.messages.to(device))
         return moved
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all it holds: tells whether two runs were on the same graph."""
+        sha = hashlib.sha256()
+        for part in (self.x, self.edges, self.y, self.train, self.val, self.test):
+            sha.update(repr(tuple(part.shape)).encode())
+            sha.update(part.cpu().contiguous().numpy().tobytes())
+        return sha.hexdigest()
 
     @cached_property
     def propagation(self) -> Operator:

@@ -5,7 +5,7 @@ import sys
 import typer
 
 from pace import __version__
-from pace.cli import graph, partition, run
+from pace.cli import client, graph, inspect, job, keys, partition, reproduce, run, server
 from pace.errors import PaceError
 
 app = typer.Typer(
@@ -17,7 +17,14 @@ app = typer.Typer(
 )
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("partition", epilog=partition.EXAMPLES)(partition.partition)
+app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 app.add_typer(graph.app, name="graph")
+app.command("new", epilog=job.NEW)(job.new)
+app.command("show", epilog=job.SHOW)(job.show)
+app.add_typer(client.app, name="client")
+app.add_typer(server.app, name="server")
+app.command("inspect", epilog=inspect.EXAMPLES)(inspect.inspect)
+app.add_typer(keys.app, name="keys")
 
 
 @app.callback(invoke_without_command=True)
@@ -35,4 +42,8 @@ def main() -> None:
         app()
     except PaceError as error:
         print(f"pace: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:  # a full disk, a folder that may not be written to
+        where = f" {error.filename}" if error.filename else ""
+        print(f"pace: cannot use{where}: {error.strerror or error}", file=sys.stderr)
         sys.exit(2)

@@ -1,0 +1,139 @@
+"""`pace new` and `pace show`: make a job, and read one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+NEW = """
+Examples:
+
+  pace new job.pace --like mine.graph --participant north,south,west
+
+  pace new job.pace --features 1433 --classes 7 --minimum 5
+
+  pace new job.pace --like mine.graph --participant north=north.pub
+  --participant south=south.pub --server-key server.pub
+"""
+SHOW = """
+Examples:
+
+  pace show job.pace
+
+  pace show job.pace --json
+"""
+
+
+def new(
+    job: Annotated[Path, typer.Argument(help="The file to write, such as job.pace.")],
+    like: Annotated[
+        Path | None, typer.Option(help="Take features and classes, with names, of this .graph.")
+    ] = None,
+    features: Annotated[int | None, typer.Option(help="Features of a node.")] = None,
+    classes: Annotated[int | None, typer.Option(help="Classes.")] = None,
+    participant: Annotated[
+        list[str] | None,
+        typer.Option(help="Who takes part: names by commas, or NAME=KEY.pub; repeat."),
+    ] = None,
+    server_key: Annotated[
+        Path | None, typer.Option(help="The server's .pub, if messages are to be signed.")
+    ] = None,
+    minimum: Annotated[
+        int | None, typer.Option(help="Fewest uploads to merge (default: all listed, or 2).")
+    ] = None,
+    method: Annotated[str, typer.Option(help="The one-round method.")] = "pace",
+    rank: Annotated[str, typer.Option(help="Rank of PACE's messages, or dense.")] = "6",
+    hidden: Annotated[str, typer.Option(help="Hidden widths, by commas.")] = "64",
+    dropout: Annotated[float, typer.Option(help="Dropout while training.")] = 0.5,
+    epochs: Annotated[int | None, typer.Option(help="Steps (default: the method's own).")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the common start.")] = 104729,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Make a job: the file that everybody who takes part agrees on."""
+    from pace import explain, jobfile
+    from pace.cli import console, options
+    from pace.data import Names
+    from pace.data.file import read
+    from pace.errors import SettingError
+    from pace.gcn import GCN
+    from pace.job import Job
+    from pace.methods import known
+
+    if job.suffix != jobfile.SUFFIX:
+        raise SettingError(f"the job is {job}, expected a name that ends in {jobfile.SUFFIX}")
+    names = Names()
+    if like is not None:
+        if features is not None or classes is not None:
+            raise SettingError(
+                "--like says how many features and classes there are: leave them out"
+            )
+        dataset = read(like)
+        names, features, classes = dataset.names, dataset.graph.features, dataset.classes
+    if features is None or classes is None:
+        raise SettingError("give --like mine.graph, or both --features and --classes")
+    listed, keys = _participants(participant or [], server_key)
+    made = Job(
+        job.stem,
+        GCN((features, *_widths(hidden), classes), dropout),
+        known(method),
+        options.rank(rank),
+        seed,
+        epochs,
+        listed,
+        (len(listed) or 2) if minimum is None else minimum,
+        keys,
+        names.classes,
+        names.features,
+    )
+    jobfile.write(job, made)
+    if as_json:
+        console.one_object(explain.plain(made) | {"file": str(job)})
+        return
+    console.facts(f"Job {made.name}", explain.facts(made), console.console())
+    typer.echo(f"Written: {job}\nSend this very file to everybody who takes part.")
+
+
+def show(
+    job: Annotated[Path, typer.Argument(help="A job file.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Say in words what a job asks of those who take part."""
+    from pace import explain, jobfile
+    from pace.cli import console
+
+    found = jobfile.read(job)
+    if as_json:
+        console.one_object(explain.plain(found))
+    else:
+        console.facts(f"Job {found.name}", explain.facts(found), console.console())
+
+
+def _participants(
+    words: list[str], server_key: Path | None
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Names in order, and the public keys of those who have one."""
+    from pace import signatures
+    from pace.job import SERVER
+
+    names, keys = [], {}
+    for word in (part.strip() for each in words for part in each.split(",")):
+        name, _, path = word.partition("=")
+        names.append(name)
+        if path:
+            keys[name] = signatures.read_public(Path(path))
+    if server_key is not None:
+        keys[SERVER] = signatures.read_public(server_key)
+    return tuple(names), keys
+
+
+def _widths(hidden: str) -> list[int]:
+    from pace.errors import SettingError
+
+    try:
+        return [int(word) for word in hidden.split(",") if word.strip()]
+    except ValueError:
+        raise SettingError(
+            f"--hidden is {hidden!r}, expected widths such as 64 or 128,64"
+        ) from None

@@ -1,0 +1,45 @@
+"""`pace keys`: a pair of keys for signing messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Example:
+
+  pace keys new north        (writes north.key and north.pub)
+
+Send north.pub to whoever makes the job; north.key never leaves this machine.
+"""
+
+app = typer.Typer(help="Keys for signing uploads and returns.", no_args_is_help=True)
+
+
+@app.callback()
+def keys() -> None:
+    """Keys for signing uploads and returns."""
+
+
+@app.command("new", epilog=EXAMPLES)
+def new(
+    name: Annotated[Path, typer.Argument(help="The files' name, without .key and .pub.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Make a pair of Ed25519 keys: NAME.key, for you alone, and NAME.pub."""
+    from pace import signatures
+    from pace.cli import console
+
+    private, public = (name.with_name(name.name + end) for end in (".key", ".pub"))
+    made = signatures.new(private, public)
+    print_ = signatures.fingerprint(made).hex()
+    if as_json:
+        console.one_object(
+            {"private": str(private), "public": str(public), "key": made, "fingerprint": print_}
+        )
+        return
+    typer.echo(f"Written: {private} (keep it here, it is your signature)")
+    typer.echo(f"Written: {public} (send it to whoever makes the job)")
+    typer.echo(f"Fingerprint: {print_}")

@@ -1,0 +1,112 @@
+"""`pace server`: take in uploads, decide once, write everybody's return."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+MERGE = """
+Examples:
+
+  pace server merge job.pace inbox/*.up --out outbox/
+
+  pace server merge job.pace inbox/ --out outbox/ --key server.key --json
+
+What is accepted stays accepted, and returns never change once they are made.
+
+It exits with 1 while uploads are missing: run it again when they have come.
+"""
+CHECK = """
+Example:
+
+  pace server check job.pace inbox/*.up
+"""
+Job_file = Annotated[Path, typer.Argument(help="The job, as everybody has it.", metavar="JOB")]
+As_json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+app = typer.Typer(help="The server: check uploads, merge them once.", no_args_is_help=True)
+
+
+@app.command("merge", epilog=MERGE)
+def merge(
+    job_file: Job_file,
+    out: Annotated[Path, typer.Option(help="The folder for returns and the report.")],
+    uploads: Annotated[
+        list[Path] | None, typer.Argument(help="Uploads, or the folder they are in.")
+    ] = None,
+    journal: Annotated[
+        Path | None, typer.Option(help="The job's crash-safe folder (default: JOB.journal).")
+    ] = None,
+    key: Annotated[
+        Path | None, typer.Option(help="The server's private key, if the job has keys.")
+    ] = None,
+    as_json: As_json = False,
+) -> None:
+    """Check every upload, merge those that count, write each client's return.
+
+    The first merge closes the job: uploads that come later are refused.
+    """
+    import torch
+
+    from pace import jobfile
+    from pace.cli import console
+    from pace.files import merge as step
+
+    torch.set_num_threads(1)
+    job = jobfile.read(job_file)
+    place = journal or job_file.with_suffix(".journal")
+    with console.progress(None, "Checking") as bar:
+        found = step.merge(job, uploads or [], journal=place, out=out, key=key, progress=bar)
+    if as_json:
+        console.one_object(found)
+    else:
+        show(found, out)
+    if not found["merged"]:
+        raise typer.Exit(1)
+
+
+def show(found: dict[str, Any], out: Path) -> None:
+    """The report in a terminal."""
+    from pace.cli import console
+    from pace.files import report
+
+    to = console.console()
+    if found["took_part"]:
+        heads, rows = report.took_part(found)
+        console.table(f"Took part: {len(rows)}", heads, rows, to)
+    elif found["here"]:
+        to.print(f"Accepted so far: {', '.join(found['here'])}")
+    if found["refused"]:
+        heads, rows = report.refused(found)
+        console.table(f"Refused: {len(rows)}", heads, rows, to, words=2)
+    for sentence in report.sentences(found):
+        to.print(sentence)
+    if found["merged"]:
+        to.print(report.NOTES)
+        typer.echo(f"Written: {len(found['took_part'])} returns and report.md in {out}")
+
+
+@app.command("check", epilog=CHECK)
+def check(
+    job_file: Job_file,
+    uploads: Annotated[list[Path], typer.Argument(help="Uploads, or the folder they are in.")],
+    as_json: As_json = False,
+) -> None:
+    """Say which uploads the job would take, and who is missing. Nothing is written."""
+    from pace import jobfile
+    from pace.cli import console
+    from pace.files import merge as step
+
+    job = jobfile.read(job_file)
+    found = step.check(job, uploads)
+    if as_json:
+        console.one_object(found)
+    else:
+        rows = [[each["sender"], each["code"], each["reason"]] for each in found["uploads"]]
+        console.table("", ["Sender", "Code", "Reason"], rows, console.console(), words=2)
+        if found["missing"]:
+            typer.echo(f"Missing: {', '.join(found['missing'])}")
+    if any(each["code"] != "ok" for each in found["uploads"]):
+        raise typer.Exit(1)

@@ -1,0 +1,75 @@
+"""The merge report for people: the same rows in a terminal and in Markdown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Table = tuple[list[str], list[list[str]]]  # heads, rows
+
+
+def took_part(found: dict[str, Any]) -> Table:
+    rows = [
+        [
+            each["name"],
+            "-" if each["share"] is None else f"{100 * each['share']:.1f}%",
+            "-" if each["norm"] is None else f"{each['norm']:.2f}",
+            "; ".join(each["flags"]) or "",
+        ]
+        for each in found["took_part"]
+    ]
+    return ["Client", "Influence", "Norm", "Look at"], rows
+
+
+def refused(found: dict[str, Any]) -> Table:
+    return ["Sender", "Code", "Reason"], [
+        [each["sender"], each["code"], each["reason"]] for each in found["refused"]
+    ]
+
+
+def sentences(found: dict[str, Any]) -> list[str]:
+    """Who came and what it cost, in words."""
+    said = []
+    if found["waiting"]:
+        said.append(found["waiting"])
+    elif found["missing"]:
+        said.append(
+            f"Merged without {', '.join(found['missing'])}: if they send now, they are refused."
+        )
+    traffic = found["bytes"]
+    signature = f" and {traffic['signature']} bytes of signature" if traffic["signature"] else ""
+    said.append(
+        f"A client's upload has {traffic['upload_frame']:,} bytes "
+        f"({100 * traffic['upload_share_of_dense']:.1f}% of a dense model), its return "
+        f"{traffic['return_frame']:,} ({100 * traffic['return_share_of_dense']:.1f}%)"
+        + (f", each{signature} apart." if signature else ".")
+    )
+    return said
+
+
+NOTES = (
+    "Influence: the client's weight in the consensus, averaged over all numbers of the model; the "
+    "column sums to 100%. Norm: the size of its update against the median client's."
+)
+
+
+def markdown(found: dict[str, Any]) -> str:
+    """A page for the records."""
+    parts = [
+        f"# Merge report: {found['job']['name']}",
+        f"Job `{found['job']['digest']}`",
+        "\n\n".join(sentences(found)),
+        f"## Took part: {len(found['took_part'])}",
+        _table(took_part(found)),
+        NOTES,
+    ]
+    if found["refused"]:
+        parts += [f"## Refused in this run: {len(found['refused'])}", _table(refused(found))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(table: Table) -> str:
+    heads, rows = table
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(
+        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+    )

@@ -1,0 +1,155 @@
+"""A job: one federation in the world, with who takes part in it and a digest of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from pace.carrier import RANK
+from pace.errors import SettingError
+from pace.federation import SEED, Federation, describe
+from pace.gcn import GCN
+from pace.methods import Pace, make
+
+FORMAT = "pace-job-1"
+SERVER = "server"  # whose key signs returns
+NUMBERS = "float32"  # what numbers are on the wire
+LARGEST = 2**28  # numbers in a model: a GiB, and far from what a job file may make a site allocate
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """All that its file says. Lists of names may be empty: then anybody may take part, unnamed."""
+
+    name: str
+    gcn: GCN
+    method: str = "pace"
+    rank: int | None = RANK  # None: dense
+    seed: int = SEED  # of W_0
+    epochs: int | None = None  # None: the method's own budget
+    participants: tuple[str, ...] = ()
+    minimum: int = 2  # uploads without which nothing is merged
+    keys: Mapping[str, str] = field(default_factory=dict)  # participant or server -> public key
+    classes: tuple[str, ...] = ()  # names, in the order of the numbers
+    features: tuple[str, ...] = ()
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def __post_init__(self) -> None:
+        if self.epochs is None:
+            object.__setattr__(self, "epochs", make(self.method, self.rank).recipe.epochs)
+        _check(self)
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """What the file says, as plain data; `digest` is of this.
+
+        `training` and `start` follow from the rest. They stand there to be read, and so that a
+        software that would do otherwise is noticed before it trains.
+        """
+        made = Federation(self.gcn, make(self.method, self.rank), self.seed, self.epochs)
+        settings = {"name": self.method}
+        recipe = describe(made.recipe)
+        ranked = {"rank": "dense" if self.rank is None else self.rank}
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "nonce": self.nonce,
+            "model": {
+                "features": self.gcn.features,
+                "hidden": list(self.gcn.widths[1:-1]),
+                "classes": self.gcn.classes,
+                "dropout": self.gcn.dropout,
+                "seed": self.seed,
+                "start": start_digest(made),
+            },
+            "training": {
+                key: value for key, value in recipe.items() if key != "kind" and value is not None
+            },
+            "method": settings | (ranked if isinstance(made.method, Pace) else {}),
+            "wire": {"numbers": NUMBERS},
+            "participants": {"minimum": self.minimum, "names": list(self.participants)},
+            **({"keys": dict(self.keys)} if self.keys else {}),
+            **({"names": self._names()} if self.classes or self.features else {}),
+        }
+
+    def _names(self) -> dict[str, list[str]]:
+        named = {"classes": self.classes, "features": self.features}
+        return {kind: list(names) for kind, names in named.items() if names}
+
+    @cached_property
+    def digest(self) -> str:
+        return digest(self.content)
+
+    @cached_property
+    def federation(self) -> Federation:
+        """The federation; its digest, which every message carries, covers the job's."""
+        method = make(self.method, self.rank)
+        return Federation(self.gcn, method, self.seed, self.epochs, self.digest)
+
+    @property
+    def signed(self) -> bool:
+        """Whether messages are signed, those of the participants and the server's."""
+        return bool(self.keys)
+
+    def missing(self, present: Iterable[str]) -> list[str]:
+        """The listed participants who are not among `present`."""
+        return sorted(set(self.participants) - set(present))
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the settings, whatever their order, spacing and comments."""
+    plain = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def start_digest(federation: Federation) -> str:
+    """The first 16 digits of the SHA-256 of W_0."""
+    sha = hashlib.sha256()
+    for name, value in federation.start.items():
+        sha.update(name.encode() + value.contiguous().numpy().tobytes())
+    return sha.hexdigest()[:16]
+
+
+def check_name(name: str, what: str) -> None:
+    """Names become file names at other people's sites."""
+    if not NAME.fullmatch(name):
+        raise SettingError(
+            f"{what} {name!r} cannot be used: a name has 1 to 64 letters, digits, dots, dashes or "
+            "underscores, and begins with a letter or digit"
+        )
+
+
+def _check(job: Job) -> None:
+    check_name(job.name, "the job's name")
+    for name in job.participants:
+        check_name(name, "the participant's name")
+    if len({name.lower() for name in job.participants}) < len(job.participants):
+        raise SettingError("two participants have the same name: give each a name of its own")
+    most = len(job.participants) or job.minimum
+    if not 1 <= job.minimum <= most:
+        raise SettingError(
+            f"the minimum is {job.minimum}, expected 1 to {most}, the number of participants"
+        )
+    if job.keys and set(job.keys) != {*job.participants, SERVER}:
+        without = sorted({*job.participants, SERVER} - set(job.keys))
+        more = sorted(set(job.keys) - {*job.participants, SERVER})
+        raise SettingError(
+            f"with keys, every participant and the server has one: missing {without or 'none'}, "
+            f"unknown {more or 'none'}"
+        )
+    if job.keys and SERVER in job.participants:
+        raise SettingError(f"no participant may be called {SERVER!r}: the server is")
+    numbers = sum(fan_out * (fan_in + 1) for fan_in, fan_out in pairwise(job.gcn.widths))
+    if numbers > LARGEST:
+        raise SettingError(f"the model has {numbers:,} numbers, expected at most {LARGEST:,}")
+    for kind, count in (("classes", job.gcn.classes), ("features", job.gcn.features)):
+        if (named := len(getattr(job, kind))) not in (0, count):
+            raise SettingError(f"{named} names for {count} {kind}: give one for each, or none")

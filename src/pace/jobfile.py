@@ -1,0 +1,168 @@
+"""A job as a file: TOML that a person can review, with a last line that tells of any change."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pace import atomic
+from pace.errors import FileError, OtherJobError, SettingError
+from pace.gcn import GCN
+from pace.job import FORMAT, NUMBERS, Job, digest
+
+SUFFIX = ".pace"
+LARGEST = 64 * 2**20  # bytes; a million feature names fit
+HEAD = """\
+# What everybody agrees on before anything is sent. Every site and the server need this very file;
+# all messages carry its digest. Do not edit it, not even one number: that is noticed. Make
+# another with `pace new`; `pace show` explains this one.
+"""
+COMMENTS = {
+    "nonce": "drawn at random: no other job takes this one's messages",
+    "model.hidden": "widths of the hidden layers",
+    "model.seed": "of the common start W_0",
+    "model.start": "the first digits of the SHA-256 of W_0",
+    "training.epochs": "full-batch steps",
+    "method.rank": 'of the factors that are sent, or "dense"',
+    "participants.minimum": "uploads without which nothing is merged",
+    "participants.names": "empty: anybody",
+}
+SIGNED_OFF = "signed-off"
+
+
+def write(path: Path, job: Job) -> None:
+    """A new file; one that is there is never replaced, since messages may depend on it."""
+    if not atomic.create(path, render(job).encode()):
+        raise FileError(f"{path} is there already: choose another name, or move it away")
+
+
+def render(job: Job) -> str:
+    lines = [HEAD]
+    content = dict(job.content) | {SIGNED_OFF: {"sha256": job.digest}}
+    for key, value in content.items():
+        if isinstance(value, Mapping):
+            lines += ["", f"[{key}]"]
+            lines += [_line(f"{key}.{name}", name, each) for name, each in value.items()]
+        else:
+            lines.append(_line(key, key, value))
+    return "\n".join(lines) + "\n"
+
+
+def _line(path: str, key: str, value: Any) -> str:
+    comment = COMMENTS.get(path)
+    plain = key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else None
+    return f"{plain or _value(key)} = {_value(value)}{f'  # {comment}' if comment else ''}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key} = {_value(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return _list([_value(each) for each in value])
+    return json.dumps(value)
+
+
+def _list(items: list[str]) -> str:
+    """On one line where it fits, else many lines of many items."""
+    if sum(map(len, items)) + 2 * len(items) < 76:
+        return f"[{', '.join(items)}]"
+    rows, row = [], "   "
+    for item in items:
+        if len(row) + len(item) > 90:
+            rows.append(row)
+            row = "   "
+        row += f" {item},"
+    return "\n".join(["[", *rows, row, "]"])
+
+
+def read(path: Path) -> Job:
+    """The job of a file that is as it was made; otherwise both digests, or both values, are shown."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise FileError(f"{path} has {path.stat().st_size:,} bytes: that is no job")
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(f"cannot read the job {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise FileError(f"{path} is not a job ({error}): make one with `pace new`") from error
+    if found.get("format") != FORMAT:
+        raise FileError(
+            f"{path} has format {found.get('format')!r}, this software reads {FORMAT!r}: "
+            "make a job with `pace new`"
+        )
+    signed = found.pop(SIGNED_OFF, None)
+    says = signed.get("sha256") if isinstance(signed, dict) else None
+    changed = OtherJobError(
+        f"{path} was changed after it was made: its settings have digest {digest(found)[:16]}, "
+        f"its last line says {str(says)[:16]}; get the original again"
+    )
+    try:
+        job = _job(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        if digest(found) != says:
+            raise changed from error
+        raise SettingError(f"{path} cannot be used: {error}") from error
+    if unknown := _first_unknown(found, job.content):
+        raise SettingError(f"{path} has the unknown key {unknown!r}: remove it, or update PACE")
+    if digest(found) != says:
+        raise changed
+    if differs := _first_difference(found, job.content):
+        key, theirs, ours = differs
+        raise SettingError(
+            f"{path} was made by a software that does otherwise: its {key} is {theirs!r}, here it "
+            f"is {ours!r}; use the versions it was made with"
+        )
+    return job
+
+
+def _job(found: Mapping[str, Any]) -> Job:
+    model, method, names = found["model"], found["method"], found.get("names", {})
+    if found["wire"]["numbers"] != NUMBERS:
+        raise SettingError(
+            f"wire.numbers is {found['wire']['numbers']!r}, this software sends {NUMBERS!r}"
+        )
+    rank = method.get("rank", "dense")
+    return Job(
+        found["name"],
+        GCN((model["features"], *model["hidden"], model["classes"]), model["dropout"]),
+        method["name"],
+        None if rank == "dense" else rank,
+        model["seed"],
+        found["training"]["epochs"],
+        tuple(found["participants"]["names"]),
+        found["participants"]["minimum"],
+        found.get("keys", {}),
+        tuple(names.get("classes", ())),
+        tuple(names.get("features", ())),
+        found["nonce"],
+    )
+
+
+def _first_unknown(found: Mapping[str, Any], known: Mapping[str, Any], at: str = "") -> str | None:
+    for key, value in found.items():
+        if key not in known:
+            return f"{at}{key}"
+        if isinstance(value, Mapping) and isinstance(known[key], Mapping):
+            inner = _first_unknown(value, known[key], f"{at}{key}.")
+            if inner:
+                return inner
+    return None
+
+
+def _first_difference(
+    found: Mapping[str, Any], made: Mapping[str, Any], at: str = ""
+) -> tuple[str, Any, Any] | None:
+    for key, ours in made.items():
+        theirs = found.get(key)
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            inner = _first_difference(theirs, ours, f"{at}{key}.")
+            if inner:
+                return inner
+        elif theirs != ours:
+            return f"{at}{key}", theirs, ours
+    return None
