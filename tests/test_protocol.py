@@ -5,7 +5,7 @@ import torch
 
 from pace import wire
 from pace.errors import GraphError, WireError
-from pace.federation import Federation, Method
+from pace.federation import Federation, Method, Recipe
 from pace.gcn import GCN
 from pace.graph import Graph
 from pace.methods import FedAvg, Local, Pace
@@ -13,6 +13,17 @@ from pace.protocol import Kept, adopt, fit, merge
 from tests.graphs import CLASSES, clients, federation, none
 
 PACE = federation(Pace())
+
+
+class Slower(Pace):
+    """PACE with the same fields and another recipe: software of another version, say."""
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(rate=0.001)
+
+
+Slower.__name__ = "Pace"
 
 
 def messages(graphs: list[Graph], agreed: Federation = PACE) -> tuple[list[Kept], list[bytes]]:
@@ -108,7 +119,8 @@ def test_federations_that_differ_in_anything_have_different_digests() -> None:
         Federation(GCN((5, 4, 3), dropout=0.2), Pace()),
         Federation(GCN((5, 6, 3)), Pace()),
     ]
-    assert len({each.digest for each in different}) == len(different)
+    slower = Federation(gcn, Slower())
+    assert len({each.digest for each in (*different, slower)}) == len(different) + 1
     assert Federation(GCN((5, 4, 3)), Pace()).digest == different[0].digest
 
 

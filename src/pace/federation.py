@@ -149,8 +149,8 @@ class Federation:
 
     @cached_property
     def digest(self) -> bytes:
-        """Eight bytes that differ when any setting, or W_0 itself, differs."""
-        settings = json.dumps(describe(self), sort_keys=True)
+        """Eight bytes that differ when any setting, what follows from it, or W_0 itself differs."""
+        settings = json.dumps(describe((self, self.recipe, self.model)), sort_keys=True)
         sha = hashlib.sha256(settings.encode())
         for name, value in self.start.items():
             sha.update(name.encode())
