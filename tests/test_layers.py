@@ -8,13 +8,13 @@ import pace
 SOURCE = Path(pace.__file__).parent
 
 ROWS = [
-    {"errors", "atomic"},
+    {"errors", "atomic", "page"},
     {"operator", "params", "metrics"},
     {"graph"},
-    {"gcn", "data", "partition"},
+    {"gcn", "backprop", "noise", "data", "partition"},
     {"carrier", "moments", "consensus", "correction", "calibration"},
     {"federation"},
-    {"training"},
+    {"descent", "training"},
     {"methods"},
     {"wire"},
     {"protocol"},
@@ -25,6 +25,7 @@ ROWS = [
     {"simulation"},
     {"summary"},
     {"report", "reproduce"},
+    {"run_page"},
     {"cli"},
 ]
 ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}

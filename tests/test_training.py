@@ -1,18 +1,23 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
-from torch.nn.functional import cross_entropy
+from torch import Tensor
+from torch.nn.functional import cross_entropy, one_hot
 
+from pace.backprop import Backprop, Target
 from pace.federation import Federation, Recipe
 from pace.gcn import GCN
 from pace.graph import Graph
 from pace.methods import Local
+from pace.noise import Noise
+from pace.operator import Operator
 from pace.params import Params
-from pace.training import Noise, train
+from pace.training import train
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
-from tests.test_gcn import pyg_layers, pyg_logits
+from tests.test_gcn import DEPTHS, pyg_layers, pyg_logits
 
 
 def trained(graph: Graph, recipe: Recipe, *, dropout: float = 0.5, seed: int = 1) -> Params:
@@ -20,7 +25,14 @@ def trained(graph: Graph, recipe: Recipe, *, dropout: float = 0.5, seed: int = 1
     return train(graph, gcn, gcn.start(5), recipe=recipe, seed=seed)
 
 
-@pytest.mark.parametrize("recipe", [Recipe(), Recipe(optimiser="sgd", rate=0.1, momentum=0.9)])
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(),
+        Recipe(optimiser="sgd", rate=0.1),
+        Recipe(optimiser="sgd", rate=0.1, momentum=0.9),
+    ],
+)
 def test_training_is_the_plain_pyg_loop(recipe: Recipe) -> None:
     """Without dropout there is no noise: a hundred steps of PyG's layers end at the same place."""
     graph = clients(1)[0]
@@ -30,7 +42,7 @@ def test_training_is_the_plain_pyg_loop(recipe: Recipe) -> None:
     optimiser = (
         torch.optim.Adam(parameters, lr=0.01, weight_decay=5e-4)
         if recipe.optimiser == "adam"
-        else torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=5e-4)
+        else torch.optim.SGD(parameters, lr=0.1, momentum=recipe.momentum, weight_decay=5e-4)
     )
     for _ in range(100):
         optimiser.zero_grad()
@@ -40,6 +52,51 @@ def test_training_is_the_plain_pyg_loop(recipe: Recipe) -> None:
     local = trained(graph, recipe, dropout=0.0)
     for ours, theirs in zip(local.values(), parameters, strict=True):
         torch.testing.assert_close(ours, theirs.detach(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5, 0.3])
+@pytest.mark.parametrize("widths", DEPTHS)
+def test_the_closed_form_is_autograds_step_by_step(widths: tuple[int, ...], dropout: float) -> None:
+    """The same noise and a loss term of zero: the same models, by the path of any other network."""
+    graph = clients(1)[0]
+    gcn = GCN(widths, dropout)
+
+    def nothing(
+        params: Params, start: Params, outputs: tuple[Tensor, ...], labels: Tensor
+    ) -> Tensor:
+        return torch.zeros(())
+
+    for epochs in (1, 2, 3, 30):
+        recipe = Recipe(epochs=epochs)
+        closed = train(graph, gcn, gcn.start(5), recipe=recipe, seed=1)
+        other = train(graph, gcn, gcn.start(5), recipe=replace(recipe, penalty=nothing), seed=1)
+        torch.testing.assert_close(closed, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("widths", DEPTHS)
+def test_the_gradient_is_autograds_in_float64(widths: tuple[int, ...]) -> None:
+    """On the whole dense graph, to the last digits."""
+    graph = clients(1)[0]
+    spread = graph.propagation.matrix.to_dense().double()
+    params = {name: value.double() + 0.01 for name, value in GCN(widths).start(3).items()}
+    gradients = {name: torch.zeros_like(value) for name, value in params.items()}
+    rows = graph.train.nonzero().flatten()
+    operators = [Operator(spread @ graph.x.double()), *[Operator(spread)] * (len(widths) - 3)]
+    operators += [Operator(spread[rows])] if len(widths) > 2 else []
+    first = operators[0] if len(widths) > 2 else Operator(operators[0].matrix[rows])
+    labels = graph.y[rows]
+    share = torch.full((1, len(rows)), 1 / len(rows), dtype=torch.float64)
+    target = Target(-share * one_hot(labels, CLASSES).t(), share)
+    Backprop(params, gradients, [first, *operators[1:]], target)(lambda hidden: hidden)
+
+    leaves = {name: value.clone().requires_grad_() for name, value in params.items()}
+    hidden = graph.x.double()
+    for layer in range(len(widths) - 1):
+        hidden = hidden.relu() if layer else hidden
+        hidden = spread @ hidden @ leaves[f"{layer}.weight"].t() + leaves[f"{layer}.bias"]
+    cross_entropy(hidden[rows], labels).backward()
+    for name, leaf in leaves.items():
+        torch.testing.assert_close(gradients[name], leaf.grad, rtol=1e-10, atol=1e-12)
 
 
 def test_training_lowers_the_loss() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.operator import Operator, csr_array, csr_tensor
+from pace.operator import Operator, Product, csr_array, csr_tensor
 from pace.params import Params
 
 
@@ -29,7 +29,7 @@ class Field:
     """
 
     # P X at rows R_1, then P between rows R_l and R_l+1; a tensor where a gradient in P X is wanted
-    operators: tuple[Operator | Tensor, ...]
+    operators: tuple[Operator | Product | Tensor, ...]
     centers: tuple[Tensor, ...]  # where the centres stand among the rows of each layer
 
 
@@ -38,7 +38,7 @@ class Pass:
     """What each layer saw and gave: H_l, S_l = P H_l and S_l W_l^T + b_l."""
 
     activations: tuple[Tensor, ...]  # H_1, ..., H_L-1; H_0 is the graph's features
-    messages: tuple[Operator | Tensor, ...]  # S_0, ..., S_L-1; `messages[l][rows]` is dense
+    messages: tuple[Operator | Product | Tensor, ...]  # S_0, ..., S_L-1; `[rows]` of one is dense
     outputs: tuple[Tensor, ...]  # before the activation; the last are the logits
 
     @property
@@ -90,7 +90,7 @@ class GCN:
     ) -> Pass:
         """One pass over a field; `drop` is applied to every hidden activation."""
         activations: list[Tensor] = []
-        messages: list[Operator | Tensor] = []
+        messages: list[Operator | Product | Tensor] = []
         outputs: list[Tensor] = []
         for layer, operator in enumerate(field.operators):
             message = operator @ activations[-1] if activations else operator

@@ -13,7 +13,7 @@ from scipy import sparse
 from torch import Tensor
 
 from pace.errors import GraphError
-from pace.operator import SPARSE_BELOW, Operator, csr_array, csr_tensor, density
+from pace.operator import Operator, Product, csr_array, csr_tensor, multiplied
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
@@ -123,12 +123,9 @@ class Graph:
         return Operator(csr_tensor(sparse.csr_array((values, (target, source)), shape=(n, n))))
 
     @cached_property
-    def messages(self) -> Operator:
+    def messages(self) -> Operator | Product:
         """P X, what the first layer multiplies: a constant of the graph."""
-        operator = csr_array(self.propagation.matrix)
-        if density(self.x) < SPARSE_BELOW:
-            return Operator.of((operator @ sparse.csr_array(self.x.numpy())).tocsr())
-        return Operator.of(torch.from_numpy(operator @ self.x.numpy()))
+        return multiplied(csr_array(self.propagation.matrix), self.x)
 
 
 def undirected(edges: Tensor, nodes: int) -> Tensor:

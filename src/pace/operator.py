@@ -50,12 +50,22 @@ class Operator:
         return Operator(self.matrix.to(device))
 
     def __matmul__(self, dense: Tensor) -> Tensor:
+        if not dense.requires_grad:
+            return multiply(self.matrix, dense)
         product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
         return product
+
+    def back(self, gradient: Tensor, out: Tensor | None = None) -> Tensor:
+        """A^T G, written to `out` if it is given."""
+        return multiply(self.transposed, gradient, out)
 
     @property
     def is_sparse(self) -> bool:
         return self.matrix.layout != torch.strided
+
+    def times(self, factor: float) -> Operator:
+        """factor · A."""
+        return Operator(self.matrix * factor)
 
     def rows(self, chosen: Tensor) -> Operator:
         """The operator with the chosen rows only (a mask or indices)."""
@@ -64,10 +74,72 @@ class Operator:
         part = csr_array(self.matrix)[chosen.cpu().numpy()]
         return Operator(csr_tensor(part).to(self.matrix.device))
 
+    def columns(self, chosen: Tensor) -> Operator:
+        """The operator with the chosen columns only."""
+        if not self.is_sparse:
+            return Operator(self.matrix[:, chosen])
+        part = csr_array(self.matrix)[:, chosen.cpu().numpy()].tocsr()
+        return Operator(csr_tensor(part).to(self.matrix.device))
+
+    @property
+    def active(self) -> Tensor:
+        """The columns that are not all zero; of a dense matrix, all."""
+        if not self.is_sparse:
+            return torch.arange(self.shape[1], device=self.matrix.device)
+        columns: Tensor = torch.unique(self.matrix.col_indices())
+        return columns.long()
+
     def __getitem__(self, chosen: Tensor) -> Tensor:
         """The chosen rows, dense."""
         matrix = self.rows(chosen).matrix
         return matrix.to_dense() if self.is_sparse else matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """A B for sparse A and B, applied one after the other: A (B H).
+
+    A product of sparse matrices has more entries than its factors together, five times as many for
+    P X of a bag of words.
+    """
+
+    left: Operator
+    right: Operator
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((self.left.shape[0], self.right.shape[1]))
+
+    def to(self, device: torch.device | str) -> Product:
+        return Product(self.left.to(device), self.right.to(device))
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return self.left @ (self.right @ dense)
+
+    def back(self, gradient: Tensor, out: Tensor | None = None) -> Tensor:
+        """(A B)^T G, written to `out` if it is given."""
+        return self.right.back(self.left.back(gradient), out)
+
+    def times(self, factor: float) -> Product:
+        return Product(self.left.times(factor), self.right)
+
+    def rows(self, chosen: Tensor) -> Product:
+        """The chosen rows of A, and of B the rows that those read."""
+        left = self.left.rows(chosen)
+        return Product(left.columns(left.active), self.right.rows(left.active))
+
+    def columns(self, chosen: Tensor) -> Product:
+        return Product(self.left, self.right.columns(chosen))
+
+    @property
+    def active(self) -> Tensor:
+        """The columns of B that are not all zero."""
+        return self.right.active
+
+    def __getitem__(self, chosen: Tensor) -> Tensor:
+        """The chosen rows, multiplied out and dense."""
+        part = csr_array(self.left.matrix)[chosen.cpu().numpy()] @ csr_array(self.right.matrix)
+        return torch.from_numpy(part.toarray()).to(self.left.matrix.device)
 
 
 class _Product(torch.autograd.Function):
@@ -76,11 +148,35 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, operator: Operator) -> Tensor:
         ctx.operator = operator
-        return operator.matrix @ dense
+        return multiply(operator.matrix, dense)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.operator.transposed @ gradient, None
+        return ctx.operator.back(gradient), None
+
+
+def multiply(matrix: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor:
+    """matrix @ dense, written to `out` if it is given."""
+    if matrix.layout == torch.strided:
+        return torch.mm(matrix, dense, out=out)
+    if out is None:
+        out = dense.new_empty(matrix.shape[0], dense.shape[1])
+    # With nothing to add to, torch's sparse product would first fill and copy a zero matrix.
+    return torch.addmm(out, matrix, dense.contiguous(), beta=0, out=out)
+
+
+def multiplied(left: sparse.csr_array, right: Tensor) -> Operator | Product:
+    """left · right, multiplied out and dense only where that beats the two factors in CSR."""
+    filled = right.numpy() != 0
+    entries = left.nnz + int(np.count_nonzero(filled))
+    if entries >= SPARSE_BELOW * left.shape[0] * right.shape[1]:
+        return Operator(torch.from_numpy(left @ right.numpy()))
+    # SciPy's own conversion takes six times as long.
+    places = np.flatnonzero(filled)
+    starts = np.searchsorted(places, np.arange(right.shape[0] + 1) * right.shape[1])
+    parts = (right.numpy().reshape(-1)[places], places % right.shape[1], starts)
+    factor = sparse.csr_array(parts, shape=(len(right), right.shape[1]))
+    return Product(Operator(csr_tensor(left)), Operator(csr_tensor(factor)))
 
 
 def density(matrix: Tensor) -> float:
@@ -89,12 +185,14 @@ def density(matrix: Tensor) -> float:
 
 
 def csr_tensor(matrix: sparse.csr_array) -> Tensor:
-    """The same matrix for torch. Its announcement that CSR is in beta is not news to a user."""
+    """The same matrix for torch, with the 32-bit indices that MKL reads without converting them."""
+    narrow = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     with warnings.catch_warnings():
+        # That CSR is in beta is not news to a user.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
         return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(np.int64)),
-            torch.from_numpy(matrix.indices.astype(np.int64)),
+            torch.from_numpy(matrix.indptr.astype(narrow)),
+            torch.from_numpy(matrix.indices.astype(narrow)),
             torch.from_numpy(matrix.data),
             size=matrix.shape,
             check_invariants=False,

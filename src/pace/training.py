@@ -1,16 +1,24 @@
 """Local training: a fixed budget from the public start, the last checkpoint kept (Section 4.1)."""
 
-import hashlib
-from collections.abc import Callable
+from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from pace.backprop import Backprop, Target
+from pace.descent import Descent
 from pace.federation import Model, Recipe
+from pace.gcn import GCN
 from pace.graph import Graph
+from pace.noise import Noise, scale
 from pace.params import Params
+
+Learn = Callable[[Params, int], dict[str, Tensor]]  # (W_0, seed) -> W_L
 
 
 def train(
@@ -27,68 +35,109 @@ def train(
     A client without training nodes has nothing to learn and keeps the start. What a client learns
     depends on its graph, the federation and the seed: its dropout noise is its own.
     """
-    local = {name: by_columns(value.to(graph.x.device)) for name, value in start.items()}
-    anchor = {name: value.clone() for name, value in local.items()}
+    told = progress if progress is not None else lambda epoch: None
+    return learner(graph, model, recipe, told)(start, seed)
+
+
+def train_cohort(
+    graphs: Sequence[Graph],
+    model: Model,
+    starts: Mapping[int, Params],
+    *,
+    recipe: Recipe,
+    progress: Callable[[int], None] = lambda seed: None,
+) -> dict[int, list[dict[str, Tensor]]]:
+    """`train` for every client and every seed of `starts` (seed -> W_0): by seed, in order of clients.
+
+    `progress` is told the seed of each model that is done. Nobody learns anything else for being in
+    company; a client's constants are made once for all seeds.
+    """
+    learnt: dict[int, list[dict[str, Tensor]]] = {seed: [] for seed in starts}
+    for graph in graphs:
+        learn = learner(graph, model, recipe)
+        for seed, start in starts.items():
+            learnt[seed].append(learn(start, seed))
+            progress(seed)
+    return learnt
+
+
+def learner(
+    graph: Graph,
+    model: Model,
+    recipe: Recipe,
+    progress: Callable[[int], None] = lambda epoch: None,
+) -> Learn:
+    """How one client trains from any start: in closed form if there is one, else by autograd."""
+    device = graph.x.device
     if not graph.train.any():
-        return anchor
+        return lambda start, seed: {name: value.to(device).clone() for name, value in start.items()}
+    if isinstance(model, GCN) and recipe.penalty is None:
+        return closed_form(graph, model, recipe, progress)
+    return by_autograd(graph, model, recipe, progress)
+
+
+def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int], None]) -> Learn:
+    """Training of the shared GCN on nothing but the cross-entropy.
+
+    An input column that is zero in the whole receptive field has no gradient: it decays by itself,
+    in the same way at every client, and is left out of the steps.
+    """
+    field = gcn.field(graph, graph.train)
+    first, *above = (each for each in field.operators if not isinstance(each, Tensor))
+    active = first.active
+    operators = [first.columns(active), *(each.times(scale(gcn.dropout)) for each in above)]
+    target = Target.of(graph.training_labels, gcn.classes)
+
+    def learn(start: Params, seed: int) -> dict[str, Tensor]:
+        noise = Noise(gcn.dropout, seed, graph)
+        weight = start["0.weight"].to(graph.x.device)
+        descent = Descent({**start, "0.weight": weight[:, active]}, recipe)
+        backprop = Backprop(descent.params, descent.gradients, operators, target)
+        for epoch in range(recipe.epochs):
+            backprop(noise.mask_)
+            descent.step()
+            progress(epoch + 1)
+        local = descent.result()
+        whole = decayed(weight, recipe).clone()
+        whole[:, active] = local["0.weight"]
+        return {**local, "0.weight": whole}
+
+    return learn
+
+
+def by_autograd(
+    graph: Graph, model: Model, recipe: Recipe, progress: Callable[[int], None]
+) -> Learn:
+    """Training of any network on any loss that torch can differentiate."""
     field = model.field(graph, graph.train)
     labels = graph.training_labels
-    noise = Noise(model.dropout, seed, graph)
-    optimiser = make_optimiser([value.requires_grad_() for value in local.values()], recipe)
-    for epoch in range(recipe.epochs):
-        seen = model.forward(local, field, noise)
-        loss = cross_entropy(seen.logits, labels)
-        if recipe.penalty is not None:
-            outputs = tuple(map(torch.Tensor.__getitem__, seen.outputs, field.centers))
-            loss = loss + recipe.penalty(local, anchor, outputs, labels)
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        if recipe.clip is not None:
-            torch.nn.utils.clip_grad_norm_(local.values(), recipe.clip)
-        optimiser.step()
-        if progress is not None:
+
+    def learn(start: Params, seed: int) -> dict[str, Tensor]:
+        noise = Noise(model.dropout, seed, graph)
+        anchor = {name: value.to(graph.x.device) for name, value in start.items()}
+        descent = Descent(anchor, recipe)
+        local = {name: value.detach().requires_grad_() for name, value in descent.params.items()}
+        for name, leaf in local.items():
+            leaf.grad = descent.gradients[name]
+        for epoch in range(recipe.epochs):
+            seen = model.forward(local, field, noise)
+            loss = cross_entropy(seen.logits, labels)
+            if recipe.penalty is not None:
+                outputs = tuple(map(torch.Tensor.__getitem__, seen.outputs, field.centers))
+                loss = loss + recipe.penalty(local, anchor, outputs, labels)
+            descent.slope.zero_()
+            loss.backward()
+            descent.step()
             progress(epoch + 1)
-    return {name: value.detach().contiguous() for name, value in local.items()}
+        return descent.result()
+
+    return learn
 
 
-def by_columns(value: Tensor) -> Tensor:
-    """A copy in which a matrix lies column by column: the layout of the gradients of A @ W^T."""
-    return value.t().contiguous().t() if value.ndim == 2 else value.clone()
-
-
-def make_optimiser(leaves: list[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
-    if recipe.optimiser == "sgd":
-        return torch.optim.SGD(
-            leaves, recipe.rate, momentum=recipe.momentum, weight_decay=recipe.decay, fused=True
-        )
-    return torch.optim.Adam(leaves, recipe.rate, weight_decay=recipe.decay, fused=True)
-
-
-class Noise:
-    """Dropout whose draws belong to one client and one seed.
-
-    The stream is keyed by the seed and the client's edges, made on the CPU and kept in bits, so it
-    is the same on every device and whoever else trains beside it. A keep probability of one half
-    costs one random bit a number; any other is rounded to a multiple of 2^-16.
-    """
-
-    def __init__(self, dropout: float, seed: int, graph: Graph) -> None:
-        key = hashlib.sha256(f"dropout {seed} {graph.nodes} ".encode())
-        key.update(graph.edges.cpu().numpy().tobytes())
-        self.bits = np.random.SFC64(np.frombuffer(key.digest(), dtype=np.uint32).tolist())
-        self.threshold = round(dropout * 2**16)
-
-    def __call__(self, hidden: Tensor) -> Tensor:
-        """Zero with probability `dropout`, scaled so that the mean stays."""
-        if self.threshold == 0:
-            return hidden
-        scale = 2**16 / (2**16 - self.threshold)
-        return hidden * (self.keep(hidden.numel()).reshape(hidden.shape).to(hidden.device) * scale)
-
-    def keep(self, count: int) -> Tensor:
-        """`count` independent draws, true where a number is kept."""
-        fair = self.threshold == 2**15
-        words = self.bits.random_raw(-(-count // (64 if fair else 4)))
-        if fair:
-            return torch.from_numpy(np.unpackbits(words.view(np.uint8), count=count))
-        return torch.from_numpy(words.view(np.uint16)[:count] >= self.threshold)
+@lru_cache(maxsize=8)
+def decayed(weight: Tensor, recipe: Recipe) -> Tensor:
+    """Where a weight of the start ends that only decays: the same for all clients."""
+    descent = Descent({"weight": weight}, replace(recipe, clip=None))
+    for _ in range(recipe.epochs):
+        descent.step()
+    return descent.result()["weight"]
