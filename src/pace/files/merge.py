@@ -56,8 +56,10 @@ def merge(
             raise FileError(f"{place} is another file: move it away, or choose another --out")
         progress(f"return to {name}")
     made = facts(book, refused, decided, None)
-    atomic.write(out / "report.json", (json.dumps(made, indent=1) + "\n").encode())
-    atomic.write(out / "report.md", report.markdown(made).encode())
+    pages = {"report.json": json.dumps(made, indent=1) + "\n", "report.md": report.markdown(made)}
+    for name, text in pages.items():
+        atomic.sweep(out / name)
+        atomic.write(out / name, text.encode())
     return made
 
 

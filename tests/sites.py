@@ -1,0 +1,48 @@
+"""Three small sites as files, for the tests of what is carried between them."""
+
+from pathlib import Path
+
+from pace import jobfile
+from pace.data import Dataset, Names, file
+from pace.gcn import GCN
+from pace.graph import Graph
+from pace.job import Job
+from tests.graphs import CLASSES, FEATURES, clients
+
+NAMES = ("north", "south", "west")
+WORDS = Names(
+    classes=("red", "green", "blue", "grey"), features=tuple(f"f{i}" for i in range(FEATURES))
+)
+
+
+def job(**changes: object) -> Job:
+    """A small job; a new nonce each time."""
+    settings: dict[str, object] = {
+        "epochs": 5,
+        "participants": NAMES,
+        "minimum": 3,
+        "classes": WORDS.classes,
+        "features": WORDS.features,
+    }
+    gcn = GCN((FEATURES, 16, CLASSES))
+    return Job("small", gcn, **(settings | changes))  # type: ignore[arg-type]
+
+
+def write_graph(path: Path, graph: Graph, names: Names = WORDS) -> None:
+    file.write(path, Dataset(path.stem, graph, CLASSES, names=names))
+
+
+def write_sites(folder: Path, made: Job) -> list[Path]:
+    """A folder for each site with its graph and the job, and one for the server with the job."""
+    for name, graph in zip(NAMES, clients(len(NAMES)), strict=True):
+        (folder / name).mkdir(parents=True)
+        write_graph(folder / name / "mine.graph", graph)
+        jobfile.write(folder / name / "job.pace", made)
+    (folder / "server" / "inbox").mkdir(parents=True)
+    jobfile.write(folder / "server" / "job.pace", made)
+    return [folder / name for name in NAMES]
+
+
+FIT = ("client", "fit", "job.pace", "mine.graph", "--keep", "mine.local", "--yes", "--upload")
+MERGE = ("server", "merge", "job.pace", "inbox", "--out", "outbox")
+ADOPT = ("client", "adopt", "job.pace", "mine.graph", "--kept", "mine.local", "--out", "mine.model")

@@ -1,0 +1,158 @@
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pace import jobfile, protocol
+from pace.errors import FileError, OtherJobError, SettingError
+from pace.explain import facts
+from pace.gcn import GCN
+from pace.job import Job, digest
+from tests.graphs import clients
+from tests.sites import job
+
+
+def written(path: Path, made: Job) -> Path:
+    jobfile.write(path, made)
+    return path
+
+
+def test_a_job_survives_its_file(tmp_path: Path) -> None:
+    for place, made in enumerate(
+        [
+            job(),
+            job(rank=None, participants=(), minimum=2),
+            job(method="fedprox", epochs=None),
+            Job("bare", GCN((5, 3)), seed=7),
+        ]
+    ):
+        found = jobfile.read(written(tmp_path / f"{place}.pace", made))
+        assert found.content == made.content
+        assert found.digest == made.digest
+        assert found.federation.digest == made.federation.digest
+
+
+@settings(max_examples=40, deadline=None)
+@given(names=st.lists(st.text(min_size=1), min_size=5, max_size=5))
+def test_any_names_of_features_survive(names: list[str]) -> None:
+    import tomllib
+
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        return  # half a character: no file has it
+    made = Job("names", GCN((5, 3)), features=tuple(names))
+    assert tuple(tomllib.loads(jobfile.render(made))["names"]["features"]) == made.features
+
+
+def test_equal_settings_are_two_jobs(tmp_path: Path) -> None:
+    """The nonce: a message of one is refused by the other."""
+    one, other = job(), job()
+    assert one.digest != other.digest
+    upload = protocol.fit(clients(1)[0], one.federation)[1]
+    with pytest.raises(OtherJobError, match=one.federation.digest.hex()):
+        protocol.check_upload(upload, other.federation)
+
+
+def test_who_takes_part_is_in_the_digest() -> None:
+    made = job()
+    fewer = job(nonce=made.nonce, minimum=2)
+    assert made.federation.digest != fewer.federation.digest
+
+
+@pytest.mark.parametrize(
+    ("change", "to"),
+    [
+        ("epochs = 5", "epochs = 6"),
+        ("rank = 6", "rank = 5"),
+        ("minimum = 3", "minimum = 2"),
+        ('"south"', '"soutj"'),
+        ('"grey"', '"gray"'),
+        ("hidden = [16]", 'hidden = ["a"]'),
+        ("rate = 0.01", "rate = 0.02"),
+    ],
+)
+def test_a_change_of_one_setting_is_noticed_and_both_digests_shown(
+    tmp_path: Path, change: str, to: str
+) -> None:
+    made = job()
+    path = written(tmp_path / "job.pace", made)
+    text = path.read_text()
+    assert text.count(change) == 1
+    path.write_text(text.replace(change, to))
+    with pytest.raises(OtherJobError, match=rf"digest [0-9a-f]{{16}}.*{made.digest[:16]}"):
+        jobfile.read(path)
+
+
+def test_comments_spaces_and_line_ends_do_not_matter(tmp_path: Path) -> None:
+    """E-mail changes line ends; nobody's training depends on them."""
+    made = job()
+    path = written(tmp_path / "job.pace", made)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n").replace(b"# W", b"#  W"))
+    assert jobfile.read(path).digest == made.digest
+
+
+@pytest.mark.parametrize("where", ["", "[model]\n", "[method]\n", "[participants]\n"])
+def test_an_unknown_key_is_refused_by_name(tmp_path: Path, where: str) -> None:
+    path = written(tmp_path / "job.pace", job())
+    text = path.read_text()
+    extra = f"{where}extra = 1\n"
+    path.write_text(text.replace(where, extra, 1) if where else extra + text)
+    name = f"{where.strip('[]' + chr(10))}.extra".lstrip(".")
+    with pytest.raises(SettingError, match=f"unknown key '{re.escape(name)}'"):
+        jobfile.read(path)
+
+
+def test_a_software_that_trains_otherwise_is_noticed_with_both_values(tmp_path: Path) -> None:
+    """The file is consistent, but says a rate that this software would not use."""
+    made = job()
+    content = {**made.content, "training": {**made.content["training"], "rate": 0.5}}
+    text = jobfile.render(made).replace("rate = 0.01", "rate = 0.5")
+    (tmp_path / "job.pace").write_text(text.replace(made.digest, digest(content)))
+    with pytest.raises(SettingError, match=r"training\.rate is 0\.5, here it is 0\.01"):
+        jobfile.read(tmp_path / "job.pace")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"minimum": 4}, "minimum is 4, expected 1 to 3"),
+        ({"minimum": 0}, "minimum is 0"),
+        ({"participants": ("a", "../b"), "minimum": 1}, "cannot be used"),
+        ({"participants": ("a", "A"), "minimum": 1}, "same name"),
+        ({"keys": {"north": "x"}}, r"missing \['server', 'south', 'west'\]"),
+        ({"classes": ("a", "b")}, "2 names for 4 classes"),
+        ({"gcn": GCN((10**6, 10**6, 3)), "features": (), "classes": ()}, "numbers, expected at"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes: dict[str, object], says: str) -> None:
+    settings = {"name": "small", "gcn": job().gcn, "participants": ("north", "south", "west")}
+    settings |= {"minimum": 3} | changes
+    with pytest.raises(SettingError, match=says):
+        Job(**settings)  # type: ignore[arg-type]
+
+
+def test_a_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
+    path = written(tmp_path / "job.pace", job())
+    before = path.read_bytes()
+    with pytest.raises(FileError, match="is there already"):
+        jobfile.write(path, job())
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[", b"format = 'pace-job-9'", b"a = 1"])
+def test_what_is_no_job_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "job.pace").write_bytes(content)
+    with pytest.raises(FileError, match=r"job\.pace"):
+        jobfile.read(tmp_path / "job.pace")
+
+
+def test_sizes_are_known_before_anybody_trains() -> None:
+    made = job()
+    upload = protocol.fit(clients(1)[0], made.federation)[1]
+    (returned,) = protocol.merge([upload], made.federation)
+    said = facts(made)["sent"]
+    assert f"upload {len(upload):,} bytes" in said
+    assert f"return {len(returned):,} bytes" in said

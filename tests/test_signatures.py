@@ -1,0 +1,80 @@
+import stat
+from pathlib import Path
+
+import pytest
+
+from pace import signatures
+from pace.errors import FileError, SettingError, SignatureError
+
+STATEMENT = {"kind": signatures.UPLOAD, "job": "ab" * 32, "name": "north"}
+
+
+def pair(folder: Path, name: str = "north") -> tuple[Path, str]:
+    path = folder / f"{name}.key"
+    return path, signatures.new(path, folder / f"{name}.pub")
+
+
+def test_a_signature_is_72_bytes_and_the_same_each_time(tmp_path: Path) -> None:
+    path, public = pair(tmp_path)
+    key = signatures.load(path)
+    signed = signatures.sign(b"frame", key, **STATEMENT)
+    assert len(signed) == len(b"frame") + signatures.TRAILER == len(b"frame") + 72
+    assert signatures.sign(b"frame", key, **STATEMENT) == signed
+    assert signatures.verify(signed, public, **STATEMENT) == b"frame"
+
+
+@pytest.mark.parametrize(
+    "other", [{"kind": signatures.RETURN}, {"job": "cd" * 32}, {"name": "south"}]
+)
+def test_a_signature_is_good_for_one_purpose(tmp_path: Path, other: dict[str, str]) -> None:
+    path, public = pair(tmp_path)
+    signed = signatures.sign(b"frame", signatures.load(path), **STATEMENT)
+    with pytest.raises(SignatureError, match="does not fit"):
+        signatures.verify(signed, public, **(STATEMENT | other))
+
+
+def test_every_changed_byte_is_noticed(tmp_path: Path) -> None:
+    path, public = pair(tmp_path)
+    signed = signatures.sign(b"frame", signatures.load(path), **STATEMENT)
+    for place in range(len(signed)):
+        changed = bytearray(signed)
+        changed[place] ^= 1
+        with pytest.raises(SignatureError):
+            signatures.verify(bytes(changed), public, **STATEMENT)
+
+
+def test_another_key_is_refused(tmp_path: Path) -> None:
+    path, _ = pair(tmp_path)
+    _, other = pair(tmp_path, "south")
+    signed = signatures.sign(b"frame", signatures.load(path), **STATEMENT)
+    with pytest.raises(SignatureError, match="is signed by key"):
+        signatures.verify(signed, other, **STATEMENT)
+
+
+def test_private_keys_are_for_their_owner_and_never_replaced(tmp_path: Path) -> None:
+    path, public = pair(tmp_path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert signatures.read_public(tmp_path / "north.pub") == public
+    with pytest.raises(FileError, match="there already"):
+        pair(tmp_path)
+    assert signatures.public_of(signatures.load(path)) == public
+
+
+def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x").write_bytes(b"ed25519:AAAA")
+    with pytest.raises(SettingError, match="not a public key"):
+        signatures.read_public(tmp_path / "x")
+    with pytest.raises(FileError, match="not a private key"):
+        signatures.load(tmp_path / "x")
+    with pytest.raises(FileError, match="cannot read"):
+        signatures.load(tmp_path / "y")
+
+
+def test_without_the_library_one_sentence_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
+    with pytest.raises(SettingError, match=r"pip install 'pace-fgl\[crypto\]'"):
+        pair(tmp_path)
