@@ -7,14 +7,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from pace.federation import Federation, Uploads
+from pace.descent import Descent
+from pace.federation import Federation, Recipe, Uploads
 from pace.gcn import GCN, Field
 from pace.operator import Operator
 from pace.params import Params
 
 NODES, NOISE, NEAREST = 100, 32, 5  # of the pseudo-graph: nodes, noise a node, neighbours
 HIDDEN = (64, 128, 256)  # of the generator
-RATE, DECAY = 1e-3, 5e-4  # of both Adams
+ADAM = Recipe(rate=1e-3)  # of both the generator and the average
 STEPS = 5  # of the average, for one of the generator
 
 
@@ -31,13 +32,11 @@ def distil(
     gcn, random = federation.gcn, federation.random("fedtad distillation")
     labels = balanced(gcn.classes)
     shares = weights[:, labels] / labels.bincount()[labels]  # (K, nodes): r_ic / size of class c
-    student = {name: value.clone().requires_grad_() for name, value in average.items()}
-    generator = {name: value.requires_grad_() for name, value in untrained(gcn, random).items()}
-    descent = torch.optim.Adam(student.values(), RATE, weight_decay=DECAY)
-    search = torch.optim.Adam(generator.values(), RATE, weight_decay=DECAY)
+    search, descent = Descent(untrained(gcn, random), ADAM), Descent(average, ADAM)
+    generator, student = leaves(search), leaves(descent)
     for _ in range(rounds):
         noise = torch.randn(NODES, NOISE, generator=random)
-        search.zero_grad()
+        search.slope.zero_()
         seek(generator, noise, labels, shares=shares, student=student, uploads=uploads, gcn=gcn)
         search.step()
         with torch.no_grad():
@@ -47,10 +46,18 @@ def distil(
             taught = torch.stack([gcn.forward(upload, field).logits for upload in uploads])
         for _ in range(STEPS):
             seen = gcn.forward(student, field, dropout(gcn.dropout, random))
-            descent.zero_grad()
+            descent.slope.zero_()
             gap(seen.logits, taught, shares).backward()
             descent.step()
-    return {name: value.detach() for name, value in student.items()}
+    return descent.result()
+
+
+def leaves(descent: Descent) -> dict[str, Tensor]:
+    """The parameters of a descent for autograd, which leaves their gradients where it reads them."""
+    found = {name: value.detach().requires_grad_() for name, value in descent.params.items()}
+    for name, leaf in found.items():
+        leaf.grad = descent.gradients[name]
+    return found
 
 
 def seek(

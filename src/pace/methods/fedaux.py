@@ -27,7 +27,8 @@ class FedAux(Method):
 
     a_i is the auxiliary vector, part of the model and of W_0. The repository holds three variants;
     the preset is the forward pass of the one its README starts, with GCN layers and without masks,
-    σ = 1, τ = 10 and a drawn from U(0, 1). Of those tried it alone gives Cora's wide spread.
+    σ = 1, τ = 10 and a drawn from U(0, 1). The README's own σ = 10 takes Cora to 38.7; the paper has
+    65.5, this preset 68.5.
     """
 
     tau: float = 10.0
