@@ -2,6 +2,7 @@
 
 import math
 import struct
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -69,7 +70,7 @@ def with_version(version: int) -> bytes:
     return bytes(frame)
 
 
-HOSTILE = {
+HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "empty": (lambda: b"", "size"),
     "truncated": (lambda: honest()[:-1], "size"),
     "longer": (lambda: honest() + b"\0", "size"),
