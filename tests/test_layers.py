@@ -11,10 +11,10 @@ ROWS = [
     {"errors", "atomic", "page"},
     {"operator", "params", "metrics"},
     {"graph"},
-    {"gcn", "backprop", "noise", "data", "partition"},
+    {"gcn", "backprop", "blocks", "noise", "data", "partition"},
     {"carrier", "moments", "consensus", "correction", "calibration"},
     {"federation"},
-    {"descent", "training"},
+    {"descent", "cohort", "training"},
     {"methods"},
     {"wire"},
     {"protocol"},
@@ -22,6 +22,7 @@ ROWS = [
     {"jobfile", "admission", "explain"},
     {"journal"},
     {"files"},
+    {"flower"},
     {"simulation"},
     {"summary"},
     {"report", "reproduce"},
@@ -37,6 +38,7 @@ ONLY_IN = {
     "matplotlib": {"partition/picture.py", "reproduce/figures.py"},
     "pyarrow": {"data/parquet.py", "files/predictions.py"},
     "cryptography": {"signatures.py"},
+    "flwr": {f"flower/{name}.py" for name in ("client", "server", "round", "exchange", "records")},
 }
 
 

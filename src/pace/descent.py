@@ -23,11 +23,12 @@ class Descent:
     def __init__(self, start: Params, recipe: Recipe) -> None:
         self.recipe = recipe
         self.values = torch.cat([stored(value).reshape(-1) for value in start.values()])
+        self.start = self.values.clone()
         self.slope = torch.zeros_like(self.values)
         self.params = views(self.values, start)
         self.gradients = views(self.slope, start)
         self.mean = torch.zeros_like(self.values)
-        self.square = torch.zeros_like(self.values) if recipe.optimiser == "adam" else None
+        self.square = torch.zeros_like(self.values)  # of Adam
         self.taken = torch.zeros((), device=self.values.device)  # steps, where the kernel reads it
 
     def step(self) -> None:
@@ -37,7 +38,7 @@ class Descent:
             # As torch.nn.utils.clip_grad_norm_ does it.
             norm = torch.linalg.vector_norm(self.slope)
             self.slope *= (recipe.clip / (norm + 1e-6)).clamp(max=1.0)
-        if self.square is None:
+        if recipe.optimiser == "sgd":
             torch._fused_sgd_(
                 [self.values],
                 [self.slope],
@@ -67,6 +68,12 @@ class Descent:
             amsgrad=False,
             maximize=False,
         )
+
+    def restart(self) -> None:
+        """Forget every step."""
+        self.values.copy_(self.start)
+        for memory in (self.mean, self.square, self.taken):
+            memory.zero_()
 
     def result(self) -> dict[str, Tensor]:
         """The parameters where they stand now, as tensors of their own."""

@@ -1,12 +1,16 @@
 """Dropout whose draws belong to one client and one seed."""
 
 import hashlib
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
+
+Array = np.ndarray[Any, Any]
 
 
 def scale(dropout: float) -> float:
@@ -50,3 +54,22 @@ class Noise:
             return torch.from_numpy(np.unpackbits(words.view(np.uint8), count=count))
         kept = words.view(np.uint16)[:count] >= self.threshold
         return torch.from_numpy(kept.view(np.uint8))
+
+    def packed(self, epochs: int, shapes: Sequence[tuple[int, int]]) -> list[Array]:
+        """The draws of that many epochs for activations of these shapes, eight to a byte by row."""
+        fair = self.threshold == 2**15
+        words = [-(-rows * width // (64 if fair else 4)) for rows, width in shapes]
+        raw = self.bits.random_raw(epochs * sum(words)).reshape(epochs, sum(words))
+        found = []
+        for (rows, width), end, length in zip(shapes, np.cumsum(words), words, strict=True):
+            part = np.ascontiguousarray(raw[:, end - length : end])
+            if fair and width % 8 == 0:
+                found.append(part.view(np.uint8)[:, : rows * width // 8].reshape(epochs, rows, -1))
+                continue
+            kept: Array = (
+                np.unpackbits(part.view(np.uint8), axis=1, count=rows * width)
+                if fair
+                else part.view(np.uint16)[:, : rows * width] >= self.threshold
+            )
+            found.append(np.packbits(kept.reshape(epochs, rows, width), axis=2))
+        return found

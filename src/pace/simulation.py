@@ -16,7 +16,7 @@ from pace.gcn import GCN
 from pace.graph import Graph
 from pace.metrics import confusion
 from pace.params import Params, size
-from pace.training import train
+from pace.training import train_cohort
 
 READINGS = {"local": 0.0, "native": 1.0, "adopted": None}  # the alpha of each; None: the receiver's
 
@@ -46,21 +46,24 @@ def simulate(
     progress: Callable[[str], None] = lambda step: None,
 ) -> Iterator[Trial]:
     """Run every method on every seed; `progress` is told of each of the `steps(...)` finished."""
-    for seed in seeds:
-        federations = {
-            name: Federation(gcn, method, seed, epochs) for name, method in methods.items()
-        }
-        for members in by_training(federations).values():
-            shared = federations[members[0]]
-            began = time.perf_counter()
-            locals_ = []
-            for graph in graphs:
-                locals_.append(_trained(graph, shared, device))
-                progress(f"seed {seed}: training for {', '.join(members)}")
-            trained = time.perf_counter() - began
+    federations = {
+        seed: {name: Federation(gcn, method, seed, epochs) for name, method in methods.items()}
+        for seed in seeds
+    }
+    for members in by_training(federations[seeds[0]]).values():
+
+        def one_more(seed: int, named: str = ", ".join(members)) -> None:
+            progress(f"seed {seed}: training for {named}")
+
+        began = time.perf_counter()
+        shared = [federations[seed][members[0]] for seed in seeds]
+        learnt = _trained(graphs, shared, device, one_more)
+        trained = (time.perf_counter() - began) / len(seeds)
+        for seed in seeds:
             for name in members:
-                yield _trial(name, federations[name], graphs, locals_, trained)
+                yield _trial(name, federations[seed][name], graphs, learnt[seed], trained)
                 progress(f"seed {seed}: {name} done")
+            del learnt[seed]
 
 
 def steps(clients: int, gcn: GCN, methods: Mapping[str, Method], seeds: Sequence[int]) -> int:
@@ -78,16 +81,23 @@ def by_training(federations: Mapping[str, Federation]) -> dict[str, list[str]]:
     return groups
 
 
-def _trained(graph: Graph, federation: Federation, device: torch.device | str) -> Params:
-    protocol.check(graph, federation)
-    local = train(
-        graph.to(device),
-        federation.model,
-        federation.start,
-        recipe=federation.recipe,
-        seed=federation.seed,
+def _trained(
+    graphs: Sequence[Graph],
+    federations: Sequence[Federation],
+    device: torch.device | str,
+    progress: Callable[[int], None],
+) -> dict[int, list[dict[str, Tensor]]]:
+    """Local models by seed, in order of clients, of federations that differ in their seed alone."""
+    for graph in graphs:
+        protocol.check(graph, federations[0])
+    return train_cohort(
+        graphs,
+        federations[0].model,
+        {federation.seed: federation.start for federation in federations},
+        recipe=federations[0].recipe,
+        device=device,
+        progress=progress,
     )
-    return {name: value.cpu() for name, value in local.items()}
 
 
 def _trial(

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from pace import cohort
 from pace.backprop import Backprop, Target
+from pace.cohort import Lesson
 from pace.descent import Descent
 from pace.federation import Model, Recipe
 from pace.gcn import GCN
@@ -45,20 +48,39 @@ def train_cohort(
     starts: Mapping[int, Params],
     *,
     recipe: Recipe,
+    device: torch.device | str = "cpu",
     progress: Callable[[int], None] = lambda seed: None,
 ) -> dict[int, list[dict[str, Tensor]]]:
     """`train` for every client and every seed of `starts` (seed -> W_0): by seed, in order of clients.
 
-    `progress` is told the seed of each model that is done. Nobody learns anything else for being in
-    company; a client's constants are made once for all seeds.
+    `progress` is told the seed of each model that is done. A CPU takes client by client and makes
+    its constants once for all seeds; a GPU takes all clients and seeds at once. Nobody learns
+    anything else for being in company.
     """
-    learnt: dict[int, list[dict[str, Tensor]]] = {seed: [] for seed in starts}
-    for graph in graphs:
-        learn = learner(graph, model, recipe)
+    learnt: dict[int, dict[int, dict[str, Tensor]]] = {seed: {} for seed in starts}
+
+    def keep(client: int, seed: int, local: Params) -> None:
+        learnt[seed][client] = {name: value.cpu() for name, value in local.items()}
+        progress(seed)
+
+    at_once: dict[int, Graph] = {}
+    if has_closed_form(model, recipe) and torch.device(device).type == "cuda":
+        at_once = {client: graph for client, graph in enumerate(graphs) if graph.train.any()}
+        for batch in cohort.batches(at_once, starts, device):
+            lessons = [lesson(at_once[client], model) for client in batch]
+            for seed, models in cohort.learn(lessons, starts, recipe, device).items():
+                for client, local in zip(batch, models, strict=True):
+                    keep(client, seed, local)
+    for client in sorted(set(range(len(graphs))) - set(at_once)):
+        learn = learner(graphs[client].to(device), model, recipe)
         for seed, start in starts.items():
-            learnt[seed].append(learn(start, seed))
-            progress(seed)
-    return learnt
+            keep(client, seed, learn(start, seed))
+    return {seed: [models[client] for client in sorted(models)] for seed, models in learnt.items()}
+
+
+def has_closed_form(model: Model, recipe: Recipe) -> TypeGuard[GCN]:
+    """Whether this is the shared GCN, trained on nothing but the cross-entropy."""
+    return isinstance(model, GCN) and recipe.penalty is None
 
 
 def learner(
@@ -71,36 +93,46 @@ def learner(
     device = graph.x.device
     if not graph.train.any():
         return lambda start, seed: {name: value.to(device).clone() for name, value in start.items()}
-    if isinstance(model, GCN) and recipe.penalty is None:
-        return closed_form(graph, model, recipe, progress)
+    if has_closed_form(model, recipe):
+        return closed_form(lesson(graph, model), recipe, progress)
     return by_autograd(graph, model, recipe, progress)
 
 
-def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int], None]) -> Learn:
-    """Training of the shared GCN on nothing but the cross-entropy.
+def lesson(graph: Graph, gcn: GCN) -> Lesson:
+    """What the shared GCN learns from on this graph."""
+    field = gcn.field(graph, graph.train)
+    first, *above = (each for each in field.operators if not isinstance(each, Tensor))
+    return Lesson(
+        (first, *(each.times(scale(gcn.dropout)) for each in above)),
+        Target.of(graph.training_labels, gcn.classes),
+        lambda seed: Noise(gcn.dropout, seed, graph),
+    )
+
+
+def closed_form(lesson: Lesson, recipe: Recipe, progress: Callable[[int], None]) -> Learn:
+    """Training by gradients in closed form.
 
     An input column that is zero in the whole receptive field has no gradient: it decays by itself,
     in the same way at every client, and is left out of the steps.
     """
-    field = gcn.field(graph, graph.train)
-    first, *above = (each for each in field.operators if not isinstance(each, Tensor))
+    first, *above = lesson.operators
     active = first.active
-    operators = [first.columns(active), *(each.times(scale(gcn.dropout)) for each in above)]
-    target = Target.of(graph.training_labels, gcn.classes)
+    operators = [first.columns(active), *above]
 
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
-        noise = Noise(gcn.dropout, seed, graph)
-        weight = start["0.weight"].to(graph.x.device)
-        descent = Descent({**start, "0.weight": weight[:, active]}, recipe)
-        backprop = Backprop(descent.params, descent.gradients, operators, target)
+        noise = lesson.noise(seed)
+        whole = {name: value.to(active.device) for name, value in start.items()}
+        weight = whole["0.weight"]
+        descent = Descent({**whole, "0.weight": weight[:, active]}, recipe)
+        backprop = Backprop(descent.params, descent.gradients, operators, lesson.target)
         for epoch in range(recipe.epochs):
             backprop(noise.mask_)
             descent.step()
             progress(epoch + 1)
         local = descent.result()
-        whole = decayed(weight, recipe).clone()
-        whole[:, active] = local["0.weight"]
-        return {**local, "0.weight": whole}
+        idle = decayed(weight, recipe).clone()
+        idle[:, active] = local["0.weight"]
+        return {**local, "0.weight": idle}
 
     return learn
 
