@@ -1,0 +1,145 @@
+"""What a page is made of. A document is data: it knows nothing of HTML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Code:
+    """Something to be copied as it stands, such as a command."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Names and their values."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What somebody claims, whether it holds (None: nobody looked), and what was seen."""
+
+    statement: str
+    holds: bool | None
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Claims, each with its evidence."""
+
+    items: tuple[Finding, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """What stands in a table's cell, and what it is sorted by (None: always last)."""
+
+    text: str
+    sort: float | str | None = None
+    mark: str = ""  # best, second, absent
+    below: str = ""  # a smaller second line
+    tone: str = ""  # of that line: good, bad
+    share: float | None = None  # from 0 to 1: drawn as a bar
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column's head, and the head above it that it shares with its neighbours."""
+
+    head: str
+    group: str = ""
+    numeric: bool = True
+
+
+@dataclass(frozen=True)
+class Table:
+    """The first column names the rows."""
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A picture, and what it shows for those who cannot see it."""
+
+    caption: str
+    alt: str
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What is closed until asked for; open in print."""
+
+    summary: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A confusion matrix as text: `12 0;3 4`, a row a true class."""
+
+    title: str
+    counts: str
+
+
+@dataclass(frozen=True)
+class View:
+    """One look at a row of a drill-down: a sentence and its matrices."""
+
+    name: str
+    text: str
+    matrices: tuple[Matrix, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One table of a drill-down, by its keys, and for each of its rows the views it opens."""
+
+    keys: tuple[str, ...]
+    table: Table
+    views: tuple[tuple[View, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Drilldown:
+    """Tables to choose from by keys; `labels` are what the keys are called."""
+
+    labels: tuple[str, ...]
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page with a title."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+Block = Text | Code | Facts | Findings | Table | Figure | Fold | Drilldown | Section
+
+
+@dataclass(frozen=True)
+class Document:
+    """A page: its title, one paragraph, its headline numbers, its sections."""
+
+    title: str
+    lede: str
+    headline: tuple[tuple[str, str], ...]  # a number and what it counts
+    sections: tuple[Section, ...]
