@@ -58,8 +58,35 @@ def test_a_person_sees_tables_and_gets_a_report(tmp_path: Path) -> None:
     assert max(map(len, tables)) <= 80
     assert last.startswith("Written: ")
     written = tmp_path / "new" / "results"
-    assert sorted(path.name for path in written.iterdir()) == ["report.md", "results.json"]
-    assert json.loads((written / "results.json").read_text())["clients"] == 3
+    assert sorted(path.name for path in written.iterdir()) == ["index.html", "results.json"]
+    found = json.loads((written / "results.json").read_text())
+    assert found["clients"] == 3
+    assert found["command"].startswith("pace run --dataset synthetic:")
+    page = (written / "index.html").read_text()
+    assert f"{100 * found['results'][-1]['accuracy']['mean']:.2f}" in page
+
+
+def test_a_page_can_be_made_again(tmp_path: Path) -> None:
+    run("--seeds", "1", "--out", str(tmp_path))
+    page = tmp_path / "index.html"
+    before = page.read_bytes()
+    page.unlink()
+    done = pace("report", str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, f"{page}\n")
+    assert page.read_bytes() == before
+    told = json.loads(pace("report", str(tmp_path), "--json").stdout)
+    assert told == {"page": str(page), "bytes": len(before)}
+
+
+def test_a_study_ends_with_its_page(tmp_path: Path) -> None:
+    words = ["--datasets", SMALL, "--seeds", "1", "--epochs", "2", "--methods", "local,pace"]
+    done = pace("reproduce", "main", *words, "--out", "study", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "study/index.html" in done.stdout
+    (command,) = json.loads((tmp_path / "study" / "commands.json").read_text())
+    assert command in (tmp_path / "study" / "index.html").read_text()
+    again = pace("report", "study", cwd=tmp_path)
+    assert (again.returncode, again.stdout) == (0, "study/index.html\n")
 
 
 def test_depth_width_rank_and_seeds_are_settings() -> None:
@@ -94,6 +121,7 @@ def test_a_dense_rank_is_a_full_model() -> None:
         (["run", "--epochs", "-1"], "epochs is -1"),
         (["run", "--device", "tpu"], "--device is 'tpu'"),
         (["run", "--sedes", "3"], "No such option"),
+        (["report", "nowhere"], "nowhere has neither cells/"),
         (["rum"], "No such command"),
     ],
 )

@@ -14,7 +14,7 @@ from pace.methods import FedAvg, Local, Pace
 from pace.metrics import accuracy, pooled
 from pace.params import size
 from pace.partition import divide
-from pace.report import adoption_table, client_bars, client_table, markdown, score_table
+from pace.report import client_bars, score_table
 from pace.simulation import by_training, simulate, steps
 from pace.summary import summarise
 from tests.graphs import CLASSES, FEATURES, clients
@@ -113,15 +113,6 @@ def test_tables_show_a_common_local_model_once() -> None:
         ["pace", "α = 1, what came back"],
         ["pace", "α by CNLL"],
     ]
-
-
-def test_a_report_holds_every_table() -> None:
-    found = found_example()
-    page = markdown(found)
-    for heads, rows in (score_table(found), adoption_table(found), client_table(found)):
-        assert "| " + " | ".join(heads) + " |" in page
-        for row in rows:
-            assert "| " + " | ".join(row) + " |" in page
 
 
 def test_bars_show_each_clients_alpha() -> None:

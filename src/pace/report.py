@@ -1,4 +1,4 @@
-"""What a run found, for people: the same tables in a terminal and in Markdown."""
+"""What a run found, for people: the tables in a terminal."""
 
 from __future__ import annotations
 
@@ -28,17 +28,26 @@ def title(found: dict[str, Any]) -> str:
     )
 
 
-def score_table(found: dict[str, Any]) -> Table:
-    """Pooled test scores in percent. Methods that train alike have one local model: shown once."""
-    rows = []
-    shown: list[Any] = []
+def distinct(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """The results; methods that train alike have one local model, which comes once."""
+    kept: list[dict[str, Any]] = []
+    models: list[Any] = []
     for result in found["results"]:
         scores = [result[name] for name in SCORE]
         if result["reading"] == "local":
-            if scores in shown:
+            if scores in models:
                 continue
-            shown.append(scores)
-        rows.append([result["method"], READING[result["reading"]], *map(percent, scores)])
+            models.append(scores)
+        kept.append(result)
+    return kept
+
+
+def score_table(found: dict[str, Any]) -> Table:
+    """Pooled test scores in percent."""
+    rows = [
+        [row["method"], READING[row["reading"]], *(percent(row[name]) for name in SCORE)]
+        for row in distinct(found)
+    ]
     return ["Method", "Reading", *SCORE.values()], rows
 
 
@@ -77,16 +86,6 @@ def client_bars(per_seed: Sequence[Sequence[float]]) -> str:
     return bars + ("…" if len(means) > 20 else "")
 
 
-def client_table(found: dict[str, Any]) -> Table:
-    """PACE's alpha for each client and seed."""
-    per_seed = found["alpha"]["per_seed"]
-    rows = [
-        [str(client), *(f"{alpha:.3f}" for alpha in alphas)]
-        for client, alphas in enumerate(zip(*per_seed, strict=True))
-    ]
-    return ["Client", *(f"seed {seed}" for seed in found["seeds"])], rows
-
-
 def verdict(found: dict[str, Any]) -> str:
     """One sentence on what the receivers decided, where PACE ran."""
     adopted = [r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "adopted")]
@@ -122,18 +121,3 @@ def show(found: dict[str, Any], console: Console) -> None:
 
 def _ours(row: Sequence[str]) -> bool:
     return row[0] == "pace" and row[1] == READING["adopted"]
-
-
-def markdown(found: dict[str, Any]) -> str:
-    """The same as a page."""
-    parts = [f"# PACE: {title(found)}", verdict(found), "## Scores (%, pooled test nodes)"]
-    parts += [_markdown_table(score_table(found)), "## Adoption and bytes"]
-    parts += [_markdown_table(adoption_table(found)), "## α by client"]
-    parts.append(_markdown_table(client_table(found)))
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _markdown_table(table: Table) -> str:
-    heads, rows = table
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -5,7 +5,19 @@ import sys
 import typer
 
 from pace import __version__
-from pace.cli import client, graph, inspect, job, keys, partition, reproduce, run, server
+from pace.cli import (
+    client,
+    flower,
+    graph,
+    inspect,
+    job,
+    keys,
+    partition,
+    report,
+    reproduce,
+    run,
+    server,
+)
 from pace.errors import PaceError
 
 app = typer.Typer(
@@ -18,11 +30,13 @@ app = typer.Typer(
 app.command("run", epilog=run.EXAMPLES)(run.run)
 app.command("partition", epilog=partition.EXAMPLES)(partition.partition)
 app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce)
+app.command("report", epilog=report.EXAMPLES)(report.report)
 app.add_typer(graph.app, name="graph")
 app.command("new", epilog=job.NEW)(job.new)
 app.command("show", epilog=job.SHOW)(job.show)
 app.add_typer(client.app, name="client")
 app.add_typer(server.app, name="server")
+app.add_typer(flower.app, name="flower")
 app.command("inspect", epilog=inspect.EXAMPLES)(inspect.inspect)
 app.add_typer(keys.app, name="keys")
 

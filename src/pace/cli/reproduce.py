@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,7 +62,7 @@ def reproduce(
     )
 
     from pace.cli import options
-    from pace.reproduce import outcome, run, study
+    from pace.reproduce import folder, outcome, page, run, study
     from pace.reproduce.cell import Store
 
     chosen_seeds = options.seeds(seeds)
@@ -97,6 +98,9 @@ def reproduce(
             ),
         )
     written = outcome.write(wanted, store, chosen_seeds, out, absent)
+    written.append(folder.note_command(out, shlex.join(["pace", *sys.argv[1:]])))
+    page_path = page.write(out)
+    written.append(page_path)
     if as_json:
         found: dict[str, Any] = {
             "computed": len(todo),
@@ -110,4 +114,4 @@ def reproduce(
     outcome.show(wanted, store, chosen_seeds, Console())
     for name, reason in absent.items():
         print(f"Not run: {name}: {reason}", file=sys.stderr)
-    print(f"Written: {out} ({len(written)} files of tables and figures)")
+    print(f"Written: {page_path} and {len(written) - 1} files of tables and figures beside it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,7 +52,8 @@ def run(
         Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write results.json and report.md to this folder.")
+        Path | None,
+        typer.Option(help="Write results.json and index.html, a page of it, to this folder."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -60,12 +62,13 @@ def run(
     from rich.console import Console
     from rich.progress import Progress
 
-    from pace import atomic
+    from pace import atomic, run_page
     from pace.cli import options
     from pace.data import load
     from pace.gcn import GCN
     from pace.partition import divide, file
-    from pace.report import markdown, show
+    from pace.report import show
+    from pace.reproduce.cell import versions
     from pace.simulation import simulate, steps
     from pace.summary import summarise
 
@@ -95,6 +98,8 @@ def run(
             )
         )
     found: dict[str, Any] = {
+        "command": shlex.join(["pace", *sys.argv[1:]]),
+        "versions": versions(),
         "dataset": loaded.name,
         "partition": str(partition_file) if partition_file else partition,
         "clients": len(graphs),
@@ -108,11 +113,11 @@ def run(
     }
     if out:
         atomic.write(out / "results.json", (json.dumps(found, indent=1) + "\n").encode())
-        atomic.write(out / "report.md", markdown(found).encode())
+        run_page.write(out)
     if as_json:
         json.dump(found, sys.stdout)
         print()
     else:
         show(found, Console())
         if out:
-            print(f"Written: {out / 'report.md'}, {out / 'results.json'}")
+            print(f"Written: {out / 'index.html'}, {out / 'results.json'}")

@@ -1,0 +1,40 @@
+"""`pace report`: one page of a study's folder, or of a run's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+EXAMPLES = """
+Examples:
+
+  pace report results/
+
+  pace report demo/ --json
+"""
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(help="What `pace reproduce --out` or `pace run --out` has written.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Write the folder's index.html: one page that needs no network and opens from disk."""
+    from pace import run_page
+    from pace.errors import FileError
+    from pace.reproduce import page
+
+    if (folder / "cells").is_dir():
+        made = page.write(folder)
+    elif (folder / "results.json").is_file():
+        made = run_page.write(folder)
+    else:
+        raise FileError(
+            f"{folder} has neither cells/ (from `pace reproduce --out`) nor results.json "
+            "(from `pace run --out`): name a folder that one of them has written"
+        )
+    print(json.dumps({"page": str(made), "bytes": made.stat().st_size}) if as_json else made)
