@@ -1,0 +1,77 @@
+"""A study's folder in no time: cells with made-up confusion matrices, laid out as the command does."""
+
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import torch
+
+from pace.reproduce.cell import Cell, Store
+from pace.reproduce.study import PARTS, Part, narrowed
+from pace.simulation import READINGS, Trial
+
+CLASSES, SEEDS = 3, [104729, 130363]
+HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>&\"'"
+
+
+def write_study(folder: Path) -> Store:
+    """Two datasets; Local, FedAvg and PACE at C = 10, some of them at C = 20, three redraws."""
+    store = Store(folder / "cells")
+    parts = narrowed(
+        [PARTS[name] for name in ("main", "rank", "masks")],
+        ["cora", "citeseer"],
+        ["local", "fedavg", "pace"],
+    )
+    cells = [
+        cell for part in parts for cell in part.cells(SEEDS) if cell.data_seed in (2024, 0, 1, 2)
+    ]
+    for dataset, methods in (("cora", ["local", "pace"]), ("citeseer", ["fedavg"])):
+        cells += narrowed([PARTS["c20"]], [dataset], methods)[0].cells(SEEDS)
+    for cell in dict.fromkeys(cells):
+        store.write(cell, trial(cell), epochs=None, device="cpu")
+    (folder / "figures").mkdir()
+    (folder / "figures" / "rank.png").write_bytes(png(60, 20))
+    (folder / "absent.json").write_text(json.dumps({"ogbn-arxiv": HOSTILE}))
+    (folder / "commands.json").write_text(json.dumps([f"pace reproduce {HOSTILE}"]))
+    return store
+
+
+def trial(cell: Cell) -> Trial:
+    """Numbers that depend on the cell and on nothing else."""
+    noise = torch.Generator().manual_seed(zlib.crc32(str(cell).encode()))
+    skill = 40 if cell.method == "pace" else 20
+    confusions = {
+        reading: [
+            torch.randint(1, 20, (CLASSES, CLASSES), generator=noise)
+            + skill * torch.eye(CLASSES, dtype=torch.long)
+            for _ in range(cell.clients)
+        ]
+        for reading in READINGS
+    }
+    alphas = torch.rand(cell.clients, generator=noise).tolist()
+    sizes = [1000 + (cell.rank or 60)] * cell.clients
+    seconds = {"fit": 1.0, "merge": 0.1, "adopt": 0.2}
+    return Trial(cell.method, cell.seed, alphas, confusions, sizes, sizes, 9000, seconds)
+
+
+def part(name: str) -> Part:
+    return narrowed([PARTS[name]], ["cora", "citeseer"], ["local", "fedavg", "pace"])[0]
+
+
+def png(width: int, height: int) -> bytes:
+    """A grey picture."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = (b"\0" + b"\x90" * width) * height
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", head)
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
