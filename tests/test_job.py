@@ -1,4 +1,5 @@
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from pace.errors import FileError, OtherJobError, SettingError
 from pace.explain import facts
 from pace.gcn import GCN
 from pace.job import Job, digest
+from pace.methods import METHODS
 from tests.graphs import clients
 from tests.sites import job
 
@@ -34,11 +36,17 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
         assert found.federation.digest == made.federation.digest
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_can_be_agreed_on(method: str) -> None:
+    """What the file says of its training is what TOML can say."""
+    made = job(method=method)
+    found = tomllib.loads(jobfile.render(made))
+    assert found.pop("signed-off") == {"sha256": digest(found)} == {"sha256": made.digest}
+
+
 @settings(max_examples=40, deadline=None)
 @given(names=st.lists(st.text(min_size=1), min_size=5, max_size=5))
 def test_any_names_of_features_survive(names: list[str]) -> None:
-    import tomllib
-
     try:
         "".join(names).encode()
     except UnicodeEncodeError:

@@ -8,7 +8,7 @@ import pace
 SOURCE = Path(pace.__file__).parent
 
 ROWS = [
-    {"errors", "atomic", "page"},
+    {"errors", "atomic", "toml", "page"},
     {"operator", "params", "metrics"},
     {"graph"},
     {"gcn", "backprop", "blocks", "noise", "data", "partition"},

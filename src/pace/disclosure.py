@@ -85,6 +85,8 @@ def words(name: str, update: bool = False) -> str:
 
 def revealed(found: Disclosure, features: Sequence[str]) -> list[str]:
     """What the server can read out of the upload, in sentences."""
+    if not found.items:
+        return ["It is empty: nothing about your data leaves the site."]
     sentences = [
         "It holds no node, edge, feature value or label. It is computed from them, and no formal "
         "privacy is promised: whoever gets it may infer something about your data."

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pace.carrier import dense
 from pace.federation import Federation, Message, Uploads
-from pace.methods import Pace
+from pace.methods import FedAvg, Pace
 from pace.methods.pace import read
 from pace.moments import EPS
 from pace.params import Params, subtract
@@ -23,7 +23,7 @@ LARGE = 3.0  # times an equal share
 class Influence:
     """`share` sums to one over the clients; `norm` is against the median client's."""
 
-    share: float | None  # None where the method weighs by receiver
+    share: float | None  # None where a method has no one weight for a client
     norm: float | None
     flags: tuple[str, ...] = ()
 
@@ -32,8 +32,8 @@ def influence(uploads: Uploads, federation: Federation) -> list[Influence]:
     """Two passes over the uploads.
 
     PACE's consensus is a mean by column, weighted by C_j; a client's share is its weight in a
-    column, averaged over all numbers of the model (1/K where there is no moment). Weighted
-    averages of whole models have the weight itself.
+    column, averaged over all numbers of the model (1/K where there is no moment). FedAvg's share is
+    the client's part of all nodes.
     """
     norms = [_norm(upload, federation) for upload in uploads]
     shares = _shares(uploads, federation)
@@ -72,7 +72,7 @@ def _norm(upload: Message, federation: Federation) -> float | None:
 def _shares(uploads: Uploads, federation: Federation) -> list[float] | list[None]:
     if isinstance(federation.method, Pace):
         return _column_shares(uploads, federation.start)
-    if all("nodes" in upload for upload in uploads):
+    if type(federation.method).merge is FedAvg.merge:
         nodes = [float(upload["nodes"]) for upload in uploads]
         return [count / sum(nodes) for count in nodes]
     return [None] * len(uploads)

@@ -56,7 +56,7 @@ class Job:
         """
         made = Federation(self.gcn, make(self.method, self.rank), self.seed, self.epochs)
         settings = {"name": self.method}
-        recipe = describe(made.recipe)
+        recipe = {key: value for key, value in describe(made.recipe).items() if key != "kind"}
         ranked = {"rank": "dense" if self.rank is None else self.rank}
         return {
             "format": FORMAT,
@@ -70,9 +70,7 @@ class Job:
                 "seed": self.seed,
                 "start": start_digest(made),
             },
-            "training": {
-                key: value for key, value in recipe.items() if key != "kind" and value is not None
-            },
+            "training": _without_none(recipe),
             "method": settings | (ranked if isinstance(made.method, Pace) else {}),
             "wire": {"numbers": NUMBERS},
             "participants": {"minimum": self.minimum, "names": list(self.participants)},
@@ -102,6 +100,15 @@ class Job:
     def missing(self, present: Iterable[str]) -> list[str]:
         """The listed participants who are not among `present`."""
         return sorted(set(self.participants) - set(present))
+
+
+def _without_none(settings: dict[str, Any]) -> dict[str, Any]:
+    """TOML has no word for nothing: what is not set does not stand there."""
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in settings.items()
+        if value is not None
+    }
 
 
 def digest(content: Mapping[str, Any]) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pace import atomic
+from pace import atomic, toml
 from pace.errors import FileError, OtherJobError, SettingError
 from pace.gcn import GCN
 from pace.job import FORMAT, NUMBERS, Job, digest
@@ -40,44 +39,8 @@ def write(path: Path, job: Job) -> None:
 
 
 def render(job: Job) -> str:
-    lines = [HEAD]
-    content = dict(job.content) | {SIGNED_OFF: {"sha256": job.digest}}
-    for key, value in content.items():
-        if isinstance(value, Mapping):
-            lines += ["", f"[{key}]"]
-            lines += [_line(f"{key}.{name}", name, each) for name, each in value.items()]
-        else:
-            lines.append(_line(key, key, value))
-    return "\n".join(lines) + "\n"
-
-
-def _line(path: str, key: str, value: Any) -> str:
-    comment = COMMENTS.get(path)
-    plain = key if key.replace("-", "").replace("_", "").isalnum() and key.isascii() else None
-    return f"{plain or _value(key)} = {_value(value)}{f'  # {comment}' if comment else ''}"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {_value(each)}" for key, each in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return _list([_value(each) for each in value])
-    return json.dumps(value)
-
-
-def _list(items: list[str]) -> str:
-    """On one line where it fits, else many lines of many items."""
-    if sum(map(len, items)) + 2 * len(items) < 76:
-        return f"[{', '.join(items)}]"
-    rows, row = [], "   "
-    for item in items:
-        if len(row) + len(item) > 90:
-            rows.append(row)
-            row = "   "
-        row += f" {item},"
-    return "\n".join(["[", *rows, row, "]"])
+    content = {**job.content, SIGNED_OFF: {"sha256": job.digest}}
+    return f"{HEAD}\n{toml.dump(content, COMMENTS)}"
 
 
 def read(path: Path) -> Job:

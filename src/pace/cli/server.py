@@ -97,10 +97,10 @@ def check(
     """Say which uploads the job would take, and who is missing. Nothing is written."""
     from pace import jobfile
     from pace.cli import console
-    from pace.files import merge as step
+    from pace.files import intake
 
     job = jobfile.read(job_file)
-    found = step.check(job, uploads)
+    found = intake.check(job, uploads)
     if as_json:
         console.one_object(found)
     else:

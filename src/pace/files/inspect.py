@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from pace import explain, jobfile, protocol, signatures, wire
-from pace.admission import admit
+from pace import explain, jobfile, signatures, wire
 from pace.data import describe as graph_facts
 from pace.data import file as graph_file
-from pace.disclosure import words
-from pace.errors import FileError, PaceError
+from pace.errors import FileError
 from pace.files import kept, model, tensors
-from pace.job import SERVER, Job
+from pace.files.messages import message
+from pace.files.messages import tensors as listed
+from pace.job import Job
 from pace.journal import Journal
 
 Facts = dict[str, Any]
@@ -47,49 +46,6 @@ def _kind(path: Path) -> str:
     return "json" if head[:1] == b"{" else "job"
 
 
-def _message(path: Path, job: Job | None) -> Facts:
-    content = path.read_bytes()
-    _, version, digest, answers, count = wire.HEAD.unpack_from(content.ljust(wire.HEAD.size))
-    shapes, _ = wire.read_table(content, count)
-    size = wire.size(shapes)
-    signed = len(content) == size + signatures.TRAILER
-    frame = wire.decode(content[:size] if signed else content)
-    upload = answers == wire.NOBODY
-    sanity = ["complete, its checksum fits", "all numbers are finite"]
-    if job is not None:
-        sanity.append(_belongs(content, frame, path, job))
-    return {
-        "kind": "upload" if upload else "return",
-        "version": version,
-        "federation": digest.hex(),
-        "checksum": wire.checksum(content[:size]).hex(),
-        **({} if upload else {"answers": answers.hex()}),
-        "frame_bytes": size,
-        "signature_bytes": signatures.TRAILER if signed else 0,
-        **({"signed_by": signatures.signer(content).hex()} if signed else {}),
-        "tensors": _tensors(frame.message),
-        "sanity": sanity,
-    }
-
-
-def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
-    """Whether the job's server would take the upload, or the return is of the job."""
-    try:
-        if frame.answers == wire.NOBODY:
-            return f"the job takes it as the upload of {admit(content, path.stem, job).name}"
-        expected = wire.size(protocol.return_layout(job.federation))
-        if job.signed:
-            signatures.verify(
-                content, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=path.stem
-            )
-            content = content[: -signatures.TRAILER]
-        if len(content) != expected or frame.digest != job.federation.digest:
-            return "NOT of this job"
-    except PaceError as error:
-        return f"NOT taken ({error.code}): {error}"
-    return "a return of this job"
-
-
 def _tensors_file(path: Path, job: Job | None) -> Facts:
     with path.open("rb") as opened:
         content = opened.read()
@@ -110,7 +66,7 @@ def _tensors_file(path: Path, job: Job | None) -> Facts:
         sanity.append("it belongs to the job and holds its upload")
     about.pop("format")
     kind = "kept Local model" if found == kept.FORMAT else "parameters"
-    return {"kind": kind, "version": found, **about, "tensors": _tensors(values), "sanity": sanity}
+    return {"kind": kind, "version": found, **about, "tensors": listed(values), "sanity": sanity}
 
 
 def _model(path: Path, job: Job | None) -> Facts:
@@ -124,7 +80,7 @@ def _model(path: Path, job: Job | None) -> Facts:
         "kind": "model folder",
         "version": model.FORMAT,
         **about,
-        "tensors": _tensors(found.local),
+        "tensors": listed(found.local),
         "sanity": sanity,
     }
 
@@ -201,7 +157,7 @@ def _json(path: Path, job: Job | None) -> Facts:
 
 
 READERS: Mapping[str, Callable[[Path, Job | None], Facts]] = {
-    "message": _message,
+    "message": message,
     "tensors": _tensors_file,
     "graph": _graph,
     "model": _model,
@@ -210,22 +166,6 @@ READERS: Mapping[str, Callable[[Path, Job | None], Facts]] = {
     "key": _key,
     "json": _json,
 }
-
-
-def _tensors(message: Mapping[str, Tensor]) -> list[Facts]:
-    return [
-        {
-            "name": name,
-            "shape": list(value.shape),
-            "bytes": value.numel() * value.element_size(),
-            "what": words(name),
-            "min": float(value.min()) if value.numel() else None,
-            "max": float(value.max()) if value.numel() else None,
-            "zeros": int((value == 0).sum()),
-        }
-        for name, value in message.items()
-        if value.dtype == torch.float32
-    ]
 
 
 def _folder_size(path: Path) -> int:

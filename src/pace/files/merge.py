@@ -9,25 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pace import atomic, params, protocol, signatures, wire
-from pace.admission import admit, check_size, exact_size
-from pace.errors import FileError, LateError, PaceError, SettingError, SignatureError, TooFewError
+from pace.admission import exact_size
+from pace.errors import FileError, LateError, SettingError, SignatureError, TooFewError
 from pace.federation import Message
 from pace.files import report
+from pace.files.intake import Refusal as Refusal
+from pace.files.intake import listed, take
 from pace.influence import influence
 from pace.job import SERVER, Job
-from pace.journal import DOWN, UP, Frames, Journal
+from pace.journal import DOWN, Frames, Journal
 
 if TYPE_CHECKING:
     from pace.signatures import Key
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """What was turned away in this run, with the stable code of the reason."""
-
-    sender: str
-    code: str
-    reason: str
 
 
 def merge(
@@ -49,71 +42,17 @@ def merge(
     except TooFewError as error:
         return facts(book, refused, {}, str(error))
     refused += [late(name, len(decided)) for name in book.accepted() if name not in decided]
+    atomic.sweep(out)
     for name, returned in answers(book, signer):
         place = out / f"{name}{DOWN}"
-        atomic.sweep(place)
         if not atomic.create(place, returned) and place.read_bytes() != returned:
             raise FileError(f"{place} is another file: move it away, or choose another --out")
         progress(f"return to {name}")
     made = facts(book, refused, decided, None)
     pages = {"report.json": json.dumps(made, indent=1) + "\n", "report.md": report.markdown(made)}
     for name, text in pages.items():
-        atomic.sweep(out / name)
         atomic.write(out / name, text.encode())
     return made
-
-
-def listed(paths: Sequence[Path]) -> list[Path]:
-    """The upload files: those named, and those in the folders named, in the order of their names."""
-    found: set[Path] = set()
-    for path in paths:
-        if path.is_dir():
-            found |= set(path.glob(f"*{UP}"))
-        elif path.exists():
-            found.add(path)
-        else:
-            raise FileError(f"{path} is not there: give uploads, or the folder they are in")
-    return sorted(found, key=lambda path: (path.name, str(path)))
-
-
-def take(path: Path, book: Journal, progress: Callable[[str], None]) -> Refusal | None:
-    """Accept one file, or write down why not."""
-    progress(f"upload {sender(path)}")
-    content = None
-    try:
-        content = read(path, book.job)
-        book.accept(admit(content, sender(path), book.job))
-    except PaceError as error:
-        book.refuse(sender(path), content, error)
-        return Refusal(sender(path), error.code, str(error))
-    return None
-
-
-def check(job: Job, paths: Sequence[Path]) -> dict[str, Any]:
-    """What `merge` would say of each file, with nothing written."""
-    names, uploads = [], []
-    for path in listed(paths):
-        try:
-            names.append(admit(read(path, job), sender(path), job).name)
-            uploads.append(Refusal(sender(path), "ok", f"the upload of {names[-1]}"))
-        except PaceError as error:
-            uploads.append(Refusal(sender(path), error.code, str(error)))
-    return {"uploads": [asdict(each) for each in uploads], "missing": job.missing(names)}
-
-
-def sender(path: Path) -> str:
-    """Who the file's name says it is from, fit to be printed."""
-    name = path.name.removesuffix(UP)
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
-
-
-def read(path: Path, job: Job) -> bytes:
-    """An upload's bytes. Its size is looked at first, and no more than that is read."""
-    if not path.is_file():
-        raise FileError(f"{path.name} is not a file")
-    check_size(path.stat().st_size, job)
-    with path.open("rb") as opened:
-        return opened.read(exact_size(job) + 1)
 
 
 def late(name: str, count: int) -> Refusal:

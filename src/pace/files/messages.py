@@ -1,0 +1,79 @@
+"""What an upload or a return holds, and whether it is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pace import protocol, signatures, wire
+from pace.admission import admit
+from pace.disclosure import words
+from pace.errors import PaceError
+from pace.job import SERVER, Job
+
+Facts = dict[str, Any]
+
+
+def message(path: Path, job: Job | None) -> Facts:
+    """The facts of a message; with the job, whether it is one of its messages."""
+    content = path.read_bytes()
+    _, version, digest, answers, count = wire.HEAD.unpack_from(content.ljust(wire.HEAD.size))
+    shapes, _ = wire.read_table(content, count)
+    size = wire.size(shapes)
+    signed = len(content) == size + signatures.TRAILER
+    frame = wire.decode(content[:size] if signed else content)
+    upload = answers == wire.NOBODY
+    sanity = ["complete, its checksum fits", "all numbers are finite"]
+    if job is not None:
+        sanity.append(_belongs(content, frame, path, job))
+    return {
+        "kind": "upload" if upload else "return",
+        "version": version,
+        "federation": digest.hex(),
+        "checksum": wire.checksum(content[:size]).hex(),
+        **({} if upload else {"answers": answers.hex()}),
+        "frame_bytes": size,
+        "signature_bytes": signatures.TRAILER if signed else 0,
+        **({"signed_by": signatures.signer(content).hex()} if signed else {}),
+        "tensors": tensors(frame.message),
+        "sanity": sanity,
+    }
+
+
+def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
+    """Whether the job's server would take the upload, or the return is of the job."""
+    try:
+        if frame.answers == wire.NOBODY:
+            return f"the job takes it as the upload of {admit(content, path.stem, job).name}"
+        expected = wire.size(protocol.return_layout(job.federation))
+        if job.signed:
+            signatures.verify(
+                content, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=path.stem
+            )
+            content = content[: -signatures.TRAILER]
+        if len(content) != expected or frame.digest != job.federation.digest:
+            return "NOT of this job"
+    except PaceError as error:
+        return f"NOT taken ({error.code}): {error}"
+    return "a return of this job"
+
+
+def tensors(message: Mapping[str, Tensor]) -> list[Facts]:
+    """A line for each tensor of numbers."""
+    return [
+        {
+            "name": name,
+            "shape": list(value.shape),
+            "bytes": value.numel() * value.element_size(),
+            "what": words(name),
+            "min": float(value.min()) if value.numel() else None,
+            "max": float(value.max()) if value.numel() else None,
+            "zeros": int((value == 0).sum()),
+        }
+        for name, value in message.items()
+        if value.dtype == torch.float32
+    ]
