@@ -38,7 +38,10 @@ ONLY_IN = {
     "matplotlib": {"partition/picture.py", "reproduce/figures.py"},
     "pyarrow": {"data/parquet.py", "files/predictions.py"},
     "cryptography": {"signatures.py"},
-    "flwr": {f"flower/{name}.py" for name in ("client", "server", "round", "exchange", "records")},
+    "flwr": {
+        f"flower/{name}.py"
+        for name in ("client", "server", "round", "exchange", "records", "simulated")
+    },
 }
 
 

@@ -7,6 +7,7 @@ import typer
 from pace import __version__
 from pace.cli import (
     client,
+    flower,
     graph,
     inspect,
     job,
@@ -35,6 +36,7 @@ app.command("new", epilog=job.NEW)(job.new)
 app.command("show", epilog=job.SHOW)(job.show)
 app.add_typer(client.app, name="client")
 app.add_typer(server.app, name="server")
+app.add_typer(flower.app, name="flower")
 app.command("inspect", epilog=inspect.EXAMPLES)(inspect.inspect)
 app.add_typer(keys.app, name="keys")
 

@@ -1,0 +1,1 @@
+"""PACE as a Flower app."""

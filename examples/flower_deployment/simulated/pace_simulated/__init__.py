@@ -1,0 +1,1 @@
+"""PACE as a Flower app whose nodes are simulated."""

@@ -1,0 +1,1 @@
+"""Runtime 3: organisations join over the network, on Flower, by thin adapters over job and journal."""
