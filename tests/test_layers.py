@@ -36,7 +36,7 @@ ONLY_IN = {
     "sknetwork": {"partition/louvain.py"},
     "pymetis": {"partition/metis.py"},
     "matplotlib": {"partition/picture.py", "reproduce/figures.py"},
-    "pyarrow": {"data/parquet.py", "files/predictions.py"},
+    "pyarrow": {"data/parquet.py", "files/predictions.py", "reproduce/formats.py"},
     "cryptography": {"signatures.py"},
     "flwr": {
         f"flower/{name}.py"
