@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from pace.carrier import truncate
 from pace.consensus import consensus
 from pace.moments import EPS
 
@@ -104,3 +105,15 @@ def test_the_clamp_keeps_division_finite(scale: float) -> None:
     torch.testing.assert_close(
         consensus(uploads)["0.weight"], scale * torch.ones(5, 7, dtype=torch.float64)
     )
+
+
+@pytest.mark.parametrize("clients", [1, 16, 37])
+def test_factors_enter_as_the_update_they_stand_for(clients: int) -> None:
+    generator = torch.Generator().manual_seed(6)
+    carriers, dense = [], []
+    for _ in range(clients):
+        low = truncate(torch.randn(12, 30, generator=generator), 3)
+        moment = {"w": torch.rand(30, generator=generator)}
+        carriers.append(({"w": low}, moment))
+        dense.append(({"w": low.left.double() @ low.right.double()}, moment))
+    torch.testing.assert_close(consensus(carriers), consensus(dense))

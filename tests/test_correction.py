@@ -1,9 +1,10 @@
+import pytest
 import torch
 from torch import Tensor
 
-from pace.carrier import compress, dense
+from pace.carrier import LowRank, compress, dense, truncate
 from pace.consensus import consensus
-from pace.correction import apply, correction
+from pace.correction import BLOCK, apply, correction, corrections
 from pace.params import add, subtract
 
 
@@ -44,3 +45,39 @@ def test_at_full_rank_every_receiver_reaches_the_consensus() -> None:
     start, update, shared = model(7), model(8), model(9)
     external = apply(add(start, update), correction(shared, update, rank=None))
     torch.testing.assert_close(external, add(start, shared), rtol=1e-5, atol=1e-5)
+
+
+def low_rank(shape: tuple[int, int], seed: int, rank: int = 6) -> LowRank:
+    generator = torch.Generator().manual_seed(seed)
+    return truncate(torch.randn(shape, generator=generator, dtype=torch.float64), rank)
+
+
+@pytest.mark.parametrize("shape", [(64, 300), (300, 64), (7, 64), (64, 65)])
+def test_corrections_are_the_truncated_svd_to_many_digits(shape: tuple[int, int]) -> None:
+    """A decaying spectrum, as trained updates have; more receivers than a block holds."""
+    generator = torch.Generator().manual_seed(0)
+    left, values, right = torch.linalg.svd(
+        torch.randn(shape, generator=generator, dtype=torch.float64), full_matrices=False
+    )
+    shared = left * values * 0.8 ** torch.arange(len(values)) @ right
+    owns = [low_rank(shape, seed) for seed in range(BLOCK + 3)]
+    found = list(corrections({"w": shared}, [{"w": own} for own in owns]))
+    assert len(found) == len(owns)
+    for own, sent in zip(owns, found, strict=True):
+        left, values, right = torch.linalg.svd(shared - own.dense(), full_matrices=False)
+        best = left[:, :6] * values[:6] @ right[:6]
+        factors = sent["w"]
+        assert isinstance(factors, LowRank)
+        assert (factors.dense() - best).norm() <= 1e-6 * best.norm()
+        eye = torch.eye(6, dtype=torch.float64)
+        torch.testing.assert_close(factors.left.t() @ factors.left, eye)
+
+
+def test_without_a_gap_in_the_spectrum_the_error_is_still_the_least() -> None:
+    shared = torch.eye(64, 100, dtype=torch.float64)
+    own = low_rank((64, 100), 1)
+    sent = correction({"w": shared}, {"w": own})["w"]
+    assert isinstance(sent, LowRank)
+    gap = shared - own.dense()
+    least = torch.linalg.svdvals(gap)[6:].norm()
+    assert (gap - sent.dense()).norm() <= least * (1 + 1e-9)

@@ -12,7 +12,7 @@ ROWS = [
     {"operator", "params", "metrics"},
     {"graph"},
     {"gcn", "backprop", "blocks", "noise", "data", "partition"},
-    {"carrier", "moments", "consensus", "correction", "calibration"},
+    {"leading", "carrier", "moments", "consensus", "correction", "calibration"},
     {"federation"},
     {"descent", "cohort", "training"},
     {"methods"},

@@ -1,5 +1,7 @@
 """Carriers: an update as rank-r factors (Section 4.1). A correction is a carrier too."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -20,6 +22,16 @@ class LowRank:
 
     def dense(self) -> Tensor:
         return self.left @ self.right
+
+    def flipped(self) -> LowRank:
+        """The transpose; its left factor need not be orthonormal."""
+        return LowRank(self.right.t(), self.left.t())
+
+    def orthonormal(self) -> LowRank:
+        """The same product with the scale moved to the right factor."""
+        left, triangle = torch.linalg.qr(self.left.double())
+        right = triangle @ self.right.double()
+        return LowRank(left.to(self.left.dtype), right.to(self.left.dtype))
 
 
 Carrier = Mapping[str, LowRank | Tensor]
@@ -51,11 +63,7 @@ def truncate(matrix: Tensor, rank: int) -> LowRank:
     them to spare.
     """
     if matrix.shape[0] > matrix.shape[1]:
-        flipped = truncate(matrix.t(), rank)
-        # Scale moves to the right factor, so that `left` is orthonormal either way.
-        left, triangle = torch.linalg.qr(flipped.right.t().double())
-        right = triangle @ flipped.left.t().double()
-        return LowRank(left.to(matrix.dtype), right.to(matrix.dtype))
+        return truncate(matrix.t(), rank).flipped().orthonormal()
     exact = matrix.double()
     leading = torch.linalg.eigh(exact @ exact.t()).eigenvectors[:, -rank:].flip(1)
     return LowRank(leading.to(matrix.dtype), (leading.t() @ exact).to(matrix.dtype))

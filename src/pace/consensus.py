@@ -5,11 +5,13 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from pace.carrier import Carrier, LowRank
 from pace.moments import EPS, Moments
-from pace.params import Params
+
+BLOCK = 16  # uploads whose factors enter the sum in one product
 
 
-def consensus(uploads: Iterable[tuple[Params, Moments]]) -> dict[str, Tensor]:
+def consensus(uploads: Iterable[tuple[Carrier, Moments]]) -> dict[str, Tensor]:
     """Uniform, self-inclusive RegMean over the uploaded updates, as a running sum.
 
         Δ = (Σ_j w_j Δ_j C_j) (Σ_j w_j C_j)^-1,   C_j = diag(m_j + ε),   w_j = 1/K
@@ -17,18 +19,48 @@ def consensus(uploads: Iterable[tuple[Params, Moments]]) -> dict[str, Tensor]:
     C_j weights the input columns of Δ_j, so the inverse is a division by column, its denominator
     clamped below by ε. Parameters without a moment, such as biases, take the plain mean. The sums
     are in float64, as is the result, and of one model's size however many clients there are.
+    Updates that came as factors are never multiplied out one by one.
     """
-    products: dict[str, Tensor] = {}  # Σ_j Δ_j C_j
-    weights: dict[str, Tensor] = {}  # Σ_j C_j by column; the count where there is no moment
+    sums: dict[str, RunningSum] = {}
     count = 0
     for update, moments in uploads:
         count += 1
         for name, value in update.items():
-            one = torch.ones((), dtype=torch.float64, device=value.device)
-            weight = moments[name].double() + EPS if name in moments else one
-            products[name] = products.get(name, 0) + value.double() * weight
-            weights[name] = weights.get(name, 0) + weight
-    return {
-        name: product / count / (weights[name] / count).clamp_min(EPS)
-        for name, product in products.items()
-    }
+            weight = moments[name].double() + EPS if name in moments else None
+            sums.setdefault(name, RunningSum()).add(value, weight)
+    return {name: each.mean(count) for name, each in sums.items()}
+
+
+class RunningSum:
+    """Σ_j Δ_j C_j and Σ_j C_j of one parameter; without a moment C_j is the identity."""
+
+    def __init__(self) -> None:
+        self.product: Tensor | None = None
+        self.weight: Tensor | float = 0.0
+        self.lefts: list[Tensor] = []
+        self.rights: list[Tensor] = []
+
+    def add(self, update: LowRank | Tensor, weight: Tensor | None) -> None:
+        self.weight = self.weight + (1.0 if weight is None else weight)
+        if isinstance(update, Tensor):
+            weighted = update.double() if weight is None else update.double() * weight
+            self.product = weighted if self.product is None else self.product.add_(weighted)
+            return
+        self.lefts.append(update.left)
+        right = update.right.double()
+        self.rights.append(right if weight is None else right.mul_(weight))
+        if len(self.lefts) == BLOCK:
+            self.flush()
+
+    def flush(self) -> None:
+        left, right = torch.cat(self.lefts, dim=1).double(), torch.cat(self.rights)
+        self.product = left @ right if self.product is None else self.product.addmm_(left, right)
+        self.lefts, self.rights = [], []
+
+    def mean(self, count: int) -> Tensor:
+        """Σ_j Δ_j C_j / K over Σ_j C_j / K."""
+        if self.lefts:
+            self.flush()
+        assert self.product is not None  # a sum exists because something was added
+        average = torch.as_tensor(self.weight / count, dtype=torch.float64)
+        return self.product / count / average.to(self.product.device).clamp_min(EPS)

@@ -21,10 +21,7 @@ class Direct(Pace):
     """
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
-        shared = consensus(
-            (dense(carrier), moments)
-            for carrier, moments in (read(upload, federation.start) for upload in uploads)
-        )
+        shared = consensus(read(upload, federation.start) for upload in uploads)
         returned = pack(compress(shared, self.rank))
         return (returned for _ in uploads)
 

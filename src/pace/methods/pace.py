@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from pace.calibration import calibrate
-from pace.carrier import RANK, Carrier, compress, dense, pack, unpack
+from pace.carrier import RANK, Carrier, compress, pack, unpack
 from pace.consensus import consensus
-from pace.correction import apply, correction
+from pace.correction import apply, corrections
 from pace.errors import SettingError
 from pace.federation import Federation, Gate, Message, Method, Uploads
 from pace.graph import Graph
@@ -42,13 +42,9 @@ class Pace(Method):
             check(f"{name}/m", moment)
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
-        shared = consensus(
-            (dense(carrier), moments)
-            for carrier, moments in (read(upload, federation.start) for upload in uploads)
-        )
-        for upload in uploads:
-            own, _ = read(upload, federation.start)
-            yield pack(correction(shared, own, self.rank))
+        shared = consensus(read(upload, federation.start) for upload in uploads)
+        carriers = (read(upload, federation.start)[0] for upload in uploads)
+        return map(pack, corrections(shared, carriers, self.rank))
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
         return apply(local, unpack(returned, local))
