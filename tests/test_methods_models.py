@@ -76,6 +76,15 @@ def test_masks_start_at_one_and_the_heads_bias_does_not_start_at_zero() -> None:
     }
 
 
+def test_fedauxs_line_starts_in_the_positive_orthant_for_everyone() -> None:
+    line = AUX.start(3)["line"]
+    assert line.shape == (16,)
+    assert line.min() >= 0
+    assert line.max() <= 1
+    assert torch.equal(line, AUX.start(3)["line"])
+    assert AUX.start(3)["head.weight"].shape == (CLASSES, 32)
+
+
 def kernel_smoothed(hidden: Tensor, line: Tensor, sigma: float) -> Tensor:
     """D^-1 κ H with the whole matrix, in float64."""
     hidden, line = hidden.double(), line.double()

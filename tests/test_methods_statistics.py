@@ -30,9 +30,17 @@ def randomness(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def statistics_by_hand(soft: Tensor, original: bool) -> tuple[Tensor, float]:
+def star() -> Graph:
+    """A hub among training nodes: what they send it sums to more than one, and is clamped."""
+    nodes = len(GRAPH.x)
+    edges = torch.stack([torch.zeros(nodes - 1, dtype=torch.int64), torch.arange(1, nodes)])
+    train = torch.arange(nodes) > 0
+    return Graph.build(GRAPH.x, edges, GRAPH.y, train=train)
+
+
+def statistics_by_hand(soft: Tensor, graph: Graph, original: bool) -> tuple[Tensor, float]:
     """FedGTA's moments and confidence with dense matrices and loops."""
-    graph, classes = GRAPH, soft.shape[1]
+    classes = soft.shape[1]
     truth = one_hot(graph.y, classes).double()
     matrix = adjacency(graph)
     degree = matrix.sum(1)
@@ -60,12 +68,13 @@ def statistics_by_hand(soft: Tensor, original: bool) -> tuple[Tensor, float]:
 
 
 @pytest.mark.parametrize("original", [False, True])
-def test_fedgtas_statistics(original: bool) -> None:
+@pytest.mark.parametrize("graph", [GRAPH, star()], ids=["client", "star"])
+def test_fedgtas_statistics(graph: Graph, original: bool) -> None:
     agreed = federation(FedGTA(spread=every_row) if original else FedGTA())
     local = {name: 2 * value for name, value in agreed.start.items()}
-    upload = agreed.method.share(local, GRAPH, agreed)
-    soft = agreed.model(local, GRAPH).logits.double().softmax(1)
-    moments, confidence = statistics_by_hand(soft, original)
+    upload = agreed.method.share(local, graph, agreed)
+    soft = agreed.model(local, graph).logits.double().softmax(1)
+    moments, confidence = statistics_by_hand(soft, graph, original)
     assert upload["moments"].shape == (20 * CLASSES,)
     torch.testing.assert_close(upload["moments"], moments, rtol=1e-4, atol=1e-6)
     assert float(upload["confidence"]) == pytest.approx(confidence, rel=1e-5)
