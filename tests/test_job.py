@@ -131,6 +131,7 @@ def test_a_software_that_trains_otherwise_is_noticed_with_both_values(tmp_path: 
         ({"participants": ("a", "../b"), "minimum": 1}, "cannot be used"),
         ({"participants": ("a", "A"), "minimum": 1}, "same name"),
         ({"keys": {"north": "x"}}, r"missing \['server', 'south', 'west'\]"),
+        ({"keys": dict.fromkeys(("north", "south", "west", "server"), "x")}, "the same key"),
         ({"classes": ("a", "b")}, "2 names for 4 classes"),
         ({"gcn": GCN((10**6, 10**6, 3)), "features": (), "classes": ()}, "numbers, expected at"),
     ],

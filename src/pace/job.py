@@ -152,6 +152,8 @@ def _check(job: Job) -> None:
             f"with keys, every participant and the server has one: missing {without or 'none'}, "
             f"unknown {more or 'none'}"
         )
+    if len(set(job.keys.values())) < len(job.keys):
+        raise SettingError("two parties have the same key: everybody makes a key of their own")
     if job.keys and SERVER in job.participants:
         raise SettingError(f"no participant may be called {SERVER!r}: the server is")
     numbers = sum(fan_out * (fan_in + 1) for fan_in, fan_out in pairwise(job.gcn.widths))
