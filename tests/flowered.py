@@ -1,0 +1,101 @@
+"""Flower's two apps without its processes and sockets: a grid that calls the ClientApp right here.
+
+Flower makes messages only inside a run of its own; what it asks for is in a private module, and
+this file is the only one that touches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from flwr.app import Context, Error, Message, RecordDict
+from flwr.supercore.task_identity import TaskIdentity
+
+from pace.flower import watchdog, worker
+from pace.flower.client import app
+from pace.flower.records import unpack
+
+UNAVAILABLE = 5
+
+
+@dataclass
+class HomeGrid:
+    """Nodes by number, each with its --node-config. `tamper` may change, replace or drop a reply."""
+
+    nodes: Mapping[int, Mapping[str, Any]]
+    tamper: Callable[[int, Message, Message], Message | None] = lambda node, asked, reply: reply
+    sent: list[tuple[int, str]] = field(default_factory=list)  # node, kind of message
+    words: list[dict[str, Any]] = field(default_factory=list)  # of every reply
+    replies: dict[str, Message] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, 1, 1
+
+    def get_node_ids(self) -> list[int]:
+        return list(self.nodes)
+
+    def push_messages(self, messages: Iterable[Message]) -> list[str]:
+        numbers = []
+        for message in messages:
+            node, number = message.metadata.dst_node_id, f"message-{len(self.sent)}"
+            message.metadata.__dict__["_message_id"] = number
+            self.sent.append((node, message.metadata.message_type))
+            reply = self.tamper(node, message, answer(message, self.nodes[node]))
+            if reply is not None:
+                self.replies[number] = reply
+                self.words.append({} if reply.has_error() else dict(unpack(reply.content)))
+            numbers.append(number)
+        return numbers
+
+    def pull_messages(self, numbers: Iterable[str]) -> list[Message]:
+        return [self.replies.pop(number) for number in list(numbers) if number in self.replies]
+
+
+def answer(message: Message, config: Mapping[str, Any]) -> Message:
+    """What the node's ClientApp replies; the run's own settings are hostile."""
+    hostile = {"graph": "/etc/passwd", "folder": "/tmp", "epochs": 10**9, "rank": 10**6}
+    return app(
+        message, Context(7, message.metadata.dst_node_id, dict(config), RecordDict(), hostile)
+    )
+
+
+def asking(words: Mapping[str, Any], kind: str, node: int = 11) -> Message:
+    """A message of the server's, also one that ours would never send."""
+    from flwr.app import ConfigRecord
+
+    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, 1, 1
+    message = Message(RecordDict({"pace": ConfigRecord(dict(words))}), node, f"query.{kind}")
+    message.metadata.__dict__["_message_id"] = "message"
+    return message
+
+
+def unavailable(asked: Message) -> Message:
+    """What Flower replies in place of a node that is gone; it does not carry the node's number."""
+    reply = Message(Error(UNAVAILABLE, "somebody's text"), reply_to=asked)
+    reply.metadata.__dict__["_src_node_id"] = 1
+    return reply
+
+
+def in_this_process(patch: pytest.MonkeyPatch) -> None:
+    """The worker without a process of its own, which takes seconds to start."""
+
+    def run(config: Any, step: str, job: str, returned: bytes = b"") -> dict[str, str]:
+        return worker.answer({"node": dict(config), "step": step, "job": job}, returned)
+
+    patch.setattr(watchdog, "run", run)
+
+
+def configs(root: Path, names: Iterable[str], **more: Any) -> dict[int, dict[str, Any]]:
+    """Node 11, 12, … for the sites' folders under `root`."""
+    found = {}
+    for number, name in enumerate(names, start=11):
+        site = root / name
+        (site / "state").mkdir(exist_ok=True)
+        paths = {"job": "job.pace", "graph": "mine.graph", "folder": "state"}
+        found[number] = {"name": name, **{key: str(site / path) for key, path in paths.items()}}
+        found[number] |= more
+    return found

@@ -1,0 +1,234 @@
+"""A node's settings, steps and watchdog, and Flower's command: the parts that need no Flower."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from pace import protocol
+from pace.cli import flower
+from pace.errors import OtherJobError, ParticipantError, SettingError
+from pace.files import model
+from pace.flower import launch, steps, watchdog
+from pace.flower.bindings import Bindings, parse
+from pace.flower.node import Node
+from pace.flower.settings import Settings
+from tests.graphs import clients
+from tests.preloaded import Preloaded
+from tests.sites import job, write_sites
+
+MINUTE = 60.0
+
+
+def config(root: Path, name: str = "north", **more: Any) -> dict[str, Any]:
+    site = root / name
+    (site / "state").mkdir(exist_ok=True)
+    paths = {"job": "job.pace", "graph": "mine.graph", "folder": "state"}
+    return {"name": name, **{key: str(site / path) for key, path in paths.items()}, **more}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [({"graph": ""}, "graph"), ({"epochs": 5}, "epochs"), ({"limit": 0}, "limit")],
+)
+def test_a_node_is_set_up_completely_or_not_at_all(
+    tmp_path: Path, change: dict[str, Any], says: str
+) -> None:
+    write_sites(tmp_path, job())
+    assert Node.of(config(tmp_path, limit=5)).limit == 5
+    with pytest.raises(SettingError, match=says):
+        Node.of(config(tmp_path, **change))
+
+
+def test_a_node_trains_once_and_sends_the_same_bytes_again(tmp_path: Path) -> None:
+    made = job()
+    write_sites(tmp_path, made)
+    node = Node.of(config(tmp_path))
+    sent = steps.upload(node, made.digest)
+    kept = (sent.parent / "local").stat().st_mtime_ns
+    first = sent.read_bytes()
+    sent.unlink()  # lost on the way to the disk
+    assert steps.upload(node, made.digest).read_bytes() == first
+    assert (sent.parent / "local").stat().st_mtime_ns == kept
+    (returned,) = protocol.merge([first], made.federation)
+    folder = steps.adopt(node, made.digest, returned)
+    adopted = model.read(folder).about["adopted"]
+    assert steps.adopt(node, made.digest, returned) == folder
+    assert model.read(folder).about["adopted"] == adopted
+    assert sorted(path.name for path in sent.parent.iterdir()) == [
+        "local",
+        "model",
+        "north.down",
+        "north.up",
+        "receipt.json",
+    ]
+
+
+def test_two_jobs_of_one_node_share_no_file(tmp_path: Path) -> None:
+    for root in (tmp_path / "a", tmp_path / "b"):
+        made = job()
+        write_sites(root, made)
+        node = Node.of(config(root) | {"folder": str(tmp_path)})
+        assert steps.upload(node, made.digest).parent == tmp_path / made.digest[:16]
+
+
+def test_a_node_with_the_key_of_another_is_refused(tmp_path: Path) -> None:
+    from pace import signatures
+
+    made = job(
+        keys={
+            name: signatures.new(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
+            for name in ("north", "south", "west", "server")
+        }
+    )
+    write_sites(tmp_path, made)
+    node = Node.of(config(tmp_path, key=str(tmp_path / "south.key")))
+    with pytest.raises(ParticipantError, match="south"):
+        steps.upload(node, made.digest)
+
+
+def test_the_watchdog_brings_back_a_file_or_a_code(tmp_path: Path) -> None:
+    """Three real processes: an upload, a return, and a job nobody agreed on."""
+    made = job()
+    write_sites(tmp_path, made)
+    told = config(tmp_path, limit=MINUTE)
+    done = watchdog.run(told, "upload", made.digest)
+    assert done["code"] == "ok"
+    upload = Path(done["made"]).read_bytes()
+    assert upload == protocol.fit(clients(3)[0], made.federation)[1]
+    (returned,) = protocol.merge([upload], made.federation)
+    done = watchdog.run(told, "return", made.digest, returned)
+    assert done["code"] == "ok"
+    assert 0 <= model.read(Path(done["made"])).alpha <= 1
+    assert watchdog.run(told, "upload", job().digest) == {"code": OtherJobError.code}
+
+
+def test_a_step_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    write_sites(tmp_path, job())
+    os.mkfifo(tmp_path / "never")  # reading the job waits for a writer, for ever
+    began = time.monotonic()
+    told = config(tmp_path, limit=2.0) | {"graph": str(tmp_path / "never")}
+    told["job"] = told["graph"]
+    assert watchdog.run(told, "upload", "0" * 64) == {"code": watchdog.TOO_SLOW}
+    assert time.monotonic() - began < MINUTE
+
+
+def test_the_worker_ends_with_whoever_asked(tmp_path: Path) -> None:
+    """The ClientApp is killed while its worker waits: no process is left behind."""
+    write_sites(tmp_path, job())
+    os.mkfifo(tmp_path / "never")
+    told = config(tmp_path, limit=MINUTE) | {"job": str(tmp_path / "never")}
+    program = (
+        "import subprocess, json\n"
+        "from pace.flower import watchdog\n"
+        "real = subprocess.Popen\n"
+        "def noted(*given, **named):\n"
+        "    made = real(*given, **named)\n"
+        "    print(made.pid, flush=True)\n"
+        "    return made\n"
+        "watchdog.subprocess.Popen = noted\n"
+        f"watchdog.run(json.loads({json.dumps(json.dumps(told))}), 'upload', '0' * 64)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    worker = int(parent.stdout.readline())
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    parent.stdout.close()
+    until = time.monotonic() + MINUTE
+    while alive(worker) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not alive(worker)
+
+
+def alive(pid: int) -> bool:
+    """Running; a process that ended and that nobody has collected yet does not run."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+def test_a_name_belongs_to_one_node(tmp_path: Path) -> None:
+    bound = Bindings(tmp_path / "nodes", {})
+    bound.check("north", 2**63 + 1)
+    bound.bind("north", 2**63 + 1)
+    bound.bind("north", 5)  # the first one stands
+    assert bound.all() == {"north": 2**63 + 1}
+    for name, node in (("north", 5), ("south", 2**63 + 1)):
+        with pytest.raises(ParticipantError):
+            bound.check(name, node)
+    moved = Bindings(tmp_path / "nodes", parse("north=5"))  # the site registered anew
+    moved.check("north", 5)
+    with pytest.raises(SettingError, match="north:5"):
+        parse("north:5")
+
+
+def test_the_servers_settings_are_checked(tmp_path: Path) -> None:
+    found = Settings.of({"job": "/srv/demo.pace", "deadline": 5, "journal": "", "nodes": "a=1"})
+    assert (found.journal, found.out) == (Path("/srv/demo.journal"), Path("/srv/demo.report"))
+    assert (found.deadline, found.delivery, dict(found.nodes)) == (5, 300, {"a": 1})
+    for wrong in ({}, {"job": "x", "deadline": "soon"}, {"job": "x", "patience": -1}):
+        with pytest.raises(SettingError):
+            Settings.of(wrong)
+
+
+FLWR = """#!{python}
+import json, os, sys
+said = dict(words=sys.argv[1:], home=os.environ["FLWR_HOME"])
+said |= {{key: os.environ[key] for key in os.environ if key.startswith("FLWR_")}}
+with open({log!r}, "a") as log:
+    log.write(json.dumps(said) + "\\n")
+traffic = {{"total-bytes": 7}}
+run = {{"run-id": "5", "status": {status!r}, "elapsed": 1.0, "network-traffic": traffic}}
+print(json.dumps({{"success": True, "run-id": "5", "runs": [run]}}))
+"""
+
+
+@pytest.mark.parametrize(("status", "code"), [("finished:completed", 0), ("finished:failed", 1)])
+def test_a_run_that_failed_is_a_command_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, code: int
+) -> None:
+    """`flwr run` itself exits with 0 when the run fails."""
+    program, log = tmp_path / "flwr", tmp_path / "log"
+    program.write_text(FLWR.format(python=sys.executable, log=str(log), status=status))
+    program.chmod(0o755)
+    (tmp_path / "ca.crt").write_text("")
+    monkeypatch.setattr(launch, "_program", lambda: str(program))
+    monkeypatch.chdir(tmp_path)
+    words = ["job.pace", "--superlink", "127.0.0.1:1", "--root-certificates", "ca.crt", "--json"]
+    done = CliRunner().invoke(flower.app, ["run", *words, "--home", "home"])
+    assert done.exit_code == code
+    assert json.loads(done.stdout)["status"] == status
+    assert CliRunner().invoke(flower.app, ["status", "5", *words[1:]]).exit_code == code
+    assert (tmp_path / "home/run.toml").read_text().startswith(f'job = "{tmp_path}/job.pace"\n')
+    for line in log.read_text().splitlines():
+        said = json.loads(line)
+        assert said["home"] in (str(tmp_path / "home"), str(tmp_path / ".pace-flower"))
+        assert said.items() >= launch.QUIET.items()
+
+
+def test_without_flower_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    link = launch.Link("127.0.0.1:1", None, tmp_path)
+    with pytest.raises(SettingError, match=r"pace-fgl\[flower\]"):
+        link.runs()
+
+
+def test_tls_is_chosen_or_refused_in_words(pace: Preloaded, tmp_path: Path) -> None:
+    done = pace("flower", "status", "--superlink", "127.0.0.1:1", cwd=tmp_path)
+    assert done.code == 2
+    assert "--root-certificates" in done.err
