@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -140,4 +141,4 @@ def _rows(counts: Tensor) -> str:
 
 
 def _counts(rows: str) -> Tensor:
-    return torch.tensor([[int(count) for count in row.split()] for row in rows.split(";")])
+    return torch.from_numpy(np.array([row.split() for row in rows.split(";")], dtype=np.int64))

@@ -15,25 +15,26 @@ mpl.use("Agg")  # draw to files; no window is wanted
 import matplotlib.pyplot as plt
 
 from pace import atomic
+from pace.carrier import RANK
 from pace.reproduce.cell import Store
 from pace.reproduce.diagnostics import paired, receivers
 from pace.reproduce.records import CITATION_MEAN, measured, score, title, trials
 from pace.reproduce.study import LOCAL, MATRIX, Part
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from pace.simulation import Trial
 
 BLUE, ORANGE, GREEN, RED, GREY = "#1f5fb4", "#d9822b", "#2e8b57", "#b3312c", "#8a8f98"
+MARKS = ("D", "o", "^", "v", "<", ">", "s", "p", "P", "*")  # one for each row of the matrix
 STYLE = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
-    "figure.dpi": 150,
+    "figure.dpi": 200,
     "savefig.bbox": "tight",
     "svg.hashsalt": "pace",
 }
@@ -63,6 +64,7 @@ def rank_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | None
             mean = statistics.fmean(score(trial, "local", "accuracy") for trial in local)
             axis.axhline(mean, color=GREY, linestyle="--", label="Local")
             axis.legend(frameon=False, loc="best")
+        axis.axvline(labels.index(str(RANK)), color=GREY, linestyle=":")
         axis.set_title(name)
         axis.set_ylabel("Accuracy (%)")
     for metric, colour in (("upload_percent", ORANGE), ("downlink_percent", GREEN)):
@@ -146,6 +148,7 @@ def alpha_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | Non
             axis.plot(place, statistics.fmean(alphas), "_", color=ORANGE, markersize=9, mew=2)
         axis.set_title(found.dataset)
         axis.set_xlabel("receiver")
+        axis.xaxis.get_major_locator().set_params(integer=True)
         axis.set_ylim(-0.04, 1.04)
     axes[0][0].set_ylabel("α")
     figure.tight_layout()
@@ -159,34 +162,27 @@ def bytes_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | Non
     ]
     if not names:
         return None
-    figure, axes = plt.subplots(1, len(names), figsize=(2.5 * len(names), 2.7), squeeze=False)
+    figure, axes = plt.subplots(1, len(names), figsize=(2.4 * len(names) + 1, 2.7), squeeze=False)
     for axis, name in zip(axes[0], names, strict=True):
-        for row in MATRIX:
+        for row, mark in zip(MATRIX, MARKS, strict=True):
             found = trials(part, row, name, part.clients[0], store, seeds)
             if found:
-                _method_point(axis, row.label, found, row.reading)
+                sent = 0.0 if row is LOCAL else statistics.fmean(map(_exchanged, found)) / 1000
+                height = statistics.fmean(score(trial, row.reading, "accuracy") for trial in found)
+                colour = {"PACE": ORANGE, "Local": GREY}.get(row.label, BLUE)
+                axis.plot(sent, height, mark, color=colour, label=row.label, alpha=0.85)
         axis.set_title(title(name))
         axis.set_xlabel("kB up + down, per client")
         axis.set_xscale("symlog", linthresh=1)
     axes[0][0].set_ylabel("Accuracy (%)")
+    axes[0][-1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
     figure.tight_layout()
     return figure
 
 
-def _method_point(axis: Axes, label: str, found: Sequence[Trial], reading: str) -> None:
-    exchanged = statistics.fmean(t.upload[0] + t.returned[0] for t in found) / 1000
-    accuracy = statistics.fmean(score(trial, reading, "accuracy") for trial in found)
-    exchanged = 0 if label == "Local" else exchanged
-    colour = {"PACE": ORANGE, "Local": GREY}.get(label, BLUE)
-    axis.plot(exchanged, accuracy, "o", color=colour, markersize=6 if label == "PACE" else 4)
-    axis.annotate(
-        label,
-        (exchanged, accuracy),
-        xytext=(-3, 3),
-        textcoords="offset points",
-        fontsize=6,
-        ha="right",
-    )
+def _exchanged(trial: Trial) -> float:
+    """Bytes a client sends and receives."""
+    return statistics.fmean(trial.upload) + statistics.fmean(trial.returned)
 
 
 FIGURES: dict[str, tuple[str, str, Callable[[Store, Sequence[int], Part], Figure | None]]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +26,7 @@ def write(
     store: Store,
     seeds: Sequence[int],
     out: Path,
-    absent: Mapping[str, str],
+    absent: Iterable[str],
 ) -> list[Path]:
     """Write `tables/` and `figures/`; the paths written."""
     written: list[Path] = []
@@ -64,12 +64,19 @@ def write(
         out / "claims.json",
         json.dumps([asdict(claim) for claim in claims(store, seeds)], indent=1) + "\n",
     )
-    put(out / "absent.json", json.dumps(dict(absent), indent=1) + "\n")
+    put(out / "absent.json", json.dumps(_absent(out / "absent.json", absent, parts)) + "\n")
     from pace.reproduce.figures import draw
 
     for name in draw(parts, store, seeds, out / "figures"):
         written += [out / "figures" / f"{name}.{kind}" for kind in ("png", "pdf")]
     return written
+
+
+def _absent(path: Path, found: Iterable[str], parts: Sequence[Part]) -> list[str]:
+    """The datasets that could not be loaded, with those that an earlier run on other parts noted."""
+    known = set(json.loads(path.read_text())) if path.is_file() else set()
+    asked = {dataset for part in parts for dataset in part.datasets}
+    return sorted(known - asked | set(found))
 
 
 def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Console) -> None:
@@ -85,7 +92,8 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
             chosen = [
                 column
                 for column, (_, head) in enumerate(grid.heads)
-                if head == grid.heads[0][1] or part.name in ("communication", "rank")
+                if (head == grid.heads[0][1] or part.name in ("communication", "rank"))
+                and any(cells[column] is not None for _, cells in grid.rows)
             ]
             table = Table(
                 title=f"{grid.title}: {grid.heads[0][1]}",
