@@ -76,7 +76,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "longer": (lambda: honest() + b"\0", "size"),
     "random": (lambda: bytes(range(256)) * (len(honest()) // 256 + 1), "size"),
     "random of the right size": (lambda: b"\xa5" * len(honest()), "format"),
-    "another version": (lambda: with_version(2), "version"),
+    "another version": (lambda: with_version(9), "version"),
     "a flipped bit": (
         lambda: honest()[:99] + bytes([honest()[99] ^ 1]) + honest()[100:],
         "damaged",

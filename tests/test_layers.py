@@ -9,7 +9,7 @@ SOURCE = Path(pace.__file__).parent
 
 ROWS = [
     {"errors", "atomic", "toml", "page"},
-    {"operator", "params", "metrics"},
+    {"operator", "params", "metrics", "numerals"},
     {"graph"},
     {"gcn", "backprop", "blocks", "noise", "data", "partition"},
     {"leading", "carrier", "moments", "consensus", "correction", "calibration"},

@@ -132,3 +132,57 @@ def test_frames_cost_what_the_paper_prints(name: str) -> None:
     up = 100 * wire.size(protocol.upload_layout(federation)) / dense
     assert round(down, 1) == returned
     assert round(up, 1) <= upload
+
+
+@given(shapes, st.integers(0, 999), st.sampled_from(["float16", "int8"]))
+@settings(max_examples=80, deadline=None)
+def test_narrow_numbers_err_by_no_more_than_their_rounding(
+    layout: dict[str, tuple[int, ...]], seed: int, numbers: str
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    message = {name: torch.randn(shape, generator=generator) for name, shape in layout.items()}
+    frame = wire.encode(message, DIGEST, ANSWERS, numbers)
+    agreed = wire.Layout(layout, numbers)
+    assert len(frame) == agreed.size
+    for expected in (None, agreed):
+        opened = wire.decode(frame, expected)
+        for name, value in message.items():
+            found = opened.message[name]
+            assert found.dtype == torch.float32
+            assert found.shape == value.shape
+            # Half a step of int8, or eleven bits of float16.
+            bound = value.abs().max() / 127 / 2 if value.numel() else torch.tensor(0.0)
+            near = bound * 1.001 if numbers == "int8" else value.abs() * 2.0**-11 + 1e-7
+            assert ((found - value).abs() <= near).all()
+
+
+def test_each_row_of_the_shorter_side_has_its_own_scale() -> None:
+    matrix = torch.tensor([[1.0], [1e-6]]) * torch.linspace(-1, 1, 50)
+    for value in (matrix, matrix.t().contiguous()):
+        found = wire.decode(wire.encode({"w": value}, DIGEST, numbers="int8")).message["w"]
+        assert float(((found - value) / value).abs().max()) < 0.16
+
+
+def test_counts_stay_exact_and_large_numbers_stay_finite() -> None:
+    message = {"nodes": torch.tensor([169343.0]), "a": torch.full((20,), 1e6)}
+    for numbers in ("float16", "int8"):
+        opened = wire.decode(wire.encode(message, DIGEST, numbers=numbers))
+        assert float(opened.message["nodes"]) == 169343
+        assert torch.isfinite(opened.message["a"]).all()
+
+
+def test_numbers_other_than_agreed_are_refused() -> None:
+    many = {"a": torch.ones(20)}
+    with pytest.raises(WireError, match="bytes"):
+        wire.decode(wire.encode(many, DIGEST), wire.layout(many, "float16"))
+    few = {"a": torch.ones(2)}  # the same bytes whatever the numbers
+    with pytest.raises(WireError, match="float32, expected int8"):
+        wire.decode(wire.encode(few, DIGEST), wire.layout(few, "int8"))
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_int8_returns_cost_a_third_of_float32(name: str) -> None:
+    features, classes, *_ = BENCHMARKS[name]
+    federation = Federation(GCN((features, 64, classes)), Pace(), numbers="int8")
+    down = 100 * protocol.return_layout(federation).size / size(federation.start)
+    assert down < (3.5 if features > 400 else 5.5)

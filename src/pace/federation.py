@@ -16,6 +16,7 @@ from pace.calibration import calibrate
 from pace.errors import SettingError
 from pace.gcn import GCN, Field, Pass
 from pace.graph import Graph
+from pace.numerals import KINDS
 from pace.params import Params
 
 SEED = 104729  # the first of the paper's five
@@ -127,6 +128,11 @@ class Federation:
     seed: int = SEED
     epochs: int | None = None  # in place of the recipe's own budget
     job: str = ""  # the digest of the job it comes from: equal settings, yet two federations
+    numbers: str = "float32"  # on the wire; or "float16", "int8"
+
+    def __post_init__(self) -> None:
+        if self.numbers not in KINDS:
+            raise SettingError(f"numbers are {self.numbers!r}, expected one of {', '.join(KINDS)}")
 
     @property
     def recipe(self) -> Recipe:

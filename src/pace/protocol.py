@@ -66,7 +66,7 @@ def fit(
 def share(local: Params, graph: Graph, federation: Federation) -> tuple[Kept, bytes]:
     """The second half of `fit`, for a model that is already trained."""
     message = federation.method.share(local, graph, federation)
-    upload = wire.encode(message, federation.digest)
+    upload = wire.encode(message, federation.digest, numbers=federation.numbers)
     return Kept(local, wire.checksum(upload)), upload
 
 
@@ -79,7 +79,8 @@ def merging(uploads: Sequence[bytes], federation: Federation) -> Iterator[bytes]
     """The same one at a time, for uploads that are read when they are asked for."""
     returned = federation.method.merge(_Decoded(uploads, federation), federation)
     for message, upload in zip(returned, uploads, strict=True):
-        yield wire.encode(message, federation.digest, wire.checksum(upload))
+        answers = wire.checksum(upload)
+        yield wire.encode(message, federation.digest, answers, federation.numbers)
 
 
 def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> Adoption:
@@ -140,13 +141,14 @@ def check(graph: Graph, federation: Federation) -> None:
 @lru_cache(maxsize=16)
 def upload_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every upload: those of a client with a single node."""
-    return wire.layout(_probe(federation))
+    return wire.layout(_probe(federation), federation.numbers)
 
 
 @lru_cache(maxsize=16)
 def return_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every return: those of a federation with a single client."""
-    return wire.layout(next(iter(federation.method.merge([_probe(federation)], federation))))
+    returned = next(iter(federation.method.merge([_probe(federation)], federation)))
+    return wire.layout(returned, federation.numbers)
 
 
 def _probe(federation: Federation) -> Message:

@@ -3,17 +3,17 @@
 A frame, all numbers little-endian:
 
     magic      4   b"PACE"
-    version    1   1
+    version    1   1 for numbers in float32, 2 for float16, 3 for int8
     digest     8   of the federation the message belongs to
     answers    4   checksum of the upload this return answers; zero in an upload
     count      1   number of tensors
     table          for each tensor: length of its name (1), the name in ASCII, number of
                    dimensions (1), each dimension (4)
-    numbers        float32, tensor after tensor in table order, each in row-major order
+    numbers        tensor after tensor in table order, each in row-major order (see `numerals`)
     checksum   4   CRC-32 of everything before it
 
 The checksum finds accidents, not attackers. A frame's own checksum names it: the return to an
-upload repeats it under `answers`. This module is the only place that casts numbers, to float32.
+upload repeats it under `answers`. Whatever the numbers on the wire, a decoded message is float32.
 """
 
 from __future__ import annotations
@@ -22,20 +22,44 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pace import numerals
 from pace.errors import DamageError, FormatError, LayoutError, NumberError, SizeError, VersionError
 
 MAGIC = b"PACE"
-VERSION = 1
+VERSIONS = {kind: version for version, kind in enumerate(numerals.KINDS, start=1)}
 HEAD = struct.Struct("<4sB8s4sB")
 NOBODY = bytes(4)  # what an upload answers
 CHECKSUM = 4
 
-Layout = Mapping[str, tuple[int, ...]]  # the names and shapes of a message, in order
+
+class Layout(dict[str, tuple[int, ...]]):
+    """The names and shapes of a message, in order, and how its numbers are written."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], numbers: str = "float32") -> None:
+        super().__init__(shapes)
+        self.numbers = numbers
+
+    @cached_property
+    def table(self) -> bytes:
+        """Names and shapes, as they stand in a frame."""
+        rows = bytearray()
+        for name, shape in self.items():
+            label = name.encode("ascii")
+            form = f"<B{len(label)}sB{len(shape)}I"
+            rows += struct.pack(form, len(label), label, len(shape), *shape)
+        return bytes(rows)
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of a frame."""
+        numbers = sum(numerals.size(shape, self.numbers) for shape in self.values())
+        return HEAD.size + len(self.table) + numbers + CHECKSUM
 
 
 @dataclass(frozen=True)
@@ -47,45 +71,54 @@ class Frame:
     message: Mapping[str, Tensor]
 
 
-def encode(message: Mapping[str, Tensor], digest: bytes, answers: bytes = NOBODY) -> bytes:
+def encode(
+    message: Mapping[str, Tensor],
+    digest: bytes,
+    answers: bytes = NOBODY,
+    numbers: str = "float32",
+) -> bytes:
     """The frame of a message."""
-    body = HEAD.pack(MAGIC, VERSION, digest, answers, len(message)) + table(layout(message))
-    numbers = b"".join(
-        value.detach().cpu().contiguous().numpy().astype("<f4").tobytes()
-        for value in message.values()
-    )
-    return body + numbers + zlib.crc32(body + numbers).to_bytes(CHECKSUM, "little")
+    head = HEAD.pack(MAGIC, VERSIONS[numbers], digest, answers, len(message))
+    parts = [head, layout(message).table]
+    parts += [numerals.write(value.detach().cpu().numpy(), numbers) for value in message.values()]
+    body = b"".join(parts)
+    return body + zlib.crc32(body).to_bytes(CHECKSUM, "little")
 
 
-def decode(frame: bytes, expected: Layout | None = None) -> Frame:
+def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) -> Frame:
     """The message of a frame.
 
     With `expected`, what both sides agreed on, the frame's size is checked before anything is read
     and its table is compared with the agreed one, never trusted.
     """
-    if expected is not None and len(frame) != size(expected):
-        raise SizeError(f"the frame has {len(frame)} bytes, expected exactly {size(expected)}")
+    agreed = expected if isinstance(expected, Layout) or expected is None else Layout(expected)
+    if agreed is not None and len(frame) != agreed.size:
+        raise SizeError(f"the frame has {len(frame)} bytes, expected exactly {agreed.size}")
     if len(frame) < HEAD.size + CHECKSUM or frame[: len(MAGIC)] != MAGIC:
         raise FormatError("these bytes are not a PACE frame: expected one that starts with 'PACE'")
     _, version, digest, answers, count = HEAD.unpack_from(frame)
-    if version != VERSION:
-        raise VersionError(f"the frame has version {version}, this software reads {VERSION}")
-    if checksum(frame) != zlib.crc32(frame[:-CHECKSUM]).to_bytes(CHECKSUM, "little"):
+    if version not in VERSIONS.values():
+        raise VersionError(
+            f"the frame has version {version}, this software reads {list(VERSIONS.values())}"
+        )
+    if checksum(frame) != zlib.crc32(memoryview(frame)[:-CHECKSUM]).to_bytes(CHECKSUM, "little"):
         raise DamageError(
             "the frame was damaged on its way (its checksum does not fit): send it again"
         )
-    shapes, offset = read_table(frame, count)
-    if expected is not None and list(shapes.items()) != list(expected.items()):
-        raise LayoutError(f"the frame holds {say(shapes)}, expected {say(expected)}")
-    if size(shapes) != len(frame):
-        raise SizeError(f"the frame has {len(frame)} bytes, its table speaks of {size(shapes)}")
+    shapes, offset = read_table(frame, count, agreed)
+    if agreed is not None and shapes.numbers != agreed.numbers:
+        raise VersionError(f"the frame's numbers are {shapes.numbers}, expected {agreed.numbers}")
+    if agreed is not None and list(shapes.items()) != list(agreed.items()):
+        raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
+    if shapes.size != len(frame):
+        raise SizeError(f"the frame has {len(frame)} bytes, its table speaks of {shapes.size}")
     message = {}
     for name, shape in shapes.items():
-        numbers = np.frombuffer(frame, "<f4", count=volume(shape), offset=offset).reshape(shape)
+        numbers = numerals.read(frame, offset, shape, shapes.numbers)
         if not np.isfinite(numbers).all():
             raise NumberError(f"tensor {name!r} holds a number that is not finite")
-        message[name] = torch.from_numpy(numbers.astype(np.float32))
-        offset += numbers.nbytes
+        message[name] = torch.from_numpy(numbers)
+        offset += numerals.size(shape, shapes.numbers)
     return Frame(digest, answers, message)
 
 
@@ -94,34 +127,22 @@ def checksum(frame: bytes) -> bytes:
     return frame[-CHECKSUM:]
 
 
-def layout(message: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
-    return {name: tuple(value.shape) for name, value in message.items()}
+def layout(message: Mapping[str, Tensor], numbers: str = "float32") -> Layout:
+    return Layout({name: tuple(value.shape) for name, value in message.items()}, numbers)
 
 
-def volume(shape: tuple[int, ...]) -> int:
-    """How many numbers a tensor has; Python's integers, which do not overflow."""
-    count = 1
-    for dimension in shape:
-        count *= dimension
-    return count
-
-
-def size(layout: Layout) -> int:
+def size(layout: Mapping[str, tuple[int, ...]]) -> int:
     """The bytes of a frame with this layout."""
-    return HEAD.size + len(table(layout)) + 4 * sum(map(volume, layout.values())) + CHECKSUM
+    return layout.size if isinstance(layout, Layout) else Layout(layout).size
 
 
-def table(layout: Layout) -> bytes:
-    """Names and shapes, as they stand in a frame."""
-    rows = bytearray()
-    for name, shape in layout.items():
-        label = name.encode("ascii")
-        rows += struct.pack(f"<B{len(label)}sB{len(shape)}I", len(label), label, len(shape), *shape)
-    return bytes(rows)
-
-
-def read_table(frame: bytes, count: int) -> tuple[dict[str, tuple[int, ...]], int]:
-    """Names and shapes from a frame, and where its numbers begin."""
+def read_table(frame: bytes, count: int, agreed: Layout | None = None) -> tuple[Layout, int]:
+    """Names, shapes and numbers from a frame, and where its numbers begin."""
+    kind = next((kind for kind, version in VERSIONS.items() if version == frame[4]), "float32")
+    if agreed is not None and count == len(agreed) and kind == agreed.numbers:
+        begin = HEAD.size + len(agreed.table)
+        if frame[HEAD.size : begin] == agreed.table:
+            return agreed, begin
     shapes: dict[str, tuple[int, ...]] = {}
     offset = HEAD.size
     try:
@@ -136,9 +157,9 @@ def read_table(frame: bytes, count: int) -> tuple[dict[str, tuple[int, ...]], in
             offset += 4 * dimensions
     except (struct.error, UnicodeDecodeError) as error:
         raise FormatError("the frame's table of tensors is broken") from error
-    return shapes, offset
+    return Layout(shapes, kind), offset
 
 
-def say(layout: Layout) -> str:
+def say(layout: Mapping[str, tuple[int, ...]]) -> str:
     """A layout for people: `0.bias (64), 0.weight/L (64, 6)`."""
     return ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in layout.items())
