@@ -38,3 +38,18 @@ def test_the_five_lines_of_the_readme_run() -> None:
     adoption = names["adoption"]
     assert isinstance(adoption, pace.Adoption)
     assert 0 <= adoption.alpha <= 1
+
+
+def test_the_readmes_table_is_the_studys() -> None:
+    import csv
+
+    lines = README.read_text().splitlines()
+    table = EXAMPLES.parent / "results" / "tables" / "main.csv"
+    checked = 0
+    for row in csv.DictReader(table.read_text().splitlines()):
+        if row["metric"] == "accuracy":
+            (line,) = (line for line in lines if line.startswith(f"| {row['method']} |"))
+            assert f"{float(row['mean']):.2f}" in line
+            assert f"± {float(row['std']):.2f}" in line
+            checked += 1
+    assert checked == 50

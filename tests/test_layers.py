@@ -115,3 +115,9 @@ def test_labels_are_read_in_three_places() -> None:
         "methods/reliability.py",
         "methods/fedgta.py",
     }
+
+
+def test_the_architecture_page_names_every_module() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text()
+    for module in ROW:
+        assert f"\n  {module}.py " in page or f"\n  {module}/ " in page, module

@@ -365,3 +365,27 @@ def test_ones_own_dataset_joins_every_part() -> None:
     assert part.datasets == ("mine.graph", "cora")
     assert narrowed([PARTS["metis"]], ["ogbn-arxiv"], None) == []
     assert PARTS["metis"].datasets == AVAILABLE
+
+
+def test_the_page_of_results_shows_the_committed_tables() -> None:
+    """docs/reproduce.md cannot drift from results/: its tables and claims are those files' own."""
+    root = Path(__file__).parent.parent
+    page = (root / "docs" / "reproduce.md").read_text()
+    shown = 0
+    for path in (root / "results" / "tables").glob("*-beside-paper.md"):
+        if path.read_text().splitlines()[0] in page:
+            assert path.read_text().strip() in page, path.name
+            shown += 1
+    assert shown == 9
+    for claim in json.loads((root / "results" / "claims.json").read_text()):
+        assert f"| {claim['statement']} |" in page
+        assert claim["evidence"] in page
+
+
+def test_the_committed_cells_give_the_committed_tables(tmp_path: Path) -> None:
+    root = Path(__file__).parent.parent
+    store = Store(root / "results" / "cells")
+    write([PARTS["main"], PARTS["communication"]], store, SEEDS, tmp_path, ["ogbn-arxiv"])
+    for name in ("main.md", "main.csv", "main.tex", "communication.md"):
+        ours = (tmp_path / "tables" / name).read_text()
+        assert ours == (root / "results" / "tables" / name).read_text(), name

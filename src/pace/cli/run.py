@@ -97,6 +97,9 @@ def run(
                 progress=lambda step: bar.update(task, advance=1, description=step),
             )
         )
+    trials.sort(
+        key=lambda trial: list(chosen_methods).index(trial.method)
+    )  # as they were asked for
     found: dict[str, Any] = {
         "command": shlex.join(["pace", *sys.argv[1:]]),
         "versions": versions(),

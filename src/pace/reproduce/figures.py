@@ -185,12 +185,12 @@ def _exchanged(trial: Trial) -> float:
     return statistics.fmean(trial.upload) + statistics.fmean(trial.returned)
 
 
-FIGURES: dict[str, tuple[str, str, Callable[[Store, Sequence[int], Part], Figure | None]]] = {
-    # name: the part it belongs to, its caption, what draws it
-    "rank": ("rank", "Rank sensitivity with communication", rank_figure),
-    "transfer": ("diagnostics", "Who gains and who loses", transfer_figure),
-    "alpha": ("diagnostics", "How much of External each receiver admits", alpha_figure),
-    "bytes": ("main", "Accuracy against bytes exchanged", bytes_figure),
+FIGURES: dict[str, tuple[str, Callable[[Store, Sequence[int], Part], Figure | None]]] = {
+    # name: the part it belongs to, what draws it
+    "rank": ("rank", rank_figure),
+    "transfer": ("diagnostics", transfer_figure),
+    "alpha": ("diagnostics", alpha_figure),
+    "bytes": ("main", bytes_figure),
 }
 
 
@@ -199,7 +199,7 @@ def draw(parts: Sequence[Part], store: Store, seeds: Sequence[int], folder: Path
     wanted = {part.name: part for part in parts}
     drawn = []
     with plt.rc_context(STYLE):  # type: ignore[arg-type]
-        for name, (home, _, make) in FIGURES.items():
+        for name, (home, make) in FIGURES.items():
             if home not in wanted:
                 continue
             figure = make(store, seeds, wanted[home])
