@@ -3,16 +3,23 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo test test-slow lint format clean
+.PHONY: demo bench test test-slow lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo
+
+bench: .venv/dev
+	$(BIN)/pace bench --out bench
 
 test: .venv/dev lint
 	$(BIN)/python -m pytest -n 2 -m "not slow"
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow
+
+# The table of faults, from a run of the tests that show them.
+faults: .venv/dev
+	$(BIN)/python -m pytest -n 2 -m fault --faults docs/faults.md
 
 lint: .venv/dev
 	$(BIN)/ruff check .
@@ -33,4 +40,4 @@ format: .venv/dev
 	touch $@
 
 clean:
-	rm -rf .venv demo
+	rm -rf .venv demo bench

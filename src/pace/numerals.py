@@ -34,13 +34,13 @@ def write(value: Array, kind: str) -> bytes:
     """The numbers in row-major order."""
     if not _scaled(value.shape, kind):
         if _whole(value.shape, kind):
-            return value.astype(SINGLE).tobytes()
+            return bytes(value.astype(SINGLE).tobytes())
         bounded: Array = value.clip(-HIGHEST, HIGHEST)
-        return bounded.astype(HALF).tobytes()
+        return bytes(bounded.astype(HALF).tobytes())
     long = int(value.shape[0] <= value.shape[1])  # the axis along which numbers share a scale
     scales = (np.abs(value).max(axis=long, keepdims=True) / LEVELS).astype(SINGLE)
     steps = np.rint(value / np.where(scales > 0, scales, 1)).clip(-LEVELS, LEVELS)
-    return scales.tobytes() + steps.astype(np.int8).tobytes()
+    return bytes(scales.tobytes() + steps.astype(np.int8).tobytes())
 
 
 def read(content: bytes, offset: int, shape: tuple[int, ...], kind: str) -> Array:

@@ -6,6 +6,7 @@ import typer
 
 from pace import __version__
 from pace.cli import (
+    bench,
     client,
     flower,
     graph,
@@ -39,6 +40,7 @@ app.add_typer(server.app, name="server")
 app.add_typer(flower.app, name="flower")
 app.command("inspect", epilog=inspect.EXAMPLES)(inspect.inspect)
 app.add_typer(keys.app, name="keys")
+app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
 
 
 @app.callback(invoke_without_command=True)

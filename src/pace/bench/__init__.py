@@ -1,0 +1,1 @@
+"""`pace bench`: how fast, against what everybody writes, measured beside it in the same run."""

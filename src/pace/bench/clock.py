@@ -1,0 +1,76 @@
+"""Two ways of doing a thing, timed in turns: a busy machine slows both."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Row:
+    """One comparison. Ratios are taken turn by turn; spread is their lowest and highest."""
+
+    what: str  # training, merge, ...
+    where: str  # the dataset, or the size
+    peer: str  # what it is compared with
+    ours_seconds: float  # median
+    peer_seconds: float  # median, scaled to the same work
+    ratio: float  # median of peer / ours
+    spread: tuple[float, float]
+
+    def plain(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds, until the GPU is done too."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    began = time.perf_counter()
+    work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - began
+
+
+def compared(
+    what: str,
+    where: str,
+    ours: Callable[[], object],
+    peer: tuple[str, Callable[[], object]],
+    *,
+    turns: int = 5,
+    peer_share: float = 1.0,
+) -> Row:
+    """Both in turns, after one turn each that does not count.
+
+    `peer_share` is the part of the work that the peer is made to do, where all of it takes too long.
+    """
+    name, other = peer
+    ours()
+    other()
+    pairs = [(timed(ours), timed(other) / peer_share) for _ in range(turns)]
+    ratios = sorted(theirs / own for own, theirs in pairs)
+    return Row(
+        what,
+        where,
+        name,
+        statistics.median(own for own, _ in pairs),
+        statistics.median(theirs for _, theirs in pairs),
+        statistics.median(ratios),
+        (ratios[0], ratios[-1]),
+    )
+
+
+def versus(what: str, whole: Row, ours: list[float]) -> Row:
+    """Other timings of ours against the peer of a row."""
+    ratios = sorted(whole.peer_seconds / each for each in ours)
+    middle = statistics.median(ratios)
+    spread = (ratios[0], ratios[-1])
+    own = statistics.median(ours)
+    return Row(what, whole.where, whole.peer, own, whole.peer_seconds, middle, spread)

@@ -1,0 +1,137 @@
+"""The comparisons, one function each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pace import protocol, wire
+from pace.bench import peers
+from pace.bench.clock import Row, compared, timed, versus
+from pace.carrier import dense, unpack
+from pace.federation import Federation
+from pace.graph import Graph
+from pace.methods import Pace, make
+from pace.moments import propagated
+from pace.simulation import simulate
+from pace.training import train_cohort
+
+EPOCHS = 100  # the paper's budget
+SAMPLE = 10  # epochs of it that the plain loop is made to run
+SEEDS = [104729, 130363, 155921, 181081, 206639]
+SHARED = ("local", "fedavg", "fedtad", "fedgta", "pace")  # methods that one training serves
+LOOP = "the plain PyG loop"
+
+
+def fresh(graph: Graph) -> Graph:
+    """The graph with nothing computed yet."""
+    return Graph(graph.x, graph.edges, graph.y, graph.train, graph.val, graph.test)
+
+
+def training(
+    name: str, graphs: Sequence[Graph], federation: Federation, device: str, turns: int
+) -> Iterator[Row]:
+    """From client graphs to local models: one seed on a CPU, five at once on a GPU."""
+    gcn = federation.gcn
+    seeds = SEEDS if device == "cuda" else SEEDS[:1]
+    starts = {seed: gcn.start(seed) for seed in seeds}
+
+    def ours(epochs: int = EPOCHS) -> None:
+        again = [fresh(graph) for graph in graphs]
+        recipe = Federation(gcn, federation.method, epochs=epochs).recipe
+        train_cohort(again, gcn, starts, recipe=recipe, device=device)
+
+    def loop() -> None:
+        for graph in graphs:
+            peers.pyg_loop(graph, gcn, SAMPLE, device)
+
+    share = SAMPLE / EPOCHS / len(seeds)
+    whole = compared("training", name, ours, (LOOP, loop), turns=turns, peer_share=share)
+    yield whole
+    if device == "cuda":
+        # Most of a short training on a GPU is making ready: graphs, noise, a capture.
+        more = [(timed(lambda: ours(3 * EPOCHS)) - timed(ours)) / 2 for _ in range(turns)]
+        yield versus("100 more epochs", whole, more)
+
+
+def study(
+    name: str, graphs: Sequence[Graph], federation: Federation, device: str, turns: int
+) -> Iterator[Row]:
+    """Five methods that one training serves, through bytes, against a loop that trains for each."""
+    methods = {method: make(method) for method in SHARED}
+    seeds = SEEDS if device == "cuda" else SEEDS[:1]
+
+    def ours() -> None:
+        again = [fresh(graph) for graph in graphs]
+        list(simulate(again, federation.gcn, methods, seeds, device=device))
+
+    def loop() -> None:
+        for graph in graphs:
+            peers.pyg_loop(graph, federation.gcn, SAMPLE, device)
+
+    share = SAMPLE / EPOCHS / len(SHARED) / len(seeds)
+    said = f"{LOOP}, trained for each of {len(SHARED)} methods"
+    yield compared("study", name, ours, (said, loop), turns=turns, peer_share=share)
+
+
+def steps(name: str, graphs: Sequence[Graph], federation: Federation, turns: int) -> Iterator[Row]:
+    """Moments, messages, merge and adopt at this dataset's shape."""
+    gcn, graph = federation.gcn, graphs[0]
+    starts = {federation.seed: federation.start}
+    locals_ = train_cohort(graphs, gcn, starts, recipe=federation.recipe)[federation.seed]
+    kept = [
+        protocol.share(local, each, federation) for local, each in zip(locals_, graphs, strict=True)
+    ]
+    frames = [upload for _, upload in kept]
+    decoded = [wire.decode(frame).message for frame in frames]
+    returned = protocol.merge(frames, federation)[0]
+
+    def moments() -> None:
+        propagated(gcn(locals_[0], fresh(graph)), graph)
+
+    naive = (
+        "dense messages of every node",
+        lambda: peers.dense_moments(locals_[0], fresh(graph), gcn),
+    )
+    yield compared("moments", name, moments, naive, turns=turns)
+
+    def there_and_back() -> None:
+        wire.decode(wire.encode(decoded[0], federation.digest))
+
+    pickle = ("torch.save and torch.load", lambda: peers.pickled(decoded[0]))
+    yield compared("encode and decode", name, there_and_back, pickle, turns=turns)
+
+    rank = federation.method.rank if isinstance(federation.method, Pace) else None
+    svd = ("a dense SVD a client", lambda: peers.dense_merge(decoded, federation.start, rank or 1))
+    yield compared("merge", name, lambda: protocol.merge(frames, federation), svd, turns=turns)
+
+    net = peers.Net(gcn)
+    change = dense(unpack(wire.decode(returned).message, federation.start))
+    two = ("two passes of PyG's layers", lambda: peers.pyg_adopt(net, locals_[0], change, graph))
+    yield compared(
+        "adopt",
+        name,
+        lambda: protocol.adopt(graph, kept[0][0], returned, federation),
+        two,
+        turns=turns,
+    )
+
+
+def partitioning(name: str, graph: Graph, clients: int, turns: int) -> Iterator[Row]:
+    """Louvain communities, dealt to clients."""
+    import networkx
+
+    from pace.partition.louvain import louvain
+
+    def naive() -> None:
+        whole: networkx.Graph[int] = networkx.Graph()
+        whole.add_nodes_from(range(graph.nodes))
+        whole.add_edges_from(graph.edges.t().tolist())
+        networkx.community.louvain_communities(whole, seed=0)
+
+    yield compared(
+        "partition",
+        name,
+        lambda: louvain(graph.edges, graph.nodes, clients),
+        ("networkx's Louvain", naive),
+        turns=turns,
+    )

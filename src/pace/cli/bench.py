@@ -1,0 +1,128 @@
+"""`pace bench`: speed, memory and growth against what everybody writes, in one run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EXAMPLES = """
+Examples:
+
+  pace bench --dataset synthetic --quick
+
+  pace bench --dataset cora,citeseer,pubmed,cs,computers --out bench/
+
+  pace bench --only scale
+"""
+
+PARTS = ("training", "study", "steps", "partition", "server", "scale")
+
+
+def bench(
+    dataset: Annotated[str, typer.Option(help="Datasets, separated by commas.")] = "synthetic",
+    only: Annotated[str, typer.Option(help=f"Parts to run: {', '.join(PARTS)}.")] = "",
+    clients: Annotated[int, typer.Option(help="How many clients.")] = 10,
+    turns: Annotated[int, typer.Option(help="How often each comparison is repeated.")] = 5,
+    threads: Annotated[int, typer.Option(help="Threads of both sides, on a CPU.")] = 1,
+    quick: Annotated[bool, typer.Option(help="Small sizes, one turn: does it run?")] = False,
+    device: Annotated[str, typer.Option(help="Where clients train: auto, cpu or cuda.")] = "cpu",
+    data_root: Annotated[
+        Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write bench.json and bench.png to this folder.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Measure speed and memory, each against the plain PyG loop or the naive form in the same run."""
+    import platform
+
+    import torch
+    from rich.console import Console
+
+    from pace import atomic
+    from pace.bench.memory import peak
+    from pace.cli import options
+    from pace.errors import SettingError
+
+    parts = [part.strip() for part in only.split(",") if part.strip()] or list(PARTS)
+    if unknown := sorted(set(parts) - set(PARTS)):
+        raise SettingError(f"--only names {unknown}, expected some of {', '.join(PARTS)}")
+    where = options.device(device)
+    torch.set_num_threads(threads)
+    found: dict[str, Any] = {
+        "machine": {
+            "processor": platform.processor() or platform.machine(),
+            "threads": threads,
+            "device": torch.cuda.get_device_name() if where == "cuda" else "cpu",
+            "torch": torch.__version__,
+        },
+        "rows": [],
+    }
+    console = Console(stderr=as_json)
+    for name in dataset.split(","):
+        for row in compare(name, parts, clients, 1 if quick else turns, where, data_root):
+            found["rows"].append(row)
+            low, high = row["spread"]
+            console.print(
+                f"{row['what']:<18} {row['where']:<12} {row['ours_seconds'] * 1e3:10.2f} ms   "
+                f"{row['ratio']:7.1f}x ({low:.1f} to {high:.1f})  {row['peer']}",
+                highlight=False,
+                soft_wrap=True,
+            )
+    if "server" in parts:
+        from pace.bench.server import growth
+
+        found["server"] = []
+        for point in growth([100] if quick else [100, 1_000, 10_000]):
+            found["server"].append(point)
+            console.print(f"server {point}", highlight=False, soft_wrap=True)
+    if "scale" in parts:
+        from pace.bench.scale import SIZES, sweep
+
+        found["scale"] = []
+        for point in sweep(SIZES[:1] if quick else SIZES):
+            found["scale"].append(point)
+            console.print(f"scale {point}", highlight=False, soft_wrap=True)
+    found["peak_mb"] = peak()
+    if out:
+        from pace.bench.picture import draw
+
+        atomic.write(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
+        draw(out / "bench.png", found)
+        console.print(f"Written: {out / 'bench.json'}, {out / 'bench.png'}", soft_wrap=True)
+    if as_json:
+        print(json.dumps(found))
+
+
+def compare(
+    name: str, parts: list[str], clients: int, turns: int, device: str, data_root: Path | None
+) -> Any:
+    """The rows of one dataset."""
+    from pace.bench import measure
+    from pace.data import load
+    from pace.federation import Federation
+    from pace.gcn import GCN
+    from pace.methods import Pace
+    from pace.partition import divide
+
+    if not {"training", "study", "steps", "partition"} & set(parts):
+        return
+    loaded = load(name, data_root)
+    graphs = divide(loaded, "louvain", clients)
+    federation = Federation(GCN((loaded.graph.features, 64, loaded.classes)), Pace())
+    if "training" in parts:
+        for row in measure.training(name, graphs, federation, device, turns):
+            yield row.plain()
+    if "study" in parts:
+        for row in measure.study(name, graphs, federation, device, turns):
+            yield row.plain()
+    if "steps" in parts:
+        for row in measure.steps(name, graphs, federation, turns):
+            yield row.plain()
+    if "partition" in parts:
+        for row in measure.partitioning(name, loaded.graph, clients, turns):
+            yield row.plain()

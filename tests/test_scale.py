@@ -1,0 +1,40 @@
+"""Growth: slow, and never a matter of seconds, only of what depends on what."""
+
+import pytest
+
+from pace import protocol, wire
+from pace.bench.memory import peak
+from pace.bench.scale import sweep
+from pace.bench.server import Repeated, upload
+from pace.federation import Federation
+from pace.gcn import GCN
+from pace.methods import Pace
+
+
+@pytest.mark.slow
+def test_memory_of_a_client_grows_no_faster_than_its_graph() -> None:
+    small, large = sweep((20_000, 200_000))
+    assert large["edges"] > 9 * small["edges"]
+    assert large["peak_mb"] < 10 * small["peak_mb"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_client_of_a_million_nodes_trains() -> None:
+    (found,) = sweep((1_000_000,))
+    assert found["edges"] > 7_000_000
+    assert found["peak_mb"] < 12_000
+
+
+@pytest.mark.slow
+def test_memory_of_the_server_does_not_grow_with_the_clients() -> None:
+    agreed = Federation(GCN((1433, 64, 7)), Pace())
+    frames = [wire.encode(upload(agreed, seed), agreed.digest) for seed in range(8)]
+
+    def merged(count: int) -> float:
+        for _ in protocol.merging(Repeated(frames, count), agreed):  # type: ignore[arg-type]
+            pass
+        return peak()
+
+    merged(100)
+    assert merged(2_000) < merged(100) + 20
