@@ -1,10 +1,14 @@
 """One thread: on small products two are slower than one, and many times slower on a busy machine."""
 
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
+from tests import faults
 from tests.preloaded import Preloaded
 
 torch.set_num_threads(1)
@@ -16,3 +20,38 @@ def pace() -> Iterator[Preloaded]:
     server = Preloaded()
     yield server
     server.close()
+
+
+# `--faults PAGE`: the table of faults, from what this run showed (see tests/faults.py).
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--faults", type=Path, help="write the table of faults to this file")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "fault(*rows): the rows of docs/faults.md it shows")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        for mark in item.iter_markers("fault"):
+            item.user_properties.append(("fault", mark.args))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    path: Path | None = terminalreporter.config.getoption("--faults")
+    if path is None:
+        return
+    outcomes: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if not isinstance(report, pytest.TestReport) or (
+                report.passed and report.when != "call"
+            ):
+                continue
+            test = report.nodeid.partition("[")[0].replace(".py::", "::").removeprefix("tests/")
+            found: list[tuple[str, Any]] = report.user_properties
+            for row in (row for name, rows in found if name == "fault" for row in rows):
+                outcomes[row][test].append(report.outcome)
+    path.write_text(faults.render(outcomes))

@@ -94,6 +94,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 }
 
 
+@pytest.mark.fault(1, 4, 5, 6, 7)
 @pytest.mark.parametrize("fault", HOSTILE)
 def test_hostile_uploads_are_refused_by_kind(fault: str) -> None:
     make, code = HOSTILE[fault]
@@ -102,12 +103,14 @@ def test_hostile_uploads_are_refused_by_kind(fault: str) -> None:
     assert error.code == code, error
 
 
+@pytest.mark.fault(7)
 @pytest.mark.parametrize("name", ["0.weight/m", "1.weight/m"])
 def test_moments_that_are_all_zero_are_legal(name: str) -> None:
     """A client whose training neighbourhoods hold nothing sends these."""
     admit(framed({**message(), name: torch.zeros_like(message()[name])}), "north", JOB)
 
 
+@pytest.mark.fault(1)
 def test_every_single_flipped_byte_is_refused() -> None:
     frame = bytearray(honest())
     for place in range(len(frame)):
@@ -116,6 +119,7 @@ def test_every_single_flipped_byte_is_refused() -> None:
         frame[place] ^= 0x20
 
 
+@pytest.mark.fault(2)
 def test_lengths_beyond_memory_are_refused_by_size_alone() -> None:
     table = b"\x01a\x02" + struct.pack("<II", 2**32 - 1, 2**32 - 1)
     frame = b"PACE\x01" + JOB.federation.digest + bytes(4) + b"\x01" + table
@@ -123,6 +127,7 @@ def test_lengths_beyond_memory_are_refused_by_size_alone() -> None:
     assert refused(frame).code == "size"
 
 
+@pytest.mark.fault(14)
 @pytest.mark.parametrize("sender", ["east", "", "North", "../north"])
 def test_only_listed_participants_are_heard(sender: str) -> None:
     assert refused(honest(), sender).code == "unknown-participant"
@@ -135,6 +140,7 @@ def test_where_nobody_is_listed_a_name_must_still_be_one() -> None:
     assert refused(upload, "a/b", everybody).code == "unknown-participant"
 
 
+@pytest.mark.fault(14)
 def test_with_keys_only_the_key_says_who_it_is(tmp_path: Path) -> None:
     keys = {
         name: signatures.new(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")

@@ -45,6 +45,7 @@ def test_of_two_who_create_one_wins(
     assert names(tmp_path) == ["file", "other"]
 
 
+@pytest.mark.fault(20)
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     atomic.write(tmp_path / "file", b"before")
 

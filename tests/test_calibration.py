@@ -95,6 +95,7 @@ def test_proposition_2_an_interior_alpha_matches_moments(drawn: Drawn) -> None:
         assert slope(local, external, labels, alpha) == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.fault(22)
 @given(logits())
 @quick
 def test_proposition_3_validation_nll_never_exceeds_locals(drawn: Drawn) -> None:
@@ -117,6 +118,7 @@ def test_alpha_is_the_minimiser_scipy_finds(drawn: Drawn) -> None:
     assert ours <= found.fun + 1e-9
 
 
+@pytest.mark.fault(22)
 def test_alpha_zero_returns_the_local_logits_bit_for_bit() -> None:
     local = torch.tensor([[0.1, -0.0, float("inf")]])
     external = torch.tensor([[float("nan"), 1.0, 2.0]])
@@ -138,11 +140,13 @@ def test_equal_logits_keep_local() -> None:
     assert calibrate(torch.eye(3), torch.eye(3), torch.tensor([0, 0, 1])) == 0.0
 
 
+@pytest.mark.fault(23)
 def test_no_validation_nodes_keep_local() -> None:
     nothing = torch.zeros(0, 3)
     assert calibrate(nothing, nothing, torch.zeros(0, dtype=torch.int64)) == 0.0
 
 
+@pytest.mark.fault(22)
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])
 def test_logits_that_are_not_finite_keep_local(bad: float) -> None:
     external = torch.eye(3)

@@ -68,6 +68,7 @@ def the_job(root: Path) -> Job:
 # fit
 
 
+@pytest.mark.fault(11, 19)
 def test_fit_again_gives_the_same_upload_without_training(pace: Preloaded, root: Path) -> None:
     before = hashes(root / "north")
     (root / "north" / "north.up").unlink()
@@ -85,6 +86,7 @@ def test_a_changed_graph_gets_no_second_upload(pace: Preloaded, root: Path) -> N
     assert (root / "north" / "north.up").read_bytes() == before
 
 
+@pytest.mark.fault(27)
 def test_files_of_two_jobs_do_not_mix(pace: Preloaded, root: Path) -> None:
     before = hashes(root / "north")
     jobfile.write(root / "north" / "other.pace", job())
@@ -189,6 +191,7 @@ def test_merging_again_in_any_order_gives_the_same_bytes(pace: Preloaded, root: 
     assert hashes(server / "outbox")["north.down"] == before["outbox/north.down"]
 
 
+@pytest.mark.fault(16)
 def test_too_few_uploads_return_nothing_and_are_kept(pace: Preloaded, root: Path) -> None:
     server = root / "server"
     shutil.rmtree(server / "outbox")
@@ -216,6 +219,7 @@ def test_too_few_uploads_return_nothing_and_are_kept(pace: Preloaded, root: Path
     ).read_bytes()
 
 
+@pytest.mark.fault(16, 17)
 def test_a_late_upload_is_refused_and_changes_no_return(pace: Preloaded, tmp_path: Path) -> None:
     made = job(minimum=2)
     for site in write_sites(tmp_path, made):
@@ -236,6 +240,7 @@ def test_a_late_upload_is_refused_and_changes_no_return(pace: Preloaded, tmp_pat
     }
 
 
+@pytest.mark.fault(1, 2, 7)
 def test_every_hostile_file_is_named_and_the_others_are_served(pace: Preloaded, root: Path) -> None:
     server, made = root / "server", the_job(root)
     shutil.rmtree(server / "outbox")
@@ -268,6 +273,7 @@ def test_every_hostile_file_is_named_and_the_others_are_served(pace: Preloaded, 
     )
 
 
+@pytest.mark.fault(9)
 def test_influence_sums_to_one_and_an_outlier_is_flagged(pace: Preloaded, root: Path) -> None:
     server, made = root / "server", the_job(root)
     honest = json.loads((server / "outbox" / "report.json").read_bytes())
@@ -305,6 +311,7 @@ def test_adopt_is_the_protocols_and_the_folder_holds_it(root: Path) -> None:
         assert found.about["decision"] in card
 
 
+@pytest.mark.fault(19)
 def test_adopting_again_changes_nothing(pace: Preloaded, root: Path) -> None:
     before = hashes(root / "north")
     first = good(pace(*ADOPT, "--return", "north.down", cwd=root / "north"))
@@ -312,6 +319,7 @@ def test_adopting_again_changes_nothing(pace: Preloaded, root: Path) -> None:
     assert hashes(root / "north") == before
 
 
+@pytest.mark.fault(21)
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
@@ -342,6 +350,7 @@ def test_a_wrong_return_is_refused_and_local_untouched(
     assert hashes(north) == before
 
 
+@pytest.mark.fault(22)
 def test_a_hostile_return_leaves_local_in_force(pace: Preloaded, root: Path) -> None:
     north, made = root / "north", the_job(root)
     shutil.rmtree(north / "mine.model")
@@ -449,6 +458,7 @@ def test_every_kind_of_file_can_be_inspected(pace: Preloaded, root: Path) -> Non
     refused(pace("inspect", "absent", cwd=root), "absent")
 
 
+@pytest.mark.fault(14, 21)
 def test_signed_from_end_to_end(pace: Preloaded, tmp_path: Path) -> None:
     for name in (*NAMES, "server"):
         good(pace("keys", "new", name, cwd=tmp_path))

@@ -55,6 +55,7 @@ def test_any_names_of_features_survive(names: list[str]) -> None:
     assert tuple(tomllib.loads(jobfile.render(made))["names"]["features"]) == made.features
 
 
+@pytest.mark.fault(13)
 def test_equal_settings_are_two_jobs(tmp_path: Path) -> None:
     """The nonce: a message of one is refused by the other."""
     one, other = job(), job()
@@ -70,6 +71,7 @@ def test_who_takes_part_is_in_the_digest() -> None:
     assert made.federation.digest != fewer.federation.digest
 
 
+@pytest.mark.fault(15)
 @pytest.mark.parametrize(
     ("change", "to"),
     [
@@ -113,6 +115,7 @@ def test_an_unknown_key_is_refused_by_name(tmp_path: Path, where: str) -> None:
         jobfile.read(path)
 
 
+@pytest.mark.fault(15)
 def test_a_software_that_trains_otherwise_is_noticed_with_both_values(tmp_path: Path) -> None:
     """The file is consistent, but says a rate that this software would not use."""
     made = job()

@@ -22,6 +22,7 @@ def uploads() -> dict[str, Admitted]:
     }
 
 
+@pytest.mark.fault(11)
 def test_an_upload_twice_is_accepted_once(tmp_path: Path) -> None:
     book = Journal.open(tmp_path, JOB)
     assert book.accept(uploads()["north"])
@@ -29,6 +30,7 @@ def test_an_upload_twice_is_accepted_once(tmp_path: Path) -> None:
     assert book.accepted() == ["north"]
 
 
+@pytest.mark.fault(12)
 def test_another_upload_under_the_same_name_is_refused(tmp_path: Path) -> None:
     book = Journal.open(tmp_path, JOB)
     book.accept(uploads()["north"])
@@ -42,6 +44,7 @@ def test_another_upload_under_the_same_name_is_refused(tmp_path: Path) -> None:
     assert book.frames()[0] == uploads()["north"].content
 
 
+@pytest.mark.fault(17)
 def test_a_late_upload_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     book = Journal.open(tmp_path, JOB)
     book.accept(uploads()["west"])
@@ -54,6 +57,7 @@ def test_a_late_upload_is_refused_and_changes_nothing(tmp_path: Path) -> None:
     assert not book.accept(uploads()["north"])
 
 
+@pytest.mark.fault(16)
 def test_too_few_uploads_decide_nothing_and_say_who_is_missing(tmp_path: Path) -> None:
     book = Journal.open(tmp_path, JOB)
     book.accept(uploads()["north"])
@@ -62,6 +66,7 @@ def test_too_few_uploads_decide_nothing_and_say_who_is_missing(tmp_path: Path) -
     assert book.decision() is None
 
 
+@pytest.mark.fault(26)
 def test_uploads_are_merged_in_the_order_of_names(tmp_path: Path) -> None:
     expected = protocol.merge([uploads()[name].content for name in NAMES], JOB.federation)
     for place, order in enumerate((NAMES, NAMES[::-1], ("south", "west", "north"))):
@@ -93,6 +98,7 @@ def test_an_upload_that_rots_on_the_disk_is_noticed(tmp_path: Path) -> None:
         list(book.frames())
 
 
+@pytest.mark.fault(13, 27)
 def test_a_journal_belongs_to_one_job(tmp_path: Path) -> None:
     Journal.open(tmp_path, JOB)
     with pytest.raises(OtherJobError, match="journal of its own"):
@@ -128,6 +134,7 @@ def test_of_two_servers_the_first_decision_stands(
     assert json.loads((tmp_path / "closed.json").read_bytes())["job"] == JOB.digest
 
 
+@pytest.mark.fault(20)
 def test_no_acknowledgement_without_a_disk_that_takes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def test_what_a_client_sends_does_not_depend_on_the_others_or_their_order() -> N
     assert messages(graphs[::-1])[1][1] == alone
 
 
+@pytest.mark.fault(26)
 def test_returns_follow_their_uploads_when_the_order_changes() -> None:
     graphs = clients(3)
     kept, uploads = messages(graphs)
@@ -88,6 +89,7 @@ def test_a_single_client_gets_nothing_new_and_stays_local() -> None:
     assert adoption.logits is adoption.local
 
 
+@pytest.mark.fault(21)
 def test_a_return_for_another_receiver_is_refused() -> None:
     graphs = clients(2)
     kept, uploads = messages(graphs)
@@ -96,6 +98,7 @@ def test_a_return_for_another_receiver_is_refused() -> None:
         adopt(graphs[0], kept[0], returns[1], PACE)
 
 
+@pytest.mark.fault(13, 15, 21)
 @pytest.mark.parametrize(
     "other", [federation(Pace(), seed=8), federation(Pace(), epochs=6), federation(Pace(rank=5))]
 )
@@ -124,6 +127,7 @@ def test_federations_that_differ_in_anything_have_different_digests() -> None:
     assert Federation(GCN((5, 4, 3)), Pace()).digest == different[0].digest
 
 
+@pytest.mark.fault(21)
 def test_a_damaged_return_leaves_nothing_behind() -> None:
     graphs = clients(2)
     kept, uploads = messages(graphs)
@@ -135,6 +139,7 @@ def test_a_damaged_return_leaves_nothing_behind() -> None:
     assert all(torch.equal(before[name], value) for name, value in kept[0].local.items())
 
 
+@pytest.mark.fault(22)
 def test_a_hostile_return_cannot_make_validation_worse() -> None:
     graphs = clients(2)
     kept, uploads = messages(graphs)
@@ -184,6 +189,7 @@ def edge_cases() -> dict[str, Graph]:
     }
 
 
+@pytest.mark.fault(23)
 @pytest.mark.parametrize("case", edge_cases())
 def test_unusual_clients_have_a_defined_result(case: str) -> None:
     odd = edge_cases()[case]

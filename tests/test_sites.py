@@ -10,6 +10,7 @@ from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_sites
 from tests.test_files import hashes
 
 
+@pytest.mark.fault(25, 27)
 def test_each_command_touches_its_own_folder_and_only_messages_cross(
     pace: Preloaded, tmp_path: Path
 ) -> None:
@@ -97,12 +98,14 @@ def sent(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.fault(19)
 def test_fit_killed_at_any_moment(pace: Preloaded, tmp_path: Path) -> None:
     north, *_ = write_sites(tmp_path / "root", job())
     words = (*FIT, "north.up")
     assert interrupted(pace, north, tmp_path / "work", words, (".up", ".graph", ".pace")) > 10
 
 
+@pytest.mark.fault(18)
 def test_merge_killed_at_any_moment(pace: Preloaded, tmp_path: Path) -> None:
     """Two uploads and a hostile file: every file of a merge is among these."""
     sites = write_sites(tmp_path / "root", job(minimum=2))[:2]
@@ -114,6 +117,7 @@ def test_merge_killed_at_any_moment(pace: Preloaded, tmp_path: Path) -> None:
     assert interrupted(pace, inbox.parent, tmp_path / "work", MERGE, ("",)) > 30
 
 
+@pytest.mark.fault(19)
 def test_adopt_killed_at_any_moment(pace: Preloaded, sent: Path, tmp_path: Path) -> None:
     shutil.copytree(sent / "server", tmp_path / "server")
     assert pace(*MERGE, cwd=tmp_path / "server").code == 0
@@ -124,6 +128,7 @@ def test_adopt_killed_at_any_moment(pace: Preloaded, sent: Path, tmp_path: Path)
     assert interrupted(pace, tmp_path / "north", tmp_path / "work", words, kinds) > 12
 
 
+@pytest.mark.fault(20)
 @pytest.mark.parametrize("target", ["mine.local", "outbox"])
 def test_a_place_that_cannot_be_written_gets_one_sentence(
     pace: Preloaded, sent: Path, tmp_path: Path, target: str

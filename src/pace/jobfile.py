@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pace import atomic, toml
+from pace import atomic, toml, untrusted
 from pace.errors import FileError, OtherJobError, SettingError
 from pace.gcn import GCN
 from pace.job import FORMAT, NUMBERS, Job, digest
@@ -48,7 +47,7 @@ def read(path: Path) -> Job:
     try:
         if path.stat().st_size > LARGEST:
             raise FileError(f"{path} has {path.stat().st_size:,} bytes: that is no job")
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = untrusted.toml(path.read_bytes())
     except OSError as error:
         raise FileError(f"cannot read the job {path}: {error.strerror}") from error
     except ValueError as error:

@@ -114,10 +114,13 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
         raise SizeError(f"the frame has {len(frame)} bytes, its table speaks of {shapes.size}")
     message = {}
     for name, shape in shapes.items():
-        numbers = numerals.read(frame, offset, shape, shapes.numbers)
+        try:
+            numbers = numerals.read(frame, offset, shape, shapes.numbers)
+            message[name] = torch.from_numpy(numbers)
+        except (ValueError, OverflowError, RuntimeError) as error:  # empty, and beyond all bounds
+            raise LayoutError(f"tensor {name!r} has a shape that no tensor can have") from error
         if not np.isfinite(numbers).all():
             raise NumberError(f"tensor {name!r} holds a number that is not finite")
-        message[name] = torch.from_numpy(numbers)
         offset += numerals.size(shape, shapes.numbers)
     return Frame(digest, answers, message)
 

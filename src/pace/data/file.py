@@ -27,7 +27,7 @@ from safetensors.torch import save
 from scipy import sparse
 from torch import Tensor
 
-from pace import atomic
+from pace import atomic, untrusted
 from pace.data.dataset import Dataset, Names
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
@@ -36,6 +36,8 @@ from pace.operator import SPARSE_BELOW, density
 SUFFIX = ".graph"
 FORMAT = "pace-graph-1"
 MASKS = ("train", "val", "test")  # 1, 2, 3 in `split`
+HEADER = 64 * 2**20  # bytes; a million feature names fit
+ROOM, ROOM_PER_BYTE = 2**26, 2**12  # bytes of features that a file may unfold to
 
 
 def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
@@ -82,24 +84,45 @@ def read(path: Path) -> Dataset:
     if not path.is_file():
         raise GraphError(f"{path} is not there: make it with `pace graph import`")
     try:
+        _check_header(path)
         with safe_open(path, framework="pt") as opened:
-            about = json.loads((opened.metadata() or {}).get("pace", "{}"))
+            about = untrusted.json((opened.metadata() or {}).get("pace", "{}"))
             if about.get("format") != FORMAT:
                 raise GraphError(
                     f"{path} has format {about.get('format')!r}, expected {FORMAT!r}: "
                     "make it again with `pace graph import`"
                 )
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        _check_room(path, about, tensors)
         return _dataset(about, tensors)
     except (SafetensorError, OSError) as error:
         raise GraphError(
             f"{path} is not a .graph file, or it was cut short ({error}): "
             "make it again with `pace graph import`"
         ) from error
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RuntimeError) as error:
         if isinstance(error, GraphError):
             raise
         raise GraphError(f"{path} is damaged ({error!r}): make it again") from error
+
+
+def _check_header(path: Path) -> None:
+    """A header lists nine tensors and the names; the library would read 100 MB of it."""
+    with path.open("rb") as opened:
+        length = int.from_bytes(opened.read(8), "little")
+    if length > HEADER:
+        raise GraphError(f"{path} has a header of {length:,} bytes, expected at most {HEADER:,}")
+
+
+def _check_room(path: Path, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """A small file must not ask for much memory: absent features take no bytes as CSR."""
+    if "x" not in tensors:
+        room = ROOM + ROOM_PER_BYTE * path.stat().st_size
+        if 4 * len(tensors["y"]) * int(about["features"]) > room:
+            raise GraphError(
+                f"{path} speaks of {about['features']} features for {len(tensors['y'])} nodes, "
+                f"which would take more than {room:,} bytes: make it again"
+            )
 
 
 def _dataset(about: dict[str, Any], tensors: dict[str, Tensor]) -> Dataset:
@@ -111,7 +134,7 @@ def _dataset(about: dict[str, Any], tensors: dict[str, Tensor]) -> Dataset:
         raise GraphError(f"label {int(y.max())} is beyond the file's {about['classes']} classes")
     names = {kind: tuple(map(str, listed)) for kind, listed in about["names"].items()}
     if "ids" in tensors:
-        names["nodes"] = tuple(json.loads(tensors["ids"].numpy().tobytes()))
+        names["nodes"] = tuple(map(str, untrusted.json(tensors["ids"].numpy().tobytes())))
     owner = tensors["owner"].long() if "owner" in tensors else None
     if owner is not None and (
         owner.shape != y.shape or int(owner.min()) < 0 or int(owner.max()) >= len(names["clients"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from pace import atomic, jobfile, protocol, wire
+from pace import atomic, jobfile, protocol, untrusted, wire
 from pace.errors import FileError
 from pace.files import tensors
 from pace.files.card import card
@@ -68,7 +68,7 @@ def read(folder: Path) -> Model:
     if not (folder / "model.json").is_file():
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
     try:
-        about = json.loads((folder / "model.json").read_bytes())
+        about = untrusted.json((folder / "model.json").read_bytes())
         kind, alpha, digest = about["format"], float(about["alpha"]), about["job"]
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from pace import untrusted
 from pace.errors import FileError
 from pace.wire import Layout, layout, say
 
@@ -29,7 +30,7 @@ def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What the file says about itself, and its tensors; refused if it is not of this format."""
     try:
         content = path.read_bytes()
-        about = json.loads(header(content).get("__metadata__", {}).get("pace", "{}"))
+        about = untrusted.json(header(content).get("__metadata__", {}).get("pace", "{}"))
         if not isinstance(about, dict) or about.get("format") != kind:
             found = about.get("format") if isinstance(about, dict) else None
             raise FileError(f"{path} has format {found!r}, expected {kind!r}")
@@ -47,7 +48,7 @@ def header(content: bytes) -> dict[str, Any]:
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(HEADER, len(content) - 8):
         raise FileError("its header is cut short or too long")
-    found = json.loads(content[8 : 8 + length], object_pairs_hook=_once)
+    found = untrusted.json(content[8 : 8 + length], pairs=_once)
     if not isinstance(found, dict):
         raise FileError("its header is no table of tensors")
     for name, entry in found.items():

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from pace import atomic
+from pace import atomic, untrusted
 from pace.data.dataset import Dataset
 from pace.errors import SettingError
 from pace.graph import Graph
@@ -61,7 +61,7 @@ def read(path: str | Path, dataset: Dataset) -> list[Graph]:
 def read_division(path: str | Path, dataset: Dataset) -> Division:
     """The same with the clients' nodes; a file that does not fit the dataset is refused."""
     try:
-        content = json.loads(Path(path).read_bytes())
+        content = untrusted.json(Path(path).read_bytes())
         clients = [
             {kind: _ints(each[kind]) for kind in ("nodes", *MASKS)} for each in content["clients"]
         ]

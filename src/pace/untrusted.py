@@ -1,0 +1,26 @@
+"""Text from outside, parsed so that whatever it says the worst is a `ValueError`.
+
+The parsers of JSON and TOML go one call deeper for each bracket; a page of brackets would end in a
+`RecursionError`, which nobody expects of a parser.
+"""
+
+import json as _json
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+
+def json(content: bytes | str, *, pairs: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
+    """The value of a JSON text; `pairs` makes each object of its members."""
+    try:
+        return _json.loads(content, object_pairs_hook=pairs)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def toml(content: bytes) -> dict[str, Any]:
+    """The table of a TOML text in UTF-8."""
+    try:
+        return tomllib.loads(content.decode())
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

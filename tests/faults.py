@@ -1,0 +1,158 @@
+"""The faults that PACE is to survive, and a table of the tests that show it, made by running them.
+
+A test says which rows it shows: `@pytest.mark.fault(2, 5)`. `make faults` runs those tests and
+writes `docs/faults.md`.
+"""
+
+from __future__ import annotations
+
+import ast
+import platform
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PAGE = TESTS.parent / "docs" / "faults.md"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What happens, and what PACE does about it."""
+
+    what: str
+    expected: str
+
+
+FAULTS = {
+    1: Fault(
+        "Truncated, empty or random bytes; any single byte of a good message changed",
+        "A typed refusal; the server goes on, and the sender's place stays free",
+    ),
+    2: Fault(
+        "Longer than the job's messages; lengths of 2^63; 100,000 tensors; empties of huge shape",
+        "Refused before anything is allocated; memory stays bounded",
+    ),
+    3: Fault("A compressed bomb", "Nothing is ever decompressed"),
+    4: Fault(
+        "NaN, infinity, -0, subnormals; float16 or whole numbers in place of float32",
+        "NaN, infinity and other types refused; -0 and subnormals are numbers like others",
+    ),
+    5: Fault(
+        "Other names, shapes, rank or order; an extra tensor; a name twice",
+        "Refused, naming the field",
+    ),
+    6: Fault("Negative moments", "Refused, naming the field"),
+    7: Fault("Moments that are not normalised", "Refused, naming the field; all zero is legal"),
+    8: Fault("Moments on one column only", "Legal; the report shows each client's influence"),
+    9: Fault(
+        "An update × 1000",
+        "Flagged in the report; clipping, trimming or the median hold it; the gate protects",
+    ),
+    10: Fault(
+        "A sign-flipped or label-flipped client",
+        "As 9; no receiver's validation loss rises through the gate",
+    ),
+    11: Fault("The same upload twice", "Accepted once, with the same receipt"),
+    12: Fault("Another upload under the same name", "Refused and written down; the first counts"),
+    13: Fault("An upload of an earlier job, replayed", "Refused: every job has a nonce"),
+    14: Fault(
+        "An upload signed by another's key, an unlisted one or one taken off the list", "Refused"
+    ),
+    15: Fault(
+        "Another version, rank, network, start W_0 or setting",
+        "Refused, with what was found and what was expected",
+    ),
+    16: Fault(
+        "A client missing at the deadline",
+        "From `minimum` uploads on, those who came are merged and the others listed; below, "
+        "nothing is returned",
+    ),
+    17: Fault("An upload after the consensus", "Refused as late; no return changes"),
+    18: Fault("The server killed at any step on the disk", "Resumed: byte-equal returns"),
+    19: Fault(
+        "A client killed after training, after sending, before applying",
+        "No second training, the same bytes, applied once",
+    ),
+    20: Fault("A full disk or a read-only folder", "No acknowledgement, and nothing lost"),
+    21: Fault(
+        "A return that was changed, is another client's or another job's",
+        "Refused; the Local model is untouched",
+    ),
+    22: Fault(
+        "A hostile but well-formed return",
+        "alpha = 0 gives the Local logits bit for bit; validation loss never above Local's",
+    ),
+    23: Fault("No validation nodes, or all of one class", "A defined result; without any, Local"),
+    25: Fault(
+        "Paths, labels or texts leaking with a message or into the server's files",
+        "Messages hold the agreed tensors only; the server's files hold stable codes, no paths",
+    ),
+    26: Fault(
+        "Clients in another order, more threads",
+        "Byte-equal in the job's order and one thread; otherwise equal to 1e-6",
+    ),
+    27: Fault("Two jobs at once on one machine", "Folders of their own, no shared state"),
+}
+
+
+def tagged() -> dict[int, set[str]]:
+    """Row -> its tests, as the files' marks say, without running them."""
+    found: dict[int, set[str]] = {row: set() for row in FAULTS}
+    for path in sorted(TESTS.glob("test_*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.FunctionDef):
+                for row in _rows(node):
+                    found[row].add(f"{path.stem}::{node.name}")
+    return found
+
+
+def _rows(test: ast.FunctionDef) -> list[int]:
+    return [
+        ast.literal_eval(argument)
+        for mark in test.decorator_list
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.fault"
+        for argument in mark.args
+    ]
+
+
+def render(outcomes: Mapping[int, Mapping[str, Sequence[str]]]) -> str:
+    """The page: for each row its tests, with how each of their cases ended."""
+    cases = [end for tests in outcomes.values() for ends in tests.values() for end in ends]
+    lines = [
+        "# Faults",
+        "",
+        "Every fault, what is expected, and the tests that show it. The numbers are those of the "
+        "project's list of faults; 24, a hostile server of a deployment, is tested with the "
+        "Flower runtime. This page is written by `make faults` from a run of the tests; another "
+        "test fails when a test is added or renamed and the page is not made again.",
+        "",
+        f"{len(outcomes)} faults, {len(cases)} cases: {_counted(cases)} "
+        f"(Python {platform.python_version()}, {platform.system()}).",
+        "",
+        "| # | Fault | Expected | Test | Result |",
+        "|---|---|---|---|---|",
+    ]
+    for row, tests in sorted(outcomes.items()):
+        what, expected = FAULTS[row].what, FAULTS[row].expected
+        for test, ends in sorted(tests.items()):
+            lines.append(f"| {row} | {what} | {expected} | `{test}` | {_counted(ends)} |")
+            row, what, expected = "", "", ""  # type: ignore[assignment]
+    return "\n".join(lines) + "\n"
+
+
+def _counted(ends: Sequence[str]) -> str:
+    return ", ".join(f"{count} {end}" for end, count in Counter(ends).items()) or "not run"
+
+
+def listed(page: str) -> dict[int, set[str]]:
+    """Row -> its tests, as a page says."""
+    found: dict[int, set[str]] = {}
+    row = 0
+    for line in page.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == 7 and cells[4].startswith("`"):
+            row = int(cells[1] or row)
+            found.setdefault(row, set()).add(cells[4].strip("`"))
+    return found

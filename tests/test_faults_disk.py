@@ -1,0 +1,101 @@
+"""A disk that is full at the n-th write, and folders that cannot be written."""
+
+import errno
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pace.admission import admit
+from pace.errors import PaceError
+from pace.files import merge as server
+from pace.journal import Journal
+from tests.sites import NAMES
+from tests.test_files import hashes
+from tests.test_journal import JOB, uploads
+
+STEPS = ("fsync", "replace", "link", "rename", "mkdir")
+
+
+@contextmanager
+def failing(step: int, code: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """From the n-th step on the disk on, every step fails; the steps that were asked for."""
+    asked: list[str] = []
+
+    def wrapped(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            asked.append(name)
+            if len(asked) >= step:
+                raise OSError(code, os.strerror(code))
+            return real(*given, **named)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        for name in STEPS:
+            patched.setattr(os, name, wrapped(name, getattr(os, name)))
+        yield asked
+
+
+@pytest.mark.fault(20)
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_a_disk_that_fails_at_any_step_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """At each step in turn: what was acknowledged is there; with room again, the same bytes."""
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    for name in NAMES:
+        (inbox / f"{name}.up").write_bytes(uploads()[name].content)
+
+    def run(folder: Path) -> dict[str, bytes]:
+        found = server.merge(JOB, [inbox], journal=folder / "journal", out=folder / "out")
+        assert [each["name"] for each in found["took_part"]] == sorted(NAMES)
+        return hashes(folder)
+
+    whole = run(tmp_path / "undisturbed")
+    for step in range(1, 200):
+        folder = tmp_path / str(step)
+        folder.mkdir()
+        with failing(step, code, monkeypatch) as asked:
+            try:
+                run(folder)
+            except (OSError, PaceError):
+                failed = True
+            else:
+                failed = False
+        if not failed:
+            assert len(asked) < step
+            break
+        left = {name: content for name, content in hashes(folder).items() if ".part" not in name}
+        assert all(whole[name] == content for name, content in left.items()), step
+        assert run(folder) == whole, step
+        shutil.rmtree(folder)
+    assert step > 20
+
+
+@pytest.mark.fault(20)
+def test_an_acknowledged_upload_is_synced_with_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Content, then the name in its place, then the folder: the order that survives a power cut."""
+    book = Journal.open(tmp_path, JOB)
+    seen = []
+    real = {name: getattr(os, name) for name in ("fsync", "link")}
+
+    def noted(name: str) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            seen.append(name)
+            return real[name](*given, **named)
+
+        return call
+
+    with monkeypatch.context() as patched:
+        for name in real:
+            patched.setattr(os, name, noted(name))
+        assert book.accept(admit(uploads()["north"].content, "north", JOB))
+    assert seen == ["fsync", "link", "fsync"]

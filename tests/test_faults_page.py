@@ -1,0 +1,16 @@
+"""The table of faults cannot drift from the tests."""
+
+from tests.faults import FAULTS, PAGE, listed, tagged
+
+
+def test_every_fault_has_a_test() -> None:
+    assert [row for row, tests in tagged().items() if not tests] == []
+    assert set(FAULTS) == {*range(1, 24), *range(25, 28)}
+
+
+def test_the_page_lists_exactly_the_tests_and_all_of_them_passed() -> None:
+    """Otherwise: `make faults`."""
+    page = PAGE.read_text()
+    assert listed(page) == tagged()
+    assert "failed" not in page
+    assert "not run" not in page
