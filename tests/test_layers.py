@@ -12,7 +12,7 @@ ROWS = [
     {"operator", "params", "metrics", "numerals"},
     {"graph"},
     {"gcn", "backprop", "blocks", "noise", "data", "partition"},
-    {"leading", "carrier", "moments", "consensus", "correction", "calibration"},
+    {"leading", "carrier", "moments", "consensus", "robust", "correction", "calibration"},
     {"federation"},
     {"descent", "cohort", "training"},
     {"methods"},

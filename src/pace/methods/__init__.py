@@ -19,6 +19,7 @@ from pace.methods.fedrcl import FedRCL
 from pace.methods.fedtad import FedTAD
 from pace.methods.local import Local
 from pace.methods.pace import Pace
+from pace.methods.robust import ROBUST, Robust
 
 PAPER: Mapping[str, Callable[[], Method]] = {
     "local": Local,
@@ -32,9 +33,13 @@ PAPER: Mapping[str, Callable[[], Method]] = {
     "fedaux": FedAux,
     "pace": Pace,
 }
-METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **ABLATIONS}
+METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **ABLATIONS, **ROBUST}
 
-GROUPS = {"all": tuple(PAPER), "ablations": tuple(ABLATIONS)}  # names that stand for several
+GROUPS = {  # names that stand for several
+    "all": tuple(PAPER),
+    "ablations": tuple(ABLATIONS),
+    "robust": tuple(ROBUST),
+}
 ALIASES = {"fedaux-1r": "fedaux"}
 
 
@@ -64,6 +69,7 @@ __all__ = [
     "GROUPS",
     "METHODS",
     "PAPER",
+    "ROBUST",
     "Direct",
     "FedAux",
     "FedAvg",
@@ -76,6 +82,7 @@ __all__ = [
     "Fixed",
     "Local",
     "Pace",
+    "Robust",
     "expand",
     "make",
 ]

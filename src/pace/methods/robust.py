@@ -1,0 +1,45 @@
+"""PACE with a consensus that a few lying clients cannot carry away; see `pace.robust`."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from torch import Tensor
+
+from pace.carrier import Carrier, pack
+from pace.correction import corrections
+from pace.federation import Federation, Method, Uploads
+from pace.methods.pace import Pace, read
+from pace.moments import Moments
+from pace.params import Params
+from pace.robust import Clipped, Median, Rule, Trimmed
+
+
+@dataclass(frozen=True)
+class Robust(Pace):
+    """PACE's messages and steps; only how the server makes Δ is another."""
+
+    rule: Rule = Clipped()  # noqa: RUF009 - a frozen setting
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
+        pairs = _Pairs(uploads, federation.start)
+        carriers = (carrier for carrier, _ in pairs)
+        return map(pack, corrections(self.rule(pairs), carriers, self.rank))
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The uploads, read anew each time."""
+
+    uploads: Uploads
+    start: Params
+
+    def __iter__(self) -> Iterator[tuple[Carrier, Moments]]:
+        return (read(upload, self.start) for upload in self.uploads)
+
+
+ROBUST: Mapping[str, Callable[[], Method]] = {
+    "pace-clipped": partial(Robust, rule=Clipped()),
+    "pace-trimmed": partial(Robust, rule=Trimmed()),
+    "pace-median": partial(Robust, rule=Median()),
+}

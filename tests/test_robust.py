@@ -1,0 +1,160 @@
+"""Robust consensus: equal to the paper's where nobody lies, and bounded where somebody does."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from pace import protocol, robust, wire
+from pace.carrier import Carrier, compress, dense
+from pace.consensus import consensus
+from pace.errors import SettingError
+from pace.methods import Pace, Robust
+from pace.moments import EPS, Moments, normalised
+from pace.robust import Clipped, Median, Rule, Trimmed, norm, scaled
+from tests.graphs import clients, federation
+
+SHAPES = {"0.weight": (9, 12), "0.bias": (9,), "1.weight": (3, 9), "1.bias": (3,)}
+Pair = tuple[Carrier, Moments]
+
+
+def drawn(count: int, seed: int = 0) -> list[Pair]:
+    generator = torch.Generator().manual_seed(seed)
+
+    def one() -> Pair:
+        update = {name: torch.randn(shape, generator=generator) for name, shape in SHAPES.items()}
+        moments = {
+            name: normalised(torch.rand(shape[1], generator=generator))
+            for name, shape in SHAPES.items()
+            if len(shape) == 2
+        }
+        return compress(update, 4), moments
+
+    return [one() for _ in range(count)]
+
+
+def length(model: dict[str, Tensor]) -> float:
+    return float(torch.cat([value.double().flatten() for value in model.values()]).norm())
+
+
+def close(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
+    assert list(one) == list(other)
+    for name, value in one.items():
+        torch.testing.assert_close(value, other[name].double(), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("rule", [Trimmed(0.0), Trimmed(0.19), Clipped(100.0)])
+def test_with_nothing_to_cut_it_is_the_papers_consensus(rule: Rule) -> None:
+    pairs = drawn(5)
+    close(rule(pairs), consensus(pairs))
+
+
+def test_clipping_that_clips_nobody_changes_no_byte() -> None:
+    graphs = clients(3)
+    paper, clipped = federation(Pace()), federation(Robust(rule=Clipped(1000.0)))
+    uploads = [protocol.fit(graph, paper)[1] for graph in graphs]
+    same = [wire.encode(wire.decode(each).message, clipped.digest) for each in uploads]
+    assert paper.digest != clipped.digest  # the rule is part of what everybody agrees on
+    for one, other in zip(
+        protocol.merge(uploads, paper), protocol.merge(same, clipped), strict=True
+    ):
+        head = wire.HEAD.size
+        assert one[head : -wire.CHECKSUM] == other[head : -wire.CHECKSUM]
+
+
+@pytest.mark.parametrize("rule", [Trimmed(), Median(), Clipped()])
+def test_a_single_client_is_its_own_consensus(rule: Rule) -> None:
+    pairs = drawn(1)
+    expected = {name: value.double() for name, value in dense(pairs[0][0]).items()}
+    for name, value in rule(pairs).items():
+        torch.testing.assert_close(value, expected[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("clients", [3, 4, 7])
+def test_the_median_is_the_least_absolute_deviation(clients: int) -> None:
+    """Of all the clients' values none has a smaller weighted deviation; number by number."""
+    pairs = drawn(clients)
+    found = Median()(pairs)
+    for name, shape in SHAPES.items():
+        values = torch.stack([dense(carrier)[name].double() for carrier, _ in pairs])
+        weights = torch.ones(clients, *shape, dtype=torch.float64)
+        if len(shape) == 2:
+            moments = torch.stack([moments[name] for _, moments in pairs]).double() + EPS
+            weights = moments[:, None].expand(clients, *shape)
+        costs = (weights[None] * (values[:, None] - values[None]).abs()).sum(1)
+        mine = (weights * (values - found[name]).abs()).sum(0)
+        torch.testing.assert_close(mine, costs.min(0).values, rtol=1e-5, atol=1e-5)
+
+
+def test_equal_weights_give_the_plain_median_and_trimmed_mean() -> None:
+    pairs: list[Pair] = [(carrier, {}) for carrier, _ in drawn(5)]
+    values = torch.stack([dense(carrier)["0.weight"].double() for carrier, _ in pairs])
+    torch.testing.assert_close(
+        Median()(pairs)["0.weight"], values.median(0).values, rtol=1e-5, atol=1e-5
+    )
+    torch.testing.assert_close(
+        Trimmed(0.2)(pairs)["0.weight"], values.sort(0).values[1:4].mean(0), rtol=1e-5, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("block", [1, 50, 10**6])
+def test_blocks_of_any_size_give_the_same(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = drawn(4)
+    expected = Trimmed(0.25)(pairs)
+    monkeypatch.setattr(robust, "BLOCK", block)
+    close(Trimmed(0.25)(pairs), expected)
+
+
+def test_the_norm_is_that_of_the_product_and_scaling_is_exact() -> None:
+    carrier = drawn(1)[0][0]
+    assert norm(carrier) == pytest.approx(length(dense(carrier)), rel=1e-5)
+    assert norm(scaled(carrier, 0.5)) == 0.5 * norm(carrier)
+
+
+def attacked(pairs: list[Pair], liars: int, by: float) -> list[Pair]:
+    return [
+        (scaled(carrier, by) if place < liars else carrier, moments)
+        for place, (carrier, moments) in enumerate(pairs)
+    ]
+
+
+@pytest.mark.fault(9)
+@pytest.mark.parametrize("liars", [1, 3, 4])
+def test_scaled_updates_move_the_clipped_consensus_by_a_bound(liars: int) -> None:
+    """A column is a mean of columns, so ‖Δ‖² ≤ Σ_j ‖Δ_j‖² ≤ K (c · median)²."""
+    pairs = drawn(10)
+    longest = max(norm(carrier) for carrier, _ in pairs[liars:])
+    rule = Clipped(2.0)
+    loud, louder = (rule(attacked(pairs, liars, by)) for by in (1e3, 1e6))
+    close(loud, louder)  # beyond the bound, shouting louder changes nothing
+    assert length(loud) <= 10**0.5 * rule.most * longest
+    assert length(consensus(attacked(pairs, liars, 1e6))) > 1e3 * length(loud)
+
+
+@pytest.mark.fault(9, 10)
+@pytest.mark.parametrize("rule", [Trimmed(0.3), Median()])
+@pytest.mark.parametrize("by", [1e6, -1e6])
+def test_trimmed_and_median_stay_among_the_honest_values(rule: Rule, by: float) -> None:
+    """Three of ten lie. Equal weights: every number lies between two honest clients' values."""
+    pairs: list[Pair] = [(carrier, {}) for carrier, _ in drawn(10)]
+    found = rule(attacked(pairs, 3, by))
+    for name, value in found.items():
+        honest = torch.stack([dense(carrier)[name].double() for carrier, _ in pairs[3:]])
+        assert (value >= honest.min(0).values - 1e-5).all()
+        assert (value <= honest.max(0).values + 1e-5).all()
+
+
+@pytest.mark.parametrize("make", [lambda: Clipped(0), lambda: Trimmed(0.5), lambda: Trimmed(-1)])
+def test_settings_that_cannot_work_are_refused(make: type[Clipped]) -> None:
+    with pytest.raises(SettingError, match="expected"):
+        make()
+
+
+@pytest.mark.parametrize("rule", [Clipped(), Trimmed(), Median()])
+@pytest.mark.parametrize("rank", [6, None])
+def test_the_protocol_runs_with_every_rule(rule: Rule, rank: int | None) -> None:
+    agreed = federation(Robust(rank, rule=rule))
+    graphs = clients(3)
+    fitted = [protocol.fit(graph, agreed) for graph in graphs]
+    returns = protocol.merge([upload for _, upload in fitted], agreed)
+    for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True):
+        assert torch.isfinite(protocol.adopt(graph, kept, returned, agreed).logits).all()
