@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo bench test test-slow lint format clean
+.PHONY: demo bench test test-slow test-flower lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo
@@ -16,6 +16,10 @@ test: .venv/dev lint
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow
+
+# In an environment of its own: flwr holds typer and rich back, and both old and new must work.
+test-flower: .venv-flower/dev
+	.venv-flower/bin/python -m pytest tests/test_flower*.py tests/test_cli.py tests/test_runtimes.py
 
 # The table of faults, from a run of the tests that show them.
 faults: .venv/dev
@@ -32,12 +36,18 @@ format: .venv/dev
 
 .venv/core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --editable .
+	$(PIP) --editable '.[metis,report,crypto]'
 	touch $@
 
 .venv/dev: .venv/core
-	$(PIP) --editable '.[dev,metis,report]'
+	$(PIP) --editable '.[dev,metis,report,crypto]'
+	touch $@
+
+.venv-flower/dev: pyproject.toml constraints.txt
+	test -x .venv-flower/bin/python || $(PYTHON) -m venv .venv-flower
+	.venv-flower/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+	  --editable '.[dev,metis,report,flower]'
 	touch $@
 
 clean:
-	rm -rf .venv demo bench
+	rm -rf .venv .venv-flower demo bench

@@ -144,3 +144,14 @@ def test_version_is_the_packages() -> None:
     from importlib.metadata import version
 
     assert pace("--version").stdout.strip() == version("pace-fgl")
+
+
+def test_a_missing_extra_is_named_before_anything_is_computed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from pace.cli import options
+    from pace.errors import SettingError
+
+    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    with pytest.raises(SettingError, match=r"needs matplotlib: pip install 'pace-fgl\[report\]'"):
+        options.need("pace reproduce", "report", "matplotlib")

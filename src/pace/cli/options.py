@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 
 from pace.errors import SettingError
 from pace.federation import Method
@@ -82,3 +83,12 @@ def method_names(text: str | None) -> list[str] | None:
 def at_least_one(option: str, value: int) -> None:
     if value < 1:
         raise SettingError(f"{option} is {value}, expected 1 or more")
+
+
+def need(command: str, extra: str, *libraries: str) -> None:
+    """Refuse a command whose optional libraries are not installed, naming the extra that has them."""
+    missing = [name for name in libraries if find_spec(name) is None]
+    if missing:
+        raise SettingError(
+            f"{command} needs {' and '.join(missing)}: pip install 'pace-fgl[{extra}]'"
+        )

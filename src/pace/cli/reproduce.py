@@ -65,6 +65,7 @@ def reproduce(
     from pace.reproduce import folder, outcome, page, run, study
     from pace.reproduce.cell import Store
 
+    options.need("pace reproduce", "report", "matplotlib", "pyarrow")  # before the hours, not after
     chosen_seeds = options.seeds(seeds)
     wanted = study.narrowed(
         study.chosen(parts or ["main"]),
