@@ -1,5 +1,7 @@
 """Robust consensus: equal to the paper's where nobody lies, and bounded where somebody does."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
@@ -42,7 +44,7 @@ def close(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
         torch.testing.assert_close(value, other[name].double(), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("rule", [Trimmed(0.0), Trimmed(0.19), Clipped(100.0)])
+@pytest.mark.parametrize("rule", [Trimmed(share=0.0), Clipped(100.0), Clipped(math.inf)])
 def test_with_nothing_to_cut_it_is_the_papers_consensus(rule: Rule) -> None:
     pairs = drawn(5)
     close(rule(pairs), consensus(pairs))
@@ -92,16 +94,33 @@ def test_equal_weights_give_the_plain_median_and_trimmed_mean() -> None:
         Median()(pairs)["0.weight"], values.median(0).values, rtol=1e-5, atol=1e-5
     )
     torch.testing.assert_close(
-        Trimmed(0.2)(pairs)["0.weight"], values.sort(0).values[1:4].mean(0), rtol=1e-5, atol=1e-5
+        Trimmed(share=0.2)(pairs)["0.weight"],
+        values.sort(0).values[1:4].mean(0),
+        rtol=1e-5,
+        atol=1e-5,
+    )
+
+
+def test_who_holds_little_of_a_column_cannot_move_it() -> None:
+    """A fifth of the weight in every column, three tenths trimmed: the number stays honest."""
+    weights = torch.tensor([0.2, 0.3, 0.5], dtype=torch.float64)[:, None]
+    for lie in (1e9, -1e9):
+        values = torch.tensor([[lie], [1.0], [2.0]]).double()
+        assert 1 <= float(Trimmed(share=0.3).middle(values, weights)) <= 2
+    # Between: of the ordered weights 0.3, 0.5, 0.2 what lies in [0.3, 0.7] is the second alone.
+    values = torch.tensor([[3.0], [1.0], [2.0]]).double()
+    assert float(Trimmed(share=0.3).middle(values, weights)) == pytest.approx(2)
+    assert float(Trimmed(share=0.1).middle(values, weights)) == pytest.approx(
+        (0.2 * 1 + 0.5 * 2 + 0.1 * 3) / 0.8
     )
 
 
 @pytest.mark.parametrize("block", [1, 50, 10**6])
 def test_blocks_of_any_size_give_the_same(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs = drawn(4)
-    expected = Trimmed(0.25)(pairs)
+    expected = Trimmed(share=0.25)(pairs)
     monkeypatch.setattr(robust, "BLOCK", block)
-    close(Trimmed(0.25)(pairs), expected)
+    close(Trimmed(share=0.25)(pairs), expected)
 
 
 def test_the_norm_is_that_of_the_product_and_scaling_is_exact() -> None:
@@ -131,10 +150,10 @@ def test_scaled_updates_move_the_clipped_consensus_by_a_bound(liars: int) -> Non
 
 
 @pytest.mark.fault(9, 10)
-@pytest.mark.parametrize("rule", [Trimmed(0.3), Median()])
+@pytest.mark.parametrize("rule", [Trimmed(math.inf), Median(math.inf)])
 @pytest.mark.parametrize("by", [1e6, -1e6])
 def test_trimmed_and_median_stay_among_the_honest_values(rule: Rule, by: float) -> None:
-    """Three of ten lie. Equal weights: every number lies between two honest clients' values."""
+    """Three of ten lie, nobody is clipped, weights are equal: each number is between honest ones."""
     pairs: list[Pair] = [(carrier, {}) for carrier, _ in drawn(10)]
     found = rule(attacked(pairs, 3, by))
     for name, value in found.items():
@@ -143,7 +162,9 @@ def test_trimmed_and_median_stay_among_the_honest_values(rule: Rule, by: float) 
         assert (value <= honest.max(0).values + 1e-5).all()
 
 
-@pytest.mark.parametrize("make", [lambda: Clipped(0), lambda: Trimmed(0.5), lambda: Trimmed(-1)])
+@pytest.mark.parametrize(
+    "make", [lambda: Clipped(0), lambda: Trimmed(share=0.5), lambda: Trimmed(share=-1)]
+)
 def test_settings_that_cannot_work_are_refused(make: type[Clipped]) -> None:
     with pytest.raises(SettingError, match="expected"):
         make()

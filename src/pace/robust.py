@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,57 +46,63 @@ class Clipped:
     The median is the lower one, so it is an honest client's, or shorter, as long as most are honest.
     """
 
-    most: float = 2.0
+    most: float = 2.0  # c
 
     def __post_init__(self) -> None:
-        if not 0 < self.most < math.inf:
+        if not self.most > 0:
             raise SettingError(f"clipping is at {self.most} times the median, expected above 0")
 
     def __call__(self, uploads: Pairs) -> dict[str, Tensor]:
+        return consensus(self.clipped(uploads))
+
+    def clipped(self, uploads: Pairs) -> Iterator[tuple[Carrier, Moments]]:
         norms = [norm(carrier) for carrier, _ in uploads]
-        limit = self.most * statistics.median_low(norms)
-        return consensus(
-            (scaled(carrier, limit / length) if length > limit else carrier, moments)
-            for (carrier, moments), length in zip(uploads, norms, strict=True)
-        )
+        limit = self.most * statistics.median_low(norms) if self.most < math.inf else math.inf
+        for (carrier, moments), length in zip(uploads, norms, strict=True):
+            yield scaled(carrier, limit / length) if length > limit else carrier, moments
 
 
 @dataclass(frozen=True)
-class Trimmed:
-    """RegMean number by number, without the ⌊βK⌋ largest and ⌊βK⌋ smallest values of each.
+class Trimmed(Clipped):
+    """RegMean number by number, without the part β of a column's weight at either end.
 
-    The rest are weighted by C_j as in the paper, so β = 0 is the paper's consensus.
+    Values are ordered, and of the weight Σ_j C_j the lowest β and the highest β do not count. β = 0
+    is the paper's mean. Whoever holds no more than β of a column's weight cannot move a number of
+    it beyond the others' values. A column that one client alone uses stays that client's, as in the
+    paper, which is why updates are clipped first.
     """
 
-    share: float = 0.2  # β, of each end
+    share: float = 0.3  # β
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.share < 0.5:
             raise SettingError(f"the trimmed share is {self.share}, expected 0 to below 0.5")
 
     def __call__(self, uploads: Pairs) -> dict[str, Tensor]:
-        return by_number(uploads, self.middle)
+        return by_number(self.clipped(uploads), self.middle)
 
     def middle(self, values: Tensor, weights: Tensor) -> Tensor:
-        cut = int(self.share * len(values))
         ordered, order = values.sort(dim=0)
-        kept = slice(cut, len(values) - cut)
-        weight = weights.expand_as(values).gather(0, order)[kept]
-        return (ordered[kept] * weight).sum(0) / weight.sum(0).clamp_min(EPS)
+        weight = weights.expand_as(values).gather(0, order)
+        upper = weight.cumsum(0)
+        low, high = self.share * upper[-1:], (1 - self.share) * upper[-1:]
+        kept = (torch.minimum(upper, high) - torch.maximum(upper - weight, low)).clamp_min(0)
+        return (ordered * kept).sum(0) / kept.sum(0)
 
 
 @dataclass(frozen=True)
-class Median:
-    """RegMean number by number, with absolute in place of squared errors.
+class Median(Clipped):
+    """RegMean number by number, with absolute in place of squared errors; clipped first, as above.
 
         argmin_δ Σ_j C_j |Δ_j - δ|
 
     is the median weighted by C_j. It stays among the honest values wherever honest clients hold more
-    than half of a column's weight; a column that only one client uses is that client's.
+    than half of a column's weight.
     """
 
     def __call__(self, uploads: Pairs) -> dict[str, Tensor]:
-        return by_number(uploads, self.middle)
+        return by_number(self.clipped(uploads), self.middle)
 
     def middle(self, values: Tensor, weights: Tensor) -> Tensor:
         ordered, order = values.sort(dim=0)
@@ -111,7 +117,7 @@ class Middle(Protocol):
     def __call__(self, values: Tensor, weights: Tensor) -> Tensor: ...
 
 
-def by_number(uploads: Pairs, middle: Middle) -> dict[str, Tensor]:
+def by_number(uploads: Iterable[tuple[Carrier, Moments]], middle: Middle) -> dict[str, Tensor]:
     """A model whose numbers are each the middle of the clients' values of it."""
     held = list(uploads)
     made = {}
