@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace.operator import SPARSE_BELOW, Operator, csr_array, density
+from pace.operator import SPARSE_BELOW, Operator, Product, csr_array, density, gathered, multiplied
 
 
 @given(
@@ -41,3 +41,37 @@ def test_rows_are_those_of_the_matrix(filled: float) -> None:
 def test_a_sparse_operator_survives_scipy() -> None:
     operator = Operator.of(torch.eye(10))
     assert (csr_array(operator.matrix).toarray() == torch.eye(10).numpy()).all()
+
+
+@pytest.mark.parametrize("filled", [0.0, 0.1])
+def test_weighted_sums_of_rows_are_the_product(filled: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.rand(20, 15, generator=generator)
+    matrix = matrix * (torch.rand(20, 15, generator=generator) < filled)
+    dense = torch.rand(15, 4, generator=generator)
+    sparse = Operator.of(matrix).matrix
+    torch.testing.assert_close(gathered(sparse, dense), matrix @ dense)
+
+
+@pytest.mark.parametrize("filled", [0.05, 0.9])
+def test_a_product_is_kept_in_factors_where_that_is_cheaper(filled: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    left = torch.eye(40) + torch.eye(40).roll(1, 0)
+    right = torch.rand(40, 50, generator=generator)
+    right = right * (torch.rand(40, 50, generator=generator) < filled)
+    product = multiplied(csr_array(Operator.of(left).matrix), right)
+    assert isinstance(product, Product) == (filled < 0.5)
+    dense = torch.rand(50, 3, generator=generator, requires_grad=True)
+    found = product @ dense
+    torch.testing.assert_close(found, left @ right @ dense)
+    weight = torch.rand(40, 3, generator=generator)
+    (gradient,) = torch.autograd.grad((found * weight).sum(), dense)
+    torch.testing.assert_close(gradient, (left @ right).t() @ weight)
+    torch.testing.assert_close(product.back(weight), (left @ right).t() @ weight)
+    rows, columns = torch.tensor([3, 0, 7]), torch.tensor([1, 30])
+    torch.testing.assert_close(product[rows], (left @ right)[rows])
+    part = product.rows(rows).columns(columns).times(2.0)
+    torch.testing.assert_close(
+        part @ dense.detach()[columns],
+        2 * (left @ right)[rows][:, columns] @ dense.detach()[columns],
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -75,18 +77,23 @@ class Masks:
     ) -> None:
         rows = [[operator.shape[1] for operator in lesson.operators[1:]] for lesson in lessons]
         self.widths = [params[f"{layer}.bias"].shape[-1] for layer in range(len(rows[0]))]
-        self.active = True
         packed = [
             np.zeros((epochs, len(lessons), max(tall), len(seeds), -(-width // 8)), dtype=np.uint8)
             for tall, width in zip(zip(*rows, strict=True), self.widths, strict=True)
         ]
-        for client, lesson in enumerate(lessons):
+
+        def fill(member: tuple[int, int]) -> None:
+            client, place = member
+            noise = lessons[client].noise(seeds[place])
             shapes = list(zip(rows[client], self.widths, strict=True))
-            for place, seed in enumerate(seeds):
-                noise = lesson.noise(seed)
-                self.active = noise.threshold > 0
-                for whole, part in zip(packed, noise.packed(epochs, shapes), strict=True):
-                    whole[:, client, : part.shape[1], place] = part
+            for whole, part in zip(packed, noise.packed(epochs, shapes), strict=True):
+                whole[:, client, : part.shape[1], place] = part
+
+        self.active = lessons[0].noise(seeds[0]).threshold > 0
+        if self.active:
+            members = product(range(len(lessons)), range(len(seeds)))
+            with ThreadPoolExecutor() as pool:  # drawing and copying leave the interpreter free
+                list(pool.map(fill, members))
         device = params["0.bias"].device
         self.packed = [torch.from_numpy(whole).to(device) for whole in packed]
         self.powers = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=device)
@@ -131,7 +138,7 @@ def repeat(
     step: Callable[[], None], times: int, restart: Callable[[], None], captured: bool
 ) -> None:
     """Take a step so many times; on a GPU as a graph, launched at once in place of kernel by kernel."""
-    if not captured:
+    if not captured or times == 0:
         for _ in range(times):
             step()
         return

@@ -159,10 +159,25 @@ def multiply(matrix: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor
     """matrix @ dense, written to `out` if it is given."""
     if matrix.layout == torch.strided:
         return torch.mm(matrix, dense, out=out)
+    if matrix.is_cuda:
+        product = gathered(matrix, dense)
+        return product if out is None else out.copy_(product)
     if out is None:
         out = dense.new_empty(matrix.shape[0], dense.shape[1])
     # With nothing to add to, torch's sparse product would first fill and copy a zero matrix.
     return torch.addmm(out, matrix, dense.contiguous(), beta=0, out=out)
+
+
+def gathered(matrix: Tensor, dense: Tensor) -> Tensor:
+    """The same product as weighted sums of rows, each summed in one order: cuSPARSE's varies."""
+    return torch.nn.functional.embedding_bag(
+        matrix.col_indices(),
+        dense.contiguous(),
+        matrix.crow_indices(),
+        mode="sum",
+        per_sample_weights=matrix.values(),
+        include_last_offset=True,
+    )
 
 
 def multiplied(left: sparse.csr_array, right: Tensor) -> Operator | Product:

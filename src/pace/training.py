@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeGuard
@@ -67,7 +68,8 @@ def train_cohort(
     if has_closed_form(model, recipe) and torch.device(device).type == "cuda":
         at_once = {client: graph for client, graph in enumerate(graphs) if graph.train.any()}
         for batch in cohort.batches(at_once, starts, device):
-            lessons = [lesson(at_once[client], model) for client in batch]
+            with ThreadPoolExecutor() as pool:
+                lessons = list(pool.map(lambda each: lesson(at_once[each], model), batch))
             for seed, models in cohort.learn(lessons, starts, recipe, device).items():
                 for client, local in zip(batch, models, strict=True):
                     keep(client, seed, local)
