@@ -1,5 +1,6 @@
 """The library in five lines: PyG graphs in, each client's predictions out."""
 
+import torch
 from torch_geometric.data import Data
 
 from pace import GCN, Federation, Graph, Pace, adopt, fit, merge
@@ -22,6 +23,7 @@ def federate(parts: list[Data], features: int, classes: int) -> None:
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)  # small products: a second thread only gets in the way
     dataset = load("synthetic")
     parts = [graph.to_pyg() for graph in divide(dataset, "louvain", clients=5)]
     federate(parts, dataset.graph.features, dataset.classes)
