@@ -303,3 +303,29 @@ def test_a_return_that_is_not_mine_is_refused_and_local_stays(tmp_path: Path) ->
 def of_another_job() -> bytes:
     other = job().federation
     return protocol.merge([protocol.fit(clients(3)[0], other)[1]], other)[0]
+
+
+def test_simulated_nodes_are_the_sites_of_a_folder_in_order(tmp_path: Path) -> None:
+    """They all live in one process: what tells them apart is their context, and nothing else."""
+    from pace.errors import SettingError
+    from pace.flower import simulated
+
+    write_sites(tmp_path, job())
+
+    def context(number: int, sites: str) -> Context:
+        given = {"partition-id": number, "num-partitions": 3}
+        return Context(7, 11 + number, given, RecordDict(), {"sites": sites})
+
+    found = [simulated.settings(context(number, str(tmp_path))) for number in range(3)]
+    assert [each["name"] for each in found] == list(NAMES)
+    assert found[1]["graph"] == str(tmp_path / "south" / "mine.graph")
+    for number, sites in ((3, str(tmp_path)), (0, "")):
+        with pytest.raises(SettingError, match="sites"):
+            simulated.settings(context(number, sites))
+
+
+def test_a_real_node_takes_no_path_from_the_run(tmp_path: Path) -> None:
+    """Set up as the simulation's nodes are, it is not set up at all."""
+    write_sites(tmp_path, job())
+    reply = answer(asking({"job": "0" * 64}, "upload"), {"partition-id": 0, "num-partitions": 3})
+    assert unpack(reply.content) == {"code": "setting"}

@@ -7,6 +7,7 @@ WORK=${WORK:-$PWD/flower-demo}
 NAMES=${NAMES:-north south west}
 PYTHON=${PYTHON:-python3}
 BIN=${BIN:-$(dirname "$(command -v "$PYTHON")")} # where `pace` and `flwr` are
+export PATH=$BIN:$PATH # Flower starts its own helpers by their bare names
 export FLWR_HOME=$WORK/flwr-home # never the user's own
 export FLWR_TELEMETRY_ENABLED=0
 export FLWR_DISABLE_UPDATE_CHECK=1

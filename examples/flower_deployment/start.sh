@@ -5,9 +5,10 @@ set -euo pipefail
 source "$(dirname "$0")/settings.sh"
 mkdir -p "$WORK" && cd "$WORK"
 PIDS=()
-stop() { # nodes first; each has a helper process, which ends a moment after it
+family() { for pid in "$@"; do echo "$pid" && family $(pgrep -P "$pid"); done; }
+stop() { # nodes first, the server last; then their helpers, which may outlive them
   local helpers
-  helpers=$(for pid in "${PIDS[@]}"; do pgrep -P "$pid" || true; done)
+  helpers=$(for pid in "${PIDS[@]}"; do family "$pid" | tail -n +2; done)
   for ((i = ${#PIDS[@]} - 1; i >= 0; i--)); do
     kill "${PIDS[i]}" 2>/dev/null || continue
     wait "${PIDS[i]}" 2>/dev/null || true

@@ -79,7 +79,7 @@ def run(
     before = place.stat().st_mtime_ns if place.is_file() else None
     number = link.start(app_folder, config)
     with console.progress(None, f"Run {number}") as bar:
-        ended = link.follow(number, bar)
+        ended = link.follow(number, lambda line: bar(line[-60:]))
     new = place.is_file() and place.stat().st_mtime_ns != before
     report = json.loads(place.read_bytes()) if new else None
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,7 +24,8 @@ QUIET = {
 }
 LINK = "pace"  # the connection's name in the settings we write
 COMPLETED, FINISHED = "finished:completed", "finished"
-LOOK = 1.0  # seconds between two looks at a run
+LOOK = 2.0  # seconds between two looks at a run
+ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")  # colours
 
 
 class FlowerError(PaceError):
@@ -44,9 +46,7 @@ class Link:
         """Run `flwr` with these words; the JSON object it prints."""
         self._settle()
         command = [_program(), *words, "--format", "json"]
-        done = subprocess.run(
-            command, env={**os.environ, **QUIET, "FLWR_HOME": str(self.home)}, capture_output=True
-        )
+        done = subprocess.run(command, env=self.environment, capture_output=True)
         try:
             found: dict[str, Any] = json.loads(done.stdout)
         except ValueError:
@@ -74,13 +74,22 @@ class Link:
         return found
 
     def follow(self, run: str, progress: Callable[[str], None]) -> dict[str, Any]:
-        """Wait until a run has ended; what became of it."""
-        while True:
+        """Wait until a run has ended, told of each line of its log; what became of it."""
+        command = [_program(), "log", run, LINK, "--stream"]
+        with subprocess.Popen(
+            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as log:
+            for line in log.stdout or ():
+                progress(" ".join(ESCAPES.sub(b"", line).decode(errors="replace").split()))
+        while True:  # the log may be cut short, and ends a moment before the run does
             (found,) = self.runs(run)
-            progress(found["status"])
             if found["status"].startswith(FINISHED):
                 return found
             time.sleep(LOOK)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, **QUIET, "FLWR_HOME": str(self.home)}
 
     def _settle(self) -> None:
         lines = [f'[superlink]\ndefault = "{LINK}"\n\n[superlink.{LINK}]']

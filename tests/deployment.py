@@ -1,0 +1,160 @@
+"""A real Flower deployment on loopback, by the example's own scripts; every process by its id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+EXAMPLE = Path(__file__).parent.parent / "examples" / "flower_deployment"
+APP = EXAMPLE / "app"
+BIN = Path(sys.executable).parent
+
+
+@dataclass
+class Deployment:
+    """A SuperLink and its nodes; `close` ends all of them and says if anything was left."""
+
+    work: Path
+    port: int = field(default_factory=lambda: free_port())
+    running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    started: set[int] = field(default_factory=set)  # also the processes of our processes
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def reach(self) -> list[str]:
+        """The options that every `pace flower` command takes."""
+        ca = self.work / "certs" / "ca.crt"
+        return ["--superlink", self.address, "--root-certificates", str(ca)]
+
+    def script(self, name: str, *words: str, **more: str) -> subprocess.Popen[bytes]:
+        """One of the example's scripts; its output goes to a file of its name."""
+        log = self.work / f"{'-'.join([name, *words])}.log"
+        named = {"WORK": self.work, "PORT": self.port, "PYTHON": sys.executable, "BIN": BIN}
+        settings = {key: str(value) for key, value in named.items()}
+        with log.open("ab") as file:
+            return subprocess.Popen(
+                [str(EXAMPLE / f"{name}.sh"), *words],
+                env={**os.environ, "HOST": "127.0.0.1", **settings, **more},
+                stdout=file,
+                stderr=file,
+                stdin=subprocess.DEVNULL,
+            )
+
+    def serve(self) -> None:
+        assert self.script("certificates").wait() == 0
+        self.running["superlink"] = link = self.script("superlink")
+        trusted = ssl.create_default_context(cafile=str(self.work / "certs" / "ca.crt"))
+
+        def healthy() -> bool:
+            assert link.poll() is None, self.log("superlink")
+            try:
+                with urllib.request.urlopen(f"https://{self.address}/health", context=trusted):
+                    return True
+            except OSError:
+                return False
+
+        wait(healthy, 120)
+
+    def key(self, name: str) -> None:
+        """A site makes its key."""
+        words = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-C", ""]
+        subprocess.run([*words, "-f", str(self.work / name / "node")], check=True)
+
+    def join(self, name: str, **more: str) -> subprocess.Popen[bytes]:
+        """A site starts its node."""
+        settings = {"NODE_PORT": str(free_port()), **more}
+        self.running[name] = node = self.script("supernode", name, **settings)
+        return node
+
+    def pace(self, *words: str) -> subprocess.Popen[bytes]:
+        """`pace flower …` with its output at hand."""
+        return subprocess.Popen(
+            [str(BIN / "pace"), "flower", *words, *self.reach, "--json"],
+            cwd=self.work,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def log(self, name: str) -> str:
+        return (self.work / f"{name}.log").read_text(errors="replace")[-4000:]
+
+    def family(self) -> set[int]:
+        """The processes that are alive and descend from ours; those once seen are remembered."""
+        self.started |= {each.pid for each in self.running.values()}
+        self.started |= descendants(self.started)
+        return {pid for pid in self.started if alive(pid)}
+
+    def close(self) -> None:
+        self.family()
+        for name in sorted(self.running, key=lambda name: name == "superlink"):  # it goes last
+            self.running[name].terminate()
+            try:
+                self.running[name].wait(30)
+            except subprocess.TimeoutExpired:
+                self.running[name].kill()
+                self.running[name].wait()
+        # Helpers notice within seconds that they are alone. A ClientApp whose run was lost does not
+        # (flwr 1.41 goes on calling its node), so whoever is left is ended by its number.
+        with suppress(AssertionError):
+            wait(lambda: not self.family(), 20)
+        for pid in self.family():
+            os.kill(pid, signal.SIGKILL)
+        wait(lambda: not self.family(), 20)
+
+
+def wait(until: Callable[[], Any], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.1)
+
+
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        port: int = door.getsockname()[1]
+        return port
+
+
+def processes() -> Iterable[tuple[int, int, str]]:
+    """Every process: its number, its parent's, its state."""
+    for path in Path("/proc").iterdir():
+        if path.name.isdecimal():
+            try:
+                state, parent, *_ = (path / "stat").read_text().rpartition(")")[2].split()
+            except OSError:  # it ended meanwhile
+                continue
+            yield int(path.name), int(parent), state
+
+
+def descendants(of: set[int]) -> set[int]:
+    found = set(of)
+    parents = {pid: parent for pid, parent, _ in processes()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - of
+
+
+def alive(pid: int) -> bool:
+    return any(number == pid and state != "Z" for number, _, state in processes())
+
+
+def command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    except OSError:
+        return ""
