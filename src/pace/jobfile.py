@@ -29,6 +29,13 @@ COMMENTS = {
     "participants.names": "empty: anybody",
 }
 SIGNED_OFF = "signed-off"
+LISTS = ("model.hidden", "participants.names", "names.classes", "names.features")
+KINDS: dict[str, type] = {
+    **dict.fromkeys(("name", "nonce", "method.name", *LISTS[1:]), str),
+    **dict.fromkeys(("model.features", "model.hidden", "model.classes", "model.seed"), int),
+    **dict.fromkeys(("training.epochs", "participants.minimum"), int),
+}
+WORDS = {str: "text", int: "whole numbers"}
 
 
 def write(path: Path, job: Job) -> None:
@@ -64,22 +71,46 @@ def read(path: Path) -> Job:
         f"its last line says {str(says)[:16]}; get the original again"
     )
     try:
+        _check_kinds(found)
         job = _job(found)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        known = job.content
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RuntimeError,
+        OverflowError,
+    ) as error:
         if digest(found) != says:
             raise changed from error
         raise SettingError(f"{path} cannot be used: {error}") from error
-    if unknown := _first_unknown(found, job.content):
+    if unknown := _first_unknown(found, known):
         raise SettingError(f"{path} has the unknown key {unknown!r}: remove it, or update PACE")
     if digest(found) != says:
         raise changed
-    if differs := _first_difference(found, job.content):
+    if differs := _first_difference(found, known):
         key, theirs, ours = differs
         raise SettingError(
             f"{path} was made by a software that does otherwise: its {key} is {theirs!r}, here it "
             f"is {ours!r}; use the versions it was made with"
         )
     return job
+
+
+def _check_kinds(found: Mapping[str, Any]) -> None:
+    """Text where text belongs and whole numbers where they do; anything else may follow later."""
+    tables = ("model", "method", "training", "wire", "participants", "keys", "names")
+    for table in tables:
+        if not isinstance(found.get(table, {}), Mapping):
+            raise SettingError(f"{table} is {found[table]!r}, expected a table")
+    for at, kind in KINDS.items():
+        value: Any = found
+        for key in at.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        each = value if at in LISTS and isinstance(value, list) else [value]
+        if value is not None and not all(type(one) is kind for one in each):
+            raise SettingError(f"{at} is {value!r}, expected {WORDS[kind]}")
 
 
 def _job(found: Mapping[str, Any]) -> Job:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
 
-from pace import atomic, jobfile
+from pace import atomic, jobfile, untrusted
 from pace.admission import Admitted, frame_of
 from pace.errors import (
     FileError,
@@ -29,9 +29,10 @@ from pace.errors import (
     SecondUploadError,
     TooFewError,
 )
-from pace.job import Job
+from pace.job import NAME, Job
 
 UP, DOWN = ".up", ".down"
+FACTS = ("sender", "code", "reason")  # of a refusal, in the order they sort by
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,8 +83,8 @@ class Journal:
         )
 
     def refusals(self) -> list[dict[str, Any]]:
-        found = [json.loads(path.read_bytes()) for path in (self.folder / "refused").glob("*.json")]
-        return sorted(found, key=lambda each: (each["sender"], each["code"], each["reason"]))
+        found = [_table(path) for path in (self.folder / "refused").glob("*.json")]
+        return sorted(found, key=lambda each: [str(each.get(key)) for key in FACTS])
 
     def accepted(self) -> list[str]:
         """Whose uploads are here, in order."""
@@ -94,7 +95,10 @@ class Journal:
         path = self.folder / "closed.json"
         if not path.exists():
             return None
-        uploads: dict[str, str] = json.loads(path.read_bytes())["uploads"]
+        uploads: dict[str, str] = _table(path).get("uploads", {})
+        names = uploads.items() if isinstance(uploads, dict) else [("", 0)]
+        if not all(NAME.fullmatch(name) and isinstance(sha256, str) for name, sha256 in names):
+            raise FileError(f"{path} is no decision: restore it from a copy")
         return uploads
 
     def close(self) -> dict[str, str]:
@@ -131,6 +135,17 @@ class Journal:
 
     def _upload(self, name: str) -> Path:
         return self.folder / "uploads" / f"{name}{UP}"
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """A JSON object of the journal's own; a disk may have changed it since."""
+    try:
+        found = untrusted.json(path.read_bytes())
+    except ValueError as error:
+        raise FileError(f"{path} is damaged ({error}): restore it from a copy") from error
+    if not isinstance(found, dict):
+        raise FileError(f"{path} is damaged (no table): restore it from a copy")
+    return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from pace import explain, jobfile, signatures, wire
+from pace import explain, jobfile, signatures, untrusted, wire
 from pace.data import describe as graph_facts
 from pace.data import file as graph_file
-from pace.errors import FileError
+from pace.errors import FileError, PaceError
 from pace.files import kept, model, tensors
 from pace.files.messages import message
 from pace.files.messages import tensors as listed
@@ -30,6 +29,10 @@ def inspect(path: Path, job: Job | None = None) -> Facts:
         return {"file": str(path), "bytes": size, **READERS[kind](path, job)}
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except PaceError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise FileError(f"{path} is damaged, or no file of ours ({error})") from error
 
 
 def _kind(path: Path) -> str:
@@ -50,7 +53,7 @@ def _tensors_file(path: Path, job: Job | None) -> Facts:
     with path.open("rb") as opened:
         content = opened.read()
     told = tensors.header(content).get("__metadata__", {}).get("pace", "{}")
-    found = json.loads(told).get("format")
+    found = untrusted.json(told).get("format")
     if found == graph_file.FORMAT:
         return _graph(path, job)
     if found not in (kept.FORMAT, model.PARAMS):
@@ -145,7 +148,7 @@ def _key(path: Path, job: Job | None) -> Facts:
 
 def _json(path: Path, job: Job | None) -> Facts:
     try:
-        found = json.loads(path.read_bytes())
+        found = untrusted.json(path.read_bytes())
         kind = found["format"]
     except (ValueError, KeyError, TypeError):
         raise FileError(f"{path} is no file of ours") from None
