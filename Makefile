@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo bench test test-slow test-flower lint format clean
+.PHONY: demo bench test test-slow test-flower faults attacks load fuzz lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo
@@ -24,6 +24,18 @@ test-flower: .venv-flower/dev
 # The table of faults, from a run of the tests that show them.
 faults: .venv/dev
 	$(BIN)/python -m pytest -n 2 -m fault --faults docs/faults.md
+
+# Liars against rules of consensus on Cora, and the file server under ten thousand uploads.
+attacks: .venv/dev
+	$(BIN)/python benchmarks/attacks.py
+
+load: .venv/dev
+	$(BIN)/python benchmarks/load.py
+
+# A million inputs to every reader of bytes from outside, in six minutes at most.
+fuzz: .venv/dev
+	$(PIP) --editable '.[fuzz]'
+	nice $(BIN)/python fuzz/run.py --runs 1050000 --seconds 360
 
 lint: .venv/dev
 	$(BIN)/ruff check .
