@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pace import atomic
 from pace.admission import admit
 from pace.errors import PaceError
 from pace.files import merge as server
@@ -99,3 +100,37 @@ def test_an_acknowledged_upload_is_synced_with_its_name(
             patched.setattr(os, name, noted(name))
         assert book.accept(admit(uploads()["north"].content, "north", JOB))
     assert seen == ["fsync", "link", "fsync"]
+
+
+@pytest.mark.fault(18, 20)
+def test_a_merge_settles_uploads_before_it_decides_and_returns_before_it_gives_them_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names become durable a folder at a time, and always before the next step relies on them."""
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    for name in NAMES:
+        (inbox / f"{name}.up").write_bytes(uploads()[name].content)
+    seen: list[str] = []
+    settle, create = atomic.settle, atomic.create
+
+    def settled(folder: Path) -> None:
+        seen.append(f"settle {folder.name}")
+        settle(folder)
+
+    def created(path: Path, content: bytes, **named: bool) -> bool:
+        seen.append(f"create {path.parent.name}/{path.name}")
+        return create(path, content, **named)
+
+    monkeypatch.setattr(atomic, "settle", settled)
+    monkeypatch.setattr(atomic, "create", created)
+    server.merge(JOB, [inbox], journal=tmp_path / "journal", out=tmp_path / "out")
+
+    def last(word: str, before: str) -> int:
+        upto = seen[: seen.index(before)]
+        return max(place for place, each in enumerate(upto) if each.startswith(word))
+
+    decided, given = "create journal/closed.json", f"create out/{min(NAMES)}.down"
+    assert last("create uploads/", decided) < last("settle uploads", decided)
+    assert last("create returns/", given) < last("settle returns", given)
+    assert seen[-1] == "settle out"

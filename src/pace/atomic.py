@@ -20,11 +20,12 @@ def write(path: Path, content: bytes, *, private: bool = False) -> None:
     settle(path.parent)
 
 
-def create(path: Path, content: bytes, *, private: bool = False) -> bool:
+def create(path: Path, content: bytes, *, private: bool = False, settled: bool = True) -> bool:
     """The same where nothing stands yet; False, and nothing changed, where something does.
 
-    Of several writers one wins. A disk without hard links (FAT) cannot decide a race; there the
-    second look is all there is.
+    With `settled=False` the content is durable but its name is only after `settle` of the folder,
+    which is then called once for many files. Of several writers one wins. A disk without hard links
+    (FAT) cannot decide a race; there the second look is all there is.
     """
     if path.exists():
         return False
@@ -40,7 +41,8 @@ def create(path: Path, content: bytes, *, private: bool = False) -> bool:
     finally:
         if os.path.exists(name):
             os.unlink(name)
-    settle(path.parent)
+    if settled:
+        settle(path.parent)
     return True
 
 

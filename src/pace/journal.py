@@ -56,8 +56,11 @@ class Journal:
             atomic.sweep(part)
         return cls(folder, job)
 
-    def accept(self, upload: Admitted) -> bool:
-        """Keep an upload; False if it was kept before. Another one under its name is refused."""
+    def accept(self, upload: Admitted, *, settled: bool = True) -> bool:
+        """Keep an upload; False if it was kept before. Another one under its name is refused.
+
+        It may be acknowledged when this returns; with `settled=False`, after `settle`.
+        """
         sha256 = hashlib.sha256(upload.content).hexdigest()
         decided = self.decision()
         if decided is not None and upload.name not in decided:
@@ -65,7 +68,8 @@ class Journal:
                 f"the job was closed with {len(decided)} uploads before {upload.name!r} came: "
                 "the returns are made and stay as they are"
             )
-        new = decided is None and atomic.create(self._upload(upload.name), upload.content)
+        path = self._upload(upload.name)
+        new = decided is None and atomic.create(path, upload.content, settled=settled)
         if not new and self.sha256(upload.name) != sha256:
             raise SecondUploadError(
                 f"{upload.name!r} sent upload {self.sha256(upload.name)[:16]} before, this is "
@@ -73,14 +77,20 @@ class Journal:
             )
         return new
 
-    def refuse(self, sender: str, content: bytes | None, error: PaceError) -> None:
+    def settle(self) -> None:
+        """Make durable the names of all that is here: one step for many files."""
+        for part in ("uploads", "refused", "returns"):
+            atomic.settle(self.folder / part)
+
+    def refuse(
+        self, sender: str, content: bytes | None, error: PaceError, *, settled: bool = True
+    ) -> None:
         """Write down what was turned away; the same thing once."""
         sha256 = None if content is None else hashlib.sha256(content).hexdigest()
         facts = {"sender": sender, "sha256": sha256, "code": error.code, "reason": str(error)}
         line = json.dumps(facts, sort_keys=True).encode()
-        atomic.create(
-            self.folder / "refused" / f"{hashlib.sha256(line).hexdigest()[:32]}.json", line
-        )
+        name = f"{hashlib.sha256(line).hexdigest()[:32]}.json"
+        atomic.create(self.folder / "refused" / name, line, settled=settled)
 
     def refusals(self) -> list[dict[str, Any]]:
         found = [_table(path) for path in (self.folder / "refused").glob("*.json")]
@@ -131,7 +141,8 @@ class Journal:
         return path.read_bytes() if path.exists() else None
 
     def put_return(self, name: str, content: bytes) -> None:
-        atomic.create(self.folder / "returns" / f"{name}{DOWN}", content)
+        """Keep a return; durable after `settle`."""
+        atomic.create(self.folder / "returns" / f"{name}{DOWN}", content, settled=False)
 
     def _upload(self, name: str) -> Path:
         return self.folder / "uploads" / f"{name}{UP}"

@@ -36,14 +36,14 @@ def listed(paths: Sequence[Path]) -> list[Path]:
 
 
 def take(path: Path, book: Journal, progress: Callable[[str], None]) -> Refusal | None:
-    """Accept one file, or write down why not."""
+    """Accept one file, or write down why not; durable after the journal's `settle`."""
     progress(f"upload {sender(path)}")
     content = None
     try:
         content = read(path, book.job)
-        book.accept(admit(content, sender(path), book.job))
+        book.accept(admit(content, sender(path), book.job), settled=False)
     except PaceError as error:
-        book.refuse(sender(path), content, error)
+        book.refuse(sender(path), content, error, settled=False)
         return Refusal(sender(path), error.code, str(error))
     return None
 

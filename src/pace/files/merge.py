@@ -37,6 +37,7 @@ def merge(
     found = listed(paths)
     book = Journal.open(journal, job)
     refused = [each for path in found if (each := take(path, book, progress)) is not None]
+    book.settle()  # before anything is decided or said of them
     try:
         decided = book.close()
     except TooFewError as error:
@@ -45,7 +46,7 @@ def merge(
     atomic.sweep(out)
     for name, returned in answers(book, signer):
         place = out / f"{name}{DOWN}"
-        if not atomic.create(place, returned) and place.read_bytes() != returned:
+        if not atomic.create(place, returned, settled=False) and place.read_bytes() != returned:
             raise FileError(f"{place} is another file: move it away, or choose another --out")
         progress(f"return to {name}")
     made = facts(book, refused, decided, None)
@@ -80,6 +81,7 @@ def answers(book: Journal, key: Key | None) -> Iterator[tuple[str, bytes]]:
         for name, frame in zip(names, protocol.merging(frames, book.job.federation), strict=True):
             if book.returned(name) is None:
                 book.put_return(name, _signed(frame, key, book.job, name))
+        book.settle()  # before anybody sees one of them
     for name in names:
         made = book.returned(name)
         if made is None:
