@@ -58,8 +58,8 @@ class Difference:
             plain = [own.dense() if isinstance(own, LowRank) else own for own in owns]
             return [compress({"": self.shared - own}, self.rank)[""] for own in plain]
         flat = [each.flipped() for each in factors] if self.tall else factors
-        left = torch.stack([each.left.double() for each in flat])  # (block, short, r)
-        right = torch.stack([each.right.double() for each in flat])  # (block, r, long)
+        left = torch.stack([each.left for each in flat]).double()  # (block, short, r)
+        right = torch.stack([each.right for each in flat]).double()  # (block, r, long)
         shadow = (right.flatten(0, 1) @ self.wide.t()).view(*right.shape[:2], -1).mT
         half = (shadow - left @ (right @ right.mT) / 2) @ left.mT
         basis = leading(self.gram - half - half.mT, self.rank)
