@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,16 @@ from pace.files import model
 from pace.job import Job
 from pace.methods import make
 from pace.simulation import simulate
-from tests.deployment import APP, Deployment, command, descendants, wait
+from tests.deployment import (
+    APP,
+    EXAMPLE,
+    Deployment,
+    command,
+    descendants,
+    free_port,
+    processes,
+    wait,
+)
 from tests.graphs import clients
 from tests.sites import NAMES, job, write_sites
 
@@ -213,3 +223,15 @@ def children(here: Deployment, pid: int) -> set[int]:
 def test_nothing_is_left_running(here: Deployment) -> None:
     here.close()
     assert not here.family()
+
+
+def test_the_example_runs_as_a_user_would_run_it(tmp_path: Path) -> None:
+    """start.sh, by way of the script that measures it."""
+    words = [sys.executable, str(EXAMPLE / "overhead.py"), str(tmp_path / "demo")]
+    settings = {**os.environ, "PORT": str(free_port()), "PYTHON": sys.executable}
+    done = subprocess.run(words, env=settings, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "the same round in one process" in done.stdout
+    assert len(list(tmp_path.glob("demo/*/state/*/model/README.md"))) == 3
+    left = [pid for pid, _, _ in processes() if str(tmp_path) in command(pid)]
+    assert not left
