@@ -97,8 +97,8 @@ def steps(name: str, graphs: Sequence[Graph], federation: Federation, turns: int
     def there_and_back() -> None:
         wire.decode(wire.encode(decoded[0], federation.digest))
 
-    pickle = ("torch.save and torch.load", lambda: peers.pickled(decoded[0]))
-    yield compared("encode and decode", name, there_and_back, pickle, turns=turns)
+    safetensors = ("safetensors", lambda: peers.stored(decoded[0]))
+    yield compared("encode and decode", name, there_and_back, safetensors, turns=turns)
 
     rank = federation.method.rank if isinstance(federation.method, Pace) else None
     svd = ("a dense SVD a client", lambda: peers.dense_merge(decoded, federation.start, rank or 1))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 
 import torch
+from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
 from torch_geometric.nn import GCNConv
@@ -103,10 +103,6 @@ def pyg_adopt(net: Net, local: Params, correction: Params, graph: Graph) -> floa
     return calibrate(logits[0], logits[1], graph.y[graph.val])
 
 
-def pickled(message: Message) -> Message:
-    """There and back by torch.save."""
-    buffer = io.BytesIO()
-    torch.save(dict(message), buffer)
-    buffer.seek(0)
-    loaded: Message = torch.load(buffer)
-    return loaded
+def stored(message: Message) -> Message:
+    """There and back by safetensors."""
+    return load(save(dict(message)))
