@@ -45,6 +45,7 @@ LARGE = {
     "2^64 numbers": sealed(row("a", MOST, MOST), 1),
     "an empty of 2^64 by 0": sealed(row("a", MOST, MOST, 0), 1),
     "255 dimensions": sealed(row("a", *[MOST] * 255), 1),
+    "an empty of 255 dimensions": sealed(row("a", *[0] * 255), 1),
     "255 empties": sealed(b"".join(row(f"t{i}", 0, MOST) for i in range(255)), 255),
     "more tensors than it holds": sealed(row("a", 1), 255),
     "64 MiB of zeros": bytes(64 * MIB),

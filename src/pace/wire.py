@@ -18,6 +18,7 @@ upload repeats it under `answers`. Whatever the numbers on the wire, a decoded m
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from collections.abc import Mapping
@@ -36,6 +37,7 @@ VERSIONS = {kind: version for version, kind in enumerate(numerals.KINDS, start=1
 HEAD = struct.Struct("<4sB8s4sB")
 NOBODY = bytes(4)  # what an upload answers
 CHECKSUM = 4
+DIMENSIONS, NUMBERS = 8, 2**40  # of a tensor, at most
 
 
 class Layout(dict[str, tuple[int, ...]]):
@@ -162,6 +164,10 @@ def read_table(frame: bytes, count: int, agreed: Layout | None = None) -> tuple[
             if name in shapes:
                 raise LayoutError(f"tensor {name!r} stands twice in the frame's table")
             shapes[name] = struct.unpack_from(f"<{dimensions}I", frame, offset)
+            # An empty tensor takes no bytes, whatever its shape says.
+            empty = 0 in shapes[name] and math.prod(filter(None, shapes[name])) > NUMBERS
+            if empty or dimensions > DIMENSIONS:
+                raise LayoutError(f"tensor {name!r} has a shape that no tensor of ours has")
             offset += 4 * dimensions
     except (struct.error, UnicodeDecodeError) as error:
         raise FormatError("the frame's table of tensors is broken") from error

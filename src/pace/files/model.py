@@ -76,7 +76,9 @@ def read(folder: Path) -> Model:
         raise FileError(f"{folder} has format {kind!r} and alpha {alpha}, expected {FORMAT!r}")
     job = jobfile.read(folder / "job.pace")
     if job.digest != digest:
-        raise FileError(f"{folder} holds the job {job.digest[:16]}, its model is of {str(digest)[:16]}")
+        raise FileError(
+            f"{folder} holds the job {job.digest[:16]}, its model is of {str(digest)[:16]}"
+        )
     expected = wire.layout(job.federation.start)
     found = {}
     for which in ("local", "external"):
