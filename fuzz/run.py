@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of everything that reads bytes from outside.
 
-    python fuzz/run.py [--runs 1000000] [--seconds 360] [--report FILE] [TARGET ...]
+    python fuzz/run.py [--runs 1000000] [--seconds 360] [--report FILE] [--keep] [TARGET ...]
 
 Each target runs in a process of its own, from the corpus in fuzz/corpus/TARGET (new inputs that
 reached new code go to a scratch folder), with a limit of memory and of seconds an input. A crash ends
@@ -42,10 +42,10 @@ def child(target: str, words: list[str]) -> None:
     atheris.Fuzz()
 
 
-def fuzz(target: str, runs: int, seconds: int) -> dict[str, object]:
+def fuzz(target: str, runs: int, seconds: int, *, keep: bool) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as scratch:
         words = [
-            scratch,
+            *([] if keep else [scratch]),
             str(CORPUS / target),
             f"-runs={runs}",
             f"-max_total_time={seconds}",
@@ -80,6 +80,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1_000_000, help="of all targets together")
     parser.add_argument("--seconds", type=int, default=360, help="of all targets together")
     parser.add_argument("--report", type=Path)
+    parser.add_argument("--keep", action="store_true", help="put new inputs into the corpus")
     parser.add_argument("targets", nargs="*")
     given = parser.parse_args()
     names = given.targets or [each.name for each in sorted(CORPUS.iterdir())]
@@ -87,7 +88,8 @@ def main() -> None:
     found = []
     for name in names:
         share = SHARE.get(name, (1 - sum(SHARE.values())) / rest) if len(names) > 1 else 1.0
-        found.append(fuzz(name, int(share * given.runs) + 1, max(5, int(share * given.seconds))))
+        runs, seconds = int(share * given.runs) + 1, max(5, int(share * given.seconds))
+        found.append(fuzz(name, runs, seconds, keep=given.keep))
         print(json.dumps(found[-1]), flush=True)
     if given.report:
         given.report.write_text(json.dumps(found, indent=1) + "\n")

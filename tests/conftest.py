@@ -22,7 +22,7 @@ def pace() -> Iterator[Preloaded]:
     server.close()
 
 
-# `--faults PAGE`: the table of faults, from what this run showed (see tests/faults.py).
+# `--faults=PAGE`: the table of faults, from what this run showed (see tests/faults.py).
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
