@@ -1,5 +1,7 @@
 """The table of faults cannot drift from the tests."""
 
+import re
+
 from tests.faults import FAULTS, PAGE, listed, tagged
 
 
@@ -12,5 +14,4 @@ def test_the_page_lists_exactly_the_tests_and_all_of_them_passed() -> None:
     """Otherwise: `make faults`."""
     page = PAGE.read_text()
     assert listed(page) == tagged()
-    assert "failed" not in page
-    assert "not run" not in page
+    assert set(re.findall(r"\d+ (passed|failed|skipped|error)", page)) == {"passed"}
