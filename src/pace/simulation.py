@@ -42,12 +42,16 @@ def simulate(
     seeds: Sequence[int],
     *,
     epochs: int | None = None,
+    numbers: str = "float32",
     device: torch.device | str = "cpu",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Iterator[Trial]:
     """Run every method on every seed; `progress` is told of each of the `steps(...)` finished."""
     federations = {
-        seed: {name: Federation(gcn, method, seed, epochs) for name, method in methods.items()}
+        seed: {
+            name: Federation(gcn, method, seed, epochs, numbers=numbers)
+            for name, method in methods.items()
+        }
         for seed in seeds
     }
     for members in by_training(federations[seeds[0]]).values():

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
 
 from pace import protocol, wire
+from pace.bench.clock import timed
 from pace.bench.memory import peak
-from pace.carrier import compress, pack
+from pace.carrier import compress, pack, unpack
+from pace.consensus import consensus
+from pace.correction import corrections
 from pace.federation import Federation
 from pace.gcn import GCN
 from pace.methods import Pace
@@ -36,26 +39,40 @@ class Repeated:
 
 
 def growth(counts: list[int]) -> Iterator[dict[str, Any]]:
-    """Milliseconds a client of `merge`, from bytes to bytes, and of one SVD of its update."""
+    """Milliseconds a client: of `merge` from bytes to bytes, of its correction, of one dense SVD."""
     federation = Federation(GCN(WIDTHS), Pace())
-    frames = [wire.encode(upload(federation, seed), federation.digest) for seed in range(DISTINCT)]
+    uploads = [upload(federation, seed) for seed in range(DISTINCT)]
+    frames = [wire.encode(each, federation.digest) for each in uploads]
+    carriers = [unpack(each, federation.start) for each in uploads]
+    shared = consensus((carrier, {}) for carrier in carriers)
     update = torch.randn(WIDTHS[1], WIDTHS[0])
-    for count in counts:
-        began = time.perf_counter()
-        for _ in protocol.merging(Repeated(frames, count), federation):  # type: ignore[arg-type]
-            pass
-        ours = (time.perf_counter() - began) / count
-        began = time.perf_counter()
-        for _ in range(20):
+
+    def svds() -> None:
+        for _ in range(DISTINCT):
             torch.linalg.svd(update, full_matrices=False)
-        svd = (time.perf_counter() - began) / 20
+
+    for count in counts:
+        merging = timed(partial(merged, Repeated(frames, count), federation)) / count
+        correcting = timed(lambda: exhaust(corrections(shared, carriers))) / DISTINCT
+        svd = timed(svds) / DISTINCT
         yield {
             "clients": count,
-            "ms_per_client": 1e3 * ours,
+            "ms_per_client": 1e3 * merging,
+            "correction_ms": 1e3 * correcting,
             "svd_ms": 1e3 * svd,
-            "ratio": svd / ours,
+            "merge_ratio": svd / merging,
+            "correction_ratio": svd / correcting,
             "peak_mb": peak(),
         }
+
+
+def merged(frames: Repeated, federation: Federation) -> None:
+    exhaust(protocol.merging(frames, federation))  # type: ignore[arg-type]
+
+
+def exhaust(stream: Iterable[object]) -> None:
+    for _ in stream:
+        pass
 
 
 def upload(federation: Federation, seed: int) -> dict[str, torch.Tensor]:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from pace.bench.clock import Row
+    from pace.federation import Federation
+    from pace.graph import Graph
 
 EXAMPLES = """
 Examples:
@@ -18,7 +25,7 @@ Examples:
   pace bench --only scale
 """
 
-PARTS = ("training", "study", "steps", "partition", "server", "scale")
+PARTS = ("training", "study", "steps", "partition", "numbers", "server", "scale")
 
 
 def bench(
@@ -73,6 +80,15 @@ def bench(
                 highlight=False,
                 soft_wrap=True,
             )
+    if "numbers" in parts:
+        from pace.bench.numbers import kinds
+
+        found["numbers"] = []
+        for name in dataset.split(","):
+            graphs, federation = prepared(name, clients, data_root)
+            for point in kinds(name, graphs, federation.gcn):
+                found["numbers"].append(point)
+                console.print(f"numbers {point}", highlight=False, soft_wrap=True)
     if "server" in parts:
         from pace.bench.server import growth
 
@@ -100,29 +116,36 @@ def bench(
 
 def compare(
     name: str, parts: list[str], clients: int, turns: int, device: str, data_root: Path | None
-) -> Any:
+) -> Iterator[dict[str, Any]]:
     """The rows of one dataset."""
     from pace.bench import measure
+
+    if not {"training", "study", "steps", "partition"} & set(parts):
+        return
+    graphs, federation = prepared(name, clients, data_root)
+    rows: list[Iterator[Row]] = []
+    if "training" in parts:
+        rows.append(measure.training(name, graphs, federation, device, turns))
+    if "study" in parts:
+        rows.append(measure.study(name, graphs, federation, device, turns))
+    if "steps" in parts:
+        rows.append(measure.steps(name, graphs, federation, turns))
+    if "partition" in parts:
+        from pace.data import load
+
+        rows.append(measure.partitioning(name, load(name, data_root).graph, clients, turns))
+    for row in chain.from_iterable(rows):
+        yield row.plain()
+
+
+def prepared(name: str, clients: int, data_root: Path | None) -> tuple[list[Graph], Federation]:
+    """A dataset's client graphs and the paper's federation over them."""
     from pace.data import load
     from pace.federation import Federation
     from pace.gcn import GCN
     from pace.methods import Pace
     from pace.partition import divide
 
-    if not {"training", "study", "steps", "partition"} & set(parts):
-        return
     loaded = load(name, data_root)
-    graphs = divide(loaded, "louvain", clients)
-    federation = Federation(GCN((loaded.graph.features, 64, loaded.classes)), Pace())
-    if "training" in parts:
-        for row in measure.training(name, graphs, federation, device, turns):
-            yield row.plain()
-    if "study" in parts:
-        for row in measure.study(name, graphs, federation, device, turns):
-            yield row.plain()
-    if "steps" in parts:
-        for row in measure.steps(name, graphs, federation, turns):
-            yield row.plain()
-    if "partition" in parts:
-        for row in measure.partitioning(name, loaded.graph, clients, turns):
-            yield row.plain()
+    gcn = GCN((loaded.graph.features, 64, loaded.classes))
+    return divide(loaded, "louvain", clients), Federation(gcn, Pace())
