@@ -186,3 +186,11 @@ def test_int8_returns_cost_a_third_of_float32(name: str) -> None:
     federation = Federation(GCN((features, 64, classes)), Pace(), numbers="int8")
     down = 100 * protocol.return_layout(federation).size / size(federation.start)
     assert down < (3.5 if features > 400 else 5.5)
+
+
+def test_a_scale_that_overflows_is_refused_without_a_warning() -> None:
+    """int8: a hostile scale times a step is beyond float32."""
+    honest = bytearray(wire.encode({"w": torch.ones(2, 20)}, DIGEST, numbers="int8"))
+    honest[-4 - 40 - 8 : -4 - 40] = struct.pack("<2f", 3e38, float("inf"))
+    with pytest.raises(WireError, match="not finite"):
+        wire.decode(sealed(bytes(honest[:-4])))

@@ -52,7 +52,8 @@ def read(content: bytes, offset: int, shape: tuple[int, ...], kind: str) -> Arra
         return take(content, form, count=numbers, offset=offset).reshape(shape).astype(np.float32)
     scales = take(content, SINGLE, count=min(shape), offset=offset)
     steps = take(content, np.int8, count=numbers, offset=offset + scales.nbytes).reshape(shape)
-    return steps * (scales[:, None] if shape[0] <= shape[1] else scales)
+    with np.errstate(over="ignore", invalid="ignore"):  # not finite: refused by whoever reads
+        return steps * (scales[:, None] if shape[0] <= shape[1] else scales)
 
 
 def volume(shape: tuple[int, ...]) -> int:
