@@ -222,6 +222,12 @@ def test_without_a_node_the_job_ends_by_its_minimum(tmp_path: Path) -> None:
     assert ("13", "no-answer") in [(each["node"], each["code"]) for each in found["contacts"]]
 
 
+def test_a_job_without_a_list_takes_all_who_are_connected(tmp_path: Path) -> None:
+    write_sites(tmp_path, job(participants=(), minimum=2))
+    found = run(tmp_path, HomeGrid(configs(tmp_path, NAMES)), deadline=60.0)  # it does not wait
+    assert [each["name"] for each in found["took_part"]] == list(NAMES)
+
+
 def test_too_few_uploads_fail_and_a_new_run_goes_on(tmp_path: Path) -> None:
     write_sites(tmp_path, job(minimum=3))
     nodes = configs(tmp_path, NAMES)
