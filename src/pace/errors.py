@@ -119,3 +119,9 @@ class TooFewError(PaceError):
     """Fewer uploads than the job asks for."""
 
     code = "too-few"
+
+
+class FlowerError(PaceError):
+    """What Flower's command said when it could not do what it was asked for."""
+
+    code = "flower"

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pace import atomic
-from pace.errors import PaceError, SettingError
+from pace.errors import FlowerError, SettingError
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -26,12 +26,6 @@ LINK = "pace"  # the connection's name in the settings we write
 COMPLETED, FINISHED = "finished:completed", "finished"
 LOOK = 2.0  # seconds between two looks at a run
 ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")  # colours
-
-
-class FlowerError(PaceError):
-    """What Flower's command said when it could not do what it was asked for."""
-
-    code = "flower"
 
 
 @dataclass(frozen=True)
