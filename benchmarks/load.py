@@ -33,6 +33,11 @@ HOSTILE = 100  # one in this many
 Message = dict[str, torch.Tensor]
 
 
+def flipped(frame: bytes) -> bytes:
+    """The frame with one bit of its checksum changed: never the same frame by chance."""
+    return frame[:-1] + bytes([frame[-1] ^ 1])
+
+
 def lies(job: Job) -> dict[str, Callable[[Message], bytes]]:
     """Code of the refusal -> a file that deserves it."""
 
@@ -44,7 +49,7 @@ def lies(job: Job) -> dict[str, Callable[[Message], bytes]]:
 
     return {
         "size": lambda message: framed(message)[:-1],
-        "damaged": lambda message: framed(message)[:-1] + b"!",
+        "damaged": lambda message: flipped(framed(message)),
         "format": lambda message: bytes(len(framed(message))),
         "other-job": lambda message: framed(message, b"otherjob"),
         "not-finite": lambda message: with_number(message, "0.bias", math.nan),
