@@ -3,10 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo bench test test-slow test-flower faults attacks load fuzz lint format clean
+.PHONY: demo docs bench test test-slow test-flower faults attacks load fuzz lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo
+
+# The documentation as pages: site/index.html. The variable only silences an advertisement.
+docs: .venv/dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: .venv/dev
 	$(BIN)/pace bench --out bench
@@ -52,7 +56,7 @@ format: .venv/dev
 	touch $@
 
 .venv/dev: .venv/core
-	$(PIP) --editable '.[dev,metis,report,crypto]'
+	$(PIP) --editable '.[dev,docs,metis,report,crypto,notebook]'
 	touch $@
 
 .venv-flower/dev: pyproject.toml constraints.txt
