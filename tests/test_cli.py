@@ -97,6 +97,18 @@ def test_depth_width_rank_and_seeds_are_settings() -> None:
     assert found["rank"] == 2
 
 
+def test_numbers_on_the_wire_are_a_setting() -> None:
+    found = {
+        kind: json.loads(run("--numbers", kind, "--seeds", "1", "--json").stdout)
+        for kind in ("float32", "int8")
+    }
+    assert found["int8"]["numbers"] == "int8"
+    small, large = (found[kind]["bytes"]["return"] for kind in ("int8", "float32"))
+    assert small < 0.4 * large
+    shown = run("--numbers", "int8", "--seeds", "1").stdout
+    assert "3 clients, 1 seed, messages in int8" in " ".join(shown.split())
+
+
 def test_a_dense_rank_is_a_full_model() -> None:
     found = json.loads(run("--rank", "dense", "--seeds", "1", "--json").stdout)
     assert 1 < found["bytes"]["return_ratio"] < 1.02
@@ -116,6 +128,7 @@ def test_a_dense_rank_is_a_full_model() -> None:
         (["run", "--seeds", "7,7"], "twice"),
         (["run", "--seeds", "0"], "--seeds is '0'"),
         (["run", "--rank", "0"], "--rank is '0'"),
+        (["run", "--numbers", "int4"], "--numbers is 'int4'"),
         (["run", "--layers", "0"], "--layers is 0"),
         (["run", "--hidden", "0"], "--hidden is 0"),
         (["run", "--epochs", "-1"], "epochs is -1"),

@@ -506,6 +506,26 @@ def test_new_and_show_speak_of_the_same_job(pace: Preloaded, root: Path) -> None
     refused(pace(*words, cwd=root), "is there already")
 
 
+def test_a_job_in_int8_says_so_and_its_upload_is_as_small_as_it_said(
+    pace: Preloaded, tmp_path: Path
+) -> None:
+    words = ("--like", "mine.graph", "--participant", "north,south", "--epochs", "2")
+    write_graph(tmp_path / "mine.graph", clients(1)[0])
+    made = good(pace("new", "job.pace", *words, "--numbers", "int8", "--json", cwd=tmp_path)).json
+    assert made["wire"] == {"numbers": "int8"}
+    shown = good(pace("show", "job.pace", cwd=tmp_path))
+    assert "once each way, as int8" in " ".join(shown.out.split())
+    good(pace(*FIT, "north.up", cwd=tmp_path))
+    assert (tmp_path / "north.up").stat().st_size == made["bytes"]["upload_frame"]
+    found = good(pace("inspect", "north.up", "--job", "job.pace", "--json", cwd=tmp_path)).json
+    assert found["numbers"] == "int8"
+    assert not any("NOT" in each for each in found["sanity"])
+    receipt = json.loads((tmp_path / "mine.receipt.json").read_bytes())
+    assert [each["bytes"] for each in found["tensors"]] == [
+        each["bytes"] for each in receipt["tensors"]
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -514,6 +534,7 @@ def test_new_and_show_speak_of_the_same_job(pace: Preloaded, root: Path) -> None
         (["new", "a.pace", "--like", "x.graph"], "x.graph is not there"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--method", "pce"], "did you mean"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--hidden", "x"], "--hidden is"),
+        (["new", "a.pace", "--features", "4", "--classes", "2", "--numbers", "x"], "--numbers is"),
         (["show", "x.pace"], "cannot read the job"),
         (["server", "merge", "x.pace", "--out", "o"], "cannot read the job"),
         (["client", "predict", "x.model", "x.graph", "--out", "p.csv"], "is not a model"),

@@ -18,6 +18,7 @@ from pace.files import model
 from pace.flower import exchange, watchdog
 from pace.flower.records import Words, pack, payload, unpack
 from pace.flower.server import UnfinishedError, main
+from pace.numerals import KINDS
 from tests.flowered import HomeGrid, answer, asking, configs, in_this_process, unavailable
 from tests.graphs import clients
 from tests.sites import NAMES, job, write_sites
@@ -55,8 +56,9 @@ def only(root: Path, name: str) -> bytes:
     return content
 
 
-def test_apps_and_protocol_give_equal_bytes_and_alphas(tmp_path: Path) -> None:
-    made = job(epochs=20)
+@pytest.mark.parametrize("numbers", KINDS)
+def test_apps_and_protocol_give_equal_bytes_and_alphas(tmp_path: Path, numbers: str) -> None:
+    made = job(epochs=20, numbers=numbers)
     write_sites(tmp_path, made)
     grid = HomeGrid(configs(tmp_path, NAMES))
     found = run(tmp_path, grid)

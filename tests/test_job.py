@@ -1,17 +1,21 @@
+import json
 import re
 import tomllib
 from pathlib import Path
 
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace import jobfile, protocol
+from pace import jobfile, numerals, protocol, wire
+from pace.disclosure import disclosure, revealed
 from pace.errors import FileError, OtherJobError, SettingError
 from pace.explain import facts
 from pace.gcn import GCN
 from pace.job import Job, digest
 from pace.methods import METHODS
+from pace.numerals import KINDS
 from tests.graphs import clients
 from tests.sites import job
 
@@ -28,6 +32,7 @@ def test_a_job_survives_its_file(tmp_path: Path) -> None:
             job(rank=None, participants=(), minimum=2),
             job(method="fedprox", epochs=None),
             Job("bare", GCN((5, 3)), seed=7),
+            job(numbers="int8"),
         ]
     ):
         found = jobfile.read(written(tmp_path / f"{place}.pace", made))
@@ -82,6 +87,7 @@ def test_who_takes_part_is_in_the_digest() -> None:
         ('"grey"', '"gray"'),
         ("hidden = [16]", 'hidden = ["a"]'),
         ("rate = 0.01", "rate = 0.02"),
+        ('numbers = "float32"', 'numbers = "int8"'),
     ],
 )
 def test_a_change_of_one_setting_is_noticed_and_both_digests_shown(
@@ -131,6 +137,7 @@ def test_a_software_that_trains_otherwise_is_noticed_with_both_values(tmp_path: 
     [
         ({"minimum": 4}, "minimum is 4, expected 1 to 3"),
         ({"minimum": 0}, "minimum is 0"),
+        ({"numbers": "int4"}, "numbers are 'int4', expected one of float32"),
         ({"participants": ("a", "../b"), "minimum": 1}, "cannot be used"),
         ({"participants": ("a", "A"), "minimum": 1}, "same name"),
         ({"keys": {"north": "x"}}, r"missing \['server', 'south', 'west'\]"),
@@ -161,10 +168,55 @@ def test_what_is_no_job_is_refused(tmp_path: Path, content: bytes) -> None:
         jobfile.read(tmp_path / "job.pace")
 
 
-def test_sizes_are_known_before_anybody_trains() -> None:
-    made = job()
+@pytest.mark.parametrize("numbers", KINDS)
+def test_sizes_are_known_before_anybody_trains(numbers: str) -> None:
+    made = job(numbers=numbers)
     upload = protocol.fit(clients(1)[0], made.federation)[1]
     (returned,) = protocol.merge([upload], made.federation)
     said = facts(made)["sent"]
     assert f"upload {len(upload):,} bytes" in said
     assert f"return {len(returned):,} bytes" in said
+    assert f"once each way, as {numbers}" in said
+
+
+def test_numbers_stand_in_the_file_as_they_did_when_there_was_one_kind() -> None:
+    """So a job made then is the same job now, by its digest."""
+    assert job().content["wire"] == {"numbers": "float32"}
+    assert job().federation.numbers == "float32"
+    assert job(numbers="int8").federation.numbers == "int8"
+
+
+@pytest.mark.parametrize(("numbers", "says"), [('"int4"', "numbers are 'int4'"), ("8", "text")])
+def test_unknown_numbers_in_a_file_are_refused(tmp_path: Path, numbers: str, says: str) -> None:
+    made = job()
+    text = jobfile.render(made).replace('numbers = "float32"', f"numbers = {numbers}")
+    content = {**made.content, "wire": {"numbers": json.loads(numbers)}}
+    (tmp_path / "job.pace").write_text(text.replace(made.digest, digest(content)))
+    with pytest.raises(SettingError, match=says):
+        jobfile.read(tmp_path / "job.pace")
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+def test_what_is_disclosed_adds_up_to_the_frame(numbers: str) -> None:
+    """Each tensor's bytes where they stand in a real frame, and an envelope that is the same for all."""
+    federation = job(numbers=numbers).federation
+    upload = protocol.fit(clients(1)[0], federation)[1]
+    message = protocol.check_upload(upload, federation)
+    found = disclosure(message, federation, 0)
+    assert found.frame == len(upload)
+    place = wire.HEAD.size + len(protocol.upload_layout(federation).table)
+    for item in found.items:
+        part = upload[place : place + item.bytes]
+        assert part == numerals.write(message[item.name].numpy(), numbers)
+        place += item.bytes
+    assert len(upload) == place + wire.CHECKSUM
+
+
+def test_a_moment_that_was_rounded_away_is_not_said_to_be_absent() -> None:
+    message = {"0.weight/m": torch.tensor([0.0] + [1.0] * 39)}
+    exact, rounded = (
+        " ".join(revealed(disclosure(message, job(numbers=numbers).federation, 0), ()))
+        for numbers in ("float32", "int8")
+    )
+    assert "occur nowhere in your" in exact
+    assert "occur nowhere, or next to nowhere, in your" in rounded

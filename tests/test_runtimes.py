@@ -3,17 +3,23 @@
 import shutil
 from pathlib import Path
 
+import pytest
+
 from pace import protocol, wire
 from pace.files import model
 from pace.methods import make
+from pace.numerals import KINDS
 from pace.simulation import simulate
 from tests.graphs import clients
 from tests.preloaded import Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_sites
 
 
-def test_files_and_simulation_give_equal_bytes_and_alphas(pace: Preloaded, tmp_path: Path) -> None:
-    made = job(epochs=20)
+@pytest.mark.parametrize("numbers", KINDS)
+def test_files_and_simulation_give_equal_bytes_and_alphas(
+    pace: Preloaded, tmp_path: Path, numbers: str
+) -> None:
+    made = job(epochs=20, numbers=numbers)
     graphs = dict(zip(NAMES, clients(3), strict=True))
     server = tmp_path / "server"
     for site in write_sites(tmp_path, made):
@@ -42,12 +48,14 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(pace: Preloaded, tmp_p
 
     # `pace run` has no job: its frames have another digest, and everything else is the same.
     methods = {"pace": make("pace", made.rank)}
-    (trial,) = simulate(list(graphs.values()), made.gcn, methods, [made.seed], epochs=20)
+    (trial,) = simulate(
+        list(graphs.values()), made.gcn, methods, [made.seed], epochs=20, numbers=numbers
+    )
     assert trial.alphas == alphas
     assert any(alpha > 0 for alpha in alphas)
     assert trial.upload == [len(uploads[name]) for name in NAMES]
     assert trial.returned == [len(returns[name]) for name in NAMES]
-    bare = type(made.federation)(made.gcn, methods["pace"], made.seed, 20)
+    bare = type(made.federation)(made.gcn, methods["pace"], made.seed, 20, numbers=numbers)
     for name, graph in graphs.items():
         alike = protocol.fit(graph, bare)[1]
         head = wire.HEAD.size

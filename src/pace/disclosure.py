@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pace import params, wire
+from pace import numerals, params, wire
 from pace.federation import Federation, Message
 from pace.methods import Pace
 
@@ -33,6 +33,7 @@ class Disclosure:
     dense: int  # bytes of the model sent whole
     zeros: tuple[int, ...]
     columns: int  # input columns of the first layer that have a moment
+    rounded: bool = False  # whether a moment may be zero because it is too small to be written
 
     @property
     def share(self) -> float:
@@ -42,18 +43,20 @@ class Disclosure:
 def disclosure(message: Message, federation: Federation, signature: int) -> Disclosure:
     """What this very message says."""
     update = isinstance(federation.method, Pace)  # others send the parameters themselves
+    layout = wire.layout(message, federation.numbers)
     items = tuple(
-        Item(name, tuple(value.shape), 4 * value.numel(), words(name, update))
-        for name, value in message.items()
+        Item(name, shape, numerals.size(shape, layout.numbers), words(name, update))
+        for name, shape in layout.items()
     )
     moment = message.get("0.weight/m")
     return Disclosure(
         items,
-        wire.size(wire.layout(message)),
+        layout.size,
         signature,
         params.size(federation.start),
         () if moment is None else tuple((moment == 0).nonzero().flatten().tolist()),
         0 if moment is None else moment.numel(),
+        layout.numbers != "float32",
     )
 
 
@@ -101,9 +104,10 @@ def revealed(found: Disclosure, features: Sequence[str]) -> list[str]:
     if not count:
         return [*sentences, "None of them is zero: every feature occurs there."]
     listed = [features[place] if features else f"number {place}" for place in found.zeros[:NAMED]]
+    where = "nowhere, or next to nowhere," if found.rounded else "nowhere"
     more = f" and {count - NAMED:,} more" if count > NAMED else ""
     return [
         *sentences,
         f"{count:,} of {found.columns:,} are exactly zero: the server learns that these features "
-        f"occur nowhere in your training neighbourhoods: {', '.join(listed)}{more}.",
+        f"occur {where} in your training neighbourhoods: {', '.join(listed)}{more}.",
     ]

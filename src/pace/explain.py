@@ -8,6 +8,11 @@ from pace import params, protocol, signatures, wire
 from pace.job import Job
 
 LISTED = 12
+WRITTEN = {
+    "float32": "as float32",
+    "float16": "as float16, rounded to three or four digits",
+    "int8": "as int8, matrices in 255 steps a row or column and the rest in float16",
+}
 Facts = dict[str, str]
 
 
@@ -52,7 +57,7 @@ def facts(job: Job) -> Facts:
         "training": f"{recipe.epochs} full-batch steps of {recipe.optimiser}, rate {recipe.rate}, "
         f"weight decay {recipe.decay}",
         "method": job.method + ("" if "rank" not in job.content["method"] else ranked(job.rank)),
-        "sent": f"once each way, as float32: {cost}{signature}",
+        "sent": f"once each way, {WRITTEN[job.numbers]}: {cost}{signature}",
         "taking part": listed(job.participants) or "anybody who has this file",
         "merged when": f"{job.minimum} uploads are here; later ones are refused",
         "signatures": "Ed25519, every upload and every return"

@@ -17,10 +17,10 @@ from pace.errors import SettingError
 from pace.federation import SEED, Federation, describe
 from pace.gcn import GCN
 from pace.methods import Pace, make
+from pace.numerals import KINDS
 
 FORMAT = "pace-job-1"
 SERVER = "server"  # whose key signs returns
-NUMBERS = "float32"  # what numbers are on the wire
 LARGEST = 2**28  # numbers in a model: a GiB, and far from what a job file may make a site allocate
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -41,6 +41,7 @@ class Job:
     classes: tuple[str, ...] = ()  # names, in the order of the numbers
     features: tuple[str, ...] = ()
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+    numbers: str = KINDS[0]  # on the wire; see `numerals`
 
     def __post_init__(self) -> None:
         if self.epochs is None:
@@ -72,7 +73,7 @@ class Job:
             },
             "training": _without_none(recipe),
             "method": settings | (ranked if isinstance(made.method, Pace) else {}),
-            "wire": {"numbers": NUMBERS},
+            "wire": {"numbers": self.numbers},
             "participants": {"minimum": self.minimum, "names": list(self.participants)},
             **({"keys": dict(self.keys)} if self.keys else {}),
             **({"names": self._names()} if self.classes or self.features else {}),
@@ -90,7 +91,9 @@ class Job:
     def federation(self) -> Federation:
         """The federation; its digest, which every message carries, covers the job's."""
         method = make(self.method, self.rank)
-        return Federation(self.gcn, method, self.seed, self.epochs, self.digest)
+        return Federation(
+            self.gcn, method, self.seed, self.epochs, self.digest, numbers=self.numbers
+        )
 
     @property
     def signed(self) -> bool:
@@ -136,6 +139,8 @@ def check_name(name: str, what: str) -> None:
 
 def _check(job: Job) -> None:
     check_name(job.name, "the job's name")
+    if job.numbers not in KINDS:
+        raise SettingError(f"numbers are {job.numbers!r}, expected one of {', '.join(KINDS)}")
     for name in job.participants:
         check_name(name, "the participant's name")
     if len({name.lower() for name in job.participants}) < len(job.participants):

@@ -9,7 +9,7 @@ from typing import Any
 from pace import atomic, toml, untrusted
 from pace.errors import FileError, OtherJobError, SettingError
 from pace.gcn import GCN
-from pace.job import FORMAT, NUMBERS, Job, digest
+from pace.job import FORMAT, Job, digest
 
 SUFFIX = ".pace"
 LARGEST = 64 * 2**20  # bytes; a million feature names fit
@@ -25,13 +25,14 @@ COMMENTS = {
     "model.start": "the first digits of the SHA-256 of W_0",
     "training.epochs": "full-batch steps",
     "method.rank": 'of the factors that are sent, or "dense"',
+    "wire.numbers": '"float32" sends them exactly, "float16" and "int8" round them',
     "participants.minimum": "uploads without which nothing is merged",
     "participants.names": "empty: anybody",
 }
 SIGNED_OFF = "signed-off"
 LISTS = ("model.hidden", "participants.names", "names.classes", "names.features")
 KINDS: dict[str, type] = {
-    **dict.fromkeys(("name", "nonce", "method.name", *LISTS[1:]), str),
+    **dict.fromkeys(("name", "nonce", "method.name", "wire.numbers", *LISTS[1:]), str),
     **dict.fromkeys(("model.features", "model.hidden", "model.classes", "model.seed"), int),
     **dict.fromkeys(("training.epochs", "participants.minimum"), int),
 }
@@ -115,10 +116,6 @@ def _check_kinds(found: Mapping[str, Any]) -> None:
 
 def _job(found: Mapping[str, Any]) -> Job:
     model, method, names = found["model"], found["method"], found.get("names", {})
-    if found["wire"]["numbers"] != NUMBERS:
-        raise SettingError(
-            f"wire.numbers is {found['wire']['numbers']!r}, this software sends {NUMBERS!r}"
-        )
     rank = method.get("rank", "dense")
     return Job(
         found["name"],
@@ -133,6 +130,7 @@ def _job(found: Mapping[str, Any]) -> Job:
         tuple(names.get("classes", ())),
         tuple(names.get("features", ())),
         found["nonce"],
+        found["wire"]["numbers"],
     )
 
 

@@ -169,6 +169,7 @@ def _provenance(found: dict[str, Any]) -> Iterable[Block]:
         ("Model", "GCN, widths " + " → ".join(map(str, found["model"]["widths"]))),
         ("Dropout", found["model"]["dropout"]),
         ("Rank", found["rank"] or "dense"),
+        ("Numbers on the wire", found.get("numbers", "float32")),
         ("Training steps", found["epochs"] or "each method's own budget"),
         ("Device", found["device"]),
         *found.get("versions", {}).items(),

@@ -49,6 +49,9 @@ def new(
     dropout: Annotated[float, typer.Option(help="Dropout while training.")] = 0.5,
     epochs: Annotated[int | None, typer.Option(help="Steps (default: the method's own).")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the common start.")] = 104729,
+    numbers: Annotated[
+        str, typer.Option(help="On the wire: float32, float16 or int8.")
+    ] = "float32",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Make a job: the file that everybody who takes part agrees on."""
@@ -86,6 +89,7 @@ def new(
         keys,
         names.classes,
         names.features,
+        numbers=options.numbers(numbers),
     )
     jobfile.write(job, made)
     if as_json:

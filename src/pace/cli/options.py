@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from pace.errors import SettingError
 from pace.federation import Method
 from pace.methods import expand, make
+from pace.numerals import KINDS
 
 PAPER_SEEDS = [104729, 130363, 155921, 181081, 206639]
 
@@ -36,6 +37,13 @@ def rank(text: str) -> int | None:
     if not text.isdecimal() or int(text) < 1:
         raise SettingError(f"--rank is {text!r}, expected a number of 1 or more, or 'dense'")
     return int(text)
+
+
+def numbers(text: str) -> str:
+    """How numbers are written on the wire."""
+    if text not in KINDS:
+        raise SettingError(f"--numbers is {text!r}, expected one of {', '.join(KINDS)}")
+    return text
 
 
 def methods(text: str, rank: int | None) -> dict[str, Method]:

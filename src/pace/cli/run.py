@@ -20,6 +20,8 @@ Examples:
   pace run --dataset cora --methods all --out results/
 
   pace run --seeds 104729 --json
+
+  pace run --numbers int8
 """
 
 
@@ -47,6 +49,9 @@ def run(
     ] = None,
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.")] = 64,
     layers: Annotated[int, typer.Option(help="Number of graph convolutions.")] = 2,
+    numbers: Annotated[
+        str, typer.Option(help="Numbers on the wire: float32, float16 or int8.")
+    ] = "float32",
     device: Annotated[str, typer.Option(help="Where clients train: auto, cpu or cuda.")] = "auto",
     data_root: Annotated[
         Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
@@ -74,6 +79,7 @@ def run(
 
     chosen_seeds = options.seeds(seeds)
     chosen_methods = options.methods(methods, options.rank(rank))
+    chosen_numbers = options.numbers(numbers)
     chosen_device = options.device(device)
     loaded = load(dataset, data_root)
     graphs = (
@@ -93,6 +99,7 @@ def run(
                 chosen_methods,
                 chosen_seeds,
                 epochs=epochs,
+                numbers=chosen_numbers,
                 device=chosen_device,
                 progress=lambda step: bar.update(task, advance=1, description=step),
             )
@@ -112,6 +119,7 @@ def run(
         "epochs": epochs,
         "model": {"widths": gcn.widths, "dropout": gcn.dropout},
         "rank": options.rank(rank),
+        "numbers": chosen_numbers,
         **summarise(trials),
     }
     if out:

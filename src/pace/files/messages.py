@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pace import protocol, signatures, wire
+from pace import numerals, protocol, signatures, wire
 from pace.admission import admit
 from pace.disclosure import words
 from pace.errors import PaceError
@@ -33,13 +33,14 @@ def message(path: Path, job: Job | None) -> Facts:
     return {
         "kind": "upload" if upload else "return",
         "version": version,
+        "numbers": shapes.numbers,
         "federation": digest.hex(),
         "checksum": wire.checksum(content[:size]).hex(),
         **({} if upload else {"answers": answers.hex()}),
         "frame_bytes": size,
         "signature_bytes": signatures.TRAILER if signed else 0,
         **({"signed_by": signatures.signer(content).hex()} if signed else {}),
-        "tensors": tensors(frame.message),
+        "tensors": tensors(frame.message, shapes.numbers),
         "sanity": sanity,
     }
 
@@ -62,13 +63,13 @@ def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
     return "a return of this job"
 
 
-def tensors(message: Mapping[str, Tensor]) -> list[Facts]:
-    """A line for each tensor of numbers."""
+def tensors(message: Mapping[str, Tensor], numbers: str = "float32") -> list[Facts]:
+    """A line for each tensor of numbers, with its bytes as they were written."""
     return [
         {
             "name": name,
             "shape": list(value.shape),
-            "bytes": value.numel() * value.element_size(),
+            "bytes": numerals.size(tuple(value.shape), numbers),
             "what": words(name),
             "min": float(value.min()) if value.numel() else None,
             "max": float(value.max()) if value.numel() else None,
