@@ -26,7 +26,8 @@ ROWS = [
     {"simulation"},
     {"summary"},
     {"report", "reproduce"},
-    {"run_page", "bench"},
+    {"run_page", "rows", "bench"},
+    {"tracking"},
     {"cli"},
 ]
 ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
@@ -38,6 +39,7 @@ ONLY_IN = {
     "matplotlib": {"bench/picture.py", "partition/picture.py", "reproduce/figures.py"},
     "pyarrow": {"data/parquet.py", "files/predictions.py", "reproduce/formats.py"},
     "cryptography": {"signatures.py"},
+    "pandas": {"rows.py"},
     "flwr": {
         f"flower/{name}.py"
         for name in ("client", "server", "round", "exchange", "records", "simulated")

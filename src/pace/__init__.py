@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pace.graph import Graph
     from pace.methods import METHODS, FedAvg, Local, Pace
     from pace.protocol import Adoption, Kept, adopt, fit, merge
+    from pace.rows import results
 
 # Where each public name lives. Loaded when first asked for, so that `pace --help` need not wait.
 _HOME = {
@@ -39,6 +40,7 @@ _HOME = {
     "adopt": "protocol",
     "fit": "protocol",
     "merge": "protocol",
+    "results": "rows",
 }
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "adopt",
     "fit",
     "merge",
+    "results",
 ]
 
 

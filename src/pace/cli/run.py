@@ -22,6 +22,8 @@ Examples:
   pace run --seeds 104729 --json
 
   pace run --numbers int8
+
+  pace run --tensorboard runs/
 """
 
 
@@ -60,6 +62,9 @@ def run(
         Path | None,
         typer.Option(help="Write results.json and index.html, a page of it, to this folder."),
     ] = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(help="Log the run for TensorBoard in a new folder of this one.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Run a whole federation in this process: every client, the server, every message in bytes."""
@@ -73,10 +78,12 @@ def run(
     from pace.gcn import GCN
     from pace.partition import divide, file
     from pace.report import show
-    from pace.reproduce.cell import versions
+    from pace.reproduce.cell import plain, versions
     from pace.simulation import simulate, steps
     from pace.summary import summarise
 
+    if tensorboard:
+        options.need("--tensorboard", "tracking", "tensorboard")
     chosen_seeds = options.seeds(seeds)
     chosen_methods = options.methods(methods, options.rank(rank))
     chosen_numbers = options.numbers(numbers)
@@ -121,14 +128,22 @@ def run(
         "rank": options.rank(rank),
         "numbers": chosen_numbers,
         **summarise(trials),
+        "trials": [
+            {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in trials
+        ],
     }
+    written = []
     if out:
         atomic.write(out / "results.json", (json.dumps(found, indent=1) + "\n").encode())
-        run_page.write(out)
+        written += [run_page.write(out), out / "results.json"]
+    if tensorboard:
+        from pace import tracking
+
+        written.append(tracking.write(tensorboard, found))
     if as_json:
         json.dump(found, sys.stdout)
         print()
     else:
         show(found, Console())
-        if out:
-            print(f"Written: {out / 'index.html'}, {out / 'results.json'}")
+        if written:
+            print(f"Written: {', '.join(map(str, written))}")

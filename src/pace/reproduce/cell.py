@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -96,36 +95,14 @@ class Store:
             "settings": cell.settings(epochs),
             "versions": versions(),
             "device": device,
-            "alphas": trial.alphas,
-            "confusions": {
-                reading: [_rows(counts) for counts in clients]
-                for reading, clients in trial.confusions.items()
-            },
-            "upload": trial.upload,
-            "returned": trial.returned,
-            "dense": trial.dense,
-            "seconds": {step: round(value, 3) for step, value in trial.seconds.items()},
+            **plain(trial),
         }
         atomic.write(self.folder / cell.path, json.dumps(content, indent=0).encode() + b"\n")
 
     def read(self, cell: Cell) -> Trial | None:
         """The stored result, or None."""
         found = self._content(cell)
-        if found is None:
-            return None
-        return Trial(
-            cell.method,
-            cell.seed,
-            found["alphas"],
-            {
-                reading: [_counts(rows) for rows in clients]
-                for reading, clients in found["confusions"].items()
-            },
-            found["upload"],
-            found["returned"],
-            found["dense"],
-            found["seconds"],
-        )
+        return None if found is None else restored(cell.method, cell.seed, found)
 
     def _content(self, cell: Cell) -> Mapping[str, Any] | None:
         try:
@@ -135,10 +112,42 @@ class Store:
         return content if isinstance(content, dict) and content.get("format") == FORMAT else None
 
 
+def plain(trial: Trial) -> dict[str, Any]:
+    """All that a trial found, as JSON has it."""
+    return {
+        "alphas": trial.alphas,
+        "confusions": {
+            reading: [_rows(counts) for counts in clients]
+            for reading, clients in trial.confusions.items()
+        },
+        "upload": trial.upload,
+        "returned": trial.returned,
+        "dense": trial.dense,
+        "seconds": {step: round(value, 3) for step, value in trial.seconds.items()},
+    }
+
+
+def restored(method: str, seed: int, found: Mapping[str, Any]) -> Trial:
+    """The trial again."""
+    return Trial(
+        method,
+        seed,
+        found["alphas"],
+        {
+            reading: [_counts(rows) for rows in clients]
+            for reading, clients in found["confusions"].items()
+        },
+        found["upload"],
+        found["returned"],
+        found["dense"],
+        found["seconds"],
+    )
+
+
 def _rows(counts: Tensor) -> str:
     """A confusion matrix as text: `12 0 3;0 5 1;2 0 9`, a row a class."""
     return ";".join(" ".join(map(str, row)) for row in counts.tolist())
 
 
 def _counts(rows: str) -> Tensor:
-    return torch.from_numpy(np.array([row.split() for row in rows.split(";")], dtype=np.int64))
+    return torch.tensor([list(map(int, row.split())) for row in rows.split(";")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -100,31 +101,38 @@ def in_order(seeds: set[int]) -> list[int]:
 
 def read(folder: Path) -> Study:
     """The study in a folder."""
-    cells, made_with = [], []
-    for path in sorted((folder / "cells").rglob("*.json")):
-        content = _json(path)
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise FileError(f"{path} is no cell of a study: remove it, or run the study again")
-        settings = content["settings"]
-        cells.append(Cell(**{each.name: settings[each.name] for each in fields(Cell)}))
+    found, made_with = [], []
+    for cell, content in cells(folder):
+        found.append(cell)
         how = {
             "versions": content["versions"],
             "device": content["device"],
-            "epochs": settings["epochs"],
+            "epochs": content["settings"]["epochs"],
         }
         if how not in made_with:
             made_with.append(how)
-    if not cells:
-        raise FileError(f"{folder} has no cells: write some with `pace reproduce --out {folder}`")
-    present = {cell.dataset for cell in cells}
+    present = {cell.dataset for cell in found}
     absent = _json(folder / "absent.json") or {}
     return Study(
         Remembered(folder / "cells"),
-        frozenset(cells),
+        frozenset(found),
         tuple(made_with),
         tuple(_json(folder / COMMANDS) or ()),
         tuple(name for name in absent if name not in present),
     )
+
+
+def cells(folder: Path) -> Iterator[tuple[Cell, dict[str, Any]]]:
+    """Every cell of a folder, and its file's content."""
+    paths = sorted((folder / "cells").rglob("*.json"))
+    if not paths:
+        raise FileError(f"{folder} has no cells: write some with `pace reproduce --out {folder}`")
+    for path in paths:
+        content = _json(path)
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise FileError(f"{path} is no cell of a study: remove it, or run the study again")
+        settings = content["settings"]
+        yield Cell(**{each.name: settings[each.name] for each in fields(Cell)}), content
 
 
 def note_command(folder: Path, command: str) -> Path:
