@@ -138,6 +138,8 @@ def run(asked: dict[str, Any], files: list[int]) -> int:
 
     for place, file in enumerate(files):
         os.dup2(file, place)
+    # As in a new process: the server's own streams remember what kind of file they were.
+    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", 1, closefd=False)  # noqa: SIM115
     os.environ |= {"COLUMNS": "80"}
     os.chdir(asked["cwd"])
     touched: set[str] = watch(asked["watch"]) if asked["watch"] else set()

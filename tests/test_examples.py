@@ -24,22 +24,6 @@ def test_the_public_names_exist() -> None:
     assert set(pace._HOME) == set(pace.__all__) - {"__version__"}
 
 
-def test_the_five_lines_of_the_readme_run() -> None:
-    """The README's Python block, on the embedded graph."""
-    from pace.data import load
-    from pace.partition import divide
-
-    block = README.read_text().split("```python\n")[1].split("```")[0]
-    dataset = load("synthetic:nodes=300,features=50,communities=6")
-    names: dict[str, object] = {name: getattr(pace, name) for name in pace.__all__}
-    names |= {"features": dataset.graph.features, "classes": dataset.classes}
-    names["parts"] = [graph.to_pyg() for graph in divide(dataset, "louvain", 3)]
-    exec(block, names)
-    adoption = names["adoption"]
-    assert isinstance(adoption, pace.Adoption)
-    assert 0 <= adoption.alpha <= 1
-
-
 def test_the_readmes_table_is_the_studys() -> None:
     import csv
 
