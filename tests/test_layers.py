@@ -8,7 +8,7 @@ import pace
 SOURCE = Path(pace.__file__).parent
 
 ROWS = [
-    {"errors", "atomic", "toml", "untrusted", "page"},
+    {"errors", "atomic", "terminal", "toml", "untrusted", "page"},
     {"operator", "params", "metrics", "numerals"},
     {"graph"},
     {"gcn", "backprop", "blocks", "noise", "data", "partition"},

@@ -1,6 +1,10 @@
 """The `pace` command: parse, call, print. Heavy imports wait until a command runs."""
 
+import io
+import os
 import sys
+import traceback
+from typing import Any
 
 import typer
 
@@ -13,6 +17,7 @@ from pace.cli import (
     inspect,
     job,
     keys,
+    manual,
     partition,
     report,
     reproduce,
@@ -20,27 +25,51 @@ from pace.cli import (
     server,
 )
 from pace.errors import PaceError
+from pace.terminal import coloured
+
+EPILOG = """
+  pace run
+
+  pace run --dataset cora --methods all --out results/
+
+  pace doctor
+
+Exit codes: 0 done; 1 done, and the answer is no or not yet; 2 a mistake in what was given, said in
+one sentence on stderr; 70 a mistake in pace itself; 130 interrupted.
+"""
+WRONG, BUG, INTERRUPTED = 2, 70, 130
+USAGE_ERROR: Any = typer.BadParameter.__mro__[
+    2
+]  # click's exception, wherever this Typer keeps click
+ALONE, TOGETHER, LOOK = "In one process", "Across organisations", "Files and this machine"
 
 app = typer.Typer(
     name="pace",
+    cls=manual.Group,
     help="One-shot personalized federated graph learning: one upload, one return, Local kept.",
-    no_args_is_help=True,
+    epilog=EPILOG,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
 )
-app.command("run", epilog=run.EXAMPLES)(run.run)
-app.command("partition", epilog=partition.EXAMPLES)(partition.partition)
-app.command("reproduce", epilog=reproduce.EXAMPLES)(reproduce.reproduce)
-app.command("report", epilog=report.EXAMPLES)(report.report)
-app.add_typer(graph.app, name="graph")
-app.command("new", epilog=job.NEW)(job.new)
-app.command("show", epilog=job.SHOW)(job.show)
-app.add_typer(client.app, name="client")
-app.add_typer(server.app, name="server")
-app.add_typer(flower.app, name="flower")
-app.command("inspect", epilog=inspect.EXAMPLES)(inspect.inspect)
-app.add_typer(keys.app, name="keys")
-app.command("bench", epilog=bench.EXAMPLES)(bench.bench)
+for panel, name, command, examples in (
+    (ALONE, "run", run.run, run.EXAMPLES),
+    (ALONE, "partition", partition.partition, partition.EXAMPLES),
+    (ALONE, "reproduce", reproduce.reproduce, reproduce.EXAMPLES),
+    (ALONE, "report", report.report, report.EXAMPLES),
+    (ALONE, "bench", bench.bench, bench.EXAMPLES),
+    (TOGETHER, "new", job.new, job.NEW),
+    (TOGETHER, "show", job.show, job.SHOW),
+    (LOOK, "inspect", inspect.inspect, inspect.EXAMPLES),
+):
+    app.command(name, cls=manual.Command, epilog=examples, rich_help_panel=panel)(command)
+for panel, name, group in (
+    (TOGETHER, "client", client.app),
+    (TOGETHER, "server", server.app),
+    (TOGETHER, "flower", flower.app),
+    (TOGETHER, "keys", keys.app),
+    (LOOK, "graph", graph.app),
+):
+    app.add_typer(group, name=name, rich_help_panel=panel)
 
 
 @app.callback(invoke_without_command=True)
@@ -53,13 +82,34 @@ def top(
 
 
 def main() -> None:
-    """Run a command; a mistake of the user's is one sentence on stderr and exit code 2."""
+    """Run a command. A mistake is one sentence on stderr, an interruption too, and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
+            stream.reconfigure(errors="replace")  # a terminal without α shows ? and goes on
     try:
-        app()
+        code = app(prog_name="pace", standalone_mode=False, color=coloured(sys.stdout)) or 0
+        sys.stdout.flush()
     except PaceError as error:
-        print(f"pace: {error}", file=sys.stderr)
-        sys.exit(2)
+        code = said(str(error), WRONG)
+    except USAGE_ERROR as error:
+        where = f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+        code = said(" ".join(error.format_message().split()) + where, WRONG)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except BrokenPipeError:  # whoever read has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     except OSError as error:  # a full disk, a folder that may not be written to
         where = f" {error.filename}" if error.filename else ""
-        print(f"pace: cannot use{where}: {error.strerror or error}", file=sys.stderr)
-        sys.exit(2)
+        code = said(f"cannot use{where}: {error.strerror or error}", WRONG)
+    except Exception:
+        traceback.print_exc()
+        code = said("this is a mistake in pace: please report the lines above", BUG)
+    if code == INTERRUPTED:
+        said("interrupted; every file is whole or not there, and the command can be run again", 0)
+    sys.exit(code)
+
+
+def said(words: str, code: int) -> int:
+    print(f"pace: {words}", file=sys.stderr)
+    return code

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pace.cli import fit
+from pace.cli import fit, manual
+from pace.cli.given import As_json, Job_file, graphs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -32,20 +33,32 @@ Examples:
 
   pace client evaluate mine.model mine.graph --on val --json
 """
-As_json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Job_file = Annotated[Path, typer.Argument(help="The job, as everybody has it.", metavar="JOB")]
+EXAMPLES = """
+  pace client fit job.pace mine.graph --keep mine.local --upload mine.up
 
-app = typer.Typer(help="A site: train, adopt, predict, evaluate.", no_args_is_help=True)
-app.command("fit", epilog=fit.EXAMPLES)(fit.fit)
+  pace client adopt job.pace mine.graph --kept mine.local --return mine.down
+  --out mine.model
+
+  pace client predict mine.model mine.graph --out predictions.csv
+"""
+
+app = typer.Typer(
+    cls=manual.Group, help="A site: train, adopt, predict, evaluate.", epilog=EXAMPLES
+)
+app.command("fit", cls=manual.Command, epilog=fit.EXAMPLES)(fit.fit)
 
 
-@app.command("adopt", epilog=ADOPT)
+@app.command("adopt", cls=manual.Command, epilog=ADOPT)
 def adopt(
     job_file: Job_file,
-    graph: Annotated[Path, typer.Argument(help="The .graph file you trained on.")],
-    kept: Annotated[Path, typer.Option(help="What `pace client fit` kept.")],
-    returned: Annotated[Path, typer.Option("--return", help="What the server sent back.")],
-    out: Annotated[Path, typer.Option(help="The model folder to write.")],
+    graph: Annotated[
+        Path, typer.Argument(help="The .graph file you trained on.", autocompletion=graphs)
+    ],
+    kept: Annotated[Path, typer.Option(help="What `pace client fit` kept.", metavar="FILE")],
+    returned: Annotated[
+        Path, typer.Option("--return", help="What the server sent back.", metavar="FILE")
+    ],
+    out: Annotated[Path, typer.Option(help="The model folder to write.", metavar="FOLDER")],
     as_json: As_json = False,
 ) -> None:
     """Apply the server's return to Local, decide how much of it to admit, write the model."""
@@ -82,11 +95,15 @@ def score_table(found: dict[str, Any], to: Console) -> None:
     console.table(f"{found['mask']}: {found['nodes']:,} nodes", HEADS, rows(found), to, words=0)
 
 
-@app.command("predict", epilog=PREDICT)
+@app.command("predict", cls=manual.Command, epilog=PREDICT)
 def predict(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    graph: Annotated[Path, typer.Argument(help="Any .graph file with the same features.")],
-    out: Annotated[Path, typer.Option(help="The table to write: .csv or .parquet.")],
+    graph: Annotated[
+        Path, typer.Argument(help="Any .graph file with the same features.", autocompletion=graphs)
+    ],
+    out: Annotated[
+        Path, typer.Option(help="The table to write: .csv or .parquet.", metavar="FILE")
+    ],
     as_json: As_json = False,
 ) -> None:
     """Predict every node of a graph, known or new: PACE's answer, and Local's beside it."""
@@ -113,11 +130,15 @@ def predict(
     typer.echo(f"Written: {out}")
 
 
-@app.command("evaluate", epilog=EVALUATE)
+@app.command("evaluate", cls=manual.Command, epilog=EVALUATE)
 def evaluate(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    graph: Annotated[Path, typer.Argument(help="A .graph file with labels.")],
-    on: Annotated[str, typer.Option(help="Which nodes: train, val, test or all.")] = "test",
+    graph: Annotated[
+        Path, typer.Argument(help="A .graph file with labels.", autocompletion=graphs)
+    ],
+    on: Annotated[
+        str, typer.Option(help="Which nodes: train, val, test or all.", metavar="NAME")
+    ] = "test",
     as_json: As_json = False,
 ) -> None:
     """Score PACE against Local on labelled nodes of a graph."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pace.cli.given import As_json, Device, Job_file, graphs
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -26,17 +28,21 @@ Examples:
 
 
 def fit(
-    job_file: Annotated[Path, typer.Argument(help="The job, as everybody has it.", metavar="JOB")],
-    graph: Annotated[Path, typer.Argument(help="Your own .graph file.")],
-    keep: Annotated[Path, typer.Option(help="Where Local stays; never send it.")],
-    upload: Annotated[Path, typer.Option(help="The file to send, such as mine.up.")],
-    key: Annotated[Path | None, typer.Option(help="Your private key, if the job has keys.")] = None,
+    job_file: Job_file,
+    graph: Annotated[Path, typer.Argument(help="Your own .graph file.", autocompletion=graphs)],
+    keep: Annotated[Path, typer.Option(help="Where Local stays; never send it.", metavar="FILE")],
+    upload: Annotated[
+        Path, typer.Option(help="The file to send, such as mine.up.", metavar="FILE")
+    ],
+    key: Annotated[
+        Path | None, typer.Option(help="Your private key, if the job has keys.", metavar="FILE")
+    ] = None,
     receipt: Annotated[
-        Path | None, typer.Option(help="A JSON record (default: beside --keep).")
+        Path | None, typer.Option(help="A JSON record (default: beside --keep).", metavar="FILE")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to what will leave the site.")] = False,
-    device: Annotated[str, typer.Option(help="Train on auto, cpu or cuda.")] = "auto",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    device: Device = "auto",
+    as_json: As_json = False,
 ) -> None:
     """Train on your own graph, keep Local, and write the one upload.
 

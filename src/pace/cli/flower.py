@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pace.cli import manual
+from pace.cli.given import As_json
+
 if TYPE_CHECKING:
     from pace.flower.launch import Link
 
@@ -31,32 +34,68 @@ Examples:
   pace flower status 1234 --superlink server.example:18080
   --root-certificates ca.crt --json
 """
-Superlink = Annotated[str, typer.Option(help="The SuperLink, as HOST:PORT.")]
+Superlink = Annotated[str, typer.Option(help="The SuperLink, as HOST:PORT.", metavar="ADDRESS")]
 Certificate = Annotated[
-    Path | None, typer.Option("--root-certificates", help="The CA file of the SuperLink.")
+    Path | None,
+    typer.Option("--root-certificates", help="The CA file of the SuperLink.", metavar="FILE"),
 ]
 Insecure = Annotated[bool, typer.Option("--insecure", help="Without TLS: for a test only.")]
-Home = Annotated[Path, typer.Option(help="Folder for Flower's settings; never ~/.flwr.")]
-As_json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Home = Annotated[
+    Path, typer.Option(help="Folder for Flower's settings; never ~/.flwr.", metavar="FOLDER")
+]
 HOME = Path(".pace-flower")
 
-app = typer.Typer(help="Over the network, on Flower: run a job, see how runs ended.")
+REGISTER = """
+  pace flower register north.pub --superlink server.example:18080
+  --root-certificates ca.crt
+"""
+EXAMPLES = """
+  pace flower run job.pace --app app --superlink server.example:18080
+  --root-certificates ca.crt
+
+  pace flower status --superlink server.example:18080 --root-certificates ca.crt
+"""
+
+app = typer.Typer(
+    cls=manual.Group,
+    help="Over the network, on Flower: run a job, see how runs ended.",
+    epilog=EXAMPLES,
+)
 
 
-@app.command("run", epilog=RUN)
+@app.command("run", cls=manual.Command, epilog=RUN)
 def run(
     job: Annotated[Path, typer.Argument(help="The job file, on the server's disk.")],
     superlink: Superlink,
     certificate: Certificate = None,
     insecure: Insecure = False,
-    app_folder: Annotated[Path, typer.Option("--app", help="The Flower app's folder.")] = Path("."),
-    journal: Annotated[Path | None, typer.Option(help="Default: JOB.journal.")] = None,
-    out: Annotated[Path | None, typer.Option(help="Of the report (default: JOB.report).")] = None,
-    key: Annotated[Path | None, typer.Option(help="The server's, if the job has keys.")] = None,
-    nodes: Annotated[str, typer.Option(help="Fix who is who: north=123,south=456.")] = "",
-    deadline: Annotated[float, typer.Option(help="Seconds for uploads.")] = 600.0,
-    delivery: Annotated[float, typer.Option(help="Seconds for returns.")] = 300.0,
-    patience: Annotated[float, typer.Option(help="Seconds for one answer.")] = 300.0,
+    app_folder: Annotated[
+        Path, typer.Option("--app", help="The Flower app's folder.", metavar="FOLDER")
+    ] = Path("."),
+    journal: Annotated[
+        Path | None,
+        typer.Option(help="The job's crash-safe folder (default: JOB.journal).", metavar="FOLDER"),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="The folder for the report (default: JOB.report).", metavar="FOLDER"),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(help="The server's private key, if the job has keys.", metavar="FILE"),
+    ] = None,
+    nodes: Annotated[
+        str, typer.Option(help="Fix who is who: north=123,south=456.", metavar="NAME=ID")
+    ] = "",
+    deadline: Annotated[
+        float, typer.Option(help="Seconds for uploads.", metavar="SECONDS")
+    ] = 600.0,
+    delivery: Annotated[
+        float, typer.Option(help="Seconds for returns.", metavar="SECONDS")
+    ] = 300.0,
+    patience: Annotated[
+        float, typer.Option(help="Seconds for one answer.", metavar="SECONDS")
+    ] = 300.0,
     home: Home = HOME,
     as_json: As_json = False,
 ) -> None:
@@ -90,7 +129,7 @@ def run(
         raise typer.Exit(1)
 
 
-@app.command("status", epilog=STATUS)
+@app.command("status", cls=manual.Command, epilog=STATUS)
 def status(
     superlink: Superlink,
     number: Annotated[
@@ -118,7 +157,7 @@ def status(
         raise typer.Exit(int(found[0]["status"] != COMPLETED))
 
 
-@app.command("register")
+@app.command("register", cls=manual.Command, epilog=REGISTER)
 def register(
     public: Annotated[Path, typer.Argument(help="A node's public key, from ssh-keygen.")],
     superlink: Superlink,

@@ -7,6 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from pace.cli import manual
+from pace.cli.given import As_json, Data_root, datasets
+
 EXAMPLES_IMPORT = """
 Example:
 
@@ -24,31 +27,55 @@ Examples:
 """
 LISTED = 20  # classes or clients shown
 
+EXAMPLES = """
+  pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
+
+  pace graph show mine.graph
+"""
+
 app = typer.Typer(
-    help="Make a .graph file of your own tables, and look at one.", no_args_is_help=True
+    cls=manual.Group,
+    help="Make a .graph file of your own tables, and look at one.",
+    epilog=EXAMPLES,
 )
 
 
-@app.command("import", epilog=EXAMPLES_IMPORT)
+@app.command("import", cls=manual.Command, epilog=EXAMPLES_IMPORT)
 def import_(
-    nodes: Annotated[Path, typer.Option(help="Table of nodes: .csv or .parquet.")],
-    edges: Annotated[Path, typer.Option(help="Table of edges: columns source, target.")],
-    label: Annotated[str, typer.Option(help="The column with the class; empty: unknown.")],
-    out: Annotated[Path, typer.Option(help="The .graph file to write.")],
+    nodes: Annotated[Path, typer.Option(help="Table of nodes: .csv or .parquet.", metavar="FILE")],
+    edges: Annotated[
+        Path, typer.Option(help="Table of edges: columns source, target.", metavar="FILE")
+    ],
+    label: Annotated[
+        str, typer.Option(help="The column with the class; empty: unknown.", metavar="COLUMN")
+    ],
+    out: Annotated[Path, typer.Option(help="The .graph file to write.", metavar="FILE")],
     features: Annotated[
-        str | None, typer.Option(help="Feature columns or prefixes, by commas (default: the rest).")
+        str | None,
+        typer.Option(
+            help="Feature columns or prefixes, separated by commas (default: the rest).",
+            metavar="COLUMNS",
+        ),
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="The column with node ids (default: id, or rows).")
+        str | None,
+        typer.Option(
+            "--id", help="The column with node ids (default: id, or rows).", metavar="COLUMN"
+        ),
     ] = None,
-    client: Annotated[str | None, typer.Option(help="The column with each node's client.")] = None,
+    client: Annotated[
+        str | None, typer.Option(help="The column with each node's client.", metavar="COLUMN")
+    ] = None,
     split: Annotated[
-        str | None, typer.Option(help="The column that says train, val or test.")
+        str | None, typer.Option(help="The column that says train, val or test.", metavar="COLUMN")
     ] = None,
     classes: Annotated[
-        str | None, typer.Option(help="All classes in order, by commas, if sites must agree.")
+        str | None,
+        typer.Option(
+            help="All classes in order, separated by commas, if sites must agree.", metavar="NAMES"
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: As_json = False,
 ) -> None:
     """Make a .graph file of two tables. Problems are listed with their rows, all of them."""
     import json
@@ -72,13 +99,13 @@ def import_(
     typer.echo(f"Written: {out}")
 
 
-@app.command("show", epilog=EXAMPLES_SHOW)
+@app.command("show", cls=manual.Command, epilog=EXAMPLES_SHOW)
 def show(
-    graph: Annotated[str, typer.Argument(help="A .graph file, or a dataset's name.")],
-    data_root: Annotated[
-        Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    graph: Annotated[
+        str, typer.Argument(help="A .graph file, or a dataset's name.", autocompletion=datasets)
+    ],
+    data_root: Data_root = None,
+    as_json: As_json = False,
 ) -> None:
     """Describe a graph: its sizes, classes, masks and clients."""
     import json

@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
+from pace.cli.given import As_json
+
 EXAMPLES = """
 Examples:
 
@@ -20,8 +22,10 @@ Examples:
 
 def inspect(
     file: Annotated[Path, typer.Argument(help="A job, graph, message, model, key or journal.")],
-    job: Annotated[Path | None, typer.Option(help="Also check the file against this job.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    job: Annotated[
+        Path | None, typer.Option(help="Also check the file against this job.", metavar="FILE")
+    ] = None,
+    as_json: As_json = False,
 ) -> None:
     """Explain any file of ours: kind, version, digest, tensors, bytes, sanity."""
     from pace import jobfile

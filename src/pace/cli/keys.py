@@ -7,15 +7,17 @@ from typing import Annotated
 
 import typer
 
+from pace.cli import manual
+from pace.cli.given import As_json
+
 EXAMPLES = """
-Example:
+  pace keys new north
 
-  pace keys new north        (writes north.key and north.pub)
-
-Send north.pub to whoever makes the job; north.key never leaves this machine.
+It writes north.key and north.pub. Send north.pub to whoever makes the job; north.key never leaves
+this machine.
 """
 
-app = typer.Typer(help="Keys for signing uploads and returns.", no_args_is_help=True)
+app = typer.Typer(cls=manual.Group, help="Keys for signing uploads and returns.", epilog=EXAMPLES)
 
 
 @app.callback()
@@ -23,10 +25,12 @@ def keys() -> None:
     """Keys for signing uploads and returns."""
 
 
-@app.command("new", epilog=EXAMPLES)
+@app.command("new", cls=manual.Command, epilog=EXAMPLES)
 def new(
-    name: Annotated[Path, typer.Argument(help="The files' name, without .key and .pub.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    name: Annotated[
+        Path, typer.Argument(help="The files' name, without .key and .pub.", metavar="NAME")
+    ],
+    as_json: As_json = False,
 ) -> None:
     """Make a pair of Ed25519 keys: NAME.key, for you alone, and NAME.pub."""
     from pace import signatures

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pace.cli.given import As_json, Data_root, Data_seed, Dataset, Partition
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -28,24 +30,24 @@ BARS = "▁▂▃▄▅▆▇█"
 
 
 def partition(
-    dataset: Annotated[
-        str, typer.Option(help="A dataset's name, or a .graph file of your own.")
-    ] = "synthetic",
-    partition: Annotated[
-        str, typer.Option(help="louvain, metis, dirichlet, or column (the graph's own clients).")
-    ] = "louvain",
+    dataset: Dataset = "synthetic",
+    partition: Partition = "louvain",
     clients: Annotated[
-        int | None, typer.Option(help="How many clients (default: 10, or as the column says).")
+        int | None,
+        typer.Option(help="How many clients (default: 10, or as the column says).", metavar="N"),
     ] = None,
-    data_seed: Annotated[int, typer.Option(help="Seed of partition and masks.")] = 2024,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
-    ] = None,
+    data_seed: Data_seed = 2024,
+    data_root: Data_root = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write the partition here, for `pace run --partition-file`.")
+        Path | None,
+        typer.Option(
+            help="Write the partition here, for `pace run --partition-file`.", metavar="FILE"
+        ),
     ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw it here (.png, .pdf, .svg).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw it here (.png, .pdf, .svg).", metavar="FILE")
+    ] = None,
+    as_json: As_json = False,
 ) -> None:
     """Divide a graph among clients: show what each one gets, write it to a file."""
     import json

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from pace.cli.given import As_json
+
 EXAMPLES = """
 Examples:
 
@@ -21,7 +23,7 @@ def report(
     folder: Annotated[
         Path, typer.Argument(help="What `pace reproduce --out` or `pace run --out` has written.")
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: As_json = False,
 ) -> None:
     """Write the folder's index.html: one page that needs no network and opens from disk."""
     from pace import run_page

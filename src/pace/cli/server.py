@@ -7,6 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from pace.cli import manual
+from pace.cli.given import As_json, Job_file
+
 MERGE = """
 Examples:
 
@@ -23,24 +26,33 @@ Example:
 
   pace server check job.pace inbox/*.up
 """
-Job_file = Annotated[Path, typer.Argument(help="The job, as everybody has it.", metavar="JOB")]
-As_json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+EXAMPLES = """
+  pace server check job.pace inbox/
 
-app = typer.Typer(help="The server: check uploads, merge them once.", no_args_is_help=True)
+  pace server merge job.pace inbox/ --out outbox/
+"""
+
+app = typer.Typer(
+    cls=manual.Group, help="The server: check uploads, merge them once.", epilog=EXAMPLES
+)
 
 
-@app.command("merge", epilog=MERGE)
+@app.command("merge", cls=manual.Command, epilog=MERGE)
 def merge(
     job_file: Job_file,
-    out: Annotated[Path, typer.Option(help="The folder for returns and the report.")],
+    out: Annotated[
+        Path, typer.Option(help="The folder for returns and the report.", metavar="FOLDER")
+    ],
     uploads: Annotated[
         list[Path] | None, typer.Argument(help="Uploads, or the folder they are in.")
     ] = None,
     journal: Annotated[
-        Path | None, typer.Option(help="The job's crash-safe folder (default: JOB.journal).")
+        Path | None,
+        typer.Option(help="The job's crash-safe folder (default: JOB.journal).", metavar="FOLDER"),
     ] = None,
     key: Annotated[
-        Path | None, typer.Option(help="The server's private key, if the job has keys.")
+        Path | None,
+        typer.Option(help="The server's private key, if the job has keys.", metavar="FILE"),
     ] = None,
     as_json: As_json = False,
 ) -> None:
@@ -88,7 +100,7 @@ def show(found: dict[str, Any], out: Path) -> None:
         typer.echo(f"Written: {len(found['took_part'])} returns and report.md in {out}")
 
 
-@app.command("check", epilog=CHECK)
+@app.command("check", cls=manual.Command, epilog=CHECK)
 def check(
     job_file: Job_file,
     uploads: Annotated[list[Path], typer.Argument(help="Uploads, or the folder they are in.")],

@@ -1,0 +1,130 @@
+"""Options that several commands share, and what a shell completes their values to.
+
+The names stand here as words, because a shell that completes cannot wait for torch; a test holds
+them against the modules that know them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DATASETS = (
+    "synthetic", "synthetic-clash", "cora", "citeseer", "pubmed", "cs", "computers", "ogbn-arxiv",
+    "physics", "photo",
+)  # fmt: skip
+PARTITIONS = ("louvain", "metis", "dirichlet", "column")
+METHODS = (
+    "all", "ablations", "robust", "local", "fedavg", "fedprox", "fednova", "fedrcl", "fedpub",
+    "fedtad", "fedgta", "fedaux", "pace",
+)  # fmt: skip
+DEVICES = ("auto", "cpu", "cuda")
+NUMBERS = ("float32", "float16", "int8")
+GRAPH = ".graph"
+
+
+def words(*names: str) -> Callable[[str], list[str]]:
+    """Complete to one of these."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
+
+def lists(*names: str) -> Callable[[str], list[str]]:
+    """Complete the last word of a list that commas separate."""
+
+    def complete(incomplete: str) -> list[str]:
+        before, comma, last = incomplete.rpartition(",")
+        taken = before.split(",")
+        return [
+            f"{before}{comma}{name}"
+            for name in names
+            if name.startswith(last) and name not in taken
+        ]
+
+    return complete
+
+
+def datasets(incomplete: str) -> list[str]:
+    """Complete to a dataset's name or a .graph file, going down into folders."""
+    return [*words(*DATASETS)(incomplete), *graphs(incomplete)]
+
+
+def graphs(incomplete: str) -> list[str]:
+    """Complete to a .graph file, going down into folders."""
+    folder, slash, last = incomplete.rpartition("/")
+    place = Path(f"{folder}/" if slash else ".")
+    found: Sequence[Path] = sorted(place.iterdir()) if place.is_dir() else ()
+    return [
+        f"{folder}{slash}{path.name}{'/' if path.is_dir() else ''}"
+        for path in found
+        if path.name.startswith(last)
+        and (path.suffix == GRAPH or (path.is_dir() and not path.name.startswith(".")))
+    ]
+
+
+As_json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Job_file = Annotated[Path, typer.Argument(help="The job, as everybody has it.", metavar="JOB")]
+Dataset = Annotated[
+    str,
+    typer.Option(
+        help="A dataset's name, or a .graph file of your own.",
+        metavar="NAME",
+        autocompletion=datasets,
+    ),
+]
+Datasets = Annotated[
+    str,
+    typer.Option(
+        "--datasets", "--dataset",
+        help="Datasets, separated by commas.",
+        metavar="NAMES",
+        autocompletion=lists(*DATASETS),
+    ),
+]  # fmt: skip
+Partition = Annotated[
+    str,
+    typer.Option(
+        help="louvain, metis, dirichlet, or column (the graph's own clients).",
+        metavar="NAME",
+        autocompletion=words(*PARTITIONS),
+    ),
+]
+Methods = Annotated[
+    str,
+    typer.Option(
+        help="Methods, separated by commas; all, ablations and robust are groups.",
+        metavar="NAMES",
+        autocompletion=lists(*METHODS),
+    ),
+]
+Seeds = Annotated[
+    str,
+    typer.Option(help="How many of the paper's five seeds, or a list of your own.", metavar="N"),
+]
+Device = Annotated[
+    str,
+    typer.Option(
+        help="Where clients train: auto, cpu or cuda.",
+        metavar="NAME",
+        autocompletion=words(*DEVICES),
+    ),
+]
+Numbers = Annotated[
+    str,
+    typer.Option(
+        help="Numbers on the wire: float32, float16 or int8.",
+        metavar="KIND",
+        autocompletion=words(*NUMBERS),
+    ),
+]
+Data_seed = Annotated[int, typer.Option(help="Seed of partition and masks.", metavar="N")]
+Epochs = Annotated[
+    int | None,
+    typer.Option(help="Training steps; each method's own budget if not given.", metavar="N"),
+]
+Data_root = Annotated[
+    Path | None,
+    typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).", metavar="FOLDER"),
+]
