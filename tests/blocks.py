@@ -84,7 +84,11 @@ TOKEN = re.compile(
 
 
 def agree(shown: str, printed: str, *, about: bool = False) -> bool:
-    """Is what a page shows what was printed? Spaces at the ends of lines do not count."""
+    """Is what a page shows what was printed? Spaces at the ends of lines do not count.
+
+    Pages show a terminal, where the rule under a table's heads is drawn; in a pipe it is of hyphens.
+    """
+    shown, printed = (text.replace("─", "-") for text in (shown, printed))
     wanted = "\n".join(pattern(line.rstrip(), about) for line in shown.strip().splitlines())
     got = "\n".join(line.rstrip() for line in printed.strip().splitlines())
     found = re.fullmatch(wanted, got)
