@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo docs bench test test-slow test-flower faults attacks load fuzz lint format clean
+.PHONY: demo docs dependencies bench test test-slow test-flower faults attacks load fuzz lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo
@@ -11,6 +11,10 @@ demo: .venv/core
 # The documentation as pages: site/index.html. The variable only silences an advertisement.
 docs: .venv/dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+# The picture in docs/architecture.md, from the imports.
+dependencies: .venv/dev
+	$(BIN)/python -m tests.dependencies
 
 bench: .venv/dev
 	$(BIN)/pace bench --out bench
