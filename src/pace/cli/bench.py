@@ -58,6 +58,9 @@ def bench(
     parts = [part.strip() for part in only.split(",") if part.strip()] or list(PARTS)
     if unknown := sorted(set(parts) - set(PARTS)):
         raise SettingError(f"--only names {unknown}, expected some of {', '.join(PARTS)}")
+    if out:
+        options.need("pace bench --out", "report", "matplotlib")  # before the minutes, not after
+    names = options.words(dataset) or []
     where = options.device(device)
     torch.set_num_threads(threads)
     found: dict[str, Any] = {
@@ -70,7 +73,7 @@ def bench(
         "rows": [],
     }
     console = Console(stderr=as_json)
-    for name in dataset.split(","):
+    for name in names:
         for row in compare(name, parts, clients, 1 if quick else turns, where, data_root):
             found["rows"].append(row)
             low, high = row["spread"]
@@ -84,7 +87,7 @@ def bench(
         from pace.bench.numbers import kinds
 
         found["numbers"] = []
-        for name in dataset.split(","):
+        for name in names:
             graphs, federation = prepared(name, clients, data_root)
             for point in kinds(name, graphs, federation.gcn):
                 found["numbers"].append(point)

@@ -72,6 +72,8 @@ def reproduce(
         options.words(datasets),
         options.method_names(methods),
     )
+    if any(part.partition == "metis" for part in wanted):
+        options.need("the partition metis", "metis", "pymetis")
     options.at_least_one("--jobs", jobs)
     how = run.How(data_root, options.device(device), epochs)
     store = Store(out / "cells")
