@@ -21,6 +21,7 @@ METHODS = (
     "all", "ablations", "robust", "local", "fedavg", "fedprox", "fednova", "fedrcl", "fedpub",
     "fedtad", "fedgta", "fedaux", "pace",
 )  # fmt: skip
+GROUPS = 3  # of the methods' names stand for several
 DEVICES = ("auto", "cpu", "cuda")
 NUMBERS = ("float32", "float16", "int8")
 GRAPH = ".graph"
@@ -102,6 +103,14 @@ Methods = Annotated[
 Seeds = Annotated[
     str,
     typer.Option(help="How many of the paper's five seeds, or a list of your own.", metavar="N"),
+]
+Clients = Annotated[int, typer.Option(help="How many clients.", metavar="N")]
+Rank = Annotated[str, typer.Option(help="Rank of PACE's messages, or dense.", metavar="N")]
+Method = Annotated[
+    str,
+    typer.Option(
+        help="The one-round method.", metavar="NAME", autocompletion=words(*METHODS[GROUPS:])
+    ),
 ]
 Device = Annotated[
     str,

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pace.cli.given import As_json, Epochs, Method, Numbers, Rank, graphs
+
 NEW = """
 Examples:
 
@@ -29,30 +31,40 @@ Examples:
 def new(
     job: Annotated[Path, typer.Argument(help="The file to write, such as job.pace.")],
     like: Annotated[
-        Path | None, typer.Option(help="Take features and classes, with names, of this .graph.")
+        Path | None,
+        typer.Option(
+            help="Take features and classes, with names, of this .graph.",
+            metavar="FILE",
+            autocompletion=graphs,
+        ),
     ] = None,
-    features: Annotated[int | None, typer.Option(help="Features of a node.")] = None,
-    classes: Annotated[int | None, typer.Option(help="Classes.")] = None,
+    features: Annotated[int | None, typer.Option(help="Features of a node.", metavar="N")] = None,
+    classes: Annotated[int | None, typer.Option(help="Classes of nodes.", metavar="N")] = None,
     participant: Annotated[
         list[str] | None,
-        typer.Option(help="Who takes part: names by commas, or NAME=KEY.pub; repeat."),
+        typer.Option(
+            help="Who takes part: names separated by commas, or NAME=KEY.pub; repeat.",
+            metavar="NAMES",
+        ),
     ] = None,
     server_key: Annotated[
-        Path | None, typer.Option(help="The server's .pub, if messages are to be signed.")
+        Path | None,
+        typer.Option(help="The server's .pub, if messages are to be signed.", metavar="FILE"),
     ] = None,
     minimum: Annotated[
-        int | None, typer.Option(help="Fewest uploads to merge (default: all listed, or 2).")
+        int | None,
+        typer.Option(help="Fewest uploads to merge (default: all listed, or 2).", metavar="N"),
     ] = None,
-    method: Annotated[str, typer.Option(help="The one-round method.")] = "pace",
-    rank: Annotated[str, typer.Option(help="Rank of PACE's messages, or dense.")] = "6",
-    hidden: Annotated[str, typer.Option(help="Hidden widths, by commas.")] = "64",
-    dropout: Annotated[float, typer.Option(help="Dropout while training.")] = 0.5,
-    epochs: Annotated[int | None, typer.Option(help="Steps (default: the method's own).")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the common start.")] = 104729,
-    numbers: Annotated[
-        str, typer.Option(help="On the wire: float32, float16 or int8.")
-    ] = "float32",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    method: Method = "pace",
+    rank: Rank = "6",
+    hidden: Annotated[
+        str, typer.Option(help="Hidden widths, separated by commas.", metavar="N")
+    ] = "64",
+    dropout: Annotated[float, typer.Option(help="Dropout while training.", metavar="P")] = 0.5,
+    epochs: Epochs = None,
+    seed: Annotated[int, typer.Option(help="Seed of the common start.", metavar="N")] = 104729,
+    numbers: Numbers = "float32",
+    as_json: As_json = False,
 ) -> None:
     """Make a job: the file that everybody who takes part agrees on."""
     from pace import explain, jobfile
@@ -101,7 +113,7 @@ def new(
 
 def show(
     job: Annotated[Path, typer.Argument(help="A job file.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: As_json = False,
 ) -> None:
     """Say in words what a job asks of those who take part."""
     from pace import explain, jobfile

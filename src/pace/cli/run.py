@@ -10,6 +10,21 @@ from typing import Annotated, Any
 
 import typer
 
+from pace.cli.given import (
+    As_json,
+    Clients,
+    Data_root,
+    Data_seed,
+    Dataset,
+    Device,
+    Epochs,
+    Methods,
+    Numbers,
+    Partition,
+    Rank,
+    Seeds,
+)
+
 EXAMPLES = """
 Examples:
 
@@ -28,52 +43,43 @@ Examples:
 
 
 def run(
-    dataset: Annotated[
-        str, typer.Option(help="A dataset's name, or a .graph file of your own.")
-    ] = "synthetic",
-    partition: Annotated[
-        str, typer.Option(help="How nodes are divided among clients.")
-    ] = "louvain",
+    dataset: Dataset = "synthetic",
+    partition: Partition = "louvain",
     partition_file: Annotated[
-        Path | None, typer.Option(help="Use this partition (from `pace partition`).")
+        Path | None,
+        typer.Option(help="Use this partition (from `pace partition`).", metavar="FILE"),
     ] = None,
-    clients: Annotated[int, typer.Option(help="How many clients.")] = 10,
-    methods: Annotated[
-        str, typer.Option(help="Methods, separated by commas, or `all`.")
-    ] = "local,fedavg,pace",
-    rank: Annotated[str, typer.Option(help="Rank of PACE's messages, or `dense`.")] = "6",
-    seeds: Annotated[
-        str, typer.Option(help="How many of the paper's five seeds, or a list of your own.")
-    ] = "5",
-    data_seed: Annotated[int, typer.Option(help="Seed of partition and masks.")] = 2024,
-    epochs: Annotated[
-        int | None, typer.Option(help="Training steps; each method's own budget if not given.")
-    ] = None,
-    hidden: Annotated[int, typer.Option(help="Width of the hidden layers.")] = 64,
-    layers: Annotated[int, typer.Option(help="Number of graph convolutions.")] = 2,
-    numbers: Annotated[
-        str, typer.Option(help="Numbers on the wire: float32, float16 or int8.")
-    ] = "float32",
-    device: Annotated[str, typer.Option(help="Where clients train: auto, cpu or cuda.")] = "auto",
-    data_root: Annotated[
-        Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
-    ] = None,
+    clients: Clients = 10,
+    methods: Methods = "local,fedavg,pace",
+    rank: Rank = "6",
+    seeds: Seeds = "5",
+    data_seed: Data_seed = 2024,
+    epochs: Epochs = None,
+    hidden: Annotated[int, typer.Option(help="Width of the hidden layers.", metavar="N")] = 64,
+    layers: Annotated[int, typer.Option(help="Number of graph convolutions.", metavar="N")] = 2,
+    numbers: Numbers = "float32",
+    device: Device = "auto",
+    data_root: Data_root = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="Write results.json and index.html, a page of it, to this folder."),
+        typer.Option(
+            help="Write results.json and index.html, a page of it, to this folder.",
+            metavar="FOLDER",
+        ),
     ] = None,
     tensorboard: Annotated[
-        Path | None, typer.Option(help="Log the run for TensorBoard in a new folder of this one.")
+        Path | None,
+        typer.Option(
+            help="Log the run for TensorBoard in a new folder of this one.", metavar="FOLDER"
+        ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: As_json = False,
 ) -> None:
     """Run a whole federation in this process: every client, the server, every message in bytes."""
     import torch
-    from rich.console import Console
-    from rich.progress import Progress
 
     from pace import atomic, run_page
-    from pace.cli import options
+    from pace.cli import console, options
     from pace.data import load
     from pace.gcn import GCN
     from pace.partition import divide, file
@@ -96,9 +102,8 @@ def run(
     )
     gcn = GCN(options.widths(loaded.graph.features, hidden, layers, loaded.classes))
     torch.set_num_threads(1)  # two threads on small products are slower than one
-    bar = Progress(*Progress.get_default_columns(), console=Console(stderr=True), transient=True)
-    with bar:
-        task = bar.add_task("", total=steps(len(graphs), gcn, chosen_methods, chosen_seeds))
+    total = steps(len(graphs), gcn, chosen_methods, chosen_seeds)
+    with console.progress(total, "Training") as bar:
         trials = list(
             simulate(
                 graphs,
@@ -108,7 +113,7 @@ def run(
                 epochs=epochs,
                 numbers=chosen_numbers,
                 device=chosen_device,
-                progress=lambda step: bar.update(task, advance=1, description=step),
+                progress=bar,
             )
         )
     trials.sort(
@@ -141,9 +146,8 @@ def run(
 
         written.append(tracking.write(tensorboard, found))
     if as_json:
-        json.dump(found, sys.stdout)
-        print()
+        console.one_object(found)
     else:
-        show(found, Console())
+        show(found, console.console())
         if written:
             print(f"Written: {', '.join(map(str, written))}")
