@@ -3,10 +3,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo docs dependencies bench test test-slow test-flower faults attacks load fuzz lint format clean
+.PHONY: demo notebook docs dependencies bench test test-slow test-flower faults attacks load fuzz lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo
+
+# One federation with pictures, in the browser: docs/walkthrough.md.
+notebook: .venv/dev
+	$(BIN)/marimo edit examples/walkthrough.py
 
 # The documentation as pages: site/index.html. The variable only silences an advertisement.
 docs: .venv/dev
