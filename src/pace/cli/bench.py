@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from pace.cli.given import As_json, Clients, Data_root, Datasets, Device, lists
 
 if TYPE_CHECKING:
     from pace.bench.clock import Row
@@ -18,9 +21,9 @@ if TYPE_CHECKING:
 EXAMPLES = """
 Examples:
 
-  pace bench --dataset synthetic --quick
+  pace bench --datasets synthetic --quick
 
-  pace bench --dataset cora,citeseer,pubmed,cs,computers --out bench/
+  pace bench --datasets cora,citeseer,pubmed,cs,computers --out bench/
 
   pace bench --only scale
 """
@@ -29,30 +32,39 @@ PARTS = ("training", "study", "steps", "partition", "numbers", "server", "scale"
 
 
 def bench(
-    dataset: Annotated[str, typer.Option(help="Datasets, separated by commas.")] = "synthetic",
-    only: Annotated[str, typer.Option(help=f"Parts to run: {', '.join(PARTS)}.")] = "",
-    clients: Annotated[int, typer.Option(help="How many clients.")] = 10,
-    turns: Annotated[int, typer.Option(help="How often each comparison is repeated.")] = 5,
-    threads: Annotated[int, typer.Option(help="Threads of both sides, on a CPU.")] = 1,
-    quick: Annotated[bool, typer.Option(help="Small sizes, one turn: does it run?")] = False,
-    device: Annotated[str, typer.Option(help="Where clients train: auto, cpu or cuda.")] = "cpu",
-    data_root: Annotated[
-        Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
-    ] = None,
+    datasets: Datasets = "synthetic",
+    only: Annotated[
+        str,
+        typer.Option(
+            help=f"Only these parts, separated by commas: {', '.join(PARTS)}.",
+            metavar="NAMES",
+            autocompletion=lists(*PARTS),
+        ),
+    ] = "",
+    clients: Clients = 10,
+    turns: Annotated[
+        int, typer.Option(help="How often each comparison is repeated.", metavar="N")
+    ] = 5,
+    threads: Annotated[int, typer.Option(help="Threads of both sides, on a CPU.", metavar="N")] = 1,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small sizes, one turn: does it run?")
+    ] = False,
+    device: Device = "cpu",
+    data_root: Data_root = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write bench.json and bench.png to this folder.")
+        Path | None,
+        typer.Option(help="Write bench.json and bench.png to this folder.", metavar="FOLDER"),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: As_json = False,
 ) -> None:
     """Measure speed and memory, each against the plain PyG loop or the naive form in the same run."""
     import platform
 
     import torch
-    from rich.console import Console
 
     from pace import atomic
     from pace.bench.memory import peak
-    from pace.cli import options
+    from pace.cli import console, options
     from pace.errors import SettingError
 
     parts = [part.strip() for part in only.split(",") if part.strip()] or list(PARTS)
@@ -60,7 +72,7 @@ def bench(
         raise SettingError(f"--only names {unknown}, expected some of {', '.join(PARTS)}")
     if out:
         options.need("pace bench --out", "report", "matplotlib")  # before the minutes, not after
-    names = options.words(dataset) or []
+    names = options.words(datasets) or []
     where = options.device(device)
     torch.set_num_threads(threads)
     found: dict[str, Any] = {
@@ -72,17 +84,11 @@ def bench(
         },
         "rows": [],
     }
-    console = Console(stderr=as_json)
+    to = console.console(stderr=as_json)
     for name in names:
         for row in compare(name, parts, clients, 1 if quick else turns, where, data_root):
             found["rows"].append(row)
-            low, high = row["spread"]
-            console.print(
-                f"{row['what']:<18} {row['where']:<12} {row['ours_seconds'] * 1e3:10.2f} ms   "
-                f"{row['ratio']:7.1f}x ({low:.1f} to {high:.1f})  {row['peer']}",
-                highlight=False,
-                soft_wrap=True,
-            )
+            to.print(compared(row))
     if "numbers" in parts:
         from pace.bench.numbers import kinds
 
@@ -91,30 +97,51 @@ def bench(
             graphs, federation = prepared(name, clients, data_root)
             for point in kinds(name, graphs, federation.gcn):
                 found["numbers"].append(point)
-                console.print(f"numbers {point}", highlight=False, soft_wrap=True)
+                to.print(measured("numbers", point))
     if "server" in parts:
         from pace.bench.server import growth
 
         found["server"] = []
         for point in growth([100] if quick else [100, 1_000, 10_000]):
             found["server"].append(point)
-            console.print(f"server {point}", highlight=False, soft_wrap=True)
+            to.print(measured("server", point))
     if "scale" in parts:
         from pace.bench.scale import SIZES, sweep
 
         found["scale"] = []
         for point in sweep(SIZES[:1] if quick else SIZES):
             found["scale"].append(point)
-            console.print(f"scale {point}", highlight=False, soft_wrap=True)
+            to.print(measured("scale", point))
     found["peak_mb"] = peak()
     if out:
         from pace.bench.picture import draw
 
         atomic.write(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
         draw(out / "bench.png", found)
-        console.print(f"Written: {out / 'bench.json'}, {out / 'bench.png'}", soft_wrap=True)
+        to.print(f"Written: {out / 'bench.json'}, {out / 'bench.png'}", soft_wrap=True)
     if as_json:
-        print(json.dumps(found))
+        console.one_object(found)
+
+
+def compared(row: dict[str, Any]) -> str:
+    """How long ours took, how many times as long the peer, and who that is: two lines."""
+    low, high = row["spread"]
+    return (
+        f"{row['what']:<18} {row['where']:<16} {row['ours_seconds'] * 1e3:>10.2f} ms "
+        f"{row['ratio']:>7.1f}x ({low:.1f} to {high:.1f})\n    against {row['peer']}"
+    )
+
+
+def measured(part: str, point: dict[str, Any]) -> str:
+    """The facts of one point, after the name of its part."""
+    facts = (
+        f"{key.replace('_', ' ')} {f'{value:,.4g}' if isinstance(value, float) else value}"
+        for key, value in point.items()
+    )
+    indent = " " * 10
+    return textwrap.fill(
+        f"{part:<9} {', '.join(facts)}", 80, subsequent_indent=indent, break_on_hyphens=False
+    )
 
 
 def compare(
