@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
 
-.PHONY: demo notebook docs dependencies bench test test-slow test-flower faults attacks load fuzz lint format clean
+.PHONY: demo notebook docs dependencies bench test test-slow test-flower faults attacks load fuzz dist lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo
@@ -49,6 +49,10 @@ fuzz: .venv/dev
 	$(PIP) --editable '.[fuzz]'
 	nice $(BIN)/python fuzz/run.py --runs 1050000 --seconds 360
 
+# The sdist and the wheel, in dist/.
+dist: .venv/dev
+	$(BIN)/python -m hatchling build
+
 lint: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -64,7 +68,7 @@ format: .venv/dev
 	touch $@
 
 .venv/dev: .venv/core
-	$(PIP) --editable '.[dev,docs,metis,report,crypto,notebook]'
+	$(PIP) --editable '.[dev,docs,metis,report,crypto,tracking,notebook]'
 	touch $@
 
 .venv-flower/dev: pyproject.toml constraints.txt
@@ -74,4 +78,4 @@ format: .venv/dev
 	touch $@
 
 clean:
-	rm -rf .venv .venv-flower demo bench
+	rm -rf .venv .venv-flower demo bench dist
