@@ -21,7 +21,8 @@ with app.setup:
     from pace.partition import divide
     from pace.training import train
 
-    torch.set_num_threads(1)  # small products: a second thread only gets in the way
+    # Small products: a second thread only gets in the way.
+    torch.set_num_threads(1)
 
 
 @app.cell(hide_code=True)
