@@ -14,7 +14,7 @@ notebook: .venv/dev
 
 # The documentation as pages: site/index.html. The variable only silences an advertisement.
 docs: .venv/dev
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet && echo "made: site/index.html"
 
 # The picture in docs/architecture.md, from the imports.
 dependencies: .venv/dev
@@ -78,4 +78,4 @@ format: .venv/dev
 	touch $@
 
 clean:
-	rm -rf .venv .venv-flower demo bench dist
+	rm -rf .venv .venv-flower demo bench dist site
