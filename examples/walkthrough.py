@@ -31,7 +31,7 @@ def _():
     # One federation, step by step
 
     Six clients hold parts of one graph. They train, upload once, get one return each and decide
-    what to do with it. Everything here is computed while you watch, in a few seconds, on a graph
+    what to do with it. Everything here is computed while you watch, in about ten seconds, on a graph
     that is made from a seed: nothing is downloaded.
 
     Move a slider, and whatever depends on it is computed again.
