@@ -10,6 +10,8 @@ import sys
 from functools import cache
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
@@ -112,6 +114,54 @@ def test_links_to_source_lead_into_the_reference(site: Path) -> None:
     page = Found((site / "mathematics.html").read_text())
     into = [link for link in page.links if re.match(r"api/[\w-]+\.html#pace\.", link)]
     assert len(into) >= len(linked)
+
+
+LINKS = [
+    ("page.md", "[`f`](../src/pace/graph.py#Graph.from_pyg)", "[`f`][pace.graph.Graph.from_pyg]"),
+    ("page.md", "[data](../src/pace/data/__init__.py)", "[data][pace.data]"),
+    ("page.md", "[`run`](../src/pace/cli/run.py)", "[`run`](files/src/pace/cli/run.py.md)"),
+    ("api/page.md", "[read](../../README.md#in-python)", "[read](../files/README.md#in-python)"),
+    ("page.md", "![rank](../results/figures/rank.png)", "![rank](files/results/figures/rank.png)"),
+    ("page.md", "all [`cells`](../results/cells) here", "all `cells` here"),
+    ("files/README.md", "[a](docs/datasets.md#partitions)", "[a](../datasets.md#partitions)"),
+    (
+        "files/README.md",
+        '<img src="docs/assets/protocol.svg">',
+        '<img src="../assets/protocol.svg">',
+    ),
+    ("page.md", "[a](datasets.md#partitions)", "[a](datasets.md#partitions)"),
+    ("page.md", "[Flower](https://flower.ai)", "[Flower](https://flower.ai)"),
+    ("page.md", "```text\n[a](../README.md)\n```", "```text\n[a](../README.md)\n```"),
+]
+
+
+@needs_docs
+def test_links_out_of_docs_stay_in_the_site(caplog: pytest.LogCaptureFixture) -> None:
+    hook = loaded("repository")
+    for page, written, expected in LINKS:
+        file = SimpleNamespace(file=SimpleNamespace(src_uri=page))
+        assert hook.on_page_markdown(written, page=file) == expected
+    assert not caplog.records
+    file = SimpleNamespace(file=SimpleNamespace(src_uri="page.md"))
+    hook.on_page_markdown("[gone](../examples/gone.py)", page=file)
+    assert "no file '../examples/gone.py'" in caplog.text  # a warning fails the build
+
+
+@needs_docs
+def test_comments_are_not_published_but_shown_in_code() -> None:
+    hook = loaded("comments")
+    text = "a\n<!-- hidden sh\nrm x\n-->\n```html\n<!-- b -->\n```\n<!-- c -->\nd\n"
+    assert hook.on_page_markdown(text) == "a\n```html\n<!-- b -->\n```\nd\n"
+
+
+def loaded(hook: str) -> Any:
+    """A hook as mkdocs loads it: from its file."""
+    spec = importlib.util.spec_from_file_location(hook, ROOT / "docs" / "hooks" / f"{hook}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @needs_docs
