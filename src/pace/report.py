@@ -15,6 +15,7 @@ READING = {
 }
 SCORE = {"accuracy": "Accuracy", "weighted_f1": "W-F1", "macro_f1": "Macro-F1"}
 BARS = "▁▂▃▄▅▆▇█"
+MOST = 50  # clients that have a bar
 
 Table = tuple[list[str], list[list[str]]]  # heads, rows
 
@@ -81,10 +82,11 @@ def adoption_table(found: dict[str, Any]) -> Table:
 
 
 def client_bars(per_seed: Sequence[Sequence[float]]) -> str:
-    """Each client's mean alpha as a bar, `·` where it is zero; long lists are cut."""
+    """Each client's mean alpha as a bar, `·` where it is zero, in groups of ten; long lists are cut."""
     means = [sum(column) / len(column) for column in zip(*per_seed, strict=True)]
-    bars = "".join("·" if mean == 0 else BARS[round(mean * (len(BARS) - 1))] for mean in means[:20])
-    return bars + ("…" if len(means) > 20 else "")
+    bars = ["·" if mean == 0 else BARS[round(mean * (len(BARS) - 1))] for mean in means[:MOST]]
+    groups = ["".join(bars[start : start + 10]) for start in range(0, len(bars), 10)]
+    return " ".join(groups) + ("…" if len(means) > MOST else "")
 
 
 def verdict(found: dict[str, Any]) -> str:
@@ -103,19 +105,17 @@ def verdict(found: dict[str, Any]) -> str:
 
 def show(found: dict[str, Any], console: Console) -> None:
     """The tables in a terminal of 80 columns or more."""
-    from rich import box
-    from rich.table import Table as RichTable
+    from rich.text import Text
 
-    tables = [(title(found), score_table(found)), ("What receivers adopted", adoption_table(found))]
-    for caption, (heads, rows) in tables:
-        if not rows:
-            continue
-        table = RichTable(title=caption, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-        for column, head in enumerate(heads):
-            table.add_column(head, justify="left" if column < 1 or head == "Reading" else "right")
-        for row in rows:
-            table.add_row(*row, style="bold" if _ours(row) else None)
-        console.print(table)
+    from pace.terminal import table
+
+    heads, rows = score_table(found)
+    marked = [[Text(cell, "bold") for cell in row] if _ours(row) else row for row in rows]
+    table(title(found), heads, marked, console, words=0, first=2)
+    heads, rows = adoption_table(found)
+    if rows:
+        wide = [heads.index(head) for head in ("By client", "Upload", "Return")]
+        table("What receivers adopted", heads, rows, console, words=0, folding=wide)
     if sentence := verdict(found):
         console.print(sentence)
 

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from rich.box import Box
     from rich.console import Console
-    from rich.table import Table
+    from rich.text import Text
 
 WIDTH = 80
+FOLD = 22  # columns that words keep when there is no room
+GAP, EDGES = 3, 2  # between the columns of a table, and left and right of all
 
 
 def coloured(stream: IO[str]) -> bool:
@@ -29,7 +31,7 @@ def coloured(stream: IO[str]) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def console(*, stderr: bool = False, markup: bool = False) -> Console:
+def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -37,7 +39,7 @@ def console(*, stderr: bool = False, markup: bool = False) -> Console:
     return Console(
         stderr=stderr,
         highlight=False,
-        markup=markup,
+        markup=False,
         emoji=False,
         width=WIDTH if piped else None,
         color_system="auto" if coloured(stream) else None,
@@ -53,49 +55,75 @@ def rule(to: Console) -> Box:
     return box.Box(str(box.SIMPLE_HEAD).replace("─", "-"), ascii=True)
 
 
-def grid(title: str, heads: Sequence[str], to: Console, words: Sequence[int] = (0,)) -> Table:
-    """An empty table. Columns of `words` fold where there is no room; numbers stay whole."""
-    from rich.table import Table
-    from rich.text import Text
-
-    made = Table(
-        title=Text(title) if title else None,
-        title_justify="left",
-        box=rule(to),
-        pad_edge=False,
-        show_header=any(heads),
-    )
-    for place, head in enumerate(heads):
-        wordy = place in words
-        made.add_column(
-            head,
-            justify="left" if wordy else "right",
-            overflow="fold",
-            no_wrap=not wordy,
-            min_width=min(len(head), 6) if wordy else None,
-        )
-    return made
-
-
 def table(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], to: Console, words: int = 1
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    to: Console,
+    words: int = 1,
+    *,
+    first: int = 1,
+    folding: Collection[int] = (),
+    sums: int = 0,
 ) -> None:
-    """A table whose first column and last `words` hold words, the others numbers."""
-    last = range(len(heads) - words, len(heads))
-    made = grid(title, heads, to, words=(0, *last))
-    for row in rows:
-        made.add_row(*row)
-    to.print(made)
+    """A table whose `first` columns and last `words` hold words, the others numbers.
+
+    Numbers stay whole. Where there is no room, words fold, and so do the columns of `folding`; where
+    that is not enough, the table goes on below. The last `sums` rows are set apart.
+    """
+    from rich.table import Table
+
+    count = len(heads)
+    left = {*range(first), *range(count - words, count)}
+    cells = [list(heads), *(list(map(str, row)) for row in rows)]
+    least = [
+        narrowest(column, folds=place in left or place in folding)
+        for place, column in enumerate(zip(*cells, strict=True))
+    ]
+    if title:
+        to.print(title, style="bold")
+    for shown in fitting(least, first, to.width):
+        made = Table(box=rule(to), pad_edge=False)
+        for place in shown:
+            side: Literal["left", "right"] = "left" if place in left else "right"
+            made.add_column(heads[place], justify=side, overflow="fold", min_width=least[place])
+        for number, row in enumerate(rows):
+            if sums and number == len(rows) - sums:
+                made.add_section()
+            made.add_row(*(row[place] for place in shown))
+        to.print(made)
+
+
+def narrowest(cells: Sequence[str], *, folds: bool) -> int:
+    """The columns that cells need: all, or those of the longest word, if they may fold."""
+    from rich.cells import cell_len
+
+    if not folds:
+        return max(map(cell_len, cells))
+    return min(FOLD, max((cell_len(word) for cell in cells for word in cell.split()), default=0))
+
+
+def fitting(widths: Sequence[int], first: int, room: int) -> Iterator[list[int]]:
+    """Columns in groups that fit, each with the first few."""
+    kept = list(range(first))
+    start = EDGES + sum(widths[:first]) + GAP * (first - 1)
+    shown, used = kept, start
+    for place in range(first, len(widths)):
+        needed = GAP + widths[place]
+        if used + needed > room and len(shown) > first:
+            yield shown
+            shown, used = kept, start
+        shown, used = [*shown, place], used + needed
+    yield shown
 
 
 def facts(title: str, rows: Mapping[str, str], to: Console) -> None:
     """A title, then a line for each fact."""
     from rich import box
     from rich.table import Table
-    from rich.text import Text
 
-    made = Table(title=Text(title), title_justify="left", box=box.SIMPLE, show_header=False)
-    made.pad_edge = False
+    to.print(title, style="bold")
+    made = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
     made.add_column(no_wrap=True)
     made.add_column(overflow="fold")
     for key, value in rows.items():
@@ -108,8 +136,8 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[str | int], Non
     """A bar on stderr, gone when it is done; call it once for each step. Nothing in a pipe."""
     from rich.progress import (
         BarColumn,
+        MofNCompleteColumn,
         Progress,
-        TaskProgressColumn,
         TextColumn,
         TimeRemainingColumn,
     )
@@ -119,7 +147,7 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[str | int], Non
     said = TextColumn(
         "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
     )
-    columns = (said, BarColumn(24), TaskProgressColumn(), TimeRemainingColumn(compact=True))
+    columns = (said, BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(
         *columns, console=to, transient=True, expand=True, disable=not sys.stderr.isatty()
     )

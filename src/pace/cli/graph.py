@@ -78,8 +78,7 @@ def import_(
     as_json: As_json = False,
 ) -> None:
     """Make a .graph file of two tables. Problems are listed with their rows, all of them."""
-    import json
-
+    from pace.cli import console
     from pace.data import file
     from pace.data.describe import describe
     from pace.data.importing import Columns, import_graph
@@ -91,7 +90,7 @@ def import_(
     made = import_graph(nodes, edges, columns, out.stem)
     file.write(out, made.dataset)
     if as_json:
-        print(json.dumps(describe(made.dataset) | {"notes": made.notes}))
+        console.one_object(describe(made.dataset) | {"notes": made.notes})
         return
     show_facts(describe(made.dataset))
     for note in made.notes:
@@ -108,32 +107,22 @@ def show(
     as_json: As_json = False,
 ) -> None:
     """Describe a graph: its sizes, classes, masks and clients."""
-    import json
-
+    from pace.cli import console
     from pace.data import load
     from pace.data.describe import describe
 
     facts = describe(load(graph, data_root))
     if as_json:
-        print(json.dumps(facts))
+        console.one_object(facts)
     else:
         show_facts(facts)
 
 
 def show_facts(facts: dict[str, Any]) -> None:
     """The facts for people, within 80 columns."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+    from pace.cli import console
 
-    table = Table(
-        title=facts["name"], title_justify="left", box=box.SIMPLE, show_header=False, pad_edge=False
-    )
-    table.add_column()
-    table.add_column(overflow="fold")
-    for row in rows(facts):
-        table.add_row(*row)
-    Console().print(table, highlight=False)
+    console.facts(facts["name"], dict(rows(facts)), console.console())
 
 
 def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:

@@ -75,8 +75,7 @@ def page(command: Any, ctx: Any) -> Page:
         (placed(each), each.help or lost.get(each.name, "")) for each in arguments
     ]
     sections["Options"] = [
-        (" ".join(filter(None, (", ".join(each.opts), value(each)))), said(each))
-        for each in options
+        (" ".join(filter(None, (each.opts[0], value(each)))), said(each)) for each in options
     ]
     examples, notes = parts(command.epilog or "")
     about = [" ".join(each.split()) for each in inspect.cleandoc(command.help or "").split("\n\n")]

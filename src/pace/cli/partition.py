@@ -12,7 +12,7 @@ from pace.cli.given import As_json, Data_root, Data_seed, Dataset, Partition
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.table import Table
+    from rich.console import Console
 
     from pace.partition.describe import Client
 
@@ -50,11 +50,9 @@ def partition(
     as_json: As_json = False,
 ) -> None:
     """Divide a graph among clients: show what each one gets, write it to a file."""
-    import json
     from dataclasses import asdict
 
-    from rich.console import Console
-
+    from pace.cli import console
     from pace.data import load
     from pace.errors import SettingError
     from pace.partition import division, file
@@ -88,33 +86,29 @@ def partition(
             "edges_kept": sum(client.edges for client in described),
             "clients": [asdict(client) for client in described],
         }
-        print(json.dumps(facts))
+        console.one_object(facts)
         return
-    console = Console()
-    console.print(table(described, title, edges))
+    to = console.console()
+    show(described, title, edges, to)
     for path in filter(None, (out, plot)):
-        console.print(f"Written: {path}", highlight=False, soft_wrap=True)
+        to.print(f"Written: {path}", soft_wrap=True)
 
 
-def table(clients: Sequence[Client], title: str, edges: int) -> Table:
+def show(clients: Sequence[Client], title: str, edges: int, to: Console) -> None:
     """One row a client. Bars are the classes in order, each against the client's largest."""
-    from rich import box
-    from rich.table import Table
+    from pace.cli import console
 
-    made = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    for head in ("Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test"):
-        made.add_column(head, justify="left" if head == "Client" else "right", no_wrap=True)
-    made.add_column("Labels", overflow="fold")  # forty classes take two lines
+    rows = []
     for client in clients:
         numbers = (client.nodes, client.edges, client.lost, client.train, client.val, client.test)
-        made.add_row(client.name, *map(str, numbers), bars(client.labels))
+        rows.append([client.name, *map(str, numbers), bars(client.labels)])
     kept = sum(client.edges for client in clients)
-    sums = [sum(getattr(client, name) for client in clients) for name in ("train", "val", "test")]
-    labels = [sum(counts) for counts in zip(*(client.labels for client in clients), strict=True)]
+    counts = [sum(getattr(client, name) for client in clients) for name in ("train", "val", "test")]
+    labels = [sum(each) for each in zip(*(client.labels for client in clients), strict=True)]
     nodes = sum(client.nodes for client in clients)
-    made.add_section()
-    made.add_row("all", *map(str, (nodes, kept, edges - kept, *sums)), bars(labels))
-    return made
+    rows.append(["all", *map(str, (nodes, kept, edges - kept, *counts)), bars(labels)])
+    heads = ["Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test", "Labels"]
+    console.table(title, heads, rows, to, sums=1)
 
 
 def bars(counts: Sequence[int]) -> str:

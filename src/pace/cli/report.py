@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +26,7 @@ def report(
 ) -> None:
     """Write the folder's index.html: one page that needs no network and opens from disk."""
     from pace import run_page
+    from pace.cli import console
     from pace.errors import FileError
     from pace.reproduce import page
 
@@ -39,4 +39,7 @@ def report(
             f"{folder} has neither cells/ (from `pace reproduce --out`) nor results.json "
             "(from `pace run --out`): name a folder that one of them has written"
         )
-    print(json.dumps({"page": str(made), "bytes": made.stat().st_size}) if as_json else made)
+    if as_json:
+        console.one_object({"page": str(made), "bytes": made.stat().st_size})
+    else:
+        typer.echo(made)

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from pace.cli.given import (
+    DATASETS,
+    METHODS,
+    As_json,
+    Data_root,
+    Device,
+    Epochs,
+    Seeds,
+    lists,
+    words,
+)
+
+PARTS = (
+    "main", "c20", "c30", "macro-f1", "ablation", "resolver", "fairness", "rank", "communication",
+    "metis", "dirichlet", "diagnostics", "masks", "all",
+)  # fmt: skip
 
 EXAMPLES = """
 Examples:
@@ -25,43 +41,41 @@ def reproduce(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Parts of the study: main, c20, c30, macro-f1, ablation, resolver, fairness, rank, "
-            "communication, metis, dirichlet, diagnostics, masks, or all."
+            help=f"Parts of the study (main if none is named): {', '.join(PARTS)}.",
+            autocompletion=words(*PARTS),
         ),
     ] = None,
     datasets: Annotated[
-        str | None, typer.Option(help="Only these datasets, separated by commas.")
+        str | None,
+        typer.Option(
+            help="Only these datasets, separated by commas.",
+            metavar="NAMES",
+            autocompletion=lists(*DATASETS),
+        ),
     ] = None,
     methods: Annotated[
-        str | None, typer.Option(help="Only these methods, separated by commas.")
+        str | None,
+        typer.Option(
+            help="Only these methods, separated by commas.",
+            metavar="NAMES",
+            autocompletion=lists(*METHODS),
+        ),
     ] = None,
-    seeds: Annotated[
-        str, typer.Option(help="How many of the paper's five seeds, or a list of your own.")
-    ] = "5",
-    epochs: Annotated[
-        int | None, typer.Option(help="Training steps; each method's own budget if not given.")
-    ] = None,
-    jobs: Annotated[int, typer.Option(help="Processes that compute cells.")] = 1,
-    device: Annotated[str, typer.Option(help="Where clients train: auto, cpu or cuda.")] = "auto",
-    data_root: Annotated[
-        Path | None, typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).")
-    ] = None,
+    seeds: Seeds = "5",
+    epochs: Epochs = None,
+    jobs: Annotated[int, typer.Option(help="Processes that compute cells.", metavar="N")] = 1,
+    device: Device = "auto",
+    data_root: Data_root = None,
     out: Annotated[
-        Path, typer.Option(help="Folder of cells, tables and figures; a second run adds to it.")
+        Path,
+        typer.Option(
+            help="Folder of cells, tables and figures; a second run adds to it.", metavar="FOLDER"
+        ),
     ] = Path("results"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: As_json = False,
 ) -> None:
     """Compute the study's missing cells, then its tables and figures beside the published numbers."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    from pace.cli import options
+    from pace.cli import console, options
     from pace.reproduce import folder, outcome, page, run, study
     from pace.reproduce.cell import Store
 
@@ -79,26 +93,13 @@ def reproduce(
     store = Store(out / "cells")
     cells = [cell for part in wanted for cell in part.cells(chosen_seeds)]
     todo, absent = run.available(run.missing(cells, store, how), how)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("cells,"),
-        TimeRemainingColumn(),
-        TextColumn("left"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("starting", total=len(todo))
+    with console.progress(len(todo), "Starting") as bar:
         run.compute(
             todo,
             store,
             how,
             jobs=jobs,
-            done=lambda cell: bar.update(
-                task,
-                advance=1,
-                description=f"{cell.dataset} C={cell.clients} {cell.method}",
-            ),
+            done=lambda cell: bar(f"{cell.dataset} C={cell.clients} {cell.method}"),
         )
     written = outcome.write(wanted, store, chosen_seeds, out, absent)
     written.append(folder.note_command(out, shlex.join(["pace", *sys.argv[1:]])))
@@ -111,10 +112,9 @@ def reproduce(
             "absent": absent,
             "written": [str(path) for path in written],
         }
-        json.dump(found, sys.stdout)
-        print()
+        console.one_object(found)
         return
-    outcome.show(wanted, store, chosen_seeds, Console())
+    outcome.show(wanted, store, chosen_seeds, console.console())
     for name, reason in absent.items():
         print(f"Not run: {name}: {reason}", file=sys.stderr)
     print(f"Written: {page_path} and {len(written) - 1} files of tables and figures beside it")

@@ -81,8 +81,9 @@ def _absent(path: Path, found: Iterable[str], parts: Sequence[Part]) -> list[str
 
 def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Console) -> None:
     """Each part's table in the terminal, a column for each dataset's first metric."""
-    from rich import box
-    from rich.table import Table
+    from rich.text import Text
+
+    from pace.terminal import table
 
     for part in parts:
         records = measured(part, store, seeds)
@@ -95,22 +96,13 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
                 if (head == grid.heads[0][1] or part.name in ("communication", "rank"))
                 and any(cells[column] is not None for _, cells in grid.rows)
             ]
-            table = Table(
-                title=f"{grid.title}: {grid.heads[0][1]}",
-                title_justify="left",
-                box=box.SIMPLE_HEAD,
-                pad_edge=False,
-            )
-            table.add_column("")
-            for column in chosen:
-                table.add_column(grid.heads[column][0] or grid.heads[column][1], justify="right")
+            heads = ["", *(grid.heads[column][0] or grid.heads[column][1] for column in chosen)]
+            rows = []
             for (label, cells), marks in zip(grid.rows, places(grid), strict=True):
-                values = []
+                values: list[str | Text] = [label]
                 for column in chosen:
                     record = cells[column]
                     text = "not run" if record is None else shown(record).replace(" ± ", "±")
-                    values.append(
-                        ("{}", "[bold]{}[/]", "[underline]{}[/]")[marks[column]].format(text)
-                    )
-                table.add_row(label, *values)
-            console.print(table)
+                    values.append(Text(text, ("", "bold", "underline")[marks[column]]))
+                rows.append(values)
+            table(f"{grid.title}: {grid.heads[0][1]}", heads, rows, console, words=0)
