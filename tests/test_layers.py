@@ -26,7 +26,7 @@ ROWS = [
     {"simulation"},
     {"summary"},
     {"report", "reproduce"},
-    {"run_page", "rows", "bench"},
+    {"run_page", "rows", "bench", "doctor"},
     {"tracking"},
     {"cli"},
 ]

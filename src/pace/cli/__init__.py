@@ -12,6 +12,7 @@ from pace import __version__
 from pace.cli import (
     bench,
     client,
+    doctor,
     flower,
     graph,
     inspect,
@@ -60,6 +61,7 @@ for panel, name, command, examples in (
     (TOGETHER, "new", job.new, job.NEW),
     (TOGETHER, "show", job.show, job.SHOW),
     (LOOK, "inspect", inspect.inspect, inspect.EXAMPLES),
+    (LOOK, "doctor", doctor.doctor, doctor.EXAMPLES),
 ):
     app.command(name, cls=manual.Command, epilog=examples, rich_help_panel=panel)(command)
 for panel, name, group in (

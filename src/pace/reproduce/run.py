@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 import torch
@@ -68,15 +69,27 @@ def compute(
                 done(cell)
         return
     # Fresh interpreters: a fork would share torch's threads and, on a GPU, its context.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_worker) as pool:
         running = [pool.submit(_whole_group, group, store, how) for group in places.values()]
         try:
             for finished in as_completed(running):
                 for cell in finished.result():
                     done(cell)
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():
+                worker.terminate()
             raise
+
+
+def _worker() -> None:
+    """Ctrl-C is for the parent; its word to end comes as an exception, so that writes clean up."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, end)
 
 
 def _whole_group(cells: Sequence[Cell], store: Store, how: How) -> list[Cell]:
