@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Literal
 
@@ -71,22 +71,26 @@ def table(
     Numbers stay whole. Where there is no room, words fold, and so do the columns of `folding`; where
     that is not enough, the table goes on below. The last `sums` rows are set apart.
     """
+    from rich.cells import cell_len
     from rich.table import Table
 
     count = len(heads)
     left = {*range(first), *range(count - words, count)}
     cells = [list(heads), *(list(map(str, row)) for row in rows)]
-    least = [
-        narrowest(column, folds=place in left or place in folding)
-        for place, column in enumerate(zip(*cells, strict=True))
-    ]
+    most, least = [], []
+    for place, column in enumerate(zip(*cells, strict=True)):
+        most.append(max(map(cell_len, column)))
+        folds = place in left or place in folding
+        least.append(longest_word(column) if folds else most[-1])
     if title:
         to.print(title, style="bold")
     for shown in fitting(least, first, to.width):
         made = Table(box=rule(to), pad_edge=False)
-        for place in shown:
+        room = to.width - EDGES - GAP * (len(shown) - 1)
+        widths = shared(room, [least[place] for place in shown], [most[place] for place in shown])
+        for place, width in zip(shown, widths, strict=True):
             side: Literal["left", "right"] = "left" if place in left else "right"
-            made.add_column(heads[place], justify=side, overflow="fold", min_width=least[place])
+            made.add_column(heads[place], justify=side, overflow="fold", width=width)
         for number, row in enumerate(rows):
             if sums and number == len(rows) - sums:
                 made.add_section()
@@ -94,13 +98,22 @@ def table(
         to.print(made)
 
 
-def narrowest(cells: Sequence[str], *, folds: bool) -> int:
-    """The columns that cells need: all, or those of the longest word, if they may fold."""
+def longest_word(cells: Iterable[str]) -> int:
+    """The columns that cells need when they fold; a word that is longer than most folds too."""
     from rich.cells import cell_len
 
-    if not folds:
-        return max(map(cell_len, cells))
     return min(FOLD, max((cell_len(word) for cell in cells for word in cell.split()), default=0))
+
+
+def shared(room: int, least: Sequence[int], most: Sequence[int]) -> list[int]:
+    """Widths between the least and the most, the narrowest served first."""
+    widths = list(least)
+    spare = room - sum(least)
+    for place in sorted(range(len(least)), key=lambda place: most[place] - least[place]):
+        more = min(max(spare, 0), most[place] - least[place])
+        widths[place] += more
+        spare -= more
+    return widths
 
 
 def fitting(widths: Sequence[int], first: int, room: int) -> Iterator[list[int]]:
