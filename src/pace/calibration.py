@@ -45,9 +45,17 @@ def blend(local: Tensor, external: Tensor, alpha: float) -> Tensor:
 def slope(local: Tensor, external: Tensor, labels: Tensor, alpha: float) -> float:
     """R'(α): the displacement the blend expects less the displacement of the true labels."""
     displacement = external - local  # (n, classes)
-    expected = (blend(local, external, alpha).softmax(1) * displacement).sum(1)
-    observed = displacement.gather(1, labels[:, None]).squeeze(1)
-    return float((expected - observed).mean())
+    return float(excess(blend(local, external, alpha), displacement[None], labels))
+
+
+def excess(logits: Tensor, sets: Tensor, labels: Tensor) -> Tensor:
+    """mean_v ( E_{c ~ p}[z_vc] - z_{v,y_v} ) of each of (K, n, classes), with p = softmax(logits).
+
+    It is the derivative of the NLL of `logits` in the direction of each set.
+    """
+    expected = (logits.softmax(1) * sets).sum(2)
+    observed = sets.gather(2, labels.expand(len(sets), -1)[..., None]).squeeze(2)
+    return (expected - observed).mean(1)
 
 
 def nll(logits: Tensor, labels: Tensor) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
@@ -18,6 +18,7 @@ from pace.gcn import GCN, Field, Pass
 from pace.graph import Graph
 from pace.numerals import KINDS
 from pace.params import Params
+from pace.weighing import Weights
 
 SEED = 104729  # the first of the paper's five
 
@@ -91,6 +92,11 @@ class Method(Protocol):
         """How a receiver chooses alpha from Local logits, External logits and labels: CNLL."""
         return calibrate
 
+    @property
+    def numbers(self) -> str:
+        """How its messages are written where nobody says otherwise: exactly."""
+        return KINDS[0]
+
     def network(self, gcn: GCN) -> Model:
         """The network its clients train: the shared GCN, unless the method brings its own."""
         return gcn
@@ -111,6 +117,17 @@ class Method(Protocol):
         """The External model: parameters of the same network."""
         ...
 
+    def externals(
+        self, local: Params, returned: Message, federation: Federation
+    ) -> tuple[Params, ...]:
+        """All External models, for a method that returns more than one."""
+        return (self.adopt(local, returned, federation),)
+
+    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
+        """A weight for each set of validation logits, Local's and the Externals': by the gate."""
+        alpha = self.gate(sets[0], sets[1], labels)
+        return 1 - alpha, alpha
+
 
 class Uploads(Protocol):
     """The uploads of a federation, read as often as a method likes and never held all at once."""
@@ -128,9 +145,11 @@ class Federation:
     seed: int = SEED
     epochs: int | None = None  # in place of the recipe's own budget
     job: str = ""  # the digest of the job it comes from: equal settings, yet two federations
-    numbers: str = "float32"  # on the wire; or "float16", "int8"
+    numbers: str = ""  # on the wire: float32, float16 or int8; if not said, the method's own
 
     def __post_init__(self) -> None:
+        if not self.numbers:
+            object.__setattr__(self, "numbers", self.method.numbers)
         if self.numbers not in KINDS:
             raise SettingError(f"numbers are {self.numbers!r}, expected one of {', '.join(KINDS)}")
 

@@ -13,12 +13,12 @@ import torch
 from torch import Tensor
 
 from pace import wire
-from pace.calibration import blend
 from pace.errors import GraphError, LayoutError, OtherJobError, ReceiverError
 from pace.federation import Federation, Message
 from pace.graph import Graph
 from pace.params import Params
 from pace.training import train
+from pace.weighing import Weights, mix
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,15 +31,29 @@ class Kept:
 
 @dataclass(frozen=True, eq=False)
 class Adoption:
-    """What the receiver ends up with. alpha 0 is Local, 1 is External."""
+    """What the receiver ends up with: logits of Local and of each External, and their weights."""
 
     local: Tensor  # (n, classes) logits
-    external: Tensor  # (n, classes) logits
-    alpha: float
+    externals: tuple[Tensor, ...]  # the same; PACE has one
+    weights: Weights  # Local's, then each External's
+
+    @property
+    def alpha(self) -> float:
+        return alpha(self.weights)
+
+    @property
+    def external(self) -> Tensor:
+        """What came back, in place of Local: the External, or the mean of several."""
+        return mix(self.externals, (1 / len(self.externals),) * len(self.externals))
 
     @property
     def logits(self) -> Tensor:
-        return blend(self.local, self.external, self.alpha)
+        return mix((self.local, *self.externals), self.weights)
+
+
+def alpha(weights: Weights) -> float:
+    """The Externals' part of all weight: 0 is Local, 1 is External."""
+    return sum(weights[1:]) / sum(weights)
 
 
 def fit(
@@ -86,29 +100,31 @@ def merging(uploads: Sequence[bytes], federation: Federation) -> Iterator[bytes]
 def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> Adoption:
     """Apply the return to the kept Local model and choose alpha on one's own validation nodes."""
     check(graph, federation)
-    return calibrated(graph, kept.local, external(kept, returned, federation), federation)
+    return calibrated(graph, kept.local, externals(kept, returned, federation), federation)
 
 
-def external(kept: Kept, returned: bytes, federation: Federation) -> Params:
-    """The first half of `adopt`: the External model, from the return to this very upload."""
+def externals(kept: Kept, returned: bytes, federation: Federation) -> tuple[Params, ...]:
+    """The first half of `adopt`: the External models, from the return to this very upload."""
     frame = _opened(returned, federation, return_layout(federation))
     if frame.answers != kept.upload:
         raise ReceiverError(
             f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
             f"ask the server for the return to {kept.upload.hex()}"
         )
-    return federation.method.adopt(kept.local, frame.message, federation)
+    return federation.method.externals(kept.local, frame.message, federation)
 
 
-def calibrated(graph: Graph, local: Params, external: Params, federation: Federation) -> Adoption:
-    """The second half of `adopt`: both models' logits, and alpha."""
+def calibrated(
+    graph: Graph, local: Params, externals: Sequence[Params], federation: Federation
+) -> Adoption:
+    """The second half of `adopt`: every model's logits, and their weights."""
     with torch.no_grad():
-        before = federation.model(local, graph).logits
-        after = federation.model(external, graph).logits
-    if not torch.isfinite(after).all():
-        return Adoption(before, after, 0.0)
-    alpha = federation.method.gate(before[graph.val], after[graph.val], graph.y[graph.val])
-    return Adoption(before, after, alpha)
+        before, *after = (federation.model(each, graph).logits for each in (local, *externals))
+    weights: Weights = (1.0,) + (0.0,) * len(after)
+    if all(torch.isfinite(each).all() for each in after):
+        sets = [each[graph.val] for each in (before, *after)]
+        weights = federation.method.weigh(sets, graph.y[graph.val])
+    return Adoption(before, tuple(after), weights)
 
 
 def check_upload(upload: bytes, federation: Federation) -> Message:

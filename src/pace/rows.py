@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, SettingError
+from pace.methods import make
 from pace.metrics import SCORES, pooled
+from pace.numerals import KINDS
 from pace.reproduce import folder as study
 from pace.reproduce.cell import HIDDEN, LAYERS, restored
-from pace.simulation import READINGS, Trial
+from pace.simulation import Trial
 from pace.summary import readings
 
 if TYPE_CHECKING:
@@ -70,7 +72,8 @@ def stored(folder: Path) -> Iterator[tuple[Row, Trial]]:
 def _study(folder: Path) -> Iterator[tuple[Row, Trial]]:
     for cell, found in study.cells(folder):
         where = {name: found["settings"][name] for name in WHERE if name in found["settings"]}
-        where |= {"hidden": HIDDEN, "layers": LAYERS, "numbers": "float32", "rank": cell.rank}
+        where |= {"hidden": HIDDEN, "layers": LAYERS, "rank": cell.rank}
+        where["numbers"] = make(cell.method).numbers
         yield where, restored(cell.method, cell.seed, found)
 
 
@@ -83,6 +86,8 @@ def of_run(found: Mapping[str, Any]) -> Iterator[tuple[Row, Trial]]:
         "rank": found["rank"],
     }
     for each in found["trials"]:
+        if found["numbers"] not in KINDS:  # each method's own way
+            where = where | {"numbers": make(each["method"]).numbers}
         yield where, restored(each["method"], each["seed"], each)
 
 
@@ -119,8 +124,8 @@ def by_client(where: Row, trial: Trial) -> Iterator[Row]:
 
 def used(trial: Trial, reading: str) -> list[float]:
     """The α of a reading, by client: 0 is Local, 1 what came back, else what the receiver chose."""
-    fixed = READINGS[reading]
-    return trial.alphas if fixed is None else [fixed] * len(trial.alphas)
+    fixed = {"local": 0.0, "native": 1.0}
+    return [fixed[reading]] * len(trial.alphas) if reading in fixed else trial.alphas
 
 
 def _named(where: Row, trial: Trial, reading: str) -> Row:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from pace import protocol
-from pace.calibration import blend
 from pace.federation import Federation, Method, describe
 from pace.gcn import GCN
 from pace.graph import Graph
@@ -18,7 +17,11 @@ from pace.metrics import confusion
 from pace.params import Params, size
 from pace.training import train_cohort
 
-READINGS = {"local": 0.0, "native": 1.0, "adopted": None}  # the alpha of each; None: the receiver's
+READINGS: dict[str, Callable[[protocol.Adoption], Tensor]] = {
+    "local": lambda adoption: adoption.local,
+    "native": lambda adoption: adoption.external,
+    "adopted": lambda adoption: adoption.logits,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,7 @@ def simulate(
     seeds: Sequence[int],
     *,
     epochs: int | None = None,
-    numbers: str = "float32",
+    numbers: str = "",  # each method's own
     device: torch.device | str = "cpu",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Iterator[Trial]:
@@ -128,10 +131,10 @@ def _trial(
     classes = federation.gcn.classes
     confusions = {
         reading: [
-            evaluate(adoption, graph, classes, alpha)
+            evaluate(logits(adoption), graph, classes)
             for adoption, graph in zip(adoptions, graphs, strict=True)
         ]
-        for reading, alpha in READINGS.items()
+        for reading, logits in READINGS.items()
     }
     return Trial(
         name,
@@ -149,10 +152,6 @@ def _trial(
     )
 
 
-def evaluate(
-    adoption: protocol.Adoption, graph: Graph, classes: int, alpha: float | None
-) -> Tensor:
-    """The confusion of a reading on the client's test nodes."""
-    chosen = adoption.alpha if alpha is None else alpha
-    predicted = blend(adoption.local, adoption.external, chosen).argmax(1)
-    return confusion(predicted[graph.test], graph.y[graph.test], classes)
+def evaluate(logits: Tensor, graph: Graph, classes: int) -> Tensor:
+    """The confusion of predictions on the client's test nodes."""
+    return confusion(logits.argmax(1)[graph.test], graph.y[graph.test], classes)

@@ -121,9 +121,9 @@ Device = Annotated[
     ),
 ]
 Numbers = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="Numbers on the wire: float32, float16 or int8.",
+        help="Numbers on the wire: float32, float16 or int8; each method's own if not given.",
         metavar="KIND",
         autocompletion=words(*NUMBERS),
     ),

@@ -63,7 +63,7 @@ def new(
     dropout: Annotated[float, typer.Option(help="Dropout while training.", metavar="P")] = 0.5,
     epochs: Epochs = None,
     seed: Annotated[int, typer.Option(help="Seed of the common start.", metavar="N")] = 104729,
-    numbers: Numbers = "float32",
+    numbers: Numbers = None,
     as_json: As_json = False,
 ) -> None:
     """Make a job: the file that everybody who takes part agrees on."""
@@ -74,7 +74,7 @@ def new(
     from pace.errors import SettingError
     from pace.gcn import GCN
     from pace.job import Job
-    from pace.methods import known
+    from pace.methods import known, make
 
     if job.suffix != jobfile.SUFFIX:
         raise SettingError(f"the job is {job}, expected a name that ends in {jobfile.SUFFIX}")
@@ -101,7 +101,7 @@ def new(
         keys,
         names.classes,
         names.features,
-        numbers=options.numbers(numbers),
+        numbers=options.numbers(numbers) or make(method).numbers,
     )
     jobfile.write(job, made)
     if as_json:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Mapping
 from importlib.util import find_spec
 
 from pace.errors import SettingError
@@ -39,11 +41,19 @@ def rank(text: str) -> int | None:
     return int(text)
 
 
-def numbers(text: str) -> str:
-    """How numbers are written on the wire."""
-    if text not in KINDS:
+def numbers(text: str | None) -> str:
+    """How numbers are written on the wire; empty for each method's own way."""
+    if text is not None and text not in KINDS:
         raise SettingError(f"--numbers is {text!r}, expected one of {', '.join(KINDS)}")
-    return text
+    return text or ""
+
+
+def written(methods: Mapping[str, Method], numbers: str) -> str:
+    """How all messages are written, and which methods' are written otherwise: `float32 (x: int8)`."""
+    kinds = {name: numbers or method.numbers for name, method in methods.items()}
+    usual = Counter(kinds.values()).most_common(1)[0][0]
+    others = [f"{name}: {kind}" for name, kind in kinds.items() if kind != usual]
+    return f"{usual} ({', '.join(others)})" if others else usual
 
 
 def methods(text: str, rank: int | None) -> dict[str, Method]:

@@ -57,7 +57,7 @@ def run(
     epochs: Epochs = None,
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.", metavar="N")] = 64,
     layers: Annotated[int, typer.Option(help="Number of graph convolutions.", metavar="N")] = 2,
-    numbers: Numbers = "float32",
+    numbers: Numbers = None,
     device: Device = "auto",
     data_root: Data_root = None,
     out: Annotated[
@@ -131,7 +131,7 @@ def run(
         "epochs": epochs,
         "model": {"widths": gcn.widths, "dropout": gcn.dropout},
         "rank": options.rank(rank),
-        "numbers": chosen_numbers,
+        "numbers": options.written(chosen_methods, chosen_numbers),
         **summarise(trials),
         "trials": [
             {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in trials

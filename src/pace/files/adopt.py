@@ -39,12 +39,13 @@ def adopt(job: Job, site: Site, *, kept: Path, returned: Path, out: Path) -> dic
             job=job.digest,
             name=mine.about["name"],
         )
-    external = protocol.external(mine.kept, frame, job.federation)
-    adoption = protocol.calibrated(site.graph, mine.kept.local, external, job.federation)
+    externals = protocol.externals(mine.kept, frame, job.federation)
+    adoption = protocol.calibrated(site.graph, mine.kept.local, externals, job.federation)
     classes = job.gcn.classes
     about = {
         "name": mine.about["name"],
         "alpha": adoption.alpha,
+        "weights": list(adoption.weights),
         "decision": decision(adoption.alpha, int(site.graph.val.sum())),
         "upload": mine.kept.upload.hex(),
         "return": sha256,
@@ -53,7 +54,7 @@ def adopt(job: Job, site: Site, *, kept: Path, returned: Path, out: Path) -> dic
         "adopted": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
     }
-    made = model.Model(job, mine.kept.local, external, adoption.alpha, about)
+    made = model.Model(job, mine.kept.local, externals, adoption.weights, about)
     model.write(out, made)
     return about
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pace.job import Job
@@ -26,7 +27,7 @@ def card(job: Job, about: dict[str, Any]) -> str:
 A graph convolutional network ({widths}, dropout {job.gcn.dropout}) that sorts nodes into
 {job.gcn.classes} classes{classes}. Local was trained on this site's graph only. External is Local
 with the correction that the server made of all participants' uploads. PACE adds the logits,
-(1 - α) Local + α External; α was chosen on this site's validation nodes.
+{formula(about["weights"])}; the weights were chosen on this site's validation nodes.
 
 ## On this site's nodes
 
@@ -51,6 +52,15 @@ Made for this site's own graph and graphs like it: the same features in the same
 the same population. Scores elsewhere are unknown until measured. The weights were learnt from this
 site's data and may tell something about it: share the folder as you would share that.
 """
+
+
+def formula(weights: Sequence[float]) -> str:
+    """How the logits are added."""
+    if len(weights) == 2:
+        return "(1 - α) Local + α External"
+    names = ["Local", *(f"External {place}" for place in range(1, len(weights)))]
+    terms = zip(weights, names, strict=True)
+    return " + ".join(f"{weight:.4f} {name}" for weight, name in terms)
 
 
 def table(title: str, found: dict[str, Any]) -> str:

@@ -1,11 +1,13 @@
 """The model folder: all that predicting needs, and a card that says what it is.
 
-local.safetensors, external.safetensors, model.json (alpha and how it came about), job.pace, README.md
+local.safetensors, external.safetensors (external-2.safetensors where a method returns two),
+model.json (the weights and how they came about), job.pace, README.md
 """
 
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,29 +21,36 @@ from pace.files.card import card
 from pace.graph import Graph
 from pace.job import Job
 from pace.params import Params
+from pace.weighing import Weights
 
 FORMAT = "pace-model-1"
 PARAMS = "pace-params-1"
+MOST = 9  # models in a folder
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """Local and External under one job, and how much of External is taken."""
+    """Local and the Externals under one job, and the weight of each."""
 
     job: Job
     local: Params
-    external: Params
-    alpha: float
+    externals: tuple[Params, ...]
+    weights: Weights
     about: dict[str, Any]
+
+    @property
+    def alpha(self) -> float:
+        return protocol.alpha(self.weights)
 
     def __call__(self, graph: Graph) -> protocol.Adoption:
         """The logits of every node; External's are not asked for where Local was kept."""
         protocol.check(graph, self.job.federation)
         network = self.job.federation.model
         with torch.no_grad():
-            local = network(self.local, graph).logits
-            external = network(self.external, graph).logits
-        return protocol.Adoption(local, external, self.alpha)
+            local, *externals = (
+                network(each, graph).logits for each in (self.local, *self.externals)
+            )
+        return protocol.Adoption(local, tuple(externals), self.weights)
 
 
 def write(folder: Path, model: Model) -> None:
@@ -51,12 +60,20 @@ def write(folder: Path, model: Model) -> None:
         folder,
         {
             "local.safetensors": _encoded(model.local, "local", model.job),
-            "external.safetensors": _encoded(model.external, "external", model.job),
+            **{
+                f"{name}.safetensors": _encoded(each, name, model.job)
+                for name, each in zip(_names(len(model.externals)), model.externals, strict=True)
+            },
             "model.json": (json.dumps(about, indent=1) + "\n").encode(),
             "job.pace": jobfile.render(model.job).encode(),
             "README.md": card(model.job, about).encode(),
         },
     )
+
+
+def _names(externals: int) -> list[str]:
+    """What the Externals' files are called."""
+    return ["external", *(f"external-{place}" for place in range(2, externals + 1))]
 
 
 def _encoded(params: Params, which: str, job: Job) -> bytes:
@@ -70,10 +87,15 @@ def read(folder: Path) -> Model:
     try:
         about = untrusted.json((folder / "model.json").read_bytes())
         kind, alpha, digest = about["format"], float(about["alpha"]), about["job"]
+        weights = tuple(float(weight) for weight in about.get("weights", (1 - alpha, alpha)))
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error
-    if kind != FORMAT or not 0 <= alpha <= 1:
-        raise FileError(f"{folder} has format {kind!r} and alpha {alpha}, expected {FORMAT!r}")
+    sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
+    if kind != FORMAT or not 0 <= alpha <= 1 or not (sound and 2 <= len(weights) <= MOST):
+        raise FileError(
+            f"{folder} has format {kind!r}, alpha {alpha} and weights {weights}, expected "
+            f"{FORMAT!r} with weights of 0 or more: restore model.json"
+        )
     job = jobfile.read(folder / "job.pace")
     if job.digest != digest:
         raise FileError(
@@ -81,7 +103,7 @@ def read(folder: Path) -> Model:
         )
     expected = wire.layout(job.federation.start)
     found = {}
-    for which in ("local", "external"):
+    for which in ("local", *_names(len(weights) - 1)):
         path = folder / f"{which}.safetensors"
         told, values = tensors.read(path, PARAMS)
         if told.get("which") != which or told.get("job") != digest:
@@ -89,4 +111,5 @@ def read(folder: Path) -> Model:
         # A hostile return may overflow; then Local was kept, and External is never used.
         finite = which == "local" or alpha > 0
         found[which] = tensors.params(values, expected, path, finite=finite)
-    return Model(job, found["local"], found["external"], alpha, about)
+    local, *externals = found.values()
+    return Model(job, local, tuple(externals), weights, about)

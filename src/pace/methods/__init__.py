@@ -9,6 +9,7 @@ from pace.errors import SettingError
 from pace.federation import Method
 from pace.methods.ablations import ABLATIONS, Fixed
 from pace.methods.direct import Direct
+from pace.methods.duo import DUO, PaceDuo
 from pace.methods.fedaux import FedAux
 from pace.methods.fedavg import FedAvg
 from pace.methods.fedgta import FedGTA
@@ -33,12 +34,13 @@ PAPER: Mapping[str, Callable[[], Method]] = {
     "fedaux": FedAux,
     "pace": Pace,
 }
-METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **ABLATIONS, **ROBUST}
+METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **ABLATIONS, **ROBUST, **DUO}
 
 GROUPS = {  # names that stand for several
     "all": tuple(PAPER),
     "ablations": tuple(ABLATIONS),
     "robust": tuple(ROBUST),
+    "beyond": tuple(DUO),
 }
 ALIASES = {"fedaux-1r": "fedaux"}
 
@@ -66,6 +68,7 @@ def known(name: str) -> str:
 
 __all__ = [
     "ABLATIONS",
+    "DUO",
     "GROUPS",
     "METHODS",
     "PAPER",
@@ -82,6 +85,7 @@ __all__ = [
     "Fixed",
     "Local",
     "Pace",
+    "PaceDuo",
     "Robust",
     "expand",
     "make",
