@@ -23,7 +23,8 @@ from pace.cli.given import (
 
 PARTS = (
     "main", "c20", "c30", "macro-f1", "ablation", "resolver", "fairness", "rank", "communication",
-    "metis", "dirichlet", "diagnostics", "masks", "all",
+    "metis", "dirichlet", "diagnostics", "masks", "beyond", "beyond-metis",
+    "beyond-dirichlet", "all",
 )  # fmt: skip
 
 EXAMPLES = """

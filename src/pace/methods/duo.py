@@ -132,6 +132,5 @@ DUO: Mapping[str, Callable[[], Method]] = {
     "pace-duo-guard5": partial(PaceDuo, level=0.05),
     "pace-duo-guard1": partial(PaceDuo, level=0.01),
     "pace-tempered": partial(Tempered, level=FREE),  # one correction, with a temperature
-    "pace-guarded": Tempered,
     "pace-int8": Rounded,
 }

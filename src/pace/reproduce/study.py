@@ -57,6 +57,26 @@ RANKS = tuple(
     Row(f"PACE rank {'Dense' if rank is None else rank}", "pace", rank=rank)
     for rank in (2, 4, 6, 8, None)
 )
+DUO = Row("pace-duo", "pace-duo")
+STEPS = (  # from PACE to pace-duo, a part at a time
+    LOCAL,
+    PACE,
+    Row("PACE in int8", "pace-int8"),
+    Row("PACE, temperature", "pace-tempered"),
+    Row("two corrections", "pace-duo-simplex"),
+    Row("two corrections, temperature", "pace-duo-free"),
+    Row("the same with the guard, float32", "pace-duo-float32"),
+    DUO,
+)
+GUARDS = {  # the guard's level: 1 is none
+    1.0: Row("no guard", "pace-duo-free"),
+    0.5: DUO,
+    0.2: Row("guard at 0.2", "pace-duo-guard20"),
+    0.1: Row("guard at 0.1", "pace-duo-guard10"),
+    0.05: Row("guard at 0.05", "pace-duo-guard5"),
+    0.01: Row("guard at 0.01", "pace-duo-guard1"),
+}
+BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS.values())))
 
 
 @dataclass(frozen=True)
@@ -154,16 +174,39 @@ PARTS = {
             datasets=AVAILABLE,
             data_seeds=tuple(range(REDRAWS)),
         ),
+        Part(
+            "beyond",
+            "",
+            "pace-duo, Louvain",
+            BEYOND,
+            datasets=AVAILABLE,
+            clients=(10, 20, 30),
+        ),
+        *(
+            Part(
+                f"beyond-{partition}",
+                "",
+                f"pace-duo, {partition}",
+                BEYOND,
+                datasets=AVAILABLE,
+                partition=partition,
+            )
+            for partition in ("metis", "dirichlet")
+        ),
     )
 }
 
+OWN = ("masks", "beyond", "beyond-metis", "beyond-dirichlet")  # not in the paper
+
 
 def chosen(names: Iterable[str]) -> list[Part]:
-    """The named parts; `all` is every part of the paper, without `masks`, which is our own."""
+    """The named parts; `all` is every part of the paper. `masks` and `beyond` are our own."""
     wanted: dict[str, Part] = {}
     for name in names:
         if name == "all":
-            wanted |= {key: part for key, part in PARTS.items() if key != "masks"}
+            wanted |= {key: part for key, part in PARTS.items() if key not in OWN}
+        elif name == "beyond":
+            wanted |= {key: PARTS[key] for key in OWN if key.startswith(name)}
         elif name in PARTS:
             wanted[name] = PARTS[name]
         else:
