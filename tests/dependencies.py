@@ -17,7 +17,7 @@ Graph = Mapping[str, set[str]]
 Node = tuple[str, int]  # a module in its own layer, or the line to it in a layer below
 
 LETTER, PAD, TALL = 7.4, 22, 26  # a box, in pixels
-WIDE, LINE, STEP, BAND, EDGE = 14.0, 9.0, 48, 20, 20  # gaps, and the distances of layers and rows
+WIDE, LINE, STEP, BAND, EDGE = 14.0, 9.0, 52, 20, 20  # gaps, and the distances of layers and rows
 SWEEPS = 40
 
 
@@ -177,12 +177,12 @@ def draw() -> str:
     ]
     for below, above in pieces:
         x, z = place[below] + shift, place[above] + shift
-        bottom = down[below[1]] - (TALL // 2 if width(below, layer) else 0)
-        top = down[above[1]] + (TALL // 2 if width(above, layer) else 0)
+        bottom, top = down[below[1]] - TALL // 2, down[above[1]] + TALL // 2
         half = (bottom + top) / 2
+        past = "" if width(above, layer) else f"V{top - TALL}"  # straight on beside the boxes
         drawn.append(
             f'<path class="line" d="M{x:.0f} {bottom}C{x:.0f} {half:.0f} {z:.0f} {half:.0f} '
-            f'{z:.0f} {top}"/>'
+            f'{z:.0f} {top}{past}"/>'
         )
     for module, level in layer.items():
         node = (module, level)
