@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import active_children, get_context
@@ -70,7 +72,8 @@ def compute(
         return
     # Fresh interpreters: a fork would share torch's threads and, on a GPU, its context.
     with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_worker) as pool:
-        running = [pool.submit(_whole_group, group, store, how) for group in places.values()]
+        with _deaf():
+            running = [pool.submit(_whole_group, group, store, how) for group in places.values()]
         try:
             for finished in as_completed(running):
                 for cell in finished.result():
@@ -82,13 +85,25 @@ def compute(
             raise
 
 
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes started in here do not hear Ctrl-C, from their first moment on: it is for the parent."""
+    if threading.current_thread() is not threading.main_thread():  # only that one may say so
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _worker() -> None:
-    """Ctrl-C is for the parent; its word to end comes as an exception, so that writes clean up."""
+    """The parent's word to end comes as an exception, so that a write cleans up behind it."""
 
     def end(*_: object) -> None:
         raise KeyboardInterrupt
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, end)
 
 
