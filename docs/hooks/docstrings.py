@@ -6,6 +6,8 @@ formula that stands alone under its sentence.
 
 A field or constant is explained by the comment at the end of its line. Functions, methods and
 constants whose name says it all have no docstring; they are shown all the same.
+
+They are written as plain text. Of Markdown they have backticks and blank lines; brackets are brackets.
 """
 
 import ast
@@ -14,6 +16,7 @@ from typing import Any
 
 from griffe import Attribute, Docstring, Extension, Module, Object, ObjectNode, Visitor
 
+BRACKET = re.compile(r"(`[^`]*`|^    .*$)|\[", re.MULTILINE)  # those in code and formulas apart
 COMMENT = re.compile(rb"\s*#\s*(?!noqa|type:)(.+)")
 
 
@@ -48,4 +51,5 @@ def indented(node: ast.AST) -> str:
     assert isinstance(first.value, ast.Constant)
     start = " " * first.col_offset
     lines = str(first.value.value).splitlines()
-    return "\n".join(line.removeprefix(start) for line in lines).strip()
+    text = "\n".join(line.removeprefix(start) for line in lines).strip()
+    return BRACKET.sub(lambda found: found[1] or "&#91;", text)
