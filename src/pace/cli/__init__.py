@@ -38,7 +38,7 @@ EPILOG = """
 Exit codes: 0 done; 1 done, and the answer is no or not yet; 2 a mistake in what was given, said in
 one sentence on stderr; 70 a mistake in pace itself; 130 interrupted.
 """
-WRONG, BUG, INTERRUPTED = 2, 70, 130
+WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
 USAGE_ERROR: Any = typer.BadParameter.__mro__[
     2
 ]  # click's exception, wherever this Typer keeps click
@@ -98,9 +98,10 @@ def main() -> None:
         code = said(" ".join(error.format_message().split()) + where, WRONG)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except BrokenPipeError:  # whoever read has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
+    except BrokenPipeError:
+        code = LEFT
+    except SystemExit as end:  # Typer's and rich's answer to a closed pipe, among others
+        code = LEFT if isinstance(end.__context__, BrokenPipeError) else end.code
     except OSError as error:  # a full disk, a folder that may not be written to
         where = f" {error.filename}" if error.filename else ""
         code = said(f"cannot use{where}: {error.strerror or error}", WRONG)
@@ -109,6 +110,8 @@ def main() -> None:
         code = said("this is a mistake in pace: please report the lines above", BUG)
     if code == INTERRUPTED:
         said("interrupted; every file is whole or not there, and the command can be run again", 0)
+    if code == LEFT:  # what is still to be written goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)
 
 

@@ -35,7 +35,10 @@ def new(
     """Make a pair of Ed25519 keys: NAME.key, for you alone, and NAME.pub."""
     from pace import signatures
     from pace.cli import console
+    from pace.errors import SettingError
 
+    if not name.name:
+        raise SettingError(f"the name is {name}, which is a folder: give a name such as north")
     private, public = (name.with_name(name.name + end) for end in (".key", ".pub"))
     made = signatures.new(private, public)
     print_ = signatures.fingerprint(made).hex()

@@ -1,0 +1,166 @@
+"""How a command ends: exit codes, one sentence on stderr, nothing on stdout that is not the result."""
+
+import errno
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pace import cli
+from pace.errors import SettingError
+from tests.preloaded import Preloaded
+
+COMMAND = [sys.executable, "-c", "from pace.cli import main; main()"]
+
+
+def raising(error: BaseException) -> Callable[..., None]:
+    def app(**_: object) -> None:
+        raise error
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (SettingError("--rank is '0'"), 2, "pace: --rank is '0'\n"),
+        (OSError(errno.ENOSPC, "No space left on device"), 2, "No space left on device"),
+        (PermissionError(errno.EACCES, "Permission denied", "out"), 2, "cannot use out: Perm"),
+        (KeyboardInterrupt(), 130, "pace: interrupted; every file is whole or not there"),
+    ],
+)
+def test_an_end_has_its_code_and_one_sentence(
+    error: BaseException,
+    code: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(cli, "app", raising(error))
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert says in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_a_mistake_of_ours_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its traceback, and a code that no other end has."""
+    monkeypatch.setattr(cli, "app", raising(ZeroDivisionError("oh")))
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 70
+    err = capsys.readouterr().err
+    assert "ZeroDivisionError: oh" in err
+    assert err.splitlines()[-1] == "pace: this is a mistake in pace: please report the lines above"
+
+
+def test_ctrl_c_is_answered_in_one_sentence(tmp_path: Path) -> None:
+    """A real signal, while the command waits for a file."""
+    os.mkfifo(tmp_path / "job.pace")
+    running = subprocess.Popen(
+        [*COMMAND, "show", "job.pace"], stdout=-1, stderr=-1, text=True, cwd=tmp_path
+    )
+    with open(tmp_path / "job.pace", "w"):  # opens when the command does
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert out == ""
+    assert re.fullmatch("pace: interrupted; [^\n]*\n", err)
+
+
+def test_a_reader_who_leaves_early_is_no_reason_to_talk() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*COMMAND, "--help"], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run --dataset nowhere --json",
+        "run --sedes 3 --json",
+        "partition --dataset nowhere --json",
+        "reproduce nothing --json",
+        "report nowhere --json",
+        "bench --only nothing --json",
+        "graph import --nodes a.csv --edges b.csv --label c --out d.graph --json",
+        "graph show nowhere.graph --json",
+        "new job.pace --json",
+        "show nowhere.pace --json",
+        "client fit nowhere.pace a.graph --keep a.local --upload a.up --yes --json",
+        "client adopt nowhere.pace a.graph --kept a.local --return a.down --out a.model --json",
+        "client predict nowhere a.graph --out a.csv --json",
+        "client evaluate nowhere a.graph --json",
+        "server merge nowhere.pace --out out --json",
+        "server check nowhere.pace a.up --json",
+        "inspect nowhere --json",
+        "keys new . --json",
+        "flower status --superlink nowhere --json",
+        "flower run job.pace --superlink nowhere --json",
+        "flower register key.pub --superlink nowhere --json",
+    ],
+)
+def test_a_command_that_fails_prints_no_json(line: str, pace: Preloaded, tmp_path: Path) -> None:
+    done = pace(*line.split(), cwd=tmp_path)
+    assert done.code == 2, done.err
+    assert done.out == ""
+    assert re.match(r"pace: \S", done.err)
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("group", ["", "client", "server", "graph", "keys", "flower"])
+def test_without_a_command_the_help_is_on_stderr(
+    group: str, pace: Preloaded, tmp_path: Path
+) -> None:
+    done = pace(*group.split(), cwd=tmp_path)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith(f"Usage: {' '.join(['pace', *group.split()])} COMMAND")
+
+
+def on_a_terminal(**environment: str) -> str:
+    """What `pace keys --help` writes to a terminal."""
+    master, slave = os.openpty()
+    asked = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+    asked |= {"TERM": "xterm", "COLUMNS": "80", **environment}
+    subprocess.run([*COMMAND, "keys", "--help"], stdout=slave, env=asked, check=True)
+    os.close(slave)
+    text = os.read(master, 1 << 16).decode()
+    os.close(master)
+    return text.replace("\r\n", "\n")
+
+
+def test_help_is_coloured_on_a_terminal_only() -> None:
+    shown, plain = on_a_terminal(), on_a_terminal(NO_COLOR="1")
+    assert "\x1b[1m" in shown
+    assert "\x1b" not in plain
+    assert re.sub(r"\x1b\[\d*m", "", shown) == plain
+    piped = subprocess.run([*COMMAND, "keys", "--help"], capture_output=True, text=True, check=True)
+    assert piped.stdout == plain
+
+
+def test_help_takes_less_than_half_a_second() -> None:
+    """Of the processor: what a person waits on a machine that has nothing else to do."""
+
+    def seconds() -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([*COMMAND, "--help"], stdout=subprocess.DEVNULL, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    assert min(seconds() for _ in range(3)) < 0.5
