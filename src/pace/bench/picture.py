@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 from typing import Any
+
+from pace import atomic
 
 
 def draw(path: Path, found: dict[str, Any]) -> None:
@@ -37,5 +40,7 @@ def draw(path: Path, found: dict[str, Any]) -> None:
         if key == "server":
             axis.set_ylim(bottom=0)
     figure.tight_layout()
-    figure.savefig(path)
+    content = io.BytesIO()
+    figure.savefig(content, format="png")
     pyplot.close(figure)
+    atomic.write(path, content.getvalue())

@@ -202,6 +202,6 @@ def _show(ended: dict[str, Any], report: dict[str, Any] | None, place: Path) -> 
         console.table("", ["Node", "Step", "Seconds", "Answer"], rows, to)
         for sentence in sentences(report):
             to.print(sentence)
-        to.print(f"Written: {place} and report.md beside it")
+        typer.echo(f"Written: {place} and report.md beside it")
     seconds, traffic = f"{ended['elapsed']:.0f} s", _traffic(ended)
     to.print(f"Run {ended['run-id']}: {ended['status']} after {seconds}, {traffic} bytes moved")

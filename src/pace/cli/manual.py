@@ -19,6 +19,7 @@ from pace.terminal import WIDTH
 
 INDENT = 2
 NAMES = 26  # columns, at most, for what stands left of an explanation
+OWN = ("Arguments", "Options")  # sections of a command itself, not of those below it
 GLUE = "\u00a0"  # a space that no line ends at
 
 
@@ -71,10 +72,8 @@ def page(command: Any, ctx: Any) -> Page:
     else:
         pieces.append("[OPTIONS]")
     lost = annotated(command) if any(each.help is None for each in arguments) else {}
-    sections["Arguments"] = [
-        (placed(each), each.help or lost.get(each.name, "")) for each in arguments
-    ]
-    sections["Options"] = [
+    sections[OWN[0]] = [(placed(each), each.help or lost.get(each.name, "")) for each in arguments]
+    sections[OWN[1]] = [
         (" ".join(filter(None, (each.opts[0], value(each)))), said(each)) for each in options
     ]
     examples, notes = parts(command.epilog or "")
@@ -141,8 +140,12 @@ def text(found: Page) -> str:
     lines += usage(found.usage, width)[1:]
     for paragraph in found.about:
         lines += ["", *textwrap.wrap(paragraph, width)]
+    commands = [
+        name for title, rows in found.sections.items() if title not in OWN for name, _ in rows
+    ]
     for title, rows in found.sections.items():
-        lines += ["", heading(title), *columns(rows, width)]
+        names = [name for name, _ in rows] if title in OWN else commands
+        lines += ["", heading(title), *columns(rows, width, max(map(len, names)))]
     if found.examples:
         lines += ["", heading("Examples" if len(found.examples) > 1 else "Example")]
         for example in found.examples:
@@ -156,9 +159,9 @@ def usage(words: str, width: int) -> list[str]:
     return textwrap.wrap(words, width - len("Usage: "), subsequent_indent=" " * len("Usage: "))
 
 
-def columns(rows: list[tuple[str, str]], width: int) -> list[str]:
+def columns(rows: list[tuple[str, str]], width: int, longest: int) -> list[str]:
     """Names on the left, explanations on the right; a long name has a line of its own."""
-    left = min(max(len(name) for name, _ in rows), NAMES) + INDENT
+    left = min(longest, NAMES) + INDENT
     lines = []
     for name, words in rows:
         indent = " " * (INDENT + left)
