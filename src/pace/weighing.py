@@ -20,8 +20,9 @@ from pace.calibration import excess, nll
 RIDGE = 2.0  # ρ
 TOLERANCE = 1e-8  # of a gradient, against the size of the logits
 LARGEST = 1e100  # a logit whose square is still a number
-ROUNDS, STEPS, HALVINGS = 64, 64, 60
+STEPS, HALVINGS = 100, 60
 ARMIJO = 1e-4
+ROUNDING = 1e-14
 DAMPING = 1e-12  # of a Hessian that may be singular, against its diagonal
 
 Weights = tuple[float, ...]  # Local's first
@@ -40,7 +41,9 @@ def weigh(sets: Sequence[Tensor], labels: Tensor, ridge: float = RIDGE) -> Weigh
         return local
     problem = Problem(stacked, labels, ridge)
     weights = minimiser(problem)
-    if not (weights[1:] > 0).any() or not optimal(problem, weights):
+    alone = torch.zeros_like(weights)
+    alone[0] = weights.sum()  # as good only where the Externals say what Local says
+    if not optimal(problem, weights) or optimal(problem, alone):
         return local
     found = tuple(weights.tolist())
     return found if nll(mix(sets, found), labels) <= nll(sets[0], labels) else local
@@ -71,7 +74,7 @@ class Problem:
         )
 
     def logits(self, weights: Tensor) -> Tensor:
-        return torch.einsum("k,knc->nc", weights, self.sets)
+        return (weights @ self.sets.flatten(1)).view(self.sets.shape[1:])
 
     def gradient(self, weights: Tensor) -> Tensor:
         slopes = excess(self.logits(weights), self.sets, self.labels)
@@ -81,60 +84,50 @@ class Problem:
         """Covariances of the sets under the mixture's softmax, plus the ridge's ones."""
         p = self.logits(weights).softmax(1)
         spread = self.sets - (p * self.sets).sum(2, keepdim=True)
-        return torch.einsum("knc,nc,lnc->kl", spread, p, spread) / len(self.labels) + self.ridge
+        products = (spread * p).flatten(1) @ spread.flatten(1).t()
+        return products / len(self.labels) + self.ridge
 
 
 def minimiser(problem: Problem) -> Tensor:
-    """Newton's method on the free weights; a weight is freed when R falls along it, held at zero.
-
-    It begins at Local with every External held, so that an External enters only for a gain.
-    """
+    """Newton's method from Local; a weight at zero that R would have below zero is held there."""
     weights = torch.zeros(len(problem.sets), dtype=torch.float64)
     weights[0] = 1.0
-    free = weights > 0
-    for _ in range(ROUNDS):
-        weights, free = newton(problem, weights, free)
-        gradient = problem.gradient(weights).masked_fill(free, torch.inf)
-        steepest = int(gradient.argmin())
-        if gradient[steepest] >= -TOLERANCE * problem.scale:
+    for _ in range(STEPS):
+        gradient = problem.gradient(weights)
+        free = (weights > 0) | (gradient < 0)
+        if not free.any() or gradient[free].abs().max() <= TOLERANCE * problem.scale / 10:
             break
-        free[steepest] = True
+        hessian = problem.hessian(weights)
+        step = newton(gradient, hessian, free)
+        while (outward := (weights == 0) & (step < 0)).any():
+            free &= ~outward
+            step = newton(gradient, hessian, free)
+        weights = descended(problem, weights, step, float(gradient @ step))
     return weights
 
 
-def newton(problem: Problem, weights: Tensor, free: Tensor) -> tuple[Tensor, Tensor]:
-    """The minimiser over the free weights; those that would fall below zero stay there, held."""
-    for _ in range(STEPS):
-        if not free.any():
-            break
-        gradient = problem.gradient(weights)[free]
-        if gradient.abs().max() <= TOLERANCE * problem.scale / 10:
-            break
-        hessian = problem.hessian(weights)[free][:, free]
-        damping = DAMPING * torch.eye(len(hessian), dtype=torch.float64) * hessian.diagonal().max()
-        step = torch.zeros_like(weights)
-        step[free] = -torch.linalg.solve(hessian + damping, gradient)
-        weights, blocked = descended(problem, weights, step, float(gradient @ step[free]))
-        free = free & ~blocked
-    return weights, free
+def newton(gradient: Tensor, hessian: Tensor, free: Tensor) -> Tensor:
+    """To the minimum of R's parabola in the free weights."""
+    step = torch.zeros_like(gradient)
+    among = hessian[free][:, free]
+    damping = DAMPING * torch.eye(len(among), dtype=torch.float64) * among.diagonal().max()
+    step[free] = -torch.linalg.solve(among + damping, gradient[free])
+    return step
 
 
-def descended(
-    problem: Problem, weights: Tensor, step: Tensor, slope: float
-) -> tuple[Tensor, Tensor]:
-    """As far along the step as R falls enough, and which weights became zero on the way."""
+def descended(problem: Problem, weights: Tensor, step: Tensor, slope: float) -> Tensor:
+    """As far along the step as weights stay at zero or above and R falls enough."""
     to_zero = torch.where(step < 0, -weights / step, torch.inf)
-    furthest = float(to_zero.min())
-    length, here = min(1.0, furthest), problem.value(weights)
+    length, here = min(1.0, float(to_zero.min())), problem.value(weights)
+    rounding = ROUNDING * (
+        1 + abs(here)
+    )  # near the minimum, steps are right and R no judge of them
     for _ in range(HALVINGS):
-        there = (weights + length * step).clamp_min(0)
-        if problem.value(there) <= here + ARMIJO * length * slope:
-            break
+        there = (weights + length * step).masked_fill(to_zero <= length, 0.0)
+        if problem.value(there) <= here + ARMIJO * length * slope + rounding:
+            return there
         length /= 2
-    else:
-        there = weights
-    blocked = (to_zero <= length) & (step < 0)
-    return there.masked_fill(blocked, 0.0), blocked
+    return weights
 
 
 def optimal(problem: Problem, weights: Tensor) -> bool:

@@ -128,9 +128,7 @@ DUO: Mapping[str, Callable[[], Method]] = {
     "pace-duo-simplex": partial(PaceDuo, ridge=WHOLE, level=FREE),  # without a temperature
     "pace-duo-free": partial(PaceDuo, level=FREE),
     "pace-duo-guard20": partial(PaceDuo, level=0.2),
-    "pace-duo-guard10": partial(PaceDuo, level=0.1),
     "pace-duo-guard5": partial(PaceDuo, level=0.05),
-    "pace-duo-guard1": partial(PaceDuo, level=0.01),
     "pace-tempered": partial(Tempered, level=FREE),  # one correction, with a temperature
     "pace-int8": Rounded,
 }

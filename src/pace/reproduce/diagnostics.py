@@ -94,13 +94,14 @@ def receivers(part: Part, store: Store, seeds: Sequence[int]) -> list[Receivers]
     for dataset in part.datasets:
         ours = trials(part, PACE, dataset, part.clients[0], store, seeds)
         if ours:
-            gains = tuple(zip(*(_gains(trial) for trial in ours), strict=True))
+            gains = tuple(zip(*(each_gain(trial) for trial in ours), strict=True))
             alphas = tuple(zip(*(trial.alphas for trial in ours), strict=True))
             found.append(Receivers(title(dataset), gains, alphas))
     return found
 
 
-def _gains(trial: Trial) -> list[float]:
+def each_gain(trial: Trial) -> list[float]:
+    """What each receiver's accuracy gained over its Local, in points."""
     return [
         100 * (accuracy(after) - accuracy(before))
         for after, before in zip(

@@ -16,10 +16,11 @@ import matplotlib.pyplot as plt
 
 from pace import atomic
 from pace.carrier import RANK
+from pace.reproduce import beyond
 from pace.reproduce.cell import Store
 from pace.reproduce.diagnostics import paired, receivers
 from pace.reproduce.records import CITATION_MEAN, measured, score, title, trials
-from pace.reproduce.study import LOCAL, MATRIX, Part
+from pace.reproduce.study import LOCAL, MATRIX, PACE, Part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -180,6 +181,29 @@ def bytes_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | Non
     return figure
 
 
+def guard_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | None:
+    """Mean gain over Local against receivers harmed, by the guard's level; PACE beside it."""
+    found = beyond.levels(store, seeds)
+    if not found:
+        return None
+    pace = beyond.line("PACE", beyond.settings(store, seeds, PACE))
+    figure, axis = plt.subplots(figsize=(4.6, 3.0))
+    shares = [100 * line.harmed / line.receivers for line in found]
+    axis.plot(shares, [line.over_local for line in found], "o-", color=ORANGE, label="pace-duo")
+    for share, line in zip(shares, found, strict=True):
+        word = "no guard" if line.label == "1" else f"level {line.label}"
+        axis.annotate(
+            word, (share, line.over_local), (6, -9), textcoords="offset points", fontsize=8
+        )
+    axis.plot(100 * pace.harmed / pace.receivers, pace.over_local, "D", color=BLUE, label="PACE")
+    axis.plot(0, 0, "s", color=GREY, label="Local")
+    axis.set_xlabel("receivers harmed (%)")
+    axis.set_ylabel("accuracy over Local (points)")
+    axis.legend(frameon=False, loc="lower right")
+    figure.tight_layout()
+    return figure
+
+
 def _exchanged(trial: Trial) -> float:
     """Bytes a client sends and receives."""
     return statistics.fmean(trial.upload) + statistics.fmean(trial.returned)
@@ -191,6 +215,7 @@ FIGURES: dict[str, tuple[str, Callable[[Store, Sequence[int], Part], Figure | No
     "transfer": ("diagnostics", transfer_figure),
     "alpha": ("diagnostics", alpha_figure),
     "bytes": ("main", bytes_figure),
+    "guard": ("beyond", guard_figure),
 }
 
 

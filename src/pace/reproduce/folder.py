@@ -13,7 +13,7 @@ from pace import atomic
 from pace.errors import FileError
 from pace.reproduce.cell import FORMAT, Cell, Store
 from pace.reproduce.records import CITATION_MEAN, Record, measured, rank_bytes
-from pace.reproduce.study import CITATION, PARTS, SEEDS, SIX, Part, narrowed
+from pace.reproduce.study import CITATION, OWN, PARTS, SEEDS, SIX, Part, narrowed
 from pace.simulation import Trial
 
 COMMANDS = "commands.json"
@@ -72,7 +72,7 @@ class Study:
         counts = Counter(
             tuple(self.seeds_of(part, dataset))
             for part in self.parts
-            if part.name != "masks"
+            if part.name not in OWN
             for dataset in part.datasets
             if self.of(part, dataset)
         )

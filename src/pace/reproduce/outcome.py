@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pace import atomic
-from pace.reproduce import formats
+from pace.reproduce import beyond, formats
 from pace.reproduce.cell import Store
 from pace.reproduce.claims import claims
 from pace.reproduce.compare import known_spread, twins
@@ -60,6 +60,12 @@ def write(
         formats.write_csv(stem.with_suffix(".csv"), rows)
         formats.write_parquet(stem.with_suffix(".parquet"), rows)
         written += [stem.with_suffix(".csv"), stem.with_suffix(".parquet")]
+    if _ours(parts) and beyond.settings(store, seeds):
+        put(out / "tables" / "beyond.md", beyond.markdown(store, seeds))
+        rows = beyond.tidy(store, seeds)
+        formats.write_csv(out / "tables" / "beyond.csv", rows)
+        formats.write_parquet(out / "tables" / "beyond.parquet", rows)
+        written += [out / "tables" / f"beyond.{kind}" for kind in ("csv", "parquet")]
     put(
         out / "claims.json",
         json.dumps([asdict(claim) for claim in claims(store, seeds)], indent=1) + "\n",
@@ -70,6 +76,11 @@ def write(
     for name in draw(parts, store, seeds, out / "figures"):
         written += [out / "figures" / f"{name}.{kind}" for kind in ("png", "pdf")]
     return written
+
+
+def _ours(parts: Iterable[Part]) -> bool:
+    """Whether pace-duo is among what was asked for."""
+    return any(part.name == home.name for part in parts for home in beyond.HOMES)
 
 
 def _absent(path: Path, found: Iterable[str], parts: Sequence[Part]) -> list[str]:
@@ -106,3 +117,15 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
                     values.append(Text(text, ("", "bold", "underline")[marks[column]]))
                 rows.append(values)
             table(f"{grid.title}: {grid.heads[0][1]}", heads, rows, console, words=0)
+    if _ours(parts) and (judged := beyond.aims(store, seeds)):
+        rows = [
+            [claim.statement, "yes" if claim.holds else "no", claim.evidence] for claim in judged
+        ]
+        table("pace-duo", ["Aim", "", "Measured"], rows, console, words=0)
+        table(
+            "Part by part, points over all settings",
+            ["", *beyond.LINE_HEADS[1:6]],
+            [beyond.line_row(line)[:6] for line in beyond.steps(store, seeds)],
+            console,
+            words=0,
+        )

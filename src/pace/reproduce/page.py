@@ -17,7 +17,7 @@ from pace.page import (
     Text,
     page,
 )
-from pace.reproduce import folder, page_about, page_receivers, page_tables
+from pace.reproduce import folder, page_about, page_beyond, page_receivers, page_tables
 from pace.reproduce.claims import claims
 from pace.reproduce.compare import Spread, Twin, known_spread, twins
 from pace.reproduce.folder import Study
@@ -43,6 +43,10 @@ FIGURES = {  # name: caption, what can be seen
     "bytes": (
         "Accuracy against the bytes a client sends and receives, for every method.",
         "Accuracy against kilobytes exchanged, a point a method, by dataset",
+    ),
+    "guard": (
+        "pace-duo by the level of its guard: what it gains over Local, and how many it harms.",
+        "Mean gain in accuracy over Local against the share of receivers harmed, by level",
     ),
 }
 
@@ -86,6 +90,7 @@ def document(study: Study, figures: Path) -> Document:
             *_figures(figures),
             Section("Tables", tuple(_tables(study, compared, spread))),
             _receivers(study),
+            *page_beyond.sections(study),
             Section("Command and versions", tuple(page_about.provenance(study))),
         ),
     )

@@ -72,9 +72,7 @@ GUARDS = {  # the guard's level: 1 is none
     1.0: Row("no guard", "pace-duo-free"),
     0.5: DUO,
     0.2: Row("guard at 0.2", "pace-duo-guard20"),
-    0.1: Row("guard at 0.1", "pace-duo-guard10"),
     0.05: Row("guard at 0.05", "pace-duo-guard5"),
-    0.01: Row("guard at 0.01", "pace-duo-guard1"),
 }
 BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS.values())))
 
