@@ -31,7 +31,7 @@ def test_the_naive_merge_returns_what_ours_does() -> None:
             dense = [
                 each if isinstance(each, torch.Tensor) else each.dense() for each in (left, right)
             ]
-            torch.testing.assert_close(dense[0].double(), dense[1], rtol=1e-3, atol=1e-3)
+            torch.testing.assert_close(dense[0].double(), dense[1].double(), rtol=1e-3, atol=1e-3)
 
 
 def test_the_naive_moments_are_the_moments() -> None:

@@ -1,5 +1,5 @@
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 import torch
@@ -7,9 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pace.carrier import truncate
-from pace.consensus import consensus
+from pace.carrier import Carrier, compress, pack, truncate, unpack
+from pace.consensus import consensus, consensus_of_stacks
 from pace.moments import EPS
+from pace.stacked import stacks
 
 
 def draw(clients: int, seed: int) -> list[tuple[dict[str, Tensor], dict[str, Tensor]]]:
@@ -106,6 +107,25 @@ def test_the_clamp_keeps_division_finite(scale: float) -> None:
     torch.testing.assert_close(
         consensus(uploads)["0.weight"], scale * torch.ones(5, 7, dtype=torch.float64)
     )
+
+
+@pytest.mark.parametrize("rank", [3, None])
+def test_stacked_uploads_give_what_they_give_one_by_one(rank: int | None) -> None:
+    generator = torch.Generator().manual_seed(8)
+    uploads = []
+    for _ in range(7):
+        update = {
+            "w": torch.randn(12, 30, generator=generator),
+            "b": torch.randn(12, generator=generator),
+        }
+        moment = torch.rand(30, generator=generator)
+        uploads.append(pack(compress(update, rank)) | {"w/m": moment})
+
+    def pair(message: Mapping[str, Tensor]) -> tuple[Carrier, dict[str, Tensor]]:
+        return unpack(message, ("w", "b")), {"w": message["w/m"]}
+
+    found = consensus_of_stacks(map(pair, stacks(uploads, 3)))
+    torch.testing.assert_close(found, consensus(map(pair, uploads)), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("clients", [1, 16, 37])

@@ -5,6 +5,7 @@ from torch import Tensor
 from pace.carrier import LowRank, compress, dense, truncate
 from pace.consensus import consensus
 from pace.correction import BLOCK, apply, correction, corrections
+from pace.leading import leading
 from pace.params import add, subtract
 
 
@@ -71,6 +72,40 @@ def test_corrections_are_the_truncated_svd_to_many_digits(shape: tuple[int, int]
         assert (factors.dense() - best).norm() <= 1e-6 * best.norm()
         eye = torch.eye(6, dtype=torch.float64)
         torch.testing.assert_close(factors.left.t() @ factors.left, eye)
+
+
+def grams_with_start(many: int, decay: float) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(3)
+    wide = torch.randn(many, 40, 90, generator=generator, dtype=torch.float64)
+    values = decay ** torch.arange(40, dtype=torch.float64)
+    grams = (wide * values[:, None]) @ (wide * values[:, None]).mT
+    return grams, torch.randn(many, 40, 12, generator=generator, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("decay", [0.5, 0.8, 0.95, 0.999])
+def test_leading_eigenvectors_are_lapacks_whatever_the_spectrum(decay: float) -> None:
+    """From a gap after one round to none at all, where every eigenvector is computed."""
+    grams, start = grams_with_start(9, decay)
+    found = leading(grams, start, 6)
+    whole = torch.linalg.eigh(grams).eigenvectors[..., -6:]
+    torch.testing.assert_close(found @ found.mT, whole @ whole.mT, rtol=0, atol=1e-8)
+    values = (found.mT @ grams @ found).diagonal(dim1=-2, dim2=-1)
+    assert (values[:, :-1] >= values[:, 1:] * (1 - 1e-12)).all()
+
+
+def test_an_easy_matrix_gets_the_same_answer_beside_hard_ones() -> None:
+    easy, start = grams_with_start(4, 0.5)
+    hard, _ = grams_with_start(4, 0.999)
+    hard[1] = torch.eye(40, dtype=torch.float64)  # no gap at all
+    alone = leading(easy, start, 6)
+    together = leading(torch.cat([hard, easy]), torch.cat([start, start]), 6)[4:]
+    torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
+
+
+def test_a_matrix_of_zeros_has_orthonormal_eigenvectors_too() -> None:
+    found = leading(torch.zeros(2, 40, 40).double(), torch.zeros(2, 40, 12).double(), 6)
+    eye = torch.eye(6, dtype=torch.float64).expand(2, -1, -1)
+    torch.testing.assert_close(found.mT @ found, eye)
 
 
 def test_without_a_gap_in_the_spectrum_the_error_is_still_the_least() -> None:

@@ -9,7 +9,7 @@ SOURCE = Path(pace.__file__).parent
 
 ROWS = [
     {"errors", "atomic", "terminal", "toml", "untrusted", "page"},
-    {"operator", "params", "metrics", "numerals"},
+    {"operator", "params", "metrics", "numerals", "stacked"},
     {"graph"},
     {"gcn", "backprop", "blocks", "noise", "data", "partition"},
     {"leading", "carrier", "moments", "consensus", "robust", "alike", "correction"},

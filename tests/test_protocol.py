@@ -1,15 +1,25 @@
 import re
+from dataclasses import replace
 
 import pytest
 import torch
 
-from pace import wire
-from pace.errors import GraphError, WireError
+from pace import protocol, wire
+from pace.errors import (
+    DamageError,
+    GraphError,
+    NumberError,
+    OtherJobError,
+    SizeError,
+    WireError,
+)
 from pace.federation import Federation, Method, Recipe
 from pace.gcn import GCN
 from pace.graph import Graph
-from pace.methods import FedAvg, Local, Pace
+from pace.methods import FedAvg, Local, Pace, pace
+from pace.numerals import KINDS
 from pace.protocol import Kept, adopt, fit, merge
+from pace.stacked import Stacked
 from tests.graphs import CLASSES, clients, federation, none
 
 PACE = federation(Pace())
@@ -78,6 +88,58 @@ def test_returns_follow_their_uploads_when_the_order_changes() -> None:
 def test_merging_twice_gives_the_same_bytes() -> None:
     uploads = messages(clients(3))[1]
     assert merge(uploads, PACE) == merge(uploads, PACE)
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+@pytest.mark.parametrize("size", [1, 2, 32])
+def test_merging_by_the_stack_gives_what_message_after_message_gives(
+    monkeypatch: pytest.MonkeyPatch, numbers: str, size: int
+) -> None:
+    agreed = replace(PACE, numbers=numbers)
+    uploads = [fit(graph, agreed)[1] for graph in clients(3)]
+    returns = merge(uploads, agreed)
+    monkeypatch.setattr(pace, "STACK", size)
+    messages = [protocol.check_upload(upload, agreed) for upload in uploads]
+    singly = list(agreed.method.merge(messages, agreed))
+    for message, upload, returned in zip(singly, uploads, returns, strict=True):
+        opened = wire.decode(returned)
+        assert opened.answers == wire.checksum(upload)
+        frame = wire.encode(message, agreed.digest, opened.answers, numbers)
+        for name, value in wire.decode(frame).message.items():
+            torch.testing.assert_close(opened.message[name], value, rtol=0, atol=1e-6)
+
+
+def test_frames_of_a_stack_are_those_of_its_messages() -> None:
+    generator = torch.Generator().manual_seed(1)
+    stack = {
+        "w/L": torch.randn(3, 5, 2, generator=generator).mT.contiguous().mT,
+        "b": torch.randn(3, 9, generator=generator, dtype=torch.float64),
+        "n": torch.arange(3.0),
+    }
+    answers = [bytes([place] * 4) for place in range(3)]
+    for numbers in KINDS:
+        frames = list(wire.encode_stack(stack, PACE.digest, answers, numbers))
+        for frame, message, answered in zip(frames, Stacked([stack]), answers, strict=True):
+            assert frame == wire.encode(message, PACE.digest, answered, numbers)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_bad_upload_among_good_ones_is_refused_as_it_is_alone(place: int) -> None:
+    """By its size, its checksum, its federation, its numbers."""
+    uploads = [fit(graph, PACE)[1] for graph in clients(3)]
+    damaged = bytearray(uploads[place])
+    damaged[-60] ^= 1
+    message = dict(wire.decode(uploads[place]).message)
+    message["0.bias"] = torch.full_like(message["0.bias"], torch.inf)
+    bad = {
+        SizeError: uploads[place][:-1],
+        DamageError: bytes(damaged),
+        OtherJobError: fit(clients(3)[place], replace(PACE, seed=PACE.seed + 1))[1],
+        NumberError: wire.encode(message, PACE.digest),
+    }
+    for error, upload in bad.items():
+        with pytest.raises(error):
+            merge([*uploads[:place], upload, *uploads[place + 1 :]], PACE)
 
 
 def test_a_single_client_gets_nothing_new_and_stays_local() -> None:

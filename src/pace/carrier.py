@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,13 +25,23 @@ class LowRank:
 
     def flipped(self) -> LowRank:
         """The transpose; its left factor need not be orthonormal."""
-        return LowRank(self.right.t(), self.left.t())
+        return LowRank(self.right.mT, self.left.mT)
 
     def orthonormal(self) -> LowRank:
         """The same product with the scale moved to the right factor."""
         left, triangle = torch.linalg.qr(self.left.double())
         right = triangle @ self.right.double()
         return LowRank(left.to(self.left.dtype), right.to(self.left.dtype))
+
+
+def stack(values: Sequence[LowRank | Tensor]) -> LowRank | Tensor:
+    """Many of one parameter as one, with a first dimension for them."""
+    factors = [value for value in values if isinstance(value, LowRank)]
+    if len(factors) < len(values):
+        return torch.stack([v.dense() if isinstance(v, LowRank) else v for v in values])
+    return LowRank(
+        torch.stack([each.left for each in factors]), torch.stack([each.right for each in factors])
+    )
 
 
 Carrier = Mapping[str, LowRank | Tensor]

@@ -34,7 +34,7 @@ def write(value: Array, kind: str) -> bytes:
     """The numbers in row-major order."""
     if not _scaled(value.shape, kind):
         if _whole(value.shape, kind):
-            return bytes(value.astype(SINGLE).tobytes())
+            return bytes(value.astype(SINGLE, copy=False).tobytes())
         bounded: Array = value.clip(-HIGHEST, HIGHEST)
         return bytes(bounded.astype(HALF).tobytes())
     long = int(value.shape[0] <= value.shape[1])  # the axis along which numbers share a scale
@@ -49,7 +49,8 @@ def read(content: bytes, offset: int, shape: tuple[int, ...], kind: str) -> Arra
     numbers = volume(shape)
     if not _scaled(shape, kind):
         form = SINGLE if _whole(shape, kind) else HALF
-        return take(content, form, count=numbers, offset=offset).reshape(shape).astype(np.float32)
+        found = take(content, form, count=numbers, offset=offset).reshape(shape)
+        return found.astype(np.float32, copy=False)
     scales = take(content, SINGLE, count=min(shape), offset=offset)
     steps = take(content, np.int8, count=numbers, offset=offset + scales.nbytes).reshape(shape)
     with np.errstate(over="ignore", invalid="ignore"):  # not finite: refused by whoever reads

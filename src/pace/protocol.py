@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -17,8 +18,11 @@ from pace.errors import GraphError, LayoutError, OtherJobError, ReceiverError
 from pace.federation import Federation, Message
 from pace.graph import Graph
 from pace.params import Params
+from pace.stacked import Stacked
 from pace.training import train
 from pace.weighing import Weights, mix
+
+TOGETHER = 2**25  # bytes of uploads that are decoded together, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,9 +96,14 @@ def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
 def merging(uploads: Sequence[bytes], federation: Federation) -> Iterator[bytes]:
     """The same one at a time, for uploads that are read when they are asked for."""
     returned = federation.method.merge(_Decoded(uploads, federation), federation)
-    for message, upload in zip(returned, uploads, strict=True):
-        answers = wire.checksum(upload)
-        yield wire.encode(message, federation.digest, answers, federation.numbers)
+    answers = map(wire.checksum, uploads)
+    if isinstance(returned, Stacked):
+        for stack in returned.stacks:
+            some = list(islice(answers, len(next(iter(stack.values())))))
+            yield from wire.encode_stack(stack, federation.digest, some, federation.numbers)
+        return
+    for message, answered in zip(returned, answers, strict=True):
+        yield wire.encode(message, federation.digest, answered, federation.numbers)
 
 
 def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> Adoption:
@@ -186,12 +195,13 @@ def _opened(frame: bytes, federation: Federation, layout: wire.Layout) -> wire.F
     return opened
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Decoded:
-    """Uploads decoded one at a time, as often as they are read."""
+    """Uploads decoded one by one or by the stack, as often as they are read."""
 
     uploads: Sequence[bytes]
     federation: Federation
+    whole: bool = False  # whether every checksum was found to fit: bytes do not change thereafter
 
     def __len__(self) -> int:
         return len(self.uploads)
@@ -200,3 +210,16 @@ class _Decoded:
         layout = upload_layout(self.federation)
         for upload in self.uploads:
             yield _opened(upload, self.federation, layout).message
+
+    def stacks(self, size: int) -> Iterator[Message]:
+        """At most `size` at a time, fewer where they are large."""
+        layout = upload_layout(self.federation)
+        begin = wire.opening(layout, self.federation.digest)
+        uploads = iter(self.uploads)
+        while some := list(islice(uploads, max(1, min(size, TOGETHER // layout.size)))):
+            for upload in some:
+                plain = len(upload) == layout.size and upload.startswith(begin)
+                if not (plain and (self.whole or wire.intact(upload))):
+                    _opened(upload, self.federation, layout)  # says what is wrong with it
+            yield wire.numbers_of(some, len(begin), layout)
+        self.whole = True

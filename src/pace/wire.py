@@ -21,9 +21,9 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import torch
@@ -31,6 +31,7 @@ from torch import Tensor
 
 from pace import numerals
 from pace.errors import DamageError, FormatError, LayoutError, NumberError, SizeError, VersionError
+from pace.stacked import Stacked
 
 MAGIC = b"PACE"
 VERSIONS = {kind: version for version, kind in enumerate(numerals.KINDS, start=1)}
@@ -50,18 +51,29 @@ class Layout(dict[str, tuple[int, ...]]):
     @cached_property
     def table(self) -> bytes:
         """Names and shapes, as they stand in a frame."""
-        rows = bytearray()
-        for name, shape in self.items():
-            label = name.encode("ascii")
-            form = f"<B{len(label)}sB{len(shape)}I"
-            rows += struct.pack(form, len(label), label, len(shape), *shape)
-        return bytes(rows)
+        return _table(tuple(self.items()))
+
+    @cached_property
+    def volumes(self) -> list[int]:
+        """How many numbers each tensor has."""
+        return [numerals.volume(shape) for shape in self.values()]
 
     @cached_property
     def size(self) -> int:
         """The bytes of a frame."""
         numbers = sum(numerals.size(shape, self.numbers) for shape in self.values())
         return HEAD.size + len(self.table) + numbers + CHECKSUM
+
+
+@lru_cache(maxsize=64)
+def _table(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
+    """Made once for the messages of a federation, which are all alike."""
+    rows = bytearray()
+    for name, shape in shapes:
+        label = name.encode("ascii")
+        form = f"<B{len(label)}sB{len(shape)}I"
+        rows += struct.pack(form, len(label), label, len(shape), *shape)
+    return bytes(rows)
 
 
 @dataclass(frozen=True)
@@ -80,11 +92,37 @@ def encode(
     numbers: str = "float32",
 ) -> bytes:
     """The frame of a message."""
-    head = HEAD.pack(MAGIC, VERSIONS[numbers], digest, answers, len(message))
-    parts = [head, layout(message).table]
-    parts += [numerals.write(value.detach().cpu().numpy(), numbers) for value in message.values()]
-    body = b"".join(parts)
-    return body + zlib.crc32(body).to_bytes(CHECKSUM, "little")
+    written = [numerals.write(value.numpy(force=True), numbers) for value in message.values()]
+    return _sealed(opening(layout(message, numbers), digest, answers), *written)
+
+
+def encode_stack(
+    stack: Mapping[str, Tensor], digest: bytes, answers: Sequence[bytes], numbers: str = "float32"
+) -> Iterator[bytes]:
+    """The frames of messages that are stacked, each the answer to one upload."""
+    if numbers != "float32":
+        for message, answered in zip(Stacked([stack]), answers, strict=True):
+            yield encode(message, digest, answered, numbers)
+        return
+    shapes = Layout({name: tuple(value.shape[1:]) for name, value in stack.items()}, numbers)
+    rows = torch.empty(len(answers), sum(shapes.volumes), dtype=torch.float32)
+    for place, value in zip(rows.split_with_sizes(shapes.volumes, 1), stack.values(), strict=True):
+        place.copy_(value.reshape(place.shape))
+    written = rows.numpy().astype(numerals.SINGLE, copy=False)
+    for row, answered in zip(written, answers, strict=True):
+        yield _sealed(opening(shapes, digest, answered), row.data)
+
+
+def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
+    """All that stands before a frame's numbers."""
+    return HEAD.pack(MAGIC, VERSIONS[shapes.numbers], digest, answers, len(shapes)) + shapes.table
+
+
+def _sealed(*parts: bytes | memoryview) -> bytes:
+    crc = 0
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return b"".join([*parts, crc.to_bytes(CHECKSUM, "little")])
 
 
 def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) -> Frame:
@@ -103,7 +141,7 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
         raise VersionError(
             f"the frame has version {version}, this software reads {list(VERSIONS.values())}"
         )
-    if checksum(frame) != zlib.crc32(memoryview(frame)[:-CHECKSUM]).to_bytes(CHECKSUM, "little"):
+    if not intact(frame):
         raise DamageError(
             "the frame was damaged on its way (its checksum does not fit): send it again"
         )
@@ -114,22 +152,45 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
         raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
     if shapes.size != len(frame):
         raise SizeError(f"the frame has {len(frame)} bytes, its table speaks of {shapes.size}")
-    message = numbers_of(frame, offset, shapes)
+    (message,) = Stacked([numbers_of([frame], offset, shapes)]) if shapes else ({},)
     return Frame(digest, answers, message)
 
 
-def numbers_of(frame: bytes, offset: int, shapes: Layout) -> dict[str, Tensor]:
-    """The tensors of a frame, every number finite."""
-    parts = []
-    for shape in shapes.values():
-        parts.append(numerals.read(frame, offset, shape, shapes.numbers))
-        offset += numerals.size(shape, shapes.numbers)
+def intact(frame: bytes) -> bool:
+    """Whether the checksum fits."""
+    return checksum(frame) == zlib.crc32(memoryview(frame)[:-CHECKSUM]).to_bytes(CHECKSUM, "little")
+
+
+def numbers_of(frames: Sequence[bytes], offset: int, shapes: Layout) -> dict[str, Tensor]:
+    """The tensors of frames of one layout, stacked, every number finite."""
+    rows = np.empty((len(frames), sum(shapes.volumes)), np.float32)
+    for row, frame in zip(rows, frames, strict=True):
+        _read(frame, offset, shapes, row)
+    whole = torch.from_numpy(rows)
+    parts = whole.split_with_sizes(shapes.volumes, 1)
+    message = {
+        name: part.view(len(frames), *shape)
+        for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
     # A finite sum has finite terms, and is faster to get than a look at each of them.
-    if not np.isfinite(sum(float(part.sum(dtype=np.float64)) for part in parts)):
-        for name, part in zip(shapes, parts, strict=True):
-            if not np.isfinite(part).all():
+    if not math.isfinite(whole.sum()):
+        for name, part in message.items():
+            if not torch.isfinite(part).all():
                 raise NumberError(f"tensor {name!r} holds a number that is not finite")
-    return {name: torch.from_numpy(part) for name, part in zip(shapes, parts, strict=True)}
+    return message
+
+
+def _read(frame: bytes, offset: int, shapes: Layout, row: numerals.Array) -> None:
+    """Write a frame's numbers into a row, tensor after tensor."""
+    if shapes.numbers == "float32":  # all of them are one run
+        row[:] = numerals.read(frame, offset, row.shape, shapes.numbers)
+        return
+    begin = 0
+    for shape in shapes.values():
+        value = numerals.read(frame, offset, shape, shapes.numbers)
+        row[begin : begin + value.size] = value.reshape(-1)
+        begin += value.size
+        offset += numerals.size(shape, shapes.numbers)
 
 
 def checksum(frame: bytes) -> bytes:

@@ -1,19 +1,22 @@
 """PACE: a propagation-aware, receiver-anchored correction (the paper's method)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from pace.calibration import calibrate
 from pace.carrier import RANK, Carrier, compress, pack, unpack
-from pace.consensus import consensus
-from pace.correction import apply, corrections
+from pace.consensus import consensus_of_stacks
+from pace.correction import apply, corrections_of_stacks
 from pace.errors import SettingError
 from pace.federation import Federation, Gate, Message, Method, Uploads
 from pace.graph import Graph
 from pace.moments import Geometry, check, propagated
 from pace.params import Params, subtract
+from pace.stacked import Stacked, stacks
+
+STACK = 32  # uploads that are read, and receivers that are answered, together
 
 
 @dataclass(frozen=True)
@@ -41,10 +44,11 @@ class Pace(Method):
         for name, moment in read(upload, federation.start)[1].items():
             check(f"{name}/m", moment)
 
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
-        shared = consensus(read(upload, federation.start) for upload in uploads)
-        carriers = (read(upload, federation.start)[0] for upload in uploads)
-        return map(pack, corrections(shared, carriers, self.rank))
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterable[dict[str, Tensor]]:
+        start = federation.start
+        shared = consensus_of_stacks(read(stack, start) for stack in stacks(uploads, STACK))
+        carriers = (read(stack, start)[0] for stack in stacks(uploads, STACK))
+        return Stacked(map(pack, corrections_of_stacks(shared, carriers, self.rank)))
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
         return apply(local, unpack(returned, local))
