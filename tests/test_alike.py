@@ -30,10 +30,32 @@ def uploads(count: int, rank: int | None = 3) -> list[tuple[Carrier, Moments]]:
 
 def test_alike_is_the_softmax_of_cosines_over_the_others() -> None:
     moments = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
-    found = alike(moments, sharpness=2.0)
+    found = alike(moments, sharpness=2.0, most=1.0)
     e = torch.tensor(2.0).double().exp()
     expected = torch.tensor([[0, e, 1], [e, 0, 1], [1, 1, 0]]).double()
     torch.testing.assert_close(found, expected / expected.sum(1, keepdim=True))
+
+
+@pytest.mark.parametrize("count", [3, 4, 9])
+def test_no_peer_has_more_than_half_and_the_order_of_peers_stays(count: int) -> None:
+    generator = torch.Generator().manual_seed(count)
+    moments = torch.rand(count, 5, generator=generator)
+    moments[1] = moments[0] * 1.001  # two clients all but alike
+    free, capped = alike(moments, 50.0, most=1.0), alike(moments, 50.0)
+    torch.testing.assert_close(capped.sum(1), torch.ones(count).double())
+    assert free.max() > 0.6
+    assert capped.max() <= 0.5 + 1e-12
+    assert (capped >= 0).all()
+    assert not capped.diagonal().any()
+    mild = free.amax(1) <= 0.5
+    assert torch.equal(capped[mild], free[mild])
+    for before, after in zip(free, capped, strict=True):
+        order = before.argsort()
+        assert (after[order].diff() >= -1e-12).all()
+
+
+def test_of_two_clients_each_is_the_others_only_peer() -> None:
+    assert alike(torch.rand(2, 5)).tolist() == [[0.0, 1.0], [1.0, 0.0]]
 
 
 def test_alike_of_one_client_and_of_clients_without_moments() -> None:

@@ -132,7 +132,7 @@ def test_names_build_what_they_say() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"level": 0.0}, {"level": 1.5}, {"ridge": -1.0}, {"geometry": uniform}]
+    "wrong", [{"level": 0.0}, {"most": 0.0}, {"level": 1.5}, {"ridge": -1.0}, {"geometry": uniform}]
 )
 def test_settings_out_of_bounds_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingError):

@@ -9,20 +9,27 @@ from pace.carrier import Carrier, LowRank
 from pace.moments import EPS, Moments
 
 SHARPNESS = 10.0
+MOST = 0.5
 BLOCK = 16  # uploads whose factors enter the sums in one product
 
 
-def alike(moments: Tensor, sharpness: float = SHARPNESS) -> Tensor:
+def alike(moments: Tensor, sharpness: float = SHARPNESS, most: float = MOST) -> Tensor:
     """w_ij = softmax over j ≠ i of sharpness · cos(m_i, m_j), from (K, d) moments; rows sum to one.
 
     A client is not among its own peers: its own view is Local, which it has already. A federation of
-    one has no other, and its peer is itself.
+    one has no other, and its peer is itself. No peer has more than `most` of the weight, so that
+    nobody is sent another's update alone: a row beyond it is drawn towards equal weights.
     """
     if len(moments) == 1:
         return torch.ones(1, 1, dtype=torch.float64)
     directions = torch.nn.functional.normalize(moments.double(), dim=1)
     similarity = (directions @ directions.t()).fill_diagonal_(-torch.inf)
-    return (sharpness * similarity).softmax(1)
+    weights = (sharpness * similarity).softmax(1)
+    equal = (similarity > -torch.inf).double() / (len(moments) - 1)
+    highest, fair = weights.amax(1, keepdim=True), 1 / (len(moments) - 1)
+    too_much = (highest - most).clamp_min(0)
+    towards = (too_much / (highest - fair).clamp_min(EPS)).clamp_max(1)
+    return weights + towards * (equal - weights)
 
 
 def views(uploads: Iterable[tuple[Carrier, Moments]], weights: Tensor) -> list[dict[str, Tensor]]:

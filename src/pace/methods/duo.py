@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from pace.alike import SHARPNESS, alike, views
+from pace.alike import MOST, SHARPNESS, alike, views
 from pace.carrier import Carrier, pack, unpack
 from pace.correction import apply, correction
 from pace.errors import SettingError
@@ -64,10 +64,13 @@ class PaceDuo(Tempered):
     """
 
     sharpness: float = SHARPNESS
+    most: float = MOST
     numbers: str = KINDS[2]
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not 0 < self.most <= 1:
+            raise SettingError(f"a peer's most is {self.most}, expected above 0, at most 1")
         if self.geometry is uniform:
             raise SettingError(
                 "pace-duo finds peers by their moments: a geometry without them has none"
@@ -81,7 +84,7 @@ class PaceDuo(Tempered):
     def _of_peers(self, uploads: Uploads, start: Params) -> Iterator[Carrier]:
         """Each receiver's correction from its peers. All moments of the first layer are held."""
         first = [next(iter(read(upload, start)[1].values())) for upload in uploads]
-        weights = alike(torch.stack(first), self.sharpness)
+        weights = alike(torch.stack(first), self.sharpness, self.most)
         owns = (read(upload, start)[0] for upload in uploads)
         for rows in weights.split(BLOCK):
             seen = views((read(upload, start) for upload in uploads), rows)
