@@ -56,7 +56,7 @@ def guarded(about: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Findi
         yield Finding(about, f"{type(error).__name__}: {error}", BROKEN, REINSTALL)
 
 
-REINSTALL = f"pip install --force-reinstall {DISTRIBUTION}"
+REINSTALL = "install PACE again, as you did, into a fresh environment"
 
 
 def versions() -> Iterator[Finding]:
