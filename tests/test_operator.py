@@ -3,7 +3,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace.operator import SPARSE_BELOW, Operator, Product, csr_array, density, gathered, multiplied
+from pace.operator import (
+    SPARSE_BELOW,
+    Operator,
+    Product,
+    csr_array,
+    density,
+    gathered,
+    multiplied,
+    multiply,
+)
 
 
 @given(
@@ -75,3 +84,25 @@ def test_a_product_is_kept_in_factors_where_that_is_cheaper(filled: float) -> No
         part @ dense.detach()[columns],
         2 * (left @ right)[rows][:, columns] @ dense.detach()[columns],
     )
+
+
+def test_a_product_reads_no_memory_that_nobody_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds of torch without MKL multiply by β what stands in the output, β = 0 or not."""
+
+    def without_mkl(
+        added: torch.Tensor,
+        left: torch.Tensor,
+        right: torch.Tensor,
+        *,
+        beta: float,
+        out: torch.Tensor,
+    ) -> torch.Tensor:
+        return out.copy_(beta * added + left.to_dense() @ right)
+
+    matrix = torch.eye(3).to_sparse_csr()
+    dense = torch.arange(6.0).reshape(3, 2)
+    monkeypatch.setattr(torch, "addmm", without_mkl)
+    monkeypatch.setattr(
+        torch.Tensor, "new_empty", lambda self, *shape: self.new_full(shape, torch.nan)
+    )
+    assert torch.equal(multiply(matrix, dense), dense)

@@ -163,7 +163,8 @@ def multiply(matrix: Tensor, dense: Tensor, out: Tensor | None = None) -> Tensor
         product = gathered(matrix, dense)
         return product if out is None else out.copy_(product)
     if out is None:
-        out = dense.new_empty(matrix.shape[0], dense.shape[1])
+        # Not empty: where torch has no MKL, what stands there is multiplied by zero, and may be NaN.
+        out = dense.new_zeros(matrix.shape[0], dense.shape[1])
     # With nothing to add to, torch's sparse product would first fill and copy a zero matrix.
     return torch.addmm(out, matrix, dense.contiguous(), beta=0, out=out)
 
