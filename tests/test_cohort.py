@@ -1,19 +1,25 @@
-import numpy as np
+from dataclasses import replace
+from itertools import product
+
 import pytest
 import torch
-from scipy import sparse
+from torch import Tensor
 
 from pace import cohort
-from pace.blocks import Blocks, Chain, together
+from pace.blocks import Blocks, Chain, Sparse
+from pace.descent import Proximal
 from pace.federation import Recipe
-from pace.gcn import GCN
+from pace.fields import fields
+from pace.gcn import GCN, receptive_field
 from pace.graph import Graph
-from pace.noise import Noise
-from pace.operator import Operator, csr_tensor
+from pace.noise import Draws, Noise
+from pace.params import Params
 from pace.training import lesson, train, train_cohort
 from tests.graphs import CLASSES, FEATURES, clients, none
 from tests.test_gcn import DEPTHS
 
+# Without a GPU the same operations run on the CPU; TRITON_INTERPRET=1 runs our kernels there too.
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SEEDS = [3, 4]
 
 
@@ -36,7 +42,7 @@ def test_in_a_batch_each_client_learns_what_it_learns_alone(
     for epochs in (1, 2, 3, 20):
         recipe = Recipe(epochs=epochs)
         lessons = [lesson(graph, gcn) for graph in graphs]
-        batch = cohort.learn(lessons, starts, recipe, "cpu")
+        batch = cohort.learn(lessons, gcn, starts, recipe, DEVICE)
         for seed in SEEDS:
             for graph, found in zip(graphs, batch[seed], strict=True):
                 alone = train(graph, gcn, starts[seed], recipe=recipe, seed=seed)
@@ -60,45 +66,124 @@ def test_one_after_the_other_each_client_learns_what_it_learns_alone() -> None:
             assert all(torch.equal(local[name], alone[name]) for name in alone)
 
 
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(penalty=Proximal(0.05)),
+        Recipe(optimiser="sgd", rate=0.1),
+        Recipe(optimiser="sgd", rate=0.1, momentum=0.9, penalty=Proximal(0.05)),
+    ],
+)
+@pytest.mark.parametrize("words", [0, 900])
+def test_every_recipe_of_a_batch_is_that_of_a_client_alone(recipe: Recipe, words: int) -> None:
+    """Also where features are bags of words, most of which a client never sees."""
+    graphs = [bag_of_words(graph, words) if words else graph for graph in unequal()]
+    gcn = GCN((graphs[0].features, 16, CLASSES))
+    starts = {seed: gcn.start(seed) for seed in SEEDS}
+    recipe = replace(recipe, epochs=12)
+    batch = cohort.learn([lesson(graph, gcn) for graph in graphs], gcn, starts, recipe, DEVICE)
+    for seed in SEEDS:
+        for graph, found in zip(graphs, batch[seed], strict=True):
+            alone = train(graph, gcn, starts[seed], recipe=recipe, seed=seed)
+            torch.testing.assert_close(found, alone, rtol=1e-4, atol=2e-5)
+
+
+def test_the_pull_of_fedprox_is_autograds() -> None:
+    """The same term as a loss that only autograd knows."""
+    graph = bag_of_words(clients(1)[0], 900)
+    gcn = GCN((900, 16, CLASSES))
+    pull = Proximal(0.3)
+
+    def unknown(
+        params: Params, start: Params, outputs: tuple[Tensor, ...], labels: Tensor
+    ) -> Tensor:
+        return pull(params, start, outputs, labels)
+
+    for epochs in (1, 2, 20):
+        recipe = Recipe(epochs=epochs)
+        found = [
+            train(graph, gcn, gcn.start(5), recipe=replace(recipe, penalty=penalty), seed=1)
+            for penalty in (pull, unknown, None)
+        ]
+        torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(found[0]["0.weight"], found[2]["0.weight"], atol=1e-3)
+
+
 @pytest.mark.parametrize("dropout", [0.5, 0.3])
-def test_packed_noise_is_the_same_stream(dropout: float) -> None:
-    graph = clients(1)[0]
-    shapes = [(37, 16), (11, 5)]
-    packed = Noise(dropout, 1, graph).packed(4, shapes)
-    single = Noise(dropout, 1, graph)
-    for epoch in range(4):
-        for part, (rows, width) in zip(packed, shapes, strict=True):
-            shown = np.unpackbits(part[epoch], axis=1)[:, :width].reshape(-1)
-            assert torch.equal(torch.from_numpy(shown), single.keep(rows * width))
+@pytest.mark.parametrize("ahead", [2**20, 1])
+def test_the_draws_of_a_batch_are_the_streams_of_its_members(
+    dropout: float, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pace.noise.AHEAD", ahead)
+    graphs = unequal()[:2]
+    rows = [torch.tensor([37, 20]), torch.tensor([11, 13])]  # by layer, of each client
+    widths, taken = [16, 5], torch.zeros((), device=DEVICE)
+    noises = [[Noise(dropout, seed, graph) for seed in SEEDS] for graph in graphs]
+    single = [[Noise(dropout, seed, graph) for seed in SEEDS] for graph in graphs]
+    draws = Draws(noises, [each.to(DEVICE) for each in rows], widths, 3, taken)
+    assert draws.ahead == (1 if ahead == 1 else 3)
+    for epoch in range(3):
+        if epoch % draws.ahead == 0:
+            draws.refill()
+        for layer, (counts, width) in enumerate(zip(rows, widths, strict=True)):
+            ones = torch.ones(2, 2, 40, width, device=DEVICE)
+            kept = draws.activate(ones, torch.zeros(2, 2, 1, width, device=DEVICE), layer).cpu()
+            for client, place in product(range(2), range(2)):
+                height = int(counts[client])
+                expected = single[client][place].keep(height * width).view(height, width)
+                assert torch.equal(kept[client, place, :height], expected.float())
+                assert not kept[client, place, height:].any()
+        taken += 1
 
 
 @pytest.mark.parametrize("filled", [0.01, 0.5])
 def test_blocks_multiply_every_client_and_seed(filled: float) -> None:
     generator = torch.Generator().manual_seed(0)
-    shapes = [(50, 40), (31, 60), (12, 7)]
-    parts = [
-        torch.rand(shape, generator=generator) * (torch.rand(shape, generator=generator) < filled)
-        for shape in shapes
-    ]
-    blocks = together([Operator(csr_tensor(sparse.csr_array(part.numpy()))) for part in parts])
-    assert isinstance(blocks, Blocks)
-    assert (blocks.matrix.layout == torch.strided) == (filled > 0.1)
+    parts = torch.rand(3, 50, 60, generator=generator)
+    parts *= torch.rand(parts.shape, generator=generator) < filled
+    parts[2, 12:] = 0  # a smaller client
+    place, row, column = parts.nonzero(as_tuple=True)
+    rows, columns = (place * 50 + row).to(DEVICE), (place * 60 + column).to(DEVICE)
+    matrix = Sparse.of(rows, columns, parts[place, row, column].to(DEVICE), (3 * 50, 3 * 60))
     dense = torch.rand(3, 2, 60, 5, generator=generator)
     gradient = torch.rand(3, 2, 50, 5, generator=generator)
-    product, back = blocks @ dense, blocks.back(gradient)
-    for client, (part, (rows, columns)) in enumerate(zip(parts, shapes, strict=True)):
-        for seed in range(2):
-            expected = part @ dense[client, seed, :columns]
-            torch.testing.assert_close(product[client, seed, :rows], expected)
-            assert not product[client, seed, rows:].any()
-            expected = part.t() @ gradient[client, seed, :rows]
-            torch.testing.assert_close(back[client, seed, :columns], expected)
+    for blocks in (Blocks(matrix, 3), Blocks(parts.to(DEVICE), 3)):
+        product, back = blocks @ dense.to(DEVICE), blocks.back(gradient.to(DEVICE))
+        torch.testing.assert_close(product.cpu(), parts[:, None] @ dense)
+        torch.testing.assert_close(back.cpu(), parts.mT[:, None] @ gradient)
 
 
-def test_sparse_features_stay_in_factors() -> None:
-    graph = clients(1)[0]
-    wide = torch.zeros(graph.nodes, 5000)
-    wide[torch.arange(graph.nodes), torch.arange(graph.nodes) * 17] = 1.0
-    bags = Graph.build(wide, graph.edges, graph.y)
-    assert isinstance(together([bags.messages] * 2), Chain)
-    assert isinstance(together([graph.messages] * 2), Blocks)
+@pytest.mark.parametrize("words", [0, 900])
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_fields_of_a_batch_are_those_of_its_clients(layers: int, words: int) -> None:
+    graphs = [bag_of_words(graph, words) if words else graph for graph in unequal()]
+    found = fields(graphs, layers, 2.0, DEVICE)
+    assert isinstance(found.operators[0], Chain if words else Blocks)
+    for client, graph in enumerate(graphs):
+        alone = receptive_field(graph, layers, graph.train)
+        factors = [1.0] + [2.0] * (layers - 1)
+        for ours, theirs, factor in zip(found.operators, alone.operators, factors, strict=True):
+            assert not isinstance(theirs, Tensor)
+            expected = factor * theirs[torch.arange(theirs.shape[0])]
+            rows, columns = expected.shape
+            wide = columns if ours is found.operators[0] else int(height(ours))
+            eye = torch.eye(wide, device=DEVICE)
+            shown = (ours @ eye.expand(len(graphs), 1, wide, wide))[client, 0].cpu()
+            torch.testing.assert_close(shown[:rows, :columns], expected)
+            assert not shown[rows:].any()
+
+
+def height(operator: Blocks | Chain) -> int:
+    """The padded columns of a client."""
+    assert isinstance(operator, Blocks)
+    assert isinstance(operator.matrix, Sparse)
+    return operator.matrix.shape[1] // operator.clients
+
+
+def bag_of_words(graph: Graph, words: int) -> Graph:
+    """The graph with features of which nearly all are zero, some in all of its nodes."""
+    x = torch.zeros(graph.nodes, words)
+    generator = torch.Generator().manual_seed(graph.nodes)
+    chosen = torch.randint(words // 2, (graph.nodes, 3), generator=generator)
+    x.scatter_(1, chosen, 1.0)
+    return Graph(x, graph.edges, graph.y, graph.train, graph.val, graph.test)

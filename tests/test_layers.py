@@ -9,9 +9,9 @@ SOURCE = Path(pace.__file__).parent
 
 ROWS = [
     {"errors", "atomic", "terminal", "toml", "untrusted", "page"},
-    {"operator", "params", "metrics", "numerals", "stacked"},
+    {"operator", "kernels", "params", "metrics", "numerals", "stacked"},
     {"graph"},
-    {"gcn", "backprop", "blocks", "noise", "data", "partition"},
+    {"gcn", "backprop", "blocks", "fields", "noise", "data", "partition"},
     {"leading", "carrier", "moments", "consensus", "robust", "alike", "correction"},
     {"calibration", "weighing", "guard"},
     {"federation"},
@@ -41,6 +41,9 @@ ONLY_IN = {
     "pyarrow": {"data/parquet.py", "files/predictions.py", "reproduce/formats.py"},
     "cryptography": {"signatures.py"},
     "pandas": {"rows.py"},
+    "triton": {
+        f"kernels/{name}.py" for name in ("layers", "noise", "sparse", "steps", "tensor_cores")
+    },
     "flwr": {
         f"flower/{name}.py"
         for name in ("client", "server", "round", "exchange", "records", "simulated")

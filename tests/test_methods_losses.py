@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from pace.descent import Proximal
 from pace.federation import Penalty
 from pace.methods import distillation
-from pace.methods.fedprox import Proximal
 from pace.methods.fedpub import MaskNorm
 from pace.methods.fedrcl import RelaxedContrast, extremes
 

@@ -87,7 +87,8 @@ def test_the_gradient_is_autograds_in_float64(widths: tuple[int, ...]) -> None:
     labels = graph.y[rows]
     share = torch.full((1, len(rows)), 1 / len(rows), dtype=torch.float64)
     target = Target(-share * one_hot(labels, CLASSES).t(), share)
-    Backprop(params, gradients, [first, *operators[1:]], target)(lambda hidden: hidden)
+    backprop = Backprop(params, gradients, [first, *operators[1:]], target)
+    backprop(lambda output, bias, layer: (output + bias).relu())
 
     leaves = {name: value.clone().requires_grad_() for name, value in params.items()}
     hidden = graph.x.double()

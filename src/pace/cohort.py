@@ -5,58 +5,69 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import product
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from pace.backprop import Backprop, Target
-from pace.blocks import together
-from pace.descent import Descent
+from pace.backprop import WIDEST, Backprop, DeviceBackprop, Linear, Target
+from pace.blocks import Chain, Sparse, beside, own_kernels
+from pace.descent import Descent, DeviceDescent
 from pace.federation import Recipe
+from pace.fields import fields
+from pace.gcn import GCN
 from pace.graph import Graph
-from pace.noise import Noise
-from pace.operator import Operator, Product
+from pace.noise import Draws, Noise, scale
 from pace.params import Params, size
-
-WARM_UP = 2  # steps before a capture, in which libraries set up their workspaces
 
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
-    """What one client learns from: the constants of its receptive field, its labels and its noise."""
+    """What one client learns from: its graph, its labels and its noise."""
 
-    operators: tuple[Operator | Product, ...]  # with the scale of dropout, where they follow it
+    graph: Graph
     target: Target
     noise: Callable[[int], Noise]  # by seed
 
 
 def learn(
     lessons: Sequence[Lesson],
+    gcn: GCN,
     starts: Mapping[int, Params],
     recipe: Recipe,
     device: torch.device | str,
 ) -> dict[int, list[dict[str, Tensor]]]:
     """Where each client ends, by seed: what it would have learnt alone."""
-    levels = zip(*(lesson.operators for lesson in lessons), strict=True)
-    operators = [together(level).to(device) for level in levels]
-    descent = Descent(stacked(list(starts.values()), len(lessons), device), recipe)
+    kind = torch.device(device).type
+    graphs = [lesson.graph for lesson in lessons]
+    with ThreadPoolExecutor(4) as pool:  # hashing leaves the interpreter free
+        keyed = pool.map(lambda lesson: [lesson.noise(seed) for seed in starts], lessons)
+        found = fields(graphs, gcn.layers, scale(gcn.dropout), device)
+        noises = list(keyed)
+    start = stacked(list(starts.values()), len(lessons), device)
+    first: Linear
+    first, *above = found.operators
+    descent: Descent
+    if own_kernels(kind) is None:
+        descent = Descent(start, recipe)
+    else:
+        descent = DeviceDescent(start, recipe)
+        if isinstance(first, Chain):
+            first = Stepping(first, descent)
     target = side_by_side([lesson.target for lesson in lessons], device)
-    backprop = Backprop(descent.params, descent.gradients, operators, target)
-    masks = Masks(lessons, list(starts), descent.params, recipe.epochs)
+    parts = (descent.params, descent.gradients, [first, *above], target)
+    tiled = own_kernels(kind) is not None and max(gcn.widths[1:]) <= WIDEST
+    backprop = DeviceBackprop(*parts) if tiled else Backprop(*parts)
+    draws = Draws(noises, found.rows[:-1], gcn.widths[1:-1], recipe.epochs, descent.taken)
 
     def step() -> None:
-        backprop(masks.next())
+        backprop(draws.activate)
         descent.step()
 
-    def restart() -> None:
-        descent.restart()
-        masks.epoch.zero_()
-
-    repeat(step, recipe.epochs, restart, descent.values.is_cuda)
-    local = {name: value.cpu() for name, value in descent.result().items()}
+    repeat(step, recipe.epochs, descent.restart, draws)
+    if isinstance(first, Stepping):
+        first.finish()
+    local = {name: fetched(value) for name, value in descent.result().items()}
     return {
         seed: [
             {name: value[client, place] for name, value in local.items()}
@@ -66,53 +77,44 @@ def learn(
     }
 
 
-class Masks:
-    """The dropout noise of every member and epoch, in bits on the device of the parameters.
+@dataclass(frozen=True, eq=False)
+class Stepping:
+    """P X in sparse factors whose gradient is stepped along at once, in place of being written down.
 
-    An epoch's place is a number on the device, so that a captured step moves on by itself.
+    An input column that is zero in a client's whole field has no gradient and is left out of the
+    steps: it decays by itself, in the same way at every client.
     """
 
-    def __init__(
-        self, lessons: Sequence[Lesson], seeds: Sequence[int], params: Params, epochs: int
-    ) -> None:
-        rows = [[operator.shape[1] for operator in lesson.operators[1:]] for lesson in lessons]
-        self.widths = [params[f"{layer}.bias"].shape[-1] for layer in range(len(rows[0]))]
-        packed = [
-            np.zeros((epochs, len(lessons), max(tall), len(seeds), -(-width // 8)), dtype=np.uint8)
-            for tall, width in zip(zip(*rows, strict=True), self.widths, strict=True)
-        ]
+    factors: Chain
+    descent: DeviceDescent
 
-        def fill(member: tuple[int, int]) -> None:
-            client, place = member
-            noise = lessons[client].noise(seeds[place])
-            shapes = list(zip(rows[client], self.widths, strict=True))
-            for whole, part in zip(packed, noise.packed(epochs, shapes), strict=True):
-                whole[:, client, : part.shape[1], place] = part
+    def __post_init__(self) -> None:
+        self.descent.apart = self.descent.params["0.weight"].numel()
 
-        self.active = lessons[0].noise(seeds[0]).threshold > 0
-        if self.active:
-            members = product(range(len(lessons)), range(len(seeds)))
-            with ThreadPoolExecutor() as pool:  # drawing and copying leave the interpreter free
-                list(pool.map(fill, members))
-        device = params["0.bias"].device
-        self.packed = [torch.from_numpy(whole).to(device) for whole in packed]
-        self.powers = torch.tensor([128, 64, 32, 16, 8, 4, 2, 1], dtype=torch.uint8, device=device)
-        self.epoch = torch.zeros(1, dtype=torch.int64, device=device)
+    @property
+    def words(self) -> Sparse:
+        """X^T: a row for each input column of each client."""
+        matrix = self.factors.right.matrix
+        assert isinstance(matrix, Sparse)
+        return matrix.transposed
 
-    def next(self) -> Callable[[Tensor], Tensor]:
-        """The masks of the next epoch, to be applied layer by layer."""
-        drawn = [whole.index_select(0, self.epoch)[0] for whole in self.packed]
-        self.epoch += 1
-        left = iter(zip(drawn, self.widths, strict=True))
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return self.factors @ dense
 
-        def mask_(hidden: Tensor) -> Tensor:
-            if not self.active:
-                return hidden
-            bits, width = next(left)
-            keep = (bits.unsqueeze(-1) & self.powers).ne(0).flatten(-2)[..., :width]
-            return hidden.mul_(keep.transpose(1, 2))
+    def back(self, gradient: Tensor, out: Tensor | None = None) -> Tensor:
+        """Take the step that the gradient asks for."""
+        spread = self.factors.left.back(gradient)
+        self.descent.step_along(self.words, beside(spread).flatten(0, 1))
+        return gradient
 
-        return mask_
+    def finish(self) -> None:
+        """Put the idle columns where they end."""
+        clients = self.factors.left.clients
+        weight = self.descent.values[: self.descent.apart].view(clients, -1)
+        idle = self.descent.idle(weight.shape[1])
+        active = (self.words.lengths > 0).view(clients, -1, 1)
+        rows = weight.view(*active.shape[:2], -1)
+        rows.copy_(torch.where(active, rows, idle.view(rows.shape[1:])))
 
 
 def batches(
@@ -134,27 +136,43 @@ def batches(
     return made
 
 
-def repeat(
-    step: Callable[[], None], times: int, restart: Callable[[], None], captured: bool
-) -> None:
+def repeat(step: Callable[[], None], times: int, restart: Callable[[], None], draws: Draws) -> None:
     """Take a step so many times; on a GPU as a graph, launched at once in place of kernel by kernel."""
-    if not captured or times == 0:
-        for _ in range(times):
-            step()
-        return
+    captured = draws.taken.is_cuda and times > 0
+    replay = step
+    draws.refill()
+    if captured:
+        replay = capture(step, restart)
+    for taken in range(times):
+        if taken and taken % draws.ahead == 0:
+            draws.refill()
+        replay()
+
+
+def capture(step: Callable[[], None], restart: Callable[[], None]) -> Callable[[], None]:
+    """The step as a CUDA graph, after one in which libraries set up and kernels are compiled.
+
+    `torch.cuda.graph` would collect garbage and empty the cache of memory first: a long time beside
+    a training of milliseconds.
+    """
+    graph = torch.cuda.CUDAGraph()
     aside = torch.cuda.Stream()
     aside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(aside):
-        for _ in range(WARM_UP):
-            restart()
-            step()
-        restart()
-    torch.cuda.current_stream().wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
         step()
-    for _ in range(times):
-        graph.replay()
+        restart()
+        graph.capture_begin()
+        step()
+        graph.capture_end()
+    torch.cuda.current_stream().wait_stream(aside)
+    return graph.replay
+
+
+def fetched(value: Tensor) -> Tensor:
+    """The tensor on the CPU, by way of pinned memory: the driver's own way is slower."""
+    if not value.is_cuda:
+        return value
+    return torch.empty(value.shape, pin_memory=True).copy_(value).clone()
 
 
 def stacked(

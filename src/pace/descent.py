@@ -1,8 +1,12 @@
 """Adam and SGD over one flat buffer, in place: a step is one kernel however many parameters."""
 
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from pace.blocks import Sparse, own_kernels
 from pace.federation import Recipe
 from pace.params import Params
 
@@ -14,14 +18,29 @@ STORED = {2: (1, 0), 4: (0, 3, 1, 2)}
 SHOWN = {2: (1, 0), 4: (0, 2, 3, 1)}
 
 
+@dataclass(frozen=True)
+class Proximal:
+    """(μ/2) ‖W - W_0‖² over every parameter, biases too: a step knows its slope, μ (W - W_0)."""
+
+    mu: float
+
+    def __call__(
+        self, params: Params, start: Params, outputs: tuple[Tensor, ...], labels: Tensor
+    ) -> Tensor:
+        distances = [(value - start[name]).square().sum() for name, value in params.items()]
+        return self.mu / 2 * torch.stack(distances).sum()
+
+
 class Descent:
     """Parameters on their way down: `params` and `gradients` are views by name of flat buffers.
 
-    Whoever writes the gradients of a loss into `gradients` may then take a `step`.
+    Whoever writes the gradients of a loss into `gradients` may then take a `step`. The slope of a
+    proximal term is added there if `pulled` says so; autograd has it in the gradients already.
     """
 
-    def __init__(self, start: Params, recipe: Recipe) -> None:
+    def __init__(self, start: Params, recipe: Recipe, *, pulled: bool = True) -> None:
         self.recipe = recipe
+        self.pull = recipe.penalty.mu if pulled and isinstance(recipe.penalty, Proximal) else 0.0
         self.values = torch.cat([stored(value).reshape(-1) for value in start.values()])
         self.start = self.values.clone()
         self.slope = torch.zeros_like(self.values)
@@ -34,6 +53,9 @@ class Descent:
     def step(self) -> None:
         """One update of every parameter by the gradients written last."""
         recipe = self.recipe
+        self.taken += 1
+        if self.pull:
+            self.slope.add_(self.values - self.start, alpha=self.pull)
         if recipe.clip is not None:
             # As torch.nn.utils.clip_grad_norm_ does it.
             norm = torch.linalg.vector_norm(self.slope)
@@ -52,7 +74,6 @@ class Descent:
                 is_first_step=False,
             )
             return
-        self.taken += 1
         torch._fused_adam_(
             [self.values],
             [self.slope],
@@ -81,6 +102,34 @@ class Descent:
             name: value.clone(memory_format=torch.contiguous_format)
             for name, value in self.params.items()
         }
+
+
+class DeviceDescent(Descent):
+    """The same steps by kernels of ours. The values of the first parameter may be stepped apart."""
+
+    betas, eps = BETAS, EPS
+
+    def __init__(self, start: Params, recipe: Recipe) -> None:
+        super().__init__(start, recipe)
+        self.kernels: Any = own_kernels(self.values.device.type)
+        self.apart = 0  # how many values somebody else steps
+        powers = torch.arange(1, recipe.epochs + 1, dtype=torch.float64)[:, None]
+        first, second = (1 - torch.tensor(BETAS, dtype=torch.float64) ** powers).unbind(1)
+        corrections = torch.stack([first, second.sqrt()], 1).float()
+        self.corrections = corrections.to(self.values.device)  # of Adam's bias, by step
+
+    def step(self) -> None:
+        self.kernels.flat_step(self, self.apart)
+        self.taken += 1
+
+    def step_along(self, matrix: Sparse, dense: Tensor) -> None:
+        """Step the first values along the gradient matrix @ dense, which is never written down."""
+        self.kernels.rows_step(matrix, dense, self)
+
+    def idle(self, count: int) -> Tensor:
+        """Where the first values of the start end if their gradient is zero in every step."""
+        ended: Tensor = self.kernels.idle(self, count)
+        return ended
 
 
 def stored(value: Tensor) -> Tensor:

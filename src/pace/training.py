@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeGuard
@@ -15,7 +14,7 @@ from torch.nn.functional import cross_entropy
 from pace import cohort
 from pace.backprop import Backprop, Target
 from pace.cohort import Lesson
-from pace.descent import Descent
+from pace.descent import Descent, Proximal
 from pace.federation import Model, Recipe
 from pace.gcn import GCN
 from pace.graph import Graph
@@ -65,12 +64,13 @@ def train_cohort(
         progress(seed)
 
     at_once: dict[int, Graph] = {}
-    if has_closed_form(model, recipe) and torch.device(device).type == "cuda":
+    # A clipped step needs the norm of one client's gradient.
+    together = torch.device(device).type == "cuda" and recipe.clip is None
+    if together and has_closed_form(model, recipe):
         at_once = {client: graph for client, graph in enumerate(graphs) if graph.train.any()}
         for batch in cohort.batches(at_once, starts, device):
-            with ThreadPoolExecutor() as pool:
-                lessons = list(pool.map(lambda each: lesson(at_once[each], model), batch))
-            for seed, models in cohort.learn(lessons, starts, recipe, device).items():
+            lessons = [lesson(at_once[client], model) for client in batch]
+            for seed, models in cohort.learn(lessons, model, starts, recipe, device).items():
                 for client, local in zip(batch, models, strict=True):
                     keep(client, seed, local)
     for client in sorted(set(range(len(graphs))) - set(at_once)):
@@ -81,8 +81,8 @@ def train_cohort(
 
 
 def has_closed_form(model: Model, recipe: Recipe) -> TypeGuard[GCN]:
-    """Whether this is the shared GCN, trained on nothing but the cross-entropy."""
-    return isinstance(model, GCN) and recipe.penalty is None
+    """Whether this is the shared GCN, and all it is trained on besides the cross-entropy is a pull."""
+    return isinstance(model, GCN) and isinstance(recipe.penalty, Proximal | None)
 
 
 def learner(
@@ -96,39 +96,36 @@ def learner(
     if not graph.train.any():
         return lambda start, seed: {name: value.to(device).clone() for name, value in start.items()}
     if has_closed_form(model, recipe):
-        return closed_form(lesson(graph, model), recipe, progress)
+        return closed_form(graph, model, recipe, progress)
     return by_autograd(graph, model, recipe, progress)
 
 
 def lesson(graph: Graph, gcn: GCN) -> Lesson:
     """What the shared GCN learns from on this graph."""
-    field = gcn.field(graph, graph.train)
-    first, *above = (each for each in field.operators if not isinstance(each, Tensor))
-    return Lesson(
-        (first, *(each.times(scale(gcn.dropout)) for each in above)),
-        Target.of(graph.training_labels, gcn.classes),
-        lambda seed: Noise(gcn.dropout, seed, graph),
-    )
+    target = Target.of(graph.training_labels, gcn.classes)
+    return Lesson(graph, target, lambda seed: Noise(gcn.dropout, seed, graph))
 
 
-def closed_form(lesson: Lesson, recipe: Recipe, progress: Callable[[int], None]) -> Learn:
+def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int], None]) -> Learn:
     """Training by gradients in closed form.
 
     An input column that is zero in the whole receptive field has no gradient: it decays by itself,
     in the same way at every client, and is left out of the steps.
     """
-    first, *above = lesson.operators
+    from_graph = lesson(graph, gcn)
+    field = gcn.field(graph, graph.train)
+    first, *above = (each for each in field.operators if not isinstance(each, Tensor))
     active = first.active
-    operators = [first.columns(active), *above]
+    operators = [first.columns(active), *(each.times(scale(gcn.dropout)) for each in above)]
 
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
-        noise = lesson.noise(seed)
+        noise = from_graph.noise(seed)
         whole = {name: value.to(active.device) for name, value in start.items()}
         weight = whole["0.weight"]
         descent = Descent({**whole, "0.weight": weight[:, active]}, recipe)
-        backprop = Backprop(descent.params, descent.gradients, operators, lesson.target)
+        backprop = Backprop(descent.params, descent.gradients, operators, from_graph.target)
         for epoch in range(recipe.epochs):
-            backprop(noise.mask_)
+            backprop(noise.activate_)
             descent.step()
             progress(epoch + 1)
         local = descent.result()
@@ -149,7 +146,7 @@ def by_autograd(
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
         noise = Noise(model.dropout, seed, graph)
         anchor = {name: value.to(graph.x.device) for name, value in start.items()}
-        descent = Descent(anchor, recipe)
+        descent = Descent(anchor, recipe, pulled=False)
         local = {name: value.detach().requires_grad_() for name, value in descent.params.items()}
         for name, leaf in local.items():
             leaf.grad = descent.gradients[name]
@@ -173,5 +170,6 @@ def decayed(weight: Tensor, recipe: Recipe) -> Tensor:
     """Where a weight of the start ends that only decays: the same for all clients."""
     descent = Descent({"weight": weight}, replace(recipe, clip=None))
     for _ in range(recipe.epochs):
+        descent.slope.zero_()
         descent.step()
     return descent.result()["weight"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import fields
 
 from pace import protocol, wire
 from pace.bench import peers
@@ -23,8 +24,11 @@ LOOP = "the plain PyG loop"
 
 
 def fresh(graph: Graph) -> Graph:
-    """The graph with nothing computed yet."""
-    return Graph(graph.x, graph.edges, graph.y, graph.train, graph.val, graph.test)
+    """The graph with nothing computed yet; it has been checked before."""
+    again = object.__new__(Graph)
+    for field in fields(Graph):
+        object.__setattr__(again, field.name, getattr(graph, field.name))
+    return again
 
 
 def training(

@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass, replace
 
-import torch
-from torch import Tensor
-
+from pace.descent import Proximal
 from pace.federation import Recipe
 from pace.methods.fedavg import FedAvg
-from pace.params import Params
 
 
 @dataclass(frozen=True)
@@ -23,16 +20,3 @@ class FedProx(FedAvg):
     @property
     def recipe(self) -> Recipe:
         return replace(super().recipe, penalty=Proximal(self.mu))
-
-
-@dataclass(frozen=True)
-class Proximal:
-    """(μ/2) ‖W - W_0‖² over every parameter, biases too."""
-
-    mu: float
-
-    def __call__(
-        self, params: Params, start: Params, outputs: tuple[Tensor, ...], labels: Tensor
-    ) -> Tensor:
-        distances = [(value - start[name]).square().sum() for name, value in params.items()]
-        return self.mu / 2 * torch.stack(distances).sum()
