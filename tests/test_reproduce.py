@@ -389,3 +389,24 @@ def test_the_committed_cells_give_the_committed_tables(tmp_path: Path) -> None:
     for name in ("main.md", "main.csv", "main.tex", "communication.md"):
         ours = (tmp_path / "tables" / name).read_text()
         assert ours == (root / "results" / "tables" / name).read_text(), name
+
+
+def test_seeds_are_computed_together_where_the_same_of_them_is_missing(tmp_path: Path) -> None:
+    """And what is stored is what one seed at a time gives, whatever was there before."""
+    cells = [
+        Cell("synthetic:nodes=120,features=12", "louvain", 2, method, 6, seed, 2024)
+        for seed in (1, 2, 3)
+        for method in ("local", "pace")
+    ]
+    how = run.How(epochs=5)
+    groups = run._with_seeds(run._by_place(cells[1:]))
+    assert [len(group) for group in groups] == [1, 4]
+    together, apart = Store(tmp_path / "together"), Store(tmp_path / "apart")
+    run.compute(cells, together, how)
+    for cell in cells:
+        run.compute([cell], apart, how)
+        one, other = together.read(cell), apart.read(cell)
+        assert one is not None
+        assert other is not None
+        assert one.upload == other.upload
+        assert one.alphas == pytest.approx(other.alphas, abs=1e-4)

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from multiprocessing import active_children, get_context
 from pathlib import Path
@@ -61,19 +61,22 @@ def compute(
     jobs: int = 1,
     done: Callable[[Cell], None] = lambda cell: None,
 ) -> None:
-    """Compute and store every cell; `done` is told of each. Cells of a place are computed together."""
-    places: dict[tuple[str, str, int, int, int], list[Cell]] = {}
-    for cell in cells:
-        places.setdefault(cell.place, []).append(cell)
+    """Compute and store every cell; `done` is told of each. Cells of a place are computed together.
+
+    So are the seeds of a place, whose clients then train as one batch, unless processes share them.
+    """
+    groups = _by_place(cells)
+    if jobs == 1 or how.device != "cpu":
+        groups = _with_seeds(groups)
     if jobs == 1:
-        for group in places.values():
+        for group in groups:
             for cell in _group(group, store, how):
                 done(cell)
         return
     # Fresh interpreters: a fork would share torch's threads and, on a GPU, its context.
     with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_worker) as pool:
         with _deaf():
-            running = [pool.submit(_whole_group, group, store, how) for group in places.values()]
+            running = [pool.submit(_whole_group, group, store, how) for group in groups]
         try:
             for finished in as_completed(running):
                 for cell in finished.result():
@@ -83,6 +86,21 @@ def compute(
             for worker in active_children():
                 worker.terminate()
             raise
+
+
+def _by_place(cells: Iterable[Cell]) -> list[list[Cell]]:
+    places: dict[tuple[str, str, int, int, int], list[Cell]] = {}
+    for cell in cells:
+        places.setdefault(cell.place, []).append(cell)
+    return list(places.values())
+
+
+def _with_seeds(groups: Iterable[list[Cell]]) -> list[list[Cell]]:
+    """Groups that differ in nothing but the seed, as one."""
+    alike: dict[frozenset[Cell], list[Cell]] = {}
+    for group in groups:
+        alike.setdefault(frozenset(replace(cell, seed=0) for cell in group), []).extend(group)
+    return list(alike.values())
 
 
 @contextmanager
@@ -112,17 +130,18 @@ def _whole_group(cells: Sequence[Cell], store: Store, how: How) -> list[Cell]:
 
 
 def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
-    """One place: methods that train alike are trained once, PACE's ranks among them."""
+    """One place, every method on every seed: those that train alike are trained once."""
     torch.set_num_threads(1)
     first = cells[0]
     graphs = _graphs(first.dataset, first.partition, first.clients, first.data_seed, how.data_root)
     features, classes = _dataset_shape(first.dataset, how.data_root)
     gcn = GCN((features, *[HIDDEN] * (LAYERS - 1), classes))
-    by_name = {f"{cell.method} {cell.rank}": cell for cell in cells}
-    methods = {name: make(cell.method, cell.rank) for name, cell in by_name.items()}
-    trials = simulate(graphs, gcn, methods, [first.seed], epochs=how.epochs, device=how.device)
+    wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}
+    methods = {name: make(cell.method, cell.rank) for (name, _), cell in wanted.items()}
+    seeds = list(dict.fromkeys(cell.seed for cell in cells))
+    trials = simulate(graphs, gcn, methods, seeds, epochs=how.epochs, device=how.device)
     for trial in trials:
-        cell = by_name[trial.method]
+        cell = wanted[trial.method, trial.seed]
         store.write(cell, trial, epochs=how.epochs, device=how.device)
         yield cell
 
