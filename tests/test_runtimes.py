@@ -15,11 +15,13 @@ from tests.preloaded import Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_sites
 
 
-@pytest.mark.parametrize("numbers", KINDS)
+@pytest.mark.parametrize(
+    ("method", "numbers"), [*(("pace", kind) for kind in KINDS), ("pace-duo-free", "int8")]
+)
 def test_files_and_simulation_give_equal_bytes_and_alphas(
-    pace: Preloaded, tmp_path: Path, numbers: str
+    pace: Preloaded, tmp_path: Path, method: str, numbers: str
 ) -> None:
-    made = job(epochs=20, numbers=numbers)
+    made = job(epochs=20, method=method, numbers=numbers)
     graphs = dict(zip(NAMES, clients(3), strict=True))
     server = tmp_path / "server"
     for site in write_sites(tmp_path, made):
@@ -30,7 +32,9 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
     for name in NAMES:
         returned = server / "outbox" / f"{name}.down"
         assert pace(*ADOPT, "--return", returned, cwd=tmp_path / name).code == 0
-        alphas.append(model.read(tmp_path / name / "mine.model").alpha)
+        found = model.read(tmp_path / name / "mine.model")
+        alphas.append(found.alpha)
+        assert len(found.externals) == (1 if method == "pace" else 2)
 
     # The same steps in this process, with the job's federation: byte for byte.
     fitted = {name: protocol.fit(graph, made.federation) for name, graph in graphs.items()}
@@ -47,7 +51,7 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
         assert (server / "outbox" / f"{name}.down").read_bytes() == returns[name]
 
     # `pace run` has no job: its frames have another digest, and everything else is the same.
-    methods = {"pace": make("pace", made.rank)}
+    methods = {method: make(method, made.rank)}
     (trial,) = simulate(
         list(graphs.values()), made.gcn, methods, [made.seed], epochs=20, numbers=numbers
     )
@@ -55,7 +59,7 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
     assert any(alpha > 0 for alpha in alphas)
     assert trial.upload == [len(uploads[name]) for name in NAMES]
     assert trial.returned == [len(returns[name]) for name in NAMES]
-    bare = type(made.federation)(made.gcn, methods["pace"], made.seed, 20, numbers=numbers)
+    bare = type(made.federation)(made.gcn, methods[method], made.seed, 20, numbers=numbers)
     for name, graph in graphs.items():
         alike = protocol.fit(graph, bare)[1]
         head = wire.HEAD.size
