@@ -153,9 +153,11 @@ def _lines(rows: dict[str, Row], store: Store, seeds: Sequence[int]) -> list[Lin
 
 def aims(store: Store, seeds: Sequence[int]) -> list[Claim]:
     """What pace-duo set out to do, and whether it did."""
-    ours, theirs = settings(store, seeds), settings(store, seeds, PACE)
+    ours = settings(store, seeds)
     if not ours:
         return []
+    names = {each.name for each in ours}
+    theirs = [each for each in settings(store, seeds, PACE) if each.name in names]
     new, old = line(DUO.label, ours), line(PACE.label, theirs)
     least = min(ours, key=lambda each: each.over_pace)
     lowest = min(ours, key=lambda each: each.over_local)
