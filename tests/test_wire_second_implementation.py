@@ -131,7 +131,7 @@ DAMAGES: list[Callable[[bytes, int], bytes]] = [
 
 
 @given(messages(), kinds, st.sampled_from(DAMAGES), st.integers(0, 10**4), st.booleans())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=250, deadline=None)
 def test_both_refuse_the_same_frames_by_the_same_code(
     message: dict[str, second.Tensor],
     kind: str,
