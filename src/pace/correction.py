@@ -12,7 +12,7 @@ from pace.params import Params, add
 from pace.stacked import Stacked, runs
 
 EXTRA = 8  # directions of the consensus that are looked through beside a receiver's own
-BLOCK = 32  # receivers whose corrections are computed together
+BLOCK = 64  # receivers whose corrections are computed together
 
 
 def correction(

@@ -18,15 +18,16 @@ def leading(grams: Tensor, start: Tensor, rank: int) -> Tensor:
     """
     if 2 * start.shape[-1] > grams.shape[-1]:
         return _all(grams, rank)
-    found = grams.new_empty(*grams.shape[:-1], rank)
+    basis, found, settled = iterated(grams, start, rank)
     places = torch.arange(len(grams))
-    for _ in range(ROUNDS):
-        start, found[places], settled = iterated(grams, start, rank)
+    for _ in range(ROUNDS - 1):
         if settled.all():
             return found
         open_ = ~settled
-        places, grams, start = places[open_], grams[open_], start[open_]
-    found[places] = _all(grams, rank)
+        places, grams, basis = places[open_], grams[open_], basis[open_]
+        basis, found[places], settled = iterated(grams, basis, rank)
+    if not settled.all():
+        found[places[~settled]] = _all(grams[~settled], rank)
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import statistics
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -12,11 +13,13 @@ from pace import protocol, wire
 from pace.bench.clock import timed
 from pace.bench.memory import peak
 from pace.carrier import compress, pack, unpack
-from pace.consensus import consensus
-from pace.correction import corrections
+from pace.consensus import consensus_of_stacks
+from pace.correction import corrections_of_stacks
 from pace.federation import Federation
 from pace.gcn import GCN
 from pace.methods import Pace
+from pace.methods.pace import STACK
+from pace.stacked import stacks
 
 WIDTHS = (1433, 64, 7)  # Cora's
 DISTINCT = 64  # uploads that are really different; the rest repeat them
@@ -38,30 +41,42 @@ class Repeated:
         return (self[place] for place in range(self.count))
 
 
-def growth(counts: list[int]) -> Iterator[dict[str, Any]]:
-    """Milliseconds a client: of `merge` from bytes to bytes, of its correction, of one dense SVD."""
+def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
+    """Milliseconds a client: of `merge` from bytes to bytes, of its correction, of one dense SVD.
+
+    They are timed in turns; ratios are medians over the turns, with the lowest and the highest.
+    """
     federation = Federation(GCN(WIDTHS), Pace())
     uploads = [upload(federation, seed) for seed in range(DISTINCT)]
     frames = [wire.encode(each, federation.digest) for each in uploads]
-    carriers = [unpack(each, federation.start) for each in uploads]
-    shared = consensus((carrier, {}) for carrier in carriers)
+    carriers = [unpack(stack, federation.start) for stack in stacks(uploads, STACK)]
+    shared = consensus_of_stacks((carrier, {}) for carrier in carriers)
     update = torch.randn(WIDTHS[1], WIDTHS[0])
 
     def svds() -> None:
         for _ in range(DISTINCT):
             torch.linalg.svd(update, full_matrices=False)
 
+    works: dict[str, tuple[Callable[[], None], int]] = {
+        "svd_ms": (svds, DISTINCT),
+        "correction_ms": (lambda: exhaust(corrections_of_stacks(shared, carriers)), DISTINCT),
+    }
+    svds()
     for count in counts:
-        merging = timed(partial(merged, Repeated(frames, count), federation)) / count
-        correcting = timed(lambda: exhaust(corrections(shared, carriers))) / DISTINCT
-        svd = timed(svds) / DISTINCT
+        works["ms_per_client"] = partial(merged, Repeated(frames, count), federation), count
+        taken = [
+            {name: 1e3 * timed(work) / many for name, (work, many) in works.items()}
+            for _ in range(turns)
+        ]
+        ratios = sorted(each["svd_ms"] / each["ms_per_client"] for each in taken)
         yield {
             "clients": count,
-            "ms_per_client": 1e3 * merging,
-            "correction_ms": 1e3 * correcting,
-            "svd_ms": 1e3 * svd,
-            "merge_ratio": svd / merging,
-            "correction_ratio": svd / correcting,
+            **{name: statistics.median(each[name] for each in taken) for name in works},
+            "merge_ratio": statistics.median(ratios),
+            "merge_spread": [ratios[0], ratios[-1]],
+            "correction_ratio": statistics.median(
+                each["svd_ms"] / each["correction_ms"] for each in taken
+            ),
             "peak_mb": peak(),
         }
 

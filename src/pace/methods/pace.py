@@ -16,7 +16,7 @@ from pace.moments import Geometry, check, propagated
 from pace.params import Params, subtract
 from pace.stacked import Stacked, stacks
 
-STACK = 32  # uploads that are read, and receivers that are answered, together
+STACK = 64  # uploads that are read, and receivers that are answered, together
 
 
 @dataclass(frozen=True)
