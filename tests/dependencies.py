@@ -187,12 +187,10 @@ def draw() -> str:
     for module, level in layer.items():
         node = (module, level)
         size, middle = width(node, layer), place[node] + shift
-        all_of_them = ", ".join(sorted(whole[module])) or "nothing of ours"
         drawn.append(
-            f"<g><title>{module} imports {all_of_them}</title>"
             f'<rect class="box" x="{middle - size / 2:.0f}" y="{down[level] - TALL // 2}" '
             f'width="{size:.0f}" height="{TALL}" rx="5"/>'
-            f'<text x="{middle:.0f}" y="{down[level] + 4}" text-anchor="middle">{module}</text></g>'
+            f'<text x="{middle:.0f}" y="{down[level] + 4}" text-anchor="middle">{module}</text>'
         )
     return "\n".join([*drawn, "</svg>", ""])
 
