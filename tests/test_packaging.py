@@ -161,7 +161,8 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     monkeypatch.chdir(tmp_path)
     for table in ("nodes.parquet", "edges.parquet"):
         Path(table).write_bytes(b"PAR1")
-    monkeypatch.setitem(sys.modules, library, None)
+    for module in [library, *(each for each in sys.modules if each.startswith(f"{library}."))]:
+        monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.setenv("PATH", str(tmp_path))  # where no flwr is,
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))  # nor beside Python
     tables = IMPORT if words[0] == "graph" else []
