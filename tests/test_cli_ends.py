@@ -1,12 +1,14 @@
 """How a command ends: exit codes, one sentence on stderr, nothing on stdout that is not the result."""
 
 import errno
+import json
 import os
 import re
 import resource
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -164,3 +166,35 @@ def test_help_takes_less_than_half_a_second() -> None:
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
     assert min(seconds() for _ in range(3)) < 0.5
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_study_and_its_workers(tmp_path: Path) -> None:
+    """It reaches all processes of a terminal at once; one of them answers, and cells stay whole."""
+    words = ["reproduce", "main", "--datasets", "synthetic", "--jobs", "2", "--out", "study"]
+    running = subprocess.Popen(
+        [*COMMAND, *words], stdout=-1, stderr=-1, text=True, cwd=tmp_path, start_new_session=True
+    )
+    while not list(tmp_path.glob("study/cells/**/*.json")):
+        assert running.poll() is None
+        time.sleep(0.1)
+    os.killpg(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert out == ""
+    assert re.fullmatch("pace: interrupted; [^\n]*\n", err)
+    with pytest.raises(ProcessLookupError):  # soon nobody is left
+        for _ in range(100):
+            os.killpg(running.pid, 0)
+            time.sleep(0.1)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert all(json.loads(path.read_text()) for path in files)
+
+
+def test_workers_do_not_hear_ctrl_c() -> None:
+    from pace.reproduce import run
+
+    before = signal.getsignal(signal.SIGINT)
+    with run._deaf():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a new process inherits this
+    assert signal.getsignal(signal.SIGINT) is before

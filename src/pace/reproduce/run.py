@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -74,7 +75,7 @@ def compute(
                 done(cell)
         return
     # Fresh interpreters: a fork would share torch's threads and, on a GPU, its context.
-    with ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_worker) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         with _deaf():
             running = [pool.submit(_whole_group, group, store, how) for group in groups]
         try:
@@ -116,17 +117,20 @@ def _deaf() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _worker() -> None:
-    """The parent's word to end comes as an exception, so that a write cleans up behind it."""
+def _whole_group(cells: Sequence[Cell], store: Store, how: How) -> list[Cell]:
+    """In a process of its own. Told to end, it cleans up behind its writes and begins nothing more."""
 
     def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, end)
-
-
-def _whole_group(cells: Sequence[Cell], store: Store, how: How) -> list[Cell]:
-    return list(_group(cells, store, how))
+    try:
+        return list(_group(cells, store, how))
+    except KeyboardInterrupt:
+        os._exit(1)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
