@@ -1,5 +1,6 @@
 """One thread: on small products two are slower than one, and many times slower on a busy machine."""
 
+import os
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from tests import faults
 from tests.preloaded import Preloaded
 
 torch.set_num_threads(1)
+if "PACE_DATA" in os.environ:  # some tests run commands elsewhere
+    os.environ["PACE_DATA"] = str(Path(os.environ["PACE_DATA"]).resolve())
 
 
 @pytest.fixture(scope="session")

@@ -117,7 +117,8 @@ def test_tables_show_a_common_local_model_once() -> None:
 
 def test_bars_show_each_clients_alpha() -> None:
     assert client_bars([[0.0, 1.0, 0.5], [0.0, 1.0, 0.5]]) == "·█▅"
-    assert client_bars([[0.5] * 25]).endswith("…")
+    assert client_bars([[0.5] * 25]).count("▅") == 25
+    assert client_bars([[0.5] * 75]).endswith("…")
 
 
 def test_a_smaller_rank_sends_fewer_bytes() -> None:

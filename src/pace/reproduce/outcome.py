@@ -118,10 +118,10 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
                 rows.append(values)
             table(f"{grid.title}: {grid.heads[0][1]}", heads, rows, console, words=0)
     if _ours(parts) and (judged := beyond.aims(store, seeds)):
-        rows = [
-            [claim.statement, "yes" if claim.holds else "no", claim.evidence] for claim in judged
-        ]
-        table("pace-duo", ["Aim", "", "Measured"], rows, console, words=0)
+        console.print("What pace-duo set out to do\n")
+        for claim in judged:
+            console.print(f"{'reached' if claim.holds else 'NOT reached'}: {claim.statement}")
+            console.print(f"  {claim.evidence}\n")
         table(
             "Part by part, points over all settings",
             ["", *beyond.LINE_HEADS[1:6]],

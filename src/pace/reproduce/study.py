@@ -65,7 +65,7 @@ STEPS = (  # from PACE to pace-duo, a part at a time
     Row("PACE, temperature", "pace-tempered"),
     Row("two corrections", "pace-duo-simplex"),
     Row("two corrections, temperature", "pace-duo-free"),
-    Row("the same with the guard, float32", "pace-duo-float32"),
+    Row("with the guard, float32", "pace-duo-float32"),
     DUO,
 )
 GUARDS = {  # the guard's level: 1 is none
