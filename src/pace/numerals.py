@@ -50,8 +50,10 @@ def read(content: bytes, offset: int, shape: tuple[int, ...], kind: str) -> Arra
     if not _scaled(shape, kind):
         form = SINGLE if _whole(shape, kind) else HALF
         found = take(content, form, count=numbers, offset=offset).reshape(shape)
+        if found.dtype == np.float32:
+            return found
         with np.errstate(invalid="ignore"):  # a signalling NaN: refused by whoever reads
-            return found.astype(np.float32, copy=False)
+            return found.astype(np.float32)
     scales = take(content, SINGLE, count=min(shape), offset=offset)
     steps = take(content, np.int8, count=numbers, offset=offset + scales.nbytes).reshape(shape)
     with np.errstate(over="ignore", invalid="ignore"):  # not finite: refused by whoever reads
