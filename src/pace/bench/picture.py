@@ -1,4 +1,4 @@
-"""The comparisons as bars, growth as lines."""
+"""The comparisons as marks with their spread, growth as lines."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pace import atomic
+
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def draw(path: Path, found: dict[str, Any]) -> None:
@@ -22,13 +24,25 @@ def draw(path: Path, found: dict[str, Any]) -> None:
     row = list(axes[0])
     if found["rows"]:
         axis = row.pop(0)
-        labels = [f"{each['what']}, {each['where']}" for each in found["rows"]][::-1]
-        ratios = [each["ratio"] for each in found["rows"]][::-1]
-        axis.barh(labels, ratios, color="#3b6ea5")
+        whats = list(dict.fromkeys(each["what"] for each in found["rows"]))
+        wheres = list(dict.fromkeys(each["where"] for each in found["rows"]))
+        for place, where in enumerate(wheres):
+            some = [each for each in found["rows"] if each["where"] == where]
+            beside = 0.12 * (place - (len(wheres) - 1) / 2)  # so that no mark hides another
+            lines = [whats.index(each["what"]) + beside for each in some]
+            spread = [
+                [each["ratio"] - each["spread"][0] for each in some],
+                [each["spread"][1] - each["ratio"] for each in some],
+            ]
+            ratios = [each["ratio"] for each in some]
+            axis.errorbar(ratios, lines, xerr=spread, fmt=MARKS[place % len(MARKS)], label=where)
+        axis.set_yticks(range(len(whats)), whats)
+        axis.invert_yaxis()
         axis.axvline(1, color="black", linewidth=0.8)
         axis.set_xscale("log")
         axis.set_xlabel("times faster than the peer")
-        axis.tick_params(axis="y", labelsize=7)
+        axis.grid(axis="x", alpha=0.3)
+        axis.legend(frameon=False, fontsize=8, loc="center right")
     for key in grown:
         axis = row.pop(0)
         across, up = ("nodes", "train_seconds") if key == "scale" else ("clients", "ms_per_client")
@@ -38,7 +52,7 @@ def draw(path: Path, found: dict[str, Any]) -> None:
         axis.set_xlabel(across)
         axis.set_ylabel(up.replace("_", " "))
         if key == "server":
-            axis.set_ylim(bottom=0)
+            axis.set_ylim(0, 1.3 * max(p[up] for p in found[key]))
     figure.tight_layout()
     content = io.BytesIO()
     figure.savefig(content, format="png")
