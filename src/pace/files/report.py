@@ -36,12 +36,12 @@ def sentences(found: dict[str, Any]) -> list[str]:
             f"Merged without {', '.join(found['missing'])}: if they send now, they are refused."
         )
     traffic = found["bytes"]
-    signature = f" and {traffic['signature']} bytes of signature" if traffic["signature"] else ""
+    signature = f"; a signature adds {traffic['signature']} to each" if traffic["signature"] else ""
     said.append(
         f"A client's upload has {traffic['upload_frame']:,} bytes "
         f"({100 * traffic['upload_share_of_dense']:.1f}% of a dense model), its return "
         f"{traffic['return_frame']:,} ({100 * traffic['return_share_of_dense']:.1f}%)"
-        + (f", each{signature} apart." if signature else ".")
+        + f"{signature}."
     )
     return said
 
