@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pace import atomic
-from pace.reproduce import beyond, formats
+from pace.reproduce import beyond, beyond_tables, formats
 from pace.reproduce.cell import Store
 from pace.reproduce.claims import claims
 from pace.reproduce.compare import known_spread, twins
@@ -61,8 +61,8 @@ def write(
         formats.write_parquet(stem.with_suffix(".parquet"), rows)
         written += [stem.with_suffix(".csv"), stem.with_suffix(".parquet")]
     if _ours(parts) and beyond.settings(store, seeds):
-        put(out / "tables" / "beyond.md", beyond.markdown(store, seeds))
-        rows = beyond.tidy(store, seeds)
+        put(out / "tables" / "beyond.md", beyond_tables.markdown(store, seeds))
+        rows = beyond_tables.tidy(store, seeds)
         formats.write_csv(out / "tables" / "beyond.csv", rows)
         formats.write_parquet(out / "tables" / "beyond.parquet", rows)
         written += [out / "tables" / f"beyond.{kind}" for kind in ("csv", "parquet")]
@@ -124,8 +124,8 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
             console.print(f"  {claim.evidence}\n")
         table(
             "Part by part, points over all settings",
-            ["", *beyond.LINE_HEADS[1:6]],
-            [beyond.line_row(line)[:6] for line in beyond.steps(store, seeds)],
+            ["", *beyond_tables.LINE_HEADS[1:6]],
+            [beyond_tables.line_row(line)[:6] for line in beyond.steps(store, seeds)],
             console,
             words=0,
         )

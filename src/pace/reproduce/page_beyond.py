@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pace.page import Column, Finding, Findings, Section, Table, Text, Value
-from pace.reproduce import beyond
+from pace.reproduce import beyond, beyond_tables
 from pace.reproduce.folder import Study
 
 
@@ -21,7 +21,9 @@ def sections(study: Study) -> Iterable[Section]:
         "worst receiver is a mean over seeds; bytes are against PACE's in float32."
     )
     findings = Findings(tuple(Finding(aim.statement, aim.holds, aim.evidence) for aim in judged))
-    every = _table("Setting by setting", beyond.SETTING_HEADS, beyond.setting_rows(store, seeds))
+    every = _table(
+        "Setting by setting", beyond_tables.SETTING_HEADS, beyond_tables.setting_rows(store, seeds)
+    )
     yield Section("Beyond the paper", (about, findings, every, *_lines(study)))
 
 
@@ -32,7 +34,9 @@ def _lines(study: Study) -> Iterable[Table]:
         ("The guard by its level, over all settings", "Level", beyond.levels(store, seeds)),
     ):
         if found:
-            yield _table(caption, (head, *beyond.LINE_HEADS[1:]), map(beyond.line_row, found))
+            yield _table(
+                caption, (head, *beyond_tables.LINE_HEADS[1:]), map(beyond_tables.line_row, found)
+            )
 
 
 def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
