@@ -201,7 +201,7 @@ class _Decoded:
 
     uploads: Sequence[bytes]
     federation: Federation
-    whole: bool = False  # whether every checksum was found to fit: bytes do not change thereafter
+    whole: bool = False  # whether all were found in order once: bytes do not change thereafter
 
     def __len__(self) -> int:
         return len(self.uploads)
@@ -221,5 +221,5 @@ class _Decoded:
                 plain = len(upload) == layout.size and upload.startswith(begin)
                 if not (plain and (self.whole or wire.intact(upload))):
                     _opened(upload, self.federation, layout)  # says what is wrong with it
-            yield wire.numbers_of(some, len(begin), layout)
+            yield wire.numbers_of(some, len(begin), layout, finite=self.whole)
         self.whole = True
