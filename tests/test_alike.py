@@ -1,11 +1,13 @@
 """Peers by their moments, and the consensus of a receiver's peers."""
 
+from collections.abc import Iterator
+
 import pytest
 import torch
 from torch import Tensor
 
-from pace.alike import BLOCK, alike, views
-from pace.carrier import Carrier, compress, dense
+from pace.alike import alike, views
+from pace.carrier import Carrier, compress, dense, stack
 from pace.consensus import consensus
 from pace.moments import EPS, Moments
 
@@ -26,6 +28,17 @@ def uploads(count: int, rank: int | None = 3) -> list[tuple[Carrier, Moments]]:
         }
         made.append((compress(update, rank), moments))
     return made
+
+
+def in_stacks(
+    made: list[tuple[Carrier, Moments]], size: int = 4
+) -> Iterator[tuple[Carrier, Moments]]:
+    for begin in range(0, len(made), size):
+        carriers, moments = zip(*made[begin : begin + size], strict=True)
+        yield (
+            {name: stack([each[name] for each in carriers]) for name in carriers[0]},
+            {name: torch.stack([each[name] for each in moments]) for name in moments[0]},
+        )
 
 
 def test_alike_is_the_softmax_of_cosines_over_the_others() -> None:
@@ -65,11 +78,11 @@ def test_alike_of_one_client_and_of_clients_without_moments() -> None:
     )
 
 
-@pytest.mark.parametrize("count", [1, 5, BLOCK + 3])
+@pytest.mark.parametrize("count", [1, 5, 19])
 @pytest.mark.parametrize("rank", [3, None])
 def test_equal_weights_give_the_consensus(count: int, rank: int | None) -> None:
     made = uploads(count, rank)
-    (view,) = views(made, torch.full((1, count), 1 / count, dtype=torch.float64))
+    (view,) = views(in_stacks(made), torch.full((1, count), 1 / count, dtype=torch.float64))
     for name, value in consensus(made).items():
         torch.testing.assert_close(view[name], value, rtol=1e-9, atol=1e-12)
 
@@ -79,7 +92,7 @@ def test_a_view_solves_the_weighted_least_squares_problem() -> None:
     made, count = uploads(6), 6
     weights = torch.rand(2, count, generator=torch.Generator().manual_seed(1)).double()
     weights /= weights.sum(1, keepdim=True)
-    for row, view in zip(weights, views(made, weights), strict=True):
+    for row, view in zip(weights, views(in_stacks(made), weights), strict=True):
         column = 7
         scale = torch.stack([moments["0.weight"][column] + EPS for _, moments in made])
         roots = (row * scale).sqrt()[:, None]

@@ -15,10 +15,11 @@ from pace.federation import Federation
 from pace.gcn import GCN
 from pace.graph import Graph
 from pace.methods import Pace, make
-from pace.methods.duo import BLOCK, DUO, PaceDuo, Rounded, Tempered, stacked, unstacked
+from pace.methods.duo import BLOCK, DUO, PaceDuo, Rounded, Tempered, joined, parted
 from pace.methods.pace import read
 from pace.moments import uniform
 from pace.partition import divide
+from tests.test_alike import in_stacks
 
 # Features, classes and the most it may cost: Cora, CiteSeer, PubMed, CS, Computers; ogbn-arxiv, whose
 # model is so small that scales and names weigh more.
@@ -62,22 +63,22 @@ def test_the_first_correction_is_paces_and_the_second_that_of_the_peers(
     weights = alike(torch.stack([moments["0.weight"] for _, moments in pairs]))
     assert len(returned) == len(graphs) > BLOCK
     for place, message in enumerate(returned):
-        first, second = unstacked(message, duo.start)
+        first, second = parted(message, duo.start)
         for name, value in plain[place].items():
             assert torch.equal(first[name], value)
-        (view,) = views(pairs, weights[place : place + 1])
+        (view,) = views(in_stacks(pairs), weights[place : place + 1])
         expected = dense(correction(view, pairs[place][0]))
         for name, value in dense(unpack(second, duo.start)).items():
             torch.testing.assert_close(value, expected[name], atol=1e-6, rtol=1e-5)
 
 
-def test_stacked_and_back_with_factors_without_and_dense(graphs: list[Graph]) -> None:
+def test_joined_and_back_with_factors_without_and_dense(graphs: list[Graph]) -> None:
     for rank in (2, 6, None):
         method = PaceDuo(rank=rank)
         agreement = agreed(graphs, method)
         message = pack(unpack(method.share(agreement.start, graphs[0], agreement), agreement.start))
         other = {name: value + 1 for name, value in message.items()}
-        back = unstacked(stacked([message, other]), agreement.start)
+        back = parted(joined([message, other]), agreement.start)
         for each, given in zip(back, (message, other), strict=True):
             assert list(each) == list(given)
             assert all(torch.equal(each[name], given[name]) for name in given)

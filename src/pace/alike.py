@@ -10,7 +10,6 @@ from pace.moments import EPS, Moments
 
 SHARPNESS = 10.0
 MOST = 0.5
-BLOCK = 16  # uploads whose factors enter the sums in one product
 
 
 def alike(moments: Tensor, sharpness: float = SHARPNESS, most: float = MOST) -> Tensor:
@@ -32,64 +31,40 @@ def alike(moments: Tensor, sharpness: float = SHARPNESS, most: float = MOST) -> 
     return weights + towards * (equal - weights)
 
 
-def views(uploads: Iterable[tuple[Carrier, Moments]], weights: Tensor) -> list[dict[str, Tensor]]:
+def views(stacks: Iterable[tuple[Carrier, Moments]], weights: Tensor) -> list[dict[str, Tensor]]:
     """RegMean with weights of its own for each receiver, a row of `weights` (receivers, K):
 
         Δ_i = (Σ_j w_ij Δ_j C_j) (Σ_j w_ij C_j)^-1,   C_j = diag(m_j + ε)
 
     With equal weights each is the `consensus`. Parameters without a moment take the weighted mean.
+    Uploads come stacked (see `stacked`).
     """
-    sums: dict[str, WeightedSums] = {}
-    for place, (update, moments) in enumerate(uploads):
-        for name, value in update.items():
-            column = moments[name].double() + EPS if name in moments else None
-            sums.setdefault(name, WeightedSums()).add(value, column, weights[:, place])
-    means = {name: each.means() for name, each in sums.items()}
+    above: dict[str, Tensor] = {}  # Σ_j w_ij Δ_j C_j, (receivers, *shape)
+    below: dict[str, Tensor] = {}  # Σ_j w_ij C_j, (receivers, in), or (receivers, 1)
+    seen = 0
+    for updates, moments in stacks:
+        many = len(next(iter(moments.values())))
+        share = weights[:, seen : seen + many]
+        seen += many
+        for name, value in updates.items():
+            column = (
+                moments[name].double() + EPS if name in moments else torch.ones(many, 1).double()
+            )
+            above[name] = above.get(name, 0) + _weighted(value, column, share)
+            below[name] = below.get(name, 0) + share @ column
+    means = {
+        name: total / below[name].clamp_min(EPS).view(len(weights), *[1] * (total.ndim - 2), -1)
+        for name, total in above.items()
+    }
     return [{name: each[place] for name, each in means.items()} for place in range(len(weights))]
 
 
-class WeightedSums:
-    """Σ_j w_ij Δ_j C_j and Σ_j w_ij C_j of one parameter, for a few receivers at once."""
-
-    def __init__(self) -> None:
-        self.products: Tensor | float = 0.0  # (receivers, *shape)
-        self.columns: Tensor | float = 0.0  # (receivers, in), or (receivers, 1)
-        self.waiting: list[tuple[LowRank, Tensor | None, Tensor]] = []
-
-    def add(self, update: LowRank | Tensor, column: Tensor | None, weights: Tensor) -> None:
-        self.columns = self.columns + weights[:, None] * (1.0 if column is None else column)
-        if isinstance(update, LowRank):
-            self.waiting.append((update, column, weights))
-            if len(self.waiting) == BLOCK:
-                self.flush()
-            return
-        weighted = update.double() if column is None else update.double() * column
-        self.products = self.products + weights.view(-1, *[1] * update.ndim) * weighted
-
-    def flush(self) -> None:
-        """[w_i1 L_1 … w_ib L_b] [R_1 C_1; …; R_b C_b] for every receiver i."""
-        if not self.waiting:
-            return
-        left = torch.cat([update.left.double() for update, _, _ in self.waiting], dim=1)
-        right = torch.cat(
-            [
-                update.right.double() * (1.0 if column is None else column)
-                for update, column, _ in self.waiting
-            ]
-        )
-        each = torch.cat(
-            [
-                weights[:, None].expand(-1, update.left.shape[1])
-                for update, _, weights in self.waiting
-            ],
-            dim=1,
-        )
-        self.products = self.products + (left * each[:, None, :]) @ right
-        self.waiting = []
-
-    def means(self) -> Tensor:
-        self.flush()
-        assert isinstance(self.products, Tensor)  # something was added
-        assert isinstance(self.columns, Tensor)
-        below = self.columns.clamp_min(EPS)
-        return self.products / below.view(len(below), *[1] * (self.products.ndim - 2), -1)
+def _weighted(updates: LowRank | Tensor, column: Tensor, share: Tensor) -> Tensor:
+    """Σ_j w_ij Δ_j C_j over a stack; of factors, [w_i1 L_1 …] [R_1 C_1; …] for every receiver i."""
+    if isinstance(updates, LowRank):
+        right = updates.right.double() * column[:, None]
+        left = updates.left.double() * share[..., None, None]  # (receivers, many, out, r)
+        return left.transpose(1, 2).flatten(2) @ right.flatten(0, 1)
+    inner = column.view(len(column), *[1] * (updates.ndim - 2), -1)
+    total: Tensor = torch.tensordot(share, updates.double() * inner, 1)
+    return total

@@ -15,10 +15,11 @@ from pace.correction import apply, correction
 from pace.errors import SettingError
 from pace.federation import Federation, Message, Method, Uploads
 from pace.guard import admitted
-from pace.methods.pace import Pace, read
-from pace.moments import uniform
+from pace.methods.pace import STACK, Pace, read
+from pace.moments import Moments, uniform
 from pace.numerals import KINDS
 from pace.params import Params
+from pace.stacked import stacks
 from pace.weighing import RIDGE, Weights, weigh
 
 LEVEL = 0.5  # of the guard: at least as many held-out validation nodes right as Local
@@ -79,29 +80,33 @@ class PaceDuo(Tempered):
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
         of_all = super().merge(uploads, federation)
         for shared, of_peers in zip(of_all, self._of_peers(uploads, federation.start), strict=True):
-            yield stacked([shared, pack(of_peers)])
+            yield joined([shared, pack(of_peers)])
 
     def _of_peers(self, uploads: Uploads, start: Params) -> Iterator[Carrier]:
         """Each receiver's correction from its peers. All moments of the first layer are held."""
-        first = [next(iter(read(upload, start)[1].values())) for upload in uploads]
-        weights = alike(torch.stack(first), self.sharpness, self.most)
+        first = [next(iter(moments.values())) for _, moments in _read(uploads, start)]
+        weights = alike(torch.cat(first), self.sharpness, self.most)
         owns = (read(upload, start)[0] for upload in uploads)
         for rows in weights.split(BLOCK):
-            seen = views((read(upload, start) for upload in uploads), rows)
+            seen = views(_read(uploads, start), rows)
             for view, own in zip(seen, owns, strict=False):  # owns go on in the next block
                 yield correction(view, own, self.rank)
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
         """The first External: PACE's."""
-        return apply(local, unpack(unstacked(returned, local)[0], local))
+        return apply(local, unpack(parted(returned, local)[0], local))
 
     def externals(
         self, local: Params, returned: Message, federation: Federation
     ) -> tuple[Params, ...]:
-        return tuple(apply(local, unpack(message, local)) for message in unstacked(returned, local))
+        return tuple(apply(local, unpack(message, local)) for message in parted(returned, local))
 
 
-def stacked(messages: Sequence[Message]) -> dict[str, Tensor]:
+def _read(uploads: Uploads, start: Params) -> Iterator[tuple[Carrier, Moments]]:
+    return (read(stack, start) for stack in stacks(uploads, STACK))
+
+
+def joined(messages: Sequence[Message]) -> dict[str, Tensor]:
     """Corrections as one message: factors side by side, so that names and tables are sent once."""
     return {
         name: torch.stack([each[name] for each in messages])
@@ -111,7 +116,7 @@ def stacked(messages: Sequence[Message]) -> dict[str, Tensor]:
     }
 
 
-def unstacked(message: Message, params: Params) -> list[dict[str, Tensor]]:
+def parted(message: Message, params: Params) -> list[dict[str, Tensor]]:
     """The corrections again."""
     found: list[dict[str, Tensor]] = [{} for _ in range(EACH)]
     for name, value in message.items():
