@@ -17,6 +17,7 @@ import pytest
 from pace import cli
 from pace.errors import SettingError
 from tests.preloaded import Preloaded
+from tests.screen import Screen
 
 COMMAND = [sys.executable, "-c", "from pace.cli import main; main()"]
 
@@ -148,14 +149,12 @@ def test_without_a_command_the_help_is_on_stderr(
 
 def on_a_terminal(**environment: str) -> str:
     """What `pace keys --help` writes to a terminal."""
-    master, slave = os.openpty()
+    screen = Screen()
     asked = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
     asked |= {"TERM": "xterm", "COLUMNS": "80", **environment}
-    subprocess.run([*COMMAND, "keys", "--help"], stdout=slave, env=asked, check=True)
-    os.close(slave)
-    text = os.read(master, 1 << 16).decode()
-    os.close(master)
-    return text.replace("\r\n", "\n")
+    subprocess.run([*COMMAND, "keys", "--help"], stdout=screen.slave, env=asked, check=True)
+    os.close(screen.slave)
+    return screen.text().replace("\r\n", "\n")
 
 
 def test_help_is_coloured_on_a_terminal_only() -> None:

@@ -1,6 +1,5 @@
 """What people see: on a terminal, in a pipe, with long names and with many columns."""
 
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from hypothesis import strategies as some
 from rich.console import Console
 
 from pace import terminal
+from tests.screen import Screen
 
 ESCAPE = "\x1b["
 DRAWN = re.compile("[\u2500-\u257f]")  # boxes and rules
@@ -34,10 +34,10 @@ def stream(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[IO[str]]:
         with open(tmp_path / "out", "w", encoding="utf-8") as file:
             yield file
         return
-    master, slave = os.openpty()
-    with open(slave, "w", encoding="utf-8") as file:
+    screen = Screen()
+    with open(screen.slave, "w", encoding="utf-8") as file:
         yield file
-    os.close(master)
+    screen.text()
 
 
 def printed() -> str:
@@ -138,15 +138,12 @@ def test_a_bar_says_nothing_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_bar_stays_on_one_line_whatever_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    master, slave = os.openpty()
+    screen = Screen()
     monkeypatch.setenv("COLUMNS", "80")
-    with open(slave, "w", encoding="utf-8") as file:
+    with open(screen.slave, "w", encoding="utf-8") as file:
         monkeypatch.setattr(sys, "stderr", file)
         with terminal.progress(2, "Training") as step:
             step("seed 104729: training for " + ", ".join(f"method-{each}" for each in range(30)))
-        file.flush()
-        text = os.read(master, 1 << 16).decode()
-    os.close(master)
-    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r", "\n").split("\n")
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text()).replace("\r", "\n").split("\n")
     assert max(map(len, lines)) <= 80
     assert any("seed 104729: training for" in line for line in lines)
