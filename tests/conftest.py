@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 from tests import faults
 from tests.preloaded import Preloaded
@@ -15,6 +16,12 @@ from tests.preloaded import Preloaded
 torch.set_num_threads(1)
 if "PACE_DATA" in os.environ:  # some tests run commands elsewhere
     os.environ["PACE_DATA"] = str(Path(os.environ["PACE_DATA"]).resolve())
+
+# The same examples in every run, however busy the machine. Others: `pytest --hypothesis-profile=new`.
+calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", calm, derandomize=True)
+settings.register_profile("new", calm)
+settings.load_profile("same")
 
 
 @pytest.fixture(scope="session")

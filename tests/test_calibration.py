@@ -22,7 +22,7 @@ def logits(draw: st.DrawFn) -> Drawn:
 
 
 ALPHAS = st.floats(0, 1)
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 
 
 @given(logits(), ALPHAS)

@@ -7,7 +7,7 @@ from pace.carrier import LowRank, compress, dense, pack, truncate, unpack
 
 
 @given(st.integers(2, 40), st.integers(2, 40), st.integers(1, 8), st.integers(0, 999))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_carrier_is_the_best_rank_r_approximation(
     rows: int, columns: int, rank: int, seed: int
 ) -> None:

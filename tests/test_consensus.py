@@ -27,7 +27,7 @@ def draw(clients: int, seed: int) -> list[tuple[dict[str, Tensor], dict[str, Ten
 
 
 @given(st.integers(1, 6), st.integers(0, 999))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_consensus_solves_the_papers_least_squares_problem(clients: int, seed: int) -> None:
     """argmin Σ_j w_j ‖(Δ - Δ_j) C_j^1/2‖², row by row as one stacked linear system for lstsq."""
     uploads = draw(clients, seed)

@@ -26,7 +26,7 @@ def same(one: Dataset, two: Dataset) -> bool:
     return all(torch.equal(getattr(one.graph, part), getattr(two.graph, part)) for part in PARTS)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 1000), st.sampled_from([2, 30, 400]), st.booleans())
 def test_a_dataset_survives_its_file(
     tmp_path_factory: pytest.TempPathFactory, seed: int, features: int, compact: bool

@@ -92,7 +92,7 @@ def test_no_equation_of_the_paper_is_left_out() -> None:
 
 
 @given(st.integers(0, 999), st.floats(0, 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_second_derivative_is_the_variance(seed: int, at: float) -> None:
     local, external, labels = drawn(seed)
     alpha = torch.tensor(at, dtype=torch.float64, requires_grad=True)
@@ -108,7 +108,7 @@ def test_the_second_derivative_is_the_variance(seed: int, at: float) -> None:
 
 
 @given(st.integers(0, 999), st.floats(0, 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_evidence_is_the_risk_counted_from_locals(seed: int, alpha: float) -> None:
     local, external, labels = drawn(seed)
     rows = torch.arange(len(labels))
@@ -126,7 +126,7 @@ def drawn(seed: int) -> tuple[Tensor, Tensor, Tensor]:
 @given(
     st.integers(0, 999), st.integers(1, 30), st.integers(9, 30), st.sampled_from([1e-20, 1, 1e20])
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_int8_errs_by_half_a_scale(seed: int, rows: int, columns: int, size: float) -> None:
     value = (np.random.Generator(np.random.PCG64(seed)).normal(size=(rows, columns)) * size).astype(
         np.float32

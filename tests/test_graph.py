@@ -12,7 +12,7 @@ from tests.graphs import clients, none
 
 
 @given(st.integers(1, 30), st.integers(0, 60), st.integers(0, 2**31))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_edges_are_made_undirected_as_pyg_does(nodes: int, count: int, seed: int) -> None:
     edges = torch.randint(nodes, (2, count), generator=torch.Generator().manual_seed(seed))
     theirs = to_undirected(remove_self_loops(edges)[0], num_nodes=nodes)

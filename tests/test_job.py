@@ -49,7 +49,7 @@ def test_every_method_can_be_agreed_on(method: str) -> None:
     assert found.pop("signed-off") == {"sha256": digest(found)} == {"sha256": made.digest}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(names=st.lists(st.text(min_size=1), min_size=5, max_size=5))
 def test_any_names_of_features_survive(names: list[str]) -> None:
     try:

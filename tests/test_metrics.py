@@ -8,7 +8,7 @@ from pace.metrics import accuracy, confusion, macro_f1, pooled, weighted_f1
 
 
 @given(st.integers(1, 60), st.integers(2, 8), st.integers(1, 8), st.integers(0, 9999))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_scores_are_scikit_learns_also_with_absent_classes(
     nodes: int, classes: int, present: int, seed: int
 ) -> None:

@@ -59,7 +59,7 @@ def mutated(content: bytes, changes: list[tuple[int, str, bytes]]) -> bytes:
 
 @pytest.mark.fault(1)
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_change_of_bytes_is_read_or_refused(name: str, data: st.DataObject) -> None:
     seed = data.draw(st.sampled_from(seeds()[name]))
@@ -117,7 +117,7 @@ TENSORS = {"kept": 0, "graph": 0, "model": 1}
 
 @pytest.mark.fault(1, 2)
 @pytest.mark.parametrize("name", JSONS)
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_value_in_a_json_file_is_read_or_refused(name: str, data: st.DataObject) -> None:
     skip = JSONS[name]
@@ -127,7 +127,7 @@ def test_any_value_in_a_json_file_is_read_or_refused(name: str, data: st.DataObj
 
 @pytest.mark.fault(1, 2, 4, 5)
 @pytest.mark.parametrize("name", TENSORS)
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_value_in_a_header_of_tensors_is_read_or_refused(
     name: str, data: st.DataObject
@@ -141,7 +141,7 @@ def test_any_value_in_a_header_of_tensors_is_read_or_refused(
 
 
 @pytest.mark.fault(15)
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=120, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_any_value_in_a_job_is_refused(data: st.DataObject) -> None:
     """With a right last line, too: whoever changes a job can also compute its digest."""

@@ -18,7 +18,7 @@ from pace.operator import (
 @given(
     st.integers(1, 12), st.integers(1, 12), st.integers(1, 5), st.floats(0, 1), st.integers(0, 99)
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_product_and_gradient_are_the_dense_ones(
     rows: int, columns: int, width: int, filled: float, seed: int
 ) -> None:

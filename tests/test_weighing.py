@@ -28,7 +28,7 @@ def problems(draw: st.DrawFn, least: int = 2) -> Drawn:
 
 
 RIDGES = st.sampled_from([0.1, 2.0, 50.0])
-quick = settings(max_examples=60, deadline=None)
+quick = settings(max_examples=60)
 
 
 @given(problems(), RIDGES, st.integers(0, 2**31), st.floats(0, 1))

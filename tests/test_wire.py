@@ -24,7 +24,7 @@ shapes = st.dictionaries(
 
 
 @given(shapes, st.integers(0, 999))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_a_message_survives_the_wire(layout: dict[str, tuple[int, ...]], seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     message = {name: torch.randn(shape, generator=generator) for name, shape in layout.items()}
@@ -135,7 +135,7 @@ def test_frames_cost_what_the_paper_prints(name: str) -> None:
 
 
 @given(shapes, st.integers(0, 999), st.sampled_from(["float16", "int8"]))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_narrow_numbers_err_by_no_more_than_their_rounding(
     layout: dict[str, tuple[int, ...]], seed: int, numbers: str
 ) -> None:

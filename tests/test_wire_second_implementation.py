@@ -89,7 +89,7 @@ def test_the_second_implementation_needs_the_standard_library_alone() -> None:
 
 
 @given(messages(), kinds)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_both_write_the_same_bytes_and_read_the_same_numbers(
     message: dict[str, second.Tensor], kind: str
 ) -> None:
@@ -102,7 +102,7 @@ def test_both_write_the_same_bytes_and_read_the_same_numbers(
 
 
 @given(st.integers(0, 999), st.tuples(st.integers(1, 9), st.integers(1, 9)), kinds)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_numbers_held_in_float64_are_rounded_once(
     seed: int, shape: tuple[int, int], kind: str
 ) -> None:
@@ -130,7 +130,7 @@ DAMAGES: list[Callable[[bytes, int], bytes]] = [
 
 
 @given(messages(), kinds, st.sampled_from(DAMAGES), st.integers(0, 10**4), st.booleans())
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 def test_both_refuse_the_same_frames_by_the_same_code(
     message: dict[str, second.Tensor],
     kind: str,
@@ -202,7 +202,7 @@ def test_the_pages_json_gives_the_pages_digest() -> None:
     kind=kinds,
     words=st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=9, max_size=9),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_jobs_digests_tensors_and_sizes_are_found_from_its_file(
     widths: list[int], seed: int, rank: int | None, dropout: float, kind: str, words: list[str]
 ) -> None:
