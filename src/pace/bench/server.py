@@ -44,8 +44,9 @@ class Repeated:
 def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
     """Milliseconds a client: of `merge` from bytes to bytes, of its correction, of one dense SVD.
 
-    In turns, as CPU time, which other work on the machine does not add to; ratios are medians over
-    the turns, with the lowest and the highest.
+    In turns, as CPU time, which other work on the machine does not add to. A turn has as many SVDs
+    before the others as after them, since the machine's pace drifts. Ratios are medians over the
+    turns, with the lowest and the highest.
     """
     federation = Federation(GCN(WIDTHS), Pace())
     uploads = [upload(federation, seed) for seed in range(DISTINCT)]
@@ -58,21 +59,23 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
         for _ in range(DISTINCT):
             torch.linalg.svd(update, full_matrices=False)
 
-    works: dict[str, tuple[Callable[[], None], int]] = {
-        "svd_ms": (svds, DISTINCT),
-        "correction_ms": (lambda: exhaust(corrections_of_stacks(shared, carriers)), DISTINCT),
-    }
+    def corrections() -> None:
+        exhaust(corrections_of_stacks(shared, carriers))
+
+    def turn(count: int) -> dict[str, float]:
+        before = spent(svds)
+        each = spent(corrections) / DISTINCT
+        whole = spent(partial(merged, Repeated(frames, count), federation)) / count
+        svd = (before + spent(svds)) / (2 * DISTINCT)
+        return {"svd_ms": 1e3 * svd, "correction_ms": 1e3 * each, "ms_per_client": 1e3 * whole}
+
     svds()
     for count in counts:
-        works["ms_per_client"] = partial(merged, Repeated(frames, count), federation), count
-        taken = [
-            {name: 1e3 * spent(work) / many for name, (work, many) in works.items()}
-            for _ in range(turns)
-        ]
+        taken = [turn(count) for _ in range(turns)]
         ratios = sorted(each["svd_ms"] / each["ms_per_client"] for each in taken)
         yield {
             "clients": count,
-            **{name: statistics.median(each[name] for each in taken) for name in works},
+            **{name: statistics.median(each[name] for each in taken) for name in taken[0]},
             "merge_ratio": statistics.median(ratios),
             "merge_lowest": ratios[0],
             "merge_highest": ratios[-1],
