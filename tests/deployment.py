@@ -10,15 +10,17 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from secrets import SystemRandom
+from typing import Any, NamedTuple
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "flower_deployment"
 APP = EXAMPLE / "app"
 BIN = Path(sys.executable).parent
+LONG = 3600.0  # seconds: a test that waits in vain is ended by its own limit
 
 
 @dataclass
@@ -28,7 +30,8 @@ class Deployment:
     work: Path
     port: int = field(default_factory=lambda: free_port())
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
-    started: set[int] = field(default_factory=set)  # also the processes of our processes
+    # Number and start of every process of ours, and of theirs: numbers alone are given anew.
+    started: set[tuple[int, int]] = field(default_factory=set)
 
     @property
     def address(self) -> str:
@@ -67,7 +70,7 @@ class Deployment:
             except OSError:
                 return False
 
-        wait(healthy, 120)
+        wait(healthy, LONG)
 
     def key(self, name: str) -> None:
         """A site makes its key."""
@@ -90,13 +93,16 @@ class Deployment:
         )
 
     def log(self, name: str) -> str:
-        return (self.work / f"{name}.log").read_text(errors="replace")[-4000:]
+        return (self.work / f"{name}.log").read_text(errors="replace")
 
     def family(self) -> set[int]:
         """The processes that are alive and descend from ours; those once seen are remembered."""
-        self.started |= {each.pid for each in self.running.values()}
-        self.started |= descendants(self.started)
-        return {pid for pid in self.started if alive(pid)}
+        living = {(each.pid, each.began) for each in processes() if each.state != "Z"}
+        ours = {pid for pid, _ in self.started & living}
+        ours |= {each.pid for each in self.running.values() if each.poll() is None}
+        ours |= descendants(ours)
+        self.started |= {(pid, began) for pid, began in living if pid in ours}
+        return {pid for pid, _ in self.started & living}
 
     def close(self) -> None:
         self.family()
@@ -111,9 +117,8 @@ class Deployment:
         # (flwr 1.41 goes on calling its node), so whoever is left is ended by its number.
         with suppress(AssertionError):
             wait(lambda: not self.family(), 20)
-        for pid in self.family():
-            os.kill(pid, signal.SIGKILL)
-        wait(lambda: not self.family(), 20)
+        kill(self.family())
+        wait(lambda: not self.family(), LONG)
 
 
 def wait(until: Callable[[], Any], seconds: float) -> None:
@@ -123,34 +128,64 @@ def wait(until: Callable[[], Any], seconds: float) -> None:
         time.sleep(0.1)
 
 
-def free_port() -> int:
+GIVEN: set[int] = set()
+
+
+def free_port(count: int = 1) -> int:
+    """The first of so many free ports, below those that outgoing connections are given meanwhile."""
+    end = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    for first in SystemRandom().sample(range(10_000, end - count), 100):
+        ports = set(range(first, first + count))
+        if not ports & GIVEN and all(map(free, ports)):
+            GIVEN.update(ports)
+            return first
+    raise AssertionError("no port is free")
+
+
+def free(port: int) -> bool:
     with socket.socket() as door:
-        door.bind(("127.0.0.1", 0))
-        port: int = door.getsockname()[1]
-        return port
+        try:
+            door.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
-def processes() -> Iterable[tuple[int, int, str]]:
-    """Every process: its number, its parent's, its state."""
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    state: str
+    began: int  # ticks after the machine's start
+
+
+def processes() -> Iterator[Process]:
     for path in Path("/proc").iterdir():
         if path.name.isdecimal():
             try:
-                state, parent, *_ = (path / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it ended meanwhile
+                state, parent, *more = (path / "stat").read_text().rpartition(")")[2].split()
+            except (OSError, ValueError):  # it ended meanwhile
                 continue
-            yield int(path.name), int(parent), state
+            yield Process(int(path.name), int(parent), state, int(more[17]))
 
 
 def descendants(of: set[int]) -> set[int]:
     found = set(of)
-    parents = {pid: parent for pid, parent, _ in processes()}
+    parents = {each.pid: each.parent for each in processes()}
     while more := {pid for pid, parent in parents.items() if parent in found} - found:
         found |= more
     return found - of
 
 
 def alive(pid: int) -> bool:
-    return any(number == pid and state != "Z" for number, _, state in processes())
+    """Running; a process that ended and that nobody has collected yet does not run."""
+    return any(each.pid == pid and each.state != "Z" for each in processes())
+
+
+def kill(pids: set[int]) -> None:
+    """All of them at once. One may end by itself because another did."""
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def command(pid: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -15,26 +16,27 @@ from flwr.app import Context, Message, RecordDict
 from pace import jobfile, protocol, signatures
 from pace.errors import OtherJobError, ParticipantError
 from pace.files import model
-from pace.flower import exchange, watchdog
+from pace.flower import watchdog
 from pace.flower.records import Words, pack, payload, unpack
 from pace.flower.server import UnfinishedError, main
 from pace.numerals import KINDS
-from tests.flowered import HomeGrid, answer, asking, configs, in_this_process, unavailable
+from tests.flowered import Clock, HomeGrid, answer, asking, configs, in_this_process, unavailable
 from tests.graphs import clients
 from tests.sites import NAMES, job, write_sites
 
 
 @pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     in_this_process(monkeypatch)
-    monkeypatch.setattr(exchange, "LOOK", 0.01)
-    monkeypatch.setattr(exchange, "LIST", 0.05)
-    monkeypatch.setattr(exchange, "PAUSE", 0.1)
+    made = Clock()
+    for module in ("exchange", "round"):
+        monkeypatch.setattr(f"pace.flower.{module}.time", made)
+    return made
 
 
 def run(root: Path, grid: HomeGrid, **config: Any) -> dict[str, Any]:
     """One run of the ServerApp; its report."""
-    settings = {"job": str(root / "server" / "job.pace"), "deadline": 2.0, "delivery": 2.0} | config
+    settings = {"job": str(root / "server" / "job.pace")} | config
     main(grid, Context(7, 1, {}, RecordDict(), settings))
     return report(root)
 
@@ -185,7 +187,7 @@ def test_the_operator_may_fix_who_is_who(tmp_path: Path) -> None:
     """West is not invited; a node whose number is north's says it is south."""
     write_sites(tmp_path, job(minimum=1))
     found = HomeGrid(configs(tmp_path, NAMES))
-    result = run(tmp_path, found, nodes="north=11,south=99,other=12", deadline=0.5)
+    result = run(tmp_path, found, nodes="north=11,south=99,other=12")
     assert [each["name"] for each in result["took_part"]] == ["north"]
     assert {node for node, _ in found.sent} == {11, 12}
     assert [each["code"] for each in result["refused"]] == [ParticipantError.code]
@@ -196,7 +198,7 @@ def test_a_second_upload_is_refused_and_the_first_counts(tmp_path: Path) -> None
     write_sites(tmp_path, made)
     nodes = configs(tmp_path, NAMES)
     with pytest.raises(UnfinishedError):  # of three, only north is there
-        run(tmp_path, HomeGrid({11: nodes[11]}), deadline=0.3)
+        run(tmp_path, HomeGrid({11: nodes[11]}))
     first = only(tmp_path / "server", "north.up")
     other = protocol.fit(clients(3)[1], made.federation)[1]
     (tmp_path / "server/job.journal/nodes/north.json").unlink()  # so that it is asked again
@@ -207,7 +209,7 @@ def test_a_second_upload_is_refused_and_the_first_counts(tmp_path: Path) -> None
         return Message(pack({"code": "ok", "name": "north", "payload": other}), reply_to=asked)
 
     with pytest.raises(UnfinishedError, match="north"):  # nobody knows where to send its return
-        run(tmp_path, HomeGrid(nodes, change), deadline=0.5, delivery=0.3)
+        run(tmp_path, HomeGrid(nodes, change))
     assert [each["code"] for each in report(tmp_path)["refused"]] == ["second-upload"]
     assert only(tmp_path / "server", "north.up") == first
 
@@ -216,17 +218,33 @@ def silent(node: int, asked: Message, reply: Message) -> Message | None:
     return None if node == 13 else reply
 
 
-def test_without_a_node_the_job_ends_by_its_minimum(tmp_path: Path) -> None:
+def test_without_a_node_the_job_ends_by_its_minimum(tmp_path: Path, clock: Clock) -> None:
     write_sites(tmp_path, job(minimum=2))
-    found = run(tmp_path, HomeGrid(configs(tmp_path, NAMES), silent), deadline=0.5)
+    found = run(tmp_path, HomeGrid(configs(tmp_path, NAMES), silent), deadline=1000.0)
+    assert 1000 <= clock.now < 1001
     assert found["missing"] == ["west"]
     assert [each["name"] for each in found["took_part"]] == ["north", "south"]
     assert ("13", "no-answer") in [(each["node"], each["code"]) for each in found["contacts"]]
 
 
-def test_a_job_without_a_list_takes_all_who_are_connected(tmp_path: Path) -> None:
+def test_answers_that_are_here_at_the_deadline_count(tmp_path: Path, clock: Clock) -> None:
+    """The server was busy when they came: it has not looked for them since."""
+
+    class Busy(HomeGrid):
+        def pull_messages(self, numbers: Iterable[str]) -> list[Message]:
+            if clock.now < 1000:
+                clock.sleep(1000)
+                return []
+            return super().pull_messages(numbers)
+
+    write_sites(tmp_path, job())
+    assert run(tmp_path, Busy(configs(tmp_path, NAMES)), deadline=1000.0)["finished"]
+
+
+def test_a_job_without_a_list_takes_all_who_are_connected(tmp_path: Path, clock: Clock) -> None:
     write_sites(tmp_path, job(participants=(), minimum=2))
-    found = run(tmp_path, HomeGrid(configs(tmp_path, NAMES)), deadline=60.0)  # it does not wait
+    found = run(tmp_path, HomeGrid(configs(tmp_path, NAMES)))
+    assert clock.now < 10  # it does not wait for the deadline
     assert [each["name"] for each in found["took_part"]] == list(NAMES)
 
 
@@ -234,7 +252,7 @@ def test_too_few_uploads_fail_and_a_new_run_goes_on(tmp_path: Path) -> None:
     write_sites(tmp_path, job(minimum=3))
     nodes = configs(tmp_path, NAMES)
     with pytest.raises(UnfinishedError, match="2 of at least 3"):
-        run(tmp_path, HomeGrid(nodes, silent), deadline=0.5)
+        run(tmp_path, HomeGrid(nodes, silent))
     assert not files(tmp_path, "*.down")
     again = HomeGrid(nodes)
     assert run(tmp_path, again)["finished"]

@@ -47,8 +47,11 @@ def ask(
     sent: dict[str, tuple[int, float]] = {}  # message -> its node, and when
     resting: dict[int, float] = {}  # node -> when its answer was lost
     listed = float("-inf")
-    while (now := time.monotonic()) < until:
-        if now - listed >= LIST:
+    over = False
+    while not over:
+        now = time.monotonic()
+        over = now >= until  # then one last look: answers may have come since the one before
+        if not over and now - listed >= LIST:
             listed = now
             busy = {node for node, _ in sent.values()}
             wanted = {
@@ -65,7 +68,8 @@ def ask(
                 resting[node] = time.monotonic()
             yield answer
         yield None
-        time.sleep(LOOK)
+        if not over:
+            time.sleep(LOOK)
     for node, when in sent.values():
         yield Answer(node, {}, SILENT, time.monotonic() - when)
 

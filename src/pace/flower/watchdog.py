@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from contextlib import suppress
-from threading import Timer
+from threading import Event, Timer
 
 from pace.flower.node import Config, Node
 
@@ -18,21 +18,31 @@ def run(config: Config, step: str, job: str, returned: bytes = b"") -> dict[str,
     limit = Node.of(config).limit
     words = {"node": dict(config), "step": step, "job": job, "bytes": len(returned)}
     command = [sys.executable, "-m", "pace.flower.worker"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker:
+    ended = Event()  # set before the worker is killed: who reads its end must know why
+
+    def end() -> None:
+        ended.set()
+        worker.kill()
+
+    # A worker that died before it had read everything breaks the pipe, here and when it is closed.
+    with (
+        suppress(BrokenPipeError),
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker,
+    ):
         assert worker.stdin is not None
         assert worker.stdout is not None
-        timer = Timer(limit, worker.kill)
+        timer = Timer(limit, end)
         timer.start()
-        with suppress(BrokenPipeError):  # it died before it had read everything
+        with suppress(BrokenPipeError):
             worker.stdin.write(json.dumps(words).encode() + b"\n" + returned)
             worker.stdin.flush()  # and left open: the worker ends when this process does
         said = worker.stdout.read()
         worker.wait()
-        ended = timer.finished.is_set()
         timer.cancel()
     if said:
         answer: dict[str, str] = json.loads(said)
         return answer
-    if ended:
+    if ended.is_set():
         print(f"pace: the {step} took more than {limit:.0f} s and was ended", file=sys.stderr)
-    return {"code": TOO_SLOW if ended else FAILED}
+        return {"code": TOO_SLOW}
+    return {"code": FAILED}
