@@ -179,6 +179,9 @@ def test_free_text_is_refused_as_a_feature(imported: Importer) -> None:
         ("id,f,kind\na,1,0.5\nb,1,1.25\n", "source,target\na,b\n", "fractions"),
         ("id,f,kind\na,,x\nb,,y\n", "source,target\na,b\n", "'f' is empty in every row"),
         (NODES.replace("icu", '"icu'), EDGES, "check its quotes"),
+        ("\n" + NODES, EDGES, "its first line is"),
+        (NODES, ",\n0,1\n", "no column with a name"),
+        ("id;f;kind\na;1,5;x\nb;-2,5;y\n", "source,target\na,b\n", r"a comma, such as -2,5"),
     ],
 )
 def test_tables_that_cannot_be_used_are_answered_in_a_sentence(
@@ -186,6 +189,42 @@ def test_tables_that_cannot_be_used_are_answered_in_a_sentence(
 ) -> None:
     with pytest.raises(GraphError, match=said):
         imported(nodes, edges)
+
+
+@pytest.mark.parametrize("name", ["", "Unnamed: 0", "__index_level_0__"])
+def test_the_index_that_pandas_writes_is_neither_a_feature_nor_an_end(
+    imported: Importer, name: str
+) -> None:
+    made = imported(f"{name},f,kind\n1,5,a\n0,6,b\n2,7,a\n", f"{name},from,to\n0,1,2\n")
+    assert made.dataset.names.features == ("f",)
+    assert made.dataset.graph.edges.tolist() == [[1, 2], [2, 1]]
+    assert sum("without a name" in note for note in made.notes) == 2
+    if name:  # unless it is asked for
+        made = imported(f"{name},f,kind\n1,5,a\n0,6,b\n", "from,to\n0,1\n", id=name)
+        assert made.dataset.names.nodes == ("1", "0")
+
+
+def test_a_column_may_mean_two_things(imported: Importer) -> None:
+    made = imported(client="site", label="site", features="age").dataset
+    assert made.names.clients == made.names.classes == ("A", "B")
+    made = imported("id,f\n3,1\n4,2\n", "source,target\n0,1\n", label="id").dataset
+    assert made.names.classes == ("3", "4")  # then rows are numbered
+
+
+def test_a_split_that_says_nothing_is_refused(imported: Importer) -> None:
+    with pytest.raises(GraphError, match="split column 'fold' is empty in every row"):
+        imported("id,f,kind,fold\na,1,x,\nb,1,y,\n", "source,target\na,b\n", split="fold")
+
+
+@pytest.mark.parametrize("classes", ["ill,healthy,ill", "ill,,healthy", ","])
+def test_classes_are_named_once_each(imported: Importer, classes: str) -> None:
+    with pytest.raises(SettingError, match="--classes is"):
+        imported(classes=classes)
+
+
+def test_a_number_too_large_is_told_beside_a_word(imported: Importer) -> None:
+    with pytest.raises(GraphError, match="2 problems"):
+        imported("id,f,kind\na,1e99,x\nb,NA,y\n", "source,target\na,b\n")
 
 
 def test_unknown_columns_are_answered_with_the_known_ones(imported: Importer) -> None:
@@ -234,8 +273,40 @@ def test_parquet_gives_what_csv_gives_and_lists_are_several_columns(
     assert made.graph.x[3].tolist() == [7, 8]
     lists["emb"][2] = [5.0]
     parquet.write_table(arrow.table(columns | lists), nodes)
-    with pytest.raises(GraphError, match="row 3: 'emb' holds 1 numbers, the first row 2"):
+    with pytest.raises(GraphError, match="row 3: 'emb' holds 1 numbers, others 2"):
         import_graph(nodes, edges, Columns("kind", features="emb"))
+
+
+@pytest.mark.parametrize(
+    ("lists", "said"),
+    [
+        ([["a"], ["b"]], "row 1: 'emb' holds a list of something else than numbers"),
+        ([[[1.0]], [[2.0]]], "row 1: 'emb' holds a list of something else than numbers"),
+        ([[], []], "'emb' is empty in every row"),
+        ([[1.0], None], "row 2: 'emb' holds 0 numbers, others 1"),
+    ],
+)
+def test_lists_that_are_no_features_are_answered_in_a_sentence(
+    tmp_path: Path, lists: list[list[object]], said: str
+) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    nodes, edges = tmp_path / "n.parquet", tmp_path / "e.parquet"
+    parquet.write_table(arrow.table({"id": [1, 2], "kind": ["x", "y"], "emb": lists}), nodes)
+    parquet.write_table(arrow.table({"source": [1], "target": [2]}), edges)
+    with pytest.raises(GraphError, match=said):
+        import_graph(nodes, edges, Columns("kind"))
+
+
+def test_a_damaged_parquet_file_is_answered_in_a_sentence(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "n.parquet"
+    parquet.write_table(arrow.table({"id": [1, 2], "kind": ["x", "y"], "f": [1, 2]}), path)
+    content = path.read_bytes()
+    path.write_bytes(content[:4] + bytes(byte ^ 0x5A for byte in content[4:60]) + content[60:])
+    with pytest.raises(GraphError, match="or damaged"):
+        import_graph(path, path, Columns("kind"))
 
 
 Command = Callable[..., tuple[int, str, str]]

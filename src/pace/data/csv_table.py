@@ -24,7 +24,7 @@ def read(path: Path, text: Sequence[str], numbers: Sequence[str], problems: Prob
     _, names = next(records)
     place = {name: names.index(name) for name in (*text, *numbers)}
     rows: list[int] = []
-    texts: dict[str, list[str]] = {name: [] for name in text}
+    texts: dict[str, list[str]] = {name: [] for name in text}  # each once, whatever it is for
     parts: dict[str, list[Numbers]] = {name: [Numbers.of([])] for name in numbers}
     while chunk := list(islice(records, CHUNK)):
         for index, (row, cells) in enumerate(chunk):
@@ -34,7 +34,7 @@ def read(path: Path, text: Sequence[str], numbers: Sequence[str], problems: Prob
                 chunk[index] = row, (cells + [""] * len(names))[: len(names)]
         columns = list(zip(*(cells for _, cells in chunk), strict=True))
         rows += [row for row, _ in chunk]
-        for name in text:
+        for name in texts:
             texts[name] += map(str.strip, columns[place[name]])
         for name in numbers:
             parts[name].append(Numbers.of(columns[place[name]]))
@@ -48,7 +48,9 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
             line = opened.readline()
             opened.seek(0)
             if not line.strip():
-                raise GraphError(f"{path.name} is empty: its first row names the columns")
+                raise GraphError(
+                    f"{path.name} is empty, or its first line is: the first line names the columns"
+                )
             reader = csv.reader(opened, delimiter=max(DELIMITERS, key=line.count), strict=True)
             names = [name.strip() for name in next(reader)]
             yield reader.line_num, names

@@ -9,18 +9,17 @@ import torch
 from torch import Tensor
 
 from pace.data.problems import Problems
-from pace.data.tables import header, read
+from pace.data.tables import header, named, read
 from pace.errors import GraphError
 from pace.graph import Graph
 
 
 def ends(path: Path, ids: Mapping[str, int], problems: Problems, notes: list[str]) -> Tensor:
     """Both ends of every edge, from the columns source and target, or else the first two."""
-    names = header(path)
+    names = named(path, header(path), notes)
     if len(names) < 2:
-        raise GraphError(
-            f"{path.name} has the single column {names[0]!r}, expected two, such as source,target"
-        )
+        found = f"the single column {names[0]!r}" if names else "no column with a name"
+        raise GraphError(f"{path.name} has {found}, expected two, such as source,target")
     chosen = ["source", "target"] if {"source", "target"} <= set(names) else names[:2]
     if all(name in ids for name in chosen):
         raise GraphError(
@@ -30,17 +29,17 @@ def ends(path: Path, ids: Mapping[str, int], problems: Problems, notes: list[str
     if ignored := [name for name in names if name not in chosen]:
         notes.append(f"{path.name}: not used are {', '.join(ignored)}; all edges weigh the same")
     table = read(path, text=chosen, problems=problems)
-    found = torch.tensor(
+    pairs = torch.tensor(
         [[ids.get(value, -1) for value in table.text[column]] for column in chosen],
         dtype=torch.int64,
     )
-    for index in (found < 0).any(0).nonzero().flatten().tolist():
+    for index in (pairs < 0).any(0).nonzero().flatten().tolist():
         for column in chosen:
             value = table.text[column][index]
             if value not in ids:
                 wrong = f"is {value!r}, not the id of any node" if value else "is empty"
                 problems.add(table.file, table.rows[index], f"{column!r} {wrong}")
-    return found
+    return pairs
 
 
 def note_merged(found: Tensor, graph: Graph, notes: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from pace.data.problems import Problems
 from pace.data.table import Numbers, Table
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
+DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
 
 
 def features(table: Table, problems: Problems, notes: list[str]) -> tuple[Tensor, tuple[str, ...]]:
@@ -21,7 +23,8 @@ def features(table: Table, problems: Problems, notes: list[str]) -> tuple[Tensor
         words = {cell for cell in numbers.text.values() if cell}
         if words and np.isnan(numbers.values).all():
             block, listed = _one_hot(table, column, numbers, problems)
-            notes.append(f"column {column!r} became {len(listed)} columns, one for each word")
+            many = "1 column" if len(listed) == 1 else f"{len(listed)} columns"
+            notes.append(f"column {column!r} became {many}, one for each word")
         elif set(numbers.text.values()) == {""} and len(numbers.text) == len(numbers.values):
             problems.add(table.file, None, f"column {column!r} is empty in every row: leave it out")
             block, listed = numbers.values, [column]
@@ -46,7 +49,10 @@ def _one_hot(
     table: Table, column: str, numbers: Numbers, problems: Problems
 ) -> tuple[np.ndarray[Any, Any], list[str]]:
     words = sorted({cell for cell in numbers.text.values() if cell})
-    if len(words) > CATEGORIES:
+    if all(map(DECIMAL_COMMA.fullmatch, words)):
+        wrong = f"holds numbers with a comma, such as {words[0]}: write them with a point"
+        problems.add(table.file, None, f"column {column!r} {wrong}")
+    elif len(words) > CATEGORIES:
         problems.add(
             table.file,
             None,

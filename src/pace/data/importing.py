@@ -12,7 +12,7 @@ from pace.data.edges import ends, note_merged
 from pace.data.features import features
 from pace.data.nodes import clients, ids, labels, masks
 from pace.data.problems import Problems
-from pace.data.tables import header, read
+from pace.data.tables import header, named, read
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 
@@ -42,14 +42,14 @@ def import_graph(nodes: Path, edges: Path, columns: Columns, name: str = "mine")
     problems, notes = Problems(), list[str]()
     names = header(nodes)
     special = _special(columns, names, nodes.name)
-    left = [name for name in names if name not in special.values()]
+    left = named(nodes, [name for name in names if name not in special.values()], notes)
     chosen = _chosen(columns.features, left, nodes.name)
     table = read(nodes, text=list(special.values()), numbers=chosen, problems=problems)
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
     numbered = ids(table, special.get("id"), problems)
     x, feature_names = features(table, problems, notes)
-    y, class_names = labels(table, columns.label, columns.classes, problems)
+    y, class_names = labels(table, columns.label, _classes(columns.classes), problems)
     owner, client_names = clients(table, columns.client, problems)
     split = masks(table, columns.split, y, problems)
     found = ends(edges, numbered, problems, notes)
@@ -67,7 +67,7 @@ def _special(columns: Columns, names: Sequence[str], file: str) -> dict[str, str
     for kind, name in found.items():
         if name not in names:
             raise SettingError(f"--{kind} is {name!r}: {_unknown(name, names, file)}")
-    if "id" not in found and "id" in names:
+    if "id" not in found and "id" in names and "id" not in found.values():
         found["id"] = "id"
     return found
 
@@ -88,6 +88,16 @@ def _chosen(features: str | None, names: Sequence[str], file: str) -> list[str]:
     if not chosen:
         raise SettingError("--features is empty: name columns or a prefix, separated by commas")
     return list(chosen)
+
+
+def _classes(given: str | None) -> list[str]:
+    """The names of --classes, in order; none if they are not given."""
+    listed = [name.strip() for name in given.split(",")] if given else []
+    if "" in listed or len(set(listed)) < len(listed):
+        raise SettingError(
+            f"--classes is {given!r}: name each class once, separated by single commas"
+        )
+    return listed
 
 
 def _unknown(name: str, names: Sequence[str], file: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -30,7 +32,7 @@ def ids(table: Table, column: str | None, problems: Problems) -> dict[str, int]:
 
 
 def labels(
-    table: Table, column: str, classes: str | None, problems: Problems
+    table: Table, column: str, classes: Sequence[str], problems: Problems
 ) -> tuple[Tensor, tuple[str, ...]]:
     """Class numbers. Classes are in the given order, else whole numbers by value, words by alphabet."""
     cells = ["" if cell.lower() in MISSING else cell for cell in table.text[column]]
@@ -47,7 +49,7 @@ def labels(
             "give whole numbers or names",
         )
     found = in_order({cell for cell in cells if cell})
-    listed = [name.strip() for name in classes.split(",")] if classes else found
+    listed = classes or found
     number = {name: label for label, name in enumerate(listed)}
     if not found:
         problems.add(table.file, None, f"label column {column!r} is empty in every row")
@@ -109,5 +111,7 @@ def masks(table: Table, column: str | None, y: Tensor, problems: Problems) -> di
             wrong = f"the node is in {cell!r} but has no label: give one, or empty {column!r}"
             problems.add(table.file, table.rows[index], wrong)
         parts.append(3 if part is None else part)
+    if set(parts) == {3}:
+        problems.add(table.file, None, f"split column {column!r} is empty in every row")
     drawn = torch.tensor(parts)
     return {mask: drawn == number for number, mask in enumerate(("train", "val", "test"))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ from pace.errors import GraphError, SettingError
 
 
 def header(path: Path) -> list[str]:
-    return list(_opened(path).schema_arrow.names)
+    return list(_opened(path, lambda opened: opened.schema_arrow.names))
 
 
 def read(path: Path, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Table:
-    table = _opened(path).read(columns=list(dict.fromkeys((*text, *numbers))))
+    table = _opened(path, lambda opened: opened.read(list(dict.fromkeys((*text, *numbers)))))
     return Table(
         path.name,
         list(range(1, len(table) + 1)),
@@ -27,15 +27,19 @@ def read(path: Path, text: Sequence[str], numbers: Sequence[str], problems: Prob
     )
 
 
-def _opened(path: Path) -> Any:
+def _opened(path: Path, look: Callable[[Any], Any]) -> Any:
+    """What a look into the file finds; damage may show only then."""
     try:
         from pyarrow import ArrowInvalid, parquet
     except ImportError:
         raise SettingError("Parquet needs pyarrow: pip install 'pace-fgl[report]'") from None
     try:
-        return parquet.ParquetFile(path)
+        with parquet.ParquetFile(path) as opened:
+            return look(opened)
     except (ArrowInvalid, OSError) as error:
-        raise GraphError(f"{path.name} is not a Parquet file ({error})") from error
+        raise GraphError(
+            f"{path.name} is not a Parquet file, or damaged ({error}): write it again"
+        ) from error
 
 
 def _numbers(column: Any, file: str, name: str, problems: Problems) -> Numbers:
@@ -64,13 +68,20 @@ def _say(cell: object) -> str:
 
 def _lists(cells: list[Any], file: str, name: str, problems: Problems) -> Numbers:
     """A column of equally long lists as that many columns."""
-    width = next(len(cell) for cell in cells if isinstance(cell, list))
-    values = np.full((len(cells), width), np.nan, np.float32)
+    width = next((len(cell) for cell in cells if cell), 0)
+    values = np.full((len(cells), width), np.nan)
+    if not width and cells:
+        problems.add(file, None, f"column {name!r} is empty in every row: leave it out")
+        return Numbers(values, {})
     for index, cell in enumerate(cells):
-        if not isinstance(cell, list) or len(cell) != width:
-            size = len(cell) if isinstance(cell, list) else 0
-            wrong = f"{name!r} holds {size} numbers, the first row {width}"
+        found = cell or []
+        if len(found) != width:
+            wrong = f"{name!r} holds {len(found)} numbers, others {width}"
+            problems.add(file, index + 1, wrong, breaks=True)
+        elif not all(isinstance(number, int | float | None) for number in found):
+            wrong = f"{name!r} holds a list of something else than numbers"
             problems.add(file, index + 1, wrong, breaks=True)
         else:
-            values[index] = [np.nan if number is None else number for number in cell]
-    return Numbers(values, {})
+            values[index] = [np.nan if number is None else number for number in found]
+    with np.errstate(over="ignore"):
+        return Numbers(values.astype(np.float32), {})

@@ -26,14 +26,15 @@ class Numbers:
             return cls(numbers[:, None], {})
         except ValueError:
             pass
-        values = np.full((len(cells), 1), np.nan, np.float32)
+        values = np.full((len(cells), 1), np.nan)
         text = {}
         for index, cell in enumerate(cells):
             try:
                 values[index] = float(cell)
             except ValueError:
                 text[index] = cell.strip()
-        return cls(values, text)
+        with np.errstate(over="ignore"):
+            return cls(values.astype(np.float32), text)
 
     @classmethod
     def join(cls, parts: Sequence[Numbers]) -> Numbers:

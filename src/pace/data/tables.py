@@ -6,6 +6,7 @@ Parquet file has no header row, so its first row is 1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,16 +15,25 @@ from pace.data.problems import Problems
 from pace.data.table import Table
 from pace.errors import GraphError
 
+ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
+
 
 def header(path: Path) -> list[str]:
     """The names of a table's columns."""
     if not path.is_file():
         raise GraphError(f"{path} is not there: give a .csv or .parquet file")
     names = parquet.header(path) if _is_parquet(path) else csv_table.header(path)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
+    if twice := next((name for name in names if name and names.count(name) > 1), None):
         raise GraphError(f"{path.name} has two columns called {twice!r}: rename one")
     return names
+
+
+def named(path: Path, names: Sequence[str], notes: list[str]) -> list[str]:
+    """The columns that can be data nobody pointed at: without those that only number the rows."""
+    kept = [name for name in names if not ROW_NUMBERS.fullmatch(name)]
+    if len(kept) < len(names):
+        notes.append(f"{path.name}: not used is a column without a name, such as pandas' index")
+    return kept
 
 
 def read(
