@@ -45,13 +45,13 @@ def section(page: manual.Page) -> str:
         if shown and title != "Commands":
             lines += ["", f"| {title.removesuffix('s')} | |", "| --- | --- |"]
             lines += [f"| `{name}` | {escaped(words)} |" for name, words in shown]
-    if page.examples and "Commands" not in page.sections:
+    if "Commands" not in page.sections:  # a group's examples and notes are its commands'
         lines += ["", MARK, "```sh"]
         for example in page.examples:
             lines += [line.removeprefix("  ") for line in manual.broken(example, 82)]
         lines += ["```"]
-    for note in page.notes:
-        lines += ["", escaped(note)]
+        for note in page.notes:
+            lines += ["", escaped(note)]
     return "\n".join(lines) + "\n"
 
 

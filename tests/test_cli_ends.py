@@ -32,7 +32,7 @@ def raising(error: BaseException) -> Callable[..., None]:
     ("error", "code", "says"),
     [
         (SettingError("--rank is '0'"), 2, "pace: --rank is '0'\n"),
-        (OSError(errno.ENOSPC, "No space left on device"), 2, "No space left on device"),
+        (OSError(errno.ENOSPC, "No space left"), 2, "pace: the system says: No space left\n"),
         (PermissionError(errno.EACCES, "Permission denied", "out"), 2, "cannot use out: Perm"),
         (KeyboardInterrupt(), 130, "pace: interrupted; every file is whole or not there"),
     ],
@@ -99,6 +99,16 @@ def test_a_reader_who_leaves_early_is_no_reason_to_talk() -> None:
     done = subprocess.run([*COMMAND, "--help"], stdout=write, stderr=subprocess.PIPE, text=True)
     os.close(write)
     assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_stream_that_is_closed_is_nobody_to_talk_to(closed: str) -> None:
+    for words, code in (("--version", 0), ("run --sedes 3", 2)):
+        line = f'exec "$@" {words} {closed}'
+        done = subprocess.run(["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        assert "option" not in done.stdout  # errors stay off stdout
 
 
 @pytest.mark.parametrize(

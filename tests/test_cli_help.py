@@ -53,6 +53,14 @@ def test_a_page_fits_and_has_examples(name: str, monkeypatch: pytest.MonkeyPatch
             assert words.endswith((".", "?", "]", ")")), words
 
 
+@pytest.mark.parametrize("columns", [1, 30, 200])
+def test_a_page_comes_whatever_the_width(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = manual.text(PAGES["pace client adopt"][0])
+    assert "--return FILE" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_an_example_is_a_command_that_is_understood(example: str) -> None:
     """Its command exists, its options do, their values are of the right kind, nothing is missing."""
@@ -138,8 +146,11 @@ def test_completed_names_exist() -> None:
     from pace.reproduce import study
 
     assert set(given.DATASETS) <= set(DATASETS)
-    assert {*GROUPS, *PAPER} <= {*GROUPS, *given.METHODS} <= {*GROUPS, *METHODS}
-    assert set(given.METHODS[: given.GROUPS]) <= set(GROUPS)
+    groups, methods = given.METHODS[: given.GROUPS], given.METHODS[given.GROUPS :]
+    assert groups == tuple(GROUPS)
+    assert {*PAPER, "pace-duo"} <= set(methods) <= set(METHODS)
+    words = options(LEAVES["pace run"][1])["--methods"].help
+    assert all(name in words for name in groups)
     assert set(given.PARTITIONS) == set(PARTITIONS)
     assert set(given.NUMBERS) == set(KINDS)
     assert set(PARTS) == {*study.PARTS, "all"}

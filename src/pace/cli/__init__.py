@@ -39,9 +39,8 @@ Exit codes: 0 done; 1 done, and the answer is no or not yet; 2 a mistake in what
 one sentence on stderr; 70 a mistake in pace itself; 130 interrupted.
 """
 WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
-USAGE_ERROR: Any = typer.BadParameter.__mro__[
-    2
-]  # click's exception, wherever this Typer keeps click
+# Click's exception, wherever this Typer keeps click.
+USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
 ALONE, TOGETHER, LOOK = "In one process", "Across organisations", "Files and this machine"
 
 app = typer.Typer(
@@ -85,6 +84,9 @@ def top(
 
 def main() -> None:
     """Run a command. A mistake is one sentence on stderr, an interruption too, and an exit code."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever called us, `>&-`
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
             stream.reconfigure(errors="replace")  # a terminal without α shows ? and goes on
@@ -103,8 +105,8 @@ def main() -> None:
     except SystemExit as end:  # Typer's and rich's answer to a closed pipe, among others
         code = LEFT if isinstance(end.__context__, BrokenPipeError) else end.code
     except OSError as error:  # a full disk, a folder that may not be written to
-        where = f" {error.filename}" if error.filename else ""
-        code = said(f"cannot use{where}: {error.strerror or error}", WRONG)
+        where = f"cannot use {error.filename}" if error.filename else "the system says"
+        code = said(f"{where}: {error.strerror or error}", WRONG)
     except Exception:
         traceback.print_exc()
         code = said("this is a mistake in pace: please report the lines above", BUG)

@@ -18,10 +18,10 @@ DATASETS = (
 )  # fmt: skip
 PARTITIONS = ("louvain", "metis", "dirichlet", "column")
 METHODS = (
-    "all", "ablations", "robust", "local", "fedavg", "fedprox", "fednova", "fedrcl", "fedpub",
-    "fedtad", "fedgta", "fedaux", "pace",
+    "all", "ablations", "robust", "beyond", "local", "fedavg", "fedprox", "fednova", "fedrcl",
+    "fedpub", "fedtad", "fedgta", "fedaux", "pace", "pace-duo",
 )  # fmt: skip
-GROUPS = 3  # of the methods' names stand for several
+GROUPS = 4  # of the methods' names stand for several
 DEVICES = ("auto", "cpu", "cuda")
 NUMBERS = ("float32", "float16", "int8")
 GRAPH = ".graph"
@@ -95,7 +95,7 @@ Partition = Annotated[
 Methods = Annotated[
     str,
     typer.Option(
-        help="Methods, separated by commas; all, ablations and robust are groups.",
+        help="Methods, separated by commas; all, ablations, robust and beyond are groups.",
         metavar="NAMES",
         autocompletion=lists(*METHODS),
     ),
@@ -135,5 +135,7 @@ Epochs = Annotated[
 ]
 Data_root = Annotated[
     Path | None,
-    typer.Option(help="Folder of the benchmarks (default: $PACE_DATA).", metavar="FOLDER"),
+    typer.Option(
+        help="Folder of the benchmarks (default: $PACE_DATA, or the cache).", metavar="FOLDER"
+    ),
 ]

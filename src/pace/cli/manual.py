@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 from pace.terminal import WIDTH
 
 INDENT = 2
+LEAST = 40  # columns: a page that is narrower nobody could read
 NAMES = 26  # columns, at most, for what stands left of an explanation
 OWN = ("Arguments", "Options")  # sections of a command itself, not of those below it
 GLUE = "\u00a0"  # a space that no line ends at
@@ -135,7 +136,7 @@ def parts(epilog: str) -> tuple[list[str], list[str]]:
 
 def text(found: Page) -> str:
     """The page for people; `typer.echo` takes the colours away where they do not belong."""
-    width = min(shutil.get_terminal_size((WIDTH, 24)).columns, WIDTH)
+    width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), WIDTH)
     lines = [f"{heading('Usage')} {line}" for line in usage(found.usage, width)[:1]]
     lines += usage(found.usage, width)[1:]
     for paragraph in found.about:
