@@ -222,3 +222,27 @@ def test_in_a_browser_formulas_are_drawn_and_search_finds(site: Path) -> None:
         browser.close()
     assert said == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
+
+
+# Short words of code in tables that stand on more than one line.
+BROKEN = r"""() => [...document.querySelectorAll("table code")].filter(code => {
+    const range = document.createRange();
+    range.selectNodeContents(code);
+    const lines = new Set([...range.getClientRects()].map(each => Math.round(each.top)));
+    return /^\w{1,20}$/.test(code.textContent) && lines.size > 1;
+}).map(code => code.textContent)"""
+
+
+@needs_docs
+@needs_chromium
+def test_on_a_phone_no_word_of_code_is_broken_in_a_table(site: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as engine:
+        browser = engine.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        for name in ("wire-format", "datasets", "mathematics"):
+            page.goto((site / f"{name}.html").as_uri())
+            assert page.locator("table code").count() > 5
+            assert page.evaluate(BROKEN) == [], name
+        browser.close()
