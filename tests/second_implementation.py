@@ -302,10 +302,12 @@ class Job:
             raise RefusedError("other-job")
         if found.answers != bytes(4):
             raise RefusedError("layout")
+        if max(abs(number) for tensor in found.tensors.values() for number in tensor.numbers) > 1e9:
+            raise RefusedError("not-finite")
         for name, tensor in found.tensors.items():
             if name.endswith("/m"):
                 mean = math.fsum(tensor.numbers) / len(tensor.numbers)
-                if min(tensor.numbers) < 0 or (mean != 0 and abs(mean - 1) > 1e-3):
+                if min(tensor.numbers) < 0 or mean > 1 + 1e-3:
                     raise RefusedError("moment")
         return found
 

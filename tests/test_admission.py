@@ -90,7 +90,7 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
     "infinity": (lambda: changed("0.weight/R", 7, math.inf), "not-finite"),
     "negative moments": (lambda: changed("0.weight/m", 0, -0.5), "moment"),
     "moments × 1e6": (lambda: scaled("0.weight/m", 1e6), "moment"),
-    "moments / 2": (lambda: scaled("1.weight/m", 0.5), "moment"),
+    "an update × 1e30": (lambda: scaled("0.weight/R", 1e30), "not-finite"),
 }
 
 

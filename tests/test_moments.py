@@ -1,12 +1,17 @@
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor
 
+from pace import protocol
+from pace.federation import Federation
 from pace.gcn import GCN
 from pace.graph import Graph
+from pace.methods import Pace
 from pace.moments import EPS, propagated, raw, uniform
+from pace.numerals import KINDS
 from tests.graphs import CLASSES, FEATURES, clients, none
 
 
@@ -65,3 +70,26 @@ def test_no_training_nodes_give_zero_moments() -> None:
     gcn = GCN((FEATURES, 16, CLASSES))
     for moment in propagated(gcn(gcn.start(1), idle), idle).values():
         assert not moment.any()
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+@pytest.mark.parametrize("scale", [1e-20, 1e-7, 1e6])
+def test_moments_of_features_of_any_size_are_admitted(scale: float, numbers: str) -> None:
+    """Where messages are tiny the divisor is ε, and the mean of the moments is below one."""
+    graph = clients(1)[0]
+    sized = Graph.build(scale * graph.x, graph.edges, graph.y, train=graph.train)
+    agreed = Federation(GCN((FEATURES, 16, CLASSES)), Pace(), epochs=2, numbers=numbers)
+    mean = protocol.check_upload(protocol.fit(sized, agreed)[1], agreed)["0.weight/m"].mean()
+    assert mean < 0.1 if scale < 1 else mean == pytest.approx(1, abs=1e-3)
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+def test_a_moment_beyond_float16_is_admitted(numbers: str) -> None:
+    """A column that is alone among 70,000 has the moment 70,000; float16 ends at 65,504."""
+    x = torch.zeros(2, 70_000)
+    x[:, 0] = 1
+    label, train = torch.zeros(2), torch.ones(2, dtype=torch.bool)
+    graph = Graph.build(x, torch.tensor([[0], [1]]), label, train=train)
+    agreed = Federation(GCN((70_000, 4, 2)), Pace(), epochs=0, numbers=numbers)
+    moment = protocol.check_upload(protocol.fit(graph, agreed)[1], agreed)["0.weight/m"]
+    assert moment[0] == (70_000 if numbers == "float32" else 65_504)

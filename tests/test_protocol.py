@@ -16,7 +16,7 @@ from pace.errors import (
 from pace.federation import Federation, Method, Recipe
 from pace.gcn import GCN
 from pace.graph import Graph
-from pace.methods import FedAvg, Local, Pace, pace
+from pace.methods import Direct, FedAvg, Local, Pace, PaceDuo, Robust, pace
 from pace.numerals import KINDS
 from pace.protocol import Kept, adopt, fit, merge
 from pace.stacked import Stacked
@@ -220,6 +220,25 @@ def test_a_hostile_return_cannot_make_validation_worse() -> None:
         if not torch.isfinite(adoption.external).all():
             assert adoption.alpha == 0
             assert adoption.logits is adoption.local
+
+
+@pytest.mark.parametrize("method", [Pace(), Direct(), PaceDuo(), Robust()])
+def test_an_upload_as_large_as_is_admitted_does_not_stop_the_merge(method: Method) -> None:
+    """Powers of what it gives would overflow if it were larger still."""
+    agreed = federation(method, hidden=64, epochs=1)
+    graphs = clients(3)
+    kept, uploads = messages(graphs, agreed)
+    message = {
+        name: value if name.endswith("/m") else pace.LARGEST / 2 * value.sign()
+        for name, value in wire.decode(uploads[0]).message.items()
+    }
+    uploads[0] = wire.encode(message, agreed.digest, numbers=agreed.numbers)
+    protocol.check_upload(uploads[0], agreed)
+    returned = merge(uploads, agreed)
+    for place in (1, 2):
+        assert torch.isfinite(
+            adopt(graphs[place], kept[place], returned[place], agreed).logits
+        ).all()
 
 
 def rebuilt(graph: Graph, **changes: torch.Tensor) -> Graph:

@@ -273,15 +273,26 @@ def taking_part() -> tuple[Job, second.Job, dict[str, second.Tensor]]:
     return made, second.Job.read(jobfile.render(made)), dict(second.read(upload).tensors)
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.0, 1.0005, 1.01, -1.0])
-def test_both_judge_moments_alike(
-    scale: float, taking_part: tuple[Job, second.Job, dict[str, second.Tensor]]
+@pytest.mark.parametrize(
+    ("name", "scale", "expected"),
+    [
+        *(("0.weight/m", scale, "read") for scale in (1.0, 0.0, 0.5, 1e-30, 1.0005)),
+        *(("0.weight/m", scale, "moment") for scale in (1.01, -1.0)),
+        ("0.weight/m", 1e30, "not-finite"),
+        ("0.weight/R", 1e6, "read"),
+        ("0.weight/R", 1e30, "not-finite"),
+    ],
+)
+def test_both_judge_numbers_alike(
+    name: str,
+    scale: float,
+    expected: str,
+    taking_part: tuple[Job, second.Job, dict[str, second.Tensor]],
 ) -> None:
     made, found, tensors = taking_part
-    moments = tensors["0.weight/m"]
-    scaled = second.Tensor(moments.shape, tuple(scale * number for number in moments.numbers))
-    upload = second.write(tensors | {"0.weight/m": scaled}, found.federation)
-    expected = "read" if scale in (1.0, 0.0, 1.0005) else "moment"
+    given = tensors[name]
+    scaled = second.Tensor(given.shape, tuple(scale * number for number in given.numbers))
+    upload = second.write(tensors | {name: scaled}, found.federation)
     assert verdict(lambda: admission.admit(upload, "north", made)) == expected
     assert verdict(lambda: found.check_upload(upload)) == expected
 

@@ -48,12 +48,16 @@ def normalised(moment: Tensor) -> Tensor:
 
 
 def check(name: str, moment: Tensor) -> None:
-    """Refuse what `normalised` cannot give: such a moment would buy weight in the consensus."""
+    """Refuse what `normalised` cannot give: such a moment would buy weight in the consensus.
+
+    A mean below one is honest where messages are hardly more than zero (ε is then the divisor), and
+    where one of very many columns is so large that float16 cuts it off.
+    """
     low, mean = float(moment.min()), float(moment.double().mean())
     if low < 0:
         raise MomentError(f"the moments {name!r} go down to {low:.3g}, expected none below 0")
-    if mean != 0 and abs(mean - 1) > TOLERANCE:
-        raise MomentError(f"the moments {name!r} have mean {mean:.6g}, expected 1 (or all zero)")
+    if mean > 1 + TOLERANCE:
+        raise MomentError(f"the moments {name!r} have mean {mean:.6g}, expected at most 1")
 
 
 GEOMETRIES: dict[str, Geometry] = {"propagated": propagated, "raw": raw, "uniform": uniform}

@@ -9,7 +9,7 @@ from pace.calibration import calibrate
 from pace.carrier import RANK, Carrier, compress, pack, unpack
 from pace.consensus import consensus_of_stacks
 from pace.correction import apply, corrections_of_stacks
-from pace.errors import SettingError
+from pace.errors import NumberError, SettingError
 from pace.federation import Federation, Gate, Message, Method, Uploads
 from pace.graph import Graph
 from pace.moments import Geometry, check, propagated
@@ -17,6 +17,7 @@ from pace.params import Params, subtract
 from pace.stacked import Stacked, stacks
 
 STACK = 64  # uploads that are read, and receivers that are answered, together
+LARGEST = 1e9  # a number whose products the server can still compute with; no training gets there
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Pace(Method):
         return pack(carrier) | {f"{name}/m": moment for name, moment in moments.items()}
 
     def check(self, upload: Message, federation: Federation) -> None:
+        for name, value in upload.items():
+            if (highest := float(value.abs().max())) > LARGEST:
+                raise NumberError(
+                    f"tensor {name!r} goes up to {highest:.3g}, expected at most {LARGEST:g}"
+                )
         for name, moment in read(upload, federation.start)[1].items():
             check(f"{name}/m", moment)
 
