@@ -108,6 +108,17 @@ def test_a_matrix_of_zeros_has_orthonormal_eigenvectors_too() -> None:
     torch.testing.assert_close(found.mT @ found, eye)
 
 
+def test_directions_that_the_search_does_not_begin_near_are_found() -> None:
+    """What the others know stands in rows and columns that are zero in the receiver's own update."""
+    own, theirs = torch.zeros(2, 64, 200, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    own[8:14, :100] = torch.randn(6, 100, generator=generator, dtype=torch.float64)
+    theirs[20:26, 100:] = 5 * torch.randn(6, 100, generator=generator, dtype=torch.float64)
+    shared = (own + theirs) / 2
+    sent = dense(correction({"w": shared}, {"w": truncate(own, 6)}))["w"]
+    torch.testing.assert_close(sent, theirs / 2)
+
+
 def test_without_a_gap_in_the_spectrum_the_error_is_still_the_least() -> None:
     shared = torch.eye(64, 100, dtype=torch.float64)
     own = low_rank((64, 100), 1)

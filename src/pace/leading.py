@@ -13,8 +13,9 @@ def leading(grams: Tensor, start: Tensor, rank: int) -> Tensor:
 
     By orthogonal iteration from `start` (many, n, more than rank), which is the faster the more of
     the answer it spans: a sixth of the time of all eigenvectors. Every answer is checked, and where
-    the spectrum has no gap to speak of, all eigenvectors are computed after all. What one matrix
-    gets does not depend on the others.
+    the spectrum has no gap to speak of, or a large eigenvalue may be outside of what was looked
+    through, all eigenvectors are computed after all. What one matrix gets does not depend on the
+    others.
     """
     if 2 * start.shape[-1] > grams.shape[-1]:
         return _all(grams, rank)
@@ -42,7 +43,8 @@ def iterated(grams: Tensor, basis: Tensor, rank: int) -> tuple[Tensor, Tensor, T
     found = basis @ chosen
     residual = torch.linalg.matrix_norm(image @ chosen - found * largest[..., None, :])
     gap = values[..., -rank] - values[..., -rank - 1]
-    return image, found, residual <= TOLERANCE * gap
+    unseen = torch.linalg.matrix_norm(grams - image @ basis.mT)  # bounds every other eigenvalue
+    return image, found, (residual <= TOLERANCE * gap) & (unseen <= values[..., -rank])
 
 
 def _all(grams: Tensor, rank: int) -> Tensor:
