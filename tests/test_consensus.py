@@ -44,6 +44,24 @@ def test_consensus_solves_the_papers_least_squares_problem(clients: int, seed: i
         torch.testing.assert_close(consensus(uploads)["0.weight"][row], solution)
 
 
+@pytest.mark.parametrize("rank", [None, 2])
+def test_updates_in_float64_stay_as_they_are(rank: int | None) -> None:
+    """Sums are in float64 and in place: not in the place of what was given."""
+    drawn = draw(3, 0)
+    updates = [{name: value.double() for name, value in update.items()} for update, _ in drawn]
+    messages = [pack(compress(update, rank)) for update in updates]
+    (together,), (weights,) = stacks(messages, 3), stacks((moment for _, moment in drawn), 3)
+    before = [{name: value.clone() for name, value in each.items()} for each in messages]
+    stacked = {name: value.clone() for name, value in together.items()}
+    consensus(
+        (unpack(each, updates[0]), moment)
+        for each, (_, moment) in zip(messages, drawn, strict=True)
+    )
+    consensus_of_stacks([(unpack(together, updates[0]), weights)])
+    torch.testing.assert_close(messages, before, rtol=0, atol=0)
+    torch.testing.assert_close(together, stacked, rtol=0, atol=0)
+
+
 def test_equal_moments_give_the_plain_mean() -> None:
     uploads = [(update, {"0.weight": torch.full((7,), 2.5)}) for update, _ in draw(4, 0)]
     mean = torch.stack([update["0.weight"] for update, _ in uploads]).double().mean(0)

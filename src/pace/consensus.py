@@ -53,13 +53,15 @@ class RunningSum:
     def add(self, update: LowRank | Tensor, weight: Tensor | None) -> None:
         self.count += 1
         self.weight = self.weight + (1.0 if weight is None else weight)
+        given = update if isinstance(update, Tensor) else update.right
+        part = given.to(torch.float64, copy=True)  # what was given stays as it is
+        if weight is not None:
+            part.mul_(weight)
         if isinstance(update, Tensor):
-            weighted = update.double() if weight is None else update.double() * weight
-            self.product = weighted if self.product is None else self.product.add_(weighted)
+            self.product = part if self.product is None else self.product.add_(part)
             return
         self.lefts.append(update.left)
-        right = update.right.double()
-        self.rights.append(right if weight is None else right.mul_(weight))
+        self.rights.append(part)
         if len(self.lefts) == BLOCK:
             self.flush()
 
@@ -69,7 +71,7 @@ class RunningSum:
         self.count += len(many)
         self.weight = self.weight + (len(many) if weights is None else weights.sum(0))
         for some in runs(many):
-            part = many[some].double()
+            part = many[some].to(torch.float64, copy=True)
             if weights is not None:
                 part.mul_(weights[some, None])
             if isinstance(updates, Tensor):
