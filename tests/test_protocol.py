@@ -10,13 +10,15 @@ from pace.errors import (
     GraphError,
     NumberError,
     OtherJobError,
+    SettingError,
     SizeError,
+    TooFewError,
     WireError,
 )
 from pace.federation import Federation, Method, Recipe
 from pace.gcn import GCN
 from pace.graph import Graph
-from pace.methods import Direct, FedAvg, Local, Pace, PaceDuo, Robust, pace
+from pace.methods import METHODS, Direct, FedAvg, FedNova, Local, Pace, PaceDuo, Robust, pace
 from pace.numerals import KINDS
 from pace.protocol import Kept, adopt, fit, merge
 from pace.stacked import Stacked
@@ -298,6 +300,28 @@ def test_a_graph_of_another_width_is_refused() -> None:
     narrow = Graph.build(graph.x[:, :-1], graph.edges, graph.y)
     with pytest.raises(GraphError, match=re.escape("has 39 features a node, the federation")):
         fit(narrow, PACE)
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+@pytest.mark.parametrize(("method", "scale"), [(Pace(), 1e25), (FedNova(), 1e15)])
+def test_a_client_whose_training_diverged_is_told_so(
+    method: Method, scale: float, numbers: str
+) -> None:
+    graph = clients(1)[0]
+    agreed = replace(federation(method), numbers=numbers)
+    with pytest.raises(NumberError, match=f"up to {scale:.3g}".replace("+", r"\+")):
+        fit(rebuilt(graph, x=scale * graph.x), agreed)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_nothing_cannot_be_merged(name: str) -> None:
+    with pytest.raises(TooFewError):
+        merge([], federation(METHODS[name]()))
+
+
+def test_a_seed_beyond_64_bits_is_refused() -> None:
+    with pytest.raises(SettingError, match="the seed is 1000"):
+        replace(PACE, seed=10**20)
 
 
 def test_labels_beyond_the_agreed_classes_are_refused() -> None:

@@ -150,6 +150,8 @@ class Federation:
     def __post_init__(self) -> None:
         if not self.numbers:
             object.__setattr__(self, "numbers", self.method.numbers)
+        if not -(2**63) <= self.seed < 2**64:
+            raise SettingError(f"the seed is {self.seed}, expected a whole number of 64 bits")
         if self.numbers not in KINDS:
             raise SettingError(f"numbers are {self.numbers!r}, expected one of {', '.join(KINDS)}")
 

@@ -14,7 +14,14 @@ import torch
 from torch import Tensor
 
 from pace import wire
-from pace.errors import GraphError, LayoutError, OtherJobError, ReceiverError
+from pace.errors import (
+    GraphError,
+    LayoutError,
+    NumberError,
+    OtherJobError,
+    ReceiverError,
+    TooFewError,
+)
 from pace.federation import Federation, Message
 from pace.graph import Graph
 from pace.params import Params
@@ -83,9 +90,22 @@ def fit(
 
 def share(local: Params, graph: Graph, federation: Federation) -> tuple[Kept, bytes]:
     """The second half of `fit`, for a model that is already trained."""
+    _check_finite(local, graph)
     message = federation.method.share(local, graph, federation)
+    _check_finite(message, graph)
     upload = wire.encode(message, federation.digest, numbers=federation.numbers)
     return Kept(local, wire.checksum(upload)), upload
+
+
+def _check_finite(learnt: Message, graph: Graph) -> None:
+    """Nobody could use such an upload; the client can still do something about it."""
+    for name, value in learnt.items():
+        if not torch.isfinite(value).all():
+            raise NumberError(
+                f"after training, {name!r} holds a number that is not finite, as happens when "
+                f"features are large (here up to {float(graph.x.abs().max()):.3g}): bring them to "
+                "about the size of 1, in the same way at every site"
+            )
 
 
 def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
@@ -95,6 +115,8 @@ def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
 
 def merging(uploads: Sequence[bytes], federation: Federation) -> Iterator[bytes]:
     """The same one at a time, for uploads that are read when they are asked for."""
+    if not uploads:
+        raise TooFewError("there are no uploads, expected one or more to merge")
     returned = federation.method.merge(_Decoded(uploads, federation), federation)
     answers = map(wire.checksum, uploads)
     if isinstance(returned, Stacked):
