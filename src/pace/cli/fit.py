@@ -62,6 +62,9 @@ def fit(
 
     if not yes and not sys.stdin.isatty():
         raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
+    place = receipt or keep.with_name(f"{keep.stem}.receipt.json")
+    read = {"the job": job_file, "the graph": graph, "--key": key}
+    step.apart(read | {"--keep": keep, "--upload": upload, "--receipt": place})
     job = jobfile.read(job_file)
     who = step.identity(job, upload, key)
     site = sites.load(graph, job)
@@ -81,7 +84,6 @@ def fit(
         raise typer.Exit(1)
     step.write(job, who, made, keep, upload)
     record = step.receipt(job, who, made)
-    place = receipt or keep.with_name(f"{keep.stem}.receipt.json")
     atomic.sweep(place)
     atomic.write(place, (json.dumps(record, indent=1) + "\n").encode())
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -19,6 +19,7 @@ from pace.files import kept as kept_file
 from pace.files.kept import KeptFile
 from pace.files.site import Site
 from pace.job import Job, check_name
+from pace.journal import UP
 from pace.protocol import check_upload
 
 if TYPE_CHECKING:
@@ -33,8 +34,20 @@ class Identity:
     key: Key | None = None
 
 
+def apart(files: Mapping[str, Path | None]) -> None:
+    """No two files of a command may be one: a receipt would replace a model, a model be sent."""
+    seen: dict[Path, str] = {}
+    for what, path in files.items():
+        if path is None:
+            continue
+        if (other := seen.setdefault(path.resolve(), what)) != what:
+            raise SettingError(f"{other} and {what} are both {path}: give each a file of its own")
+
+
 def identity(job: Job, upload: Path, key: Path | None) -> Identity:
     """With keys, the participant whose key it is; without, the one the upload is named after."""
+    if upload.suffix != UP:
+        raise SettingError(f"--upload is {upload}, expected a name that ends in {UP}")
     if not job.signed:
         name = upload.stem
         if job.participants and name not in job.participants:
