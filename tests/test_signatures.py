@@ -61,6 +61,25 @@ def test_private_keys_are_for_their_owner_and_never_replaced(tmp_path: Path) -> 
     assert signatures.public_of(signatures.load(path)) == public
 
 
+def test_interrupted_between_the_two_files_the_public_half_is_made_again(tmp_path: Path) -> None:
+    path, public = pair(tmp_path)
+    (tmp_path / "north.pub").unlink()
+    before = path.read_bytes()
+    assert pair(tmp_path) == (path, public)
+    assert path.read_bytes() == before
+    assert signatures.read_public(tmp_path / "north.pub") == public
+    path.unlink()
+    with pytest.raises(FileError, match=r"north\.pub is there already"):
+        pair(tmp_path)
+
+
+def test_a_private_key_in_place_of_a_public_one_is_named_and_not_shown(tmp_path: Path) -> None:
+    path, _ = pair(tmp_path)
+    with pytest.raises(SettingError, match=r"north\.key is not a public key") as caught:
+        signatures.read_public(path)
+    assert path.read_text().splitlines()[1][:8] not in str(caught.value)
+
+
 def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"ed25519:AAAA")
     with pytest.raises(SettingError, match="not a public key"):

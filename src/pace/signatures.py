@@ -28,20 +28,24 @@ UPLOAD, RETURN = "upload", "return"
 
 
 def new(private: Path, public: Path) -> str:
-    """A new pair of files, the private one readable by its owner only; the public key."""
+    """A new pair of files, the private one readable by its owner only; the public key.
+
+    Of a private key that stands alone, as after an interruption, the public half is written.
+    """
     serialization, ed25519 = _library()
-    key = ed25519.Ed25519PrivateKey.generate()
-    encoded = key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
-    )
-    for path in (private, public):
-        if path.exists():
-            raise FileError(f"{path} is there already: a lost key cannot be made again, keep it")
-    atomic.create(private, encoded, private=True)
-    atomic.create(public, f"{public_of(key)}\n".encode())
-    return public_of(key)
+    if public.exists():
+        there = private if private.exists() else public
+        raise FileError(f"{there} is there already: a lost key cannot be made again, keep it")
+    if not private.exists():
+        encoded = ed25519.Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        atomic.create(private, encoded, private=True)
+    made = public_of(load(private))
+    atomic.create(public, f"{made}\n".encode())
+    return made
 
 
 def load(path: Path) -> Key:
@@ -70,9 +74,13 @@ def read_public(path: Path) -> str:
     """The public key of a file, checked."""
     try:
         text = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise FileError(f"cannot read the public key {path}: {error}") from error
-    raw(text)
+        raw(text)
+    except OSError as error:
+        raise FileError(f"cannot read the public key {path}: {error.strerror}") from error
+    except ValueError:  # whatever it is, nothing of it is shown: it may be a private key
+        raise SettingError(
+            f"{path} is not a public key: give the .pub file that `pace keys new` makes"
+        ) from None
     return text
 
 
