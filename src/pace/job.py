@@ -22,6 +22,7 @@ from pace.numerals import KINDS
 FORMAT = "pace-job-1"
 SERVER = "server"  # whose key signs returns
 LARGEST = 2**28  # numbers in a model: a GiB, and far from what a job file may make a site allocate
+SEEDS = 2**63  # whole numbers that TOML can write and torch can read
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -132,13 +133,15 @@ def check_name(name: str, what: str) -> None:
     """Names become file names at other people's sites."""
     if not NAME.fullmatch(name):
         raise SettingError(
-            f"{what} {name!r} cannot be used: a name has 1 to 64 letters, digits, dots, dashes or "
-            "underscores, and begins with a letter or digit"
+            f"{what} {name!r} cannot be used: a name has 1 to 64 letters (A to Z, a to z), digits, "
+            "dots, dashes or underscores, and begins with a letter or digit"
         )
 
 
 def _check(job: Job) -> None:
     check_name(job.name, "the job's name")
+    if not -SEEDS <= job.seed < SEEDS:
+        raise SettingError(f"the seed is {job.seed}, expected a whole number of 64 bits")
     if job.numbers not in KINDS:
         raise SettingError(f"numbers are {job.numbers!r}, expected one of {', '.join(KINDS)}")
     for name in job.participants:
@@ -156,6 +159,10 @@ def _check(job: Job) -> None:
         raise SettingError(
             f"with keys, every participant and the server has one: missing {without or 'none'}, "
             f"unknown {more or 'none'}"
+        )
+    if job.keys and not job.participants:
+        raise SettingError(
+            "with keys, who takes part is listed: name the participants and their keys"
         )
     if len(set(job.keys.values())) < len(job.keys):
         raise SettingError("two parties have the same key: everybody makes a key of their own")
