@@ -4,6 +4,7 @@ import csv
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 from pace import jobfile, protocol, wire
 from pace.data import Names
 from pace.files import kept, model
+from pace.files.merge import merge
 from pace.files.site import load
 from pace.graph import Graph
 from pace.job import Job
@@ -154,11 +156,42 @@ def test_a_graph_with_other_names_is_refused_by_name(pace: Preloaded, tmp_path: 
     features = tuple(f"f{i}" for i in range(39))
     write_graph(north / "mine.graph", graph, Names(features=(*features, "other")))
     refused(pace(*FIT, "north.up", cwd=north), "feature 39 of mine.graph is 'other'")
+    words = ("inspect", "mine.graph", "--job", "job.pace", "--json")
+    assert good(pace(*words, cwd=north)).json["sanity"][-1].startswith("NOT for this job (graph)")
 
 
 def test_an_upload_must_be_named_after_a_participant(pace: Preloaded, tmp_path: Path) -> None:
     north, *_ = write_sites(tmp_path, job())
     refused(pace(*FIT, "nrth.up", cwd=north), "'nrth' is not among the job's participants")
+
+
+@pytest.mark.parametrize("name", ["north", "north.upp", "mine.model"])
+def test_an_upload_ends_in_up_or_the_server_would_not_find_it(
+    pace: Preloaded, tmp_path: Path, name: str
+) -> None:
+    north, *_ = write_sites(tmp_path, job())
+    before = hashes(tmp_path)
+    refused(pace(*FIT, name, cwd=north), "ends in .up")
+    assert hashes(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["north.up", "--keep", "north.up"], "--keep and --upload are both north.up"),
+        (["north.up", "--receipt", "mine.local"], "--keep and --receipt are both mine.local"),
+        (["north.up", "--receipt", "../north/mine.graph"], "the graph and --receipt are both"),
+        (["north.up", "--receipt", "linked.pace"], "the job and --receipt are both"),
+    ],
+)
+def test_no_file_of_a_fit_replaces_another(
+    pace: Preloaded, root: Path, words: list[str], says: str
+) -> None:
+    north = root / "north"
+    (north / "linked.pace").symlink_to("job.pace")
+    before = hashes(north)
+    refused(pace(*FIT, *words, cwd=north), says)
+    assert hashes(north) == before
 
 
 def test_a_graph_without_a_split_gets_the_same_one_in_every_step(tmp_path: Path) -> None:
@@ -273,6 +306,31 @@ def test_every_hostile_file_is_named_and_the_others_are_served(pace: Preloaded, 
     )
 
 
+def test_a_file_that_cannot_be_read_keeps_nobody_from_being_served(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As an upload that another user put there for himself."""
+    real = Path.open
+
+    def denied(path: Path, *given: Any, **named: Any) -> Any:
+        if path.name == "locked.up":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *given, **named)
+
+    inbox = root / "server" / "inbox"
+    shutil.copy(inbox / "north.up", inbox / "locked.up")
+    monkeypatch.setattr(Path, "open", denied)
+    found = merge(the_job(root), [inbox], journal=root / "new.journal", out=root / "new.outbox")
+    assert [each["name"] for each in found["took_part"]] == sorted(NAMES)
+    assert found["refused"] == [
+        {
+            "sender": "locked",
+            "code": "file",
+            "reason": "locked.up cannot be read: Permission denied",
+        }
+    ]
+
+
 @pytest.mark.fault(9)
 def test_influence_sums_to_one_and_an_outlier_is_flagged(pace: Preloaded, root: Path) -> None:
     server, made = root / "server", the_job(root)
@@ -348,6 +406,22 @@ def test_a_wrong_return_is_refused_and_local_untouched(
     before = hashes(north)
     refused(pace(*ADOPT, "--return", "north.down", cwd=north), says)
     assert hashes(north) == before
+
+
+def test_a_model_never_replaces_what_is_there(pace: Preloaded, root: Path) -> None:
+    north = root / "north"
+    (north / "empty").mkdir()
+    before = hashes(north)
+    words = [*ADOPT[: ADOPT.index("--out")], "--return", "north.down", "--out"]
+    for out in ("empty", "mine.graph", "."):
+        refused(pace(*words, out, cwd=north), f"{out} is there already, and no model")
+    assert hashes(north) == before
+
+
+def test_files_in_the_wrong_place_are_named(pace: Preloaded, root: Path) -> None:
+    words = [*ADOPT, "--return", "mine.local"]
+    words[words.index("--kept") + 1] = "north.down"
+    refused(pace(*words, cwd=root / "north"), "north.down is damaged, or another kind of file")
 
 
 @pytest.mark.fault(22)
@@ -453,8 +527,13 @@ def test_every_kind_of_file_can_be_inspected(pace: Preloaded, root: Path) -> Non
     jobfile.write(root / "other.pace", job())
     found = good(pace("inspect", "north/north.up", "--job", "other.pace", "--json", cwd=root)).json
     assert any("NOT taken (other-job)" in each for each in found["sanity"])
+    for file in ("north/job.pace", "north/mine.model", "server/job.journal", "north/north.down"):
+        found = good(pace("inspect", file, "--job", "other.pace", "--json", cwd=root)).json
+        assert "NOT of this job" in found["sanity"]
     (root / "noise").write_bytes(b"\x00" * 100)
-    refused(pace("inspect", "noise", cwd=root), "noise")
+    refused(pace("inspect", "noise", cwd=root), "noise is no file of ours")
+    (root / "table.csv").write_text("id,age\n1,40\n")
+    refused(pace("inspect", "table.csv", cwd=root), "table.csv is no file of ours")
     refused(pace("inspect", "absent", cwd=root), "absent")
 
 
@@ -489,8 +568,19 @@ def test_signed_from_end_to_end(pace: Preloaded, tmp_path: Path) -> None:
     swapped = [server / "outbox" / "south.down", "--json"]
     shutil.rmtree(sites[0] / "mine.model")
     refused(pace(*ADOPT, "--return", *swapped, cwd=sites[0]), "another job or receiver")
-    shown = good(pace("inspect", server / "outbox" / "north.down", "--json", cwd=server)).json
+    shutil.copy(server / "outbox" / "north.down", server / "saved as.down")
+    inspect = ("--job", "job.pace", "--json")
+    shown = good(pace("inspect", "saved as.down", *inspect, cwd=server)).json
     assert shown["signature_bytes"] == 72
+    assert shown["sanity"][-1] == "a return of this job, to north"
+    shown = good(pace("inspect", sites[0] / "forged.down", *inspect, cwd=server)).json
+    assert shown["sanity"][-1].startswith("NOT taken (signature)")
+    for file in ("south.pub", "server.key"):
+        shown = good(pace("inspect", tmp_path / file, *inspect, cwd=server)).json
+        assert shown["sanity"][-1] == f"the job's key of {Path(file).stem}"
+    good(pace("keys", "new", "east", cwd=tmp_path))
+    shown = good(pace("inspect", tmp_path / "east.pub", *inspect, cwd=server)).json
+    assert shown["sanity"][-1] == "NOT among the job's keys"
 
 
 def test_new_and_show_speak_of_the_same_job(pace: Preloaded, root: Path) -> None:

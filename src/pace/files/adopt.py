@@ -85,11 +85,10 @@ def _content(path: Path, job: Job) -> bytes:
 
 def _again(out: Path, job: Job, sha256: str, upload: str) -> dict[str, Any]:
     """The answer of an earlier run, if it was to the same question."""
+    if not model.is_one(out):
+        raise FileError(f"{out} is there already, and no model: choose another --out, or move it")
     found = model.read(out)
-    if (found.job.digest, found.about["return"], found.about["upload"]) != (
-        job.digest,
-        sha256,
-        upload,
-    ):
+    same = {"job": job.digest, "return": sha256, "upload": upload}
+    if any(found.about.get(key) != value for key, value in same.items()):
         raise FileError(f"{out} holds another model: choose another --out, or move it away")
     return found.about

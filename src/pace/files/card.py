@@ -25,8 +25,8 @@ def card(job: Job, about: dict[str, Any]) -> str:
 **{about["decision"]}** (α = {about["alpha"]:.4f}).
 
 A graph convolutional network ({widths}, dropout {job.gcn.dropout}) that sorts nodes into
-{job.gcn.classes} classes{classes}. Local was trained on this site's graph only. External is Local
-with the correction that the server made of all participants' uploads. PACE adds the logits,
+{job.gcn.classes} classes{classes}. Local was trained on this site's graph only. External is the model
+that the server's return gives, made of all participants' uploads. PACE adds the logits,
 {formula(about["weights"])}; the weights were chosen on this site's validation nodes.
 
 ## On this site's nodes

@@ -12,10 +12,10 @@ from pace import explain, jobfile, signatures, untrusted, wire
 from pace.data import describe as graph_facts
 from pace.data import file as graph_file
 from pace.errors import FileError, PaceError
-from pace.files import kept, model, tensors
+from pace.files import kept, model, site, tensors
 from pace.files.messages import message
 from pace.files.messages import tensors as listed
-from pace.job import Job
+from pace.job import FORMAT, Job
 from pace.journal import Journal
 
 Facts = dict[str, Any]
@@ -37,7 +37,7 @@ def inspect(path: Path, job: Job | None = None) -> Facts:
 
 def _kind(path: Path) -> str:
     if path.is_dir():
-        return "model" if (path / "model.json").exists() else "journal"
+        return "model" if model.is_one(path) else "journal"
     with path.open("rb") as opened:
         head = opened.read(4096)
     if head.startswith(wire.MAGIC):
@@ -46,7 +46,11 @@ def _kind(path: Path) -> str:
         return "key"
     if head[8:9] == b"{":
         return "graph" if path.suffix == graph_file.SUFFIX else "tensors"
-    return "json" if head[:1] == b"{" else "job"
+    if head[:1] == b"{":
+        return "json"
+    if path.suffix != jobfile.SUFFIX and FORMAT.encode() not in head:
+        raise FileError(f"{path} is no file of ours")
+    return "job"
 
 
 def _tensors_file(path: Path, job: Job | None) -> Facts:
@@ -75,16 +79,13 @@ def _tensors_file(path: Path, job: Job | None) -> Facts:
 def _model(path: Path, job: Job | None) -> Facts:
     found = model.read(path)
     sanity = ["complete: job, Local and External fit each other"]
-    if job is not None:
-        mine = found.job.digest == job.digest
-        sanity.append("it belongs to the job" if mine else "NOT of this job")
     about = {key: value for key, value in found.about.items() if key != "format"}
     return {
         "kind": "model folder",
         "version": model.FORMAT,
         **about,
         "tensors": listed(found.local),
-        "sanity": sanity,
+        "sanity": [*sanity, *_of(job, found.job)],
     }
 
 
@@ -102,7 +103,10 @@ def _journal(path: Path, job: Job | None) -> Facts:
         "closed": decided is not None,
         "returns": [name for name in decided or () if book.returned(name) is not None],
         "refused": book.refusals(),
-        "sanity": ["open" if decided is None else "closed: nothing is taken any more"],
+        "sanity": [
+            "open" if decided is None else "closed: nothing is taken any more",
+            *_of(job, book.job),
+        ],
     }
 
 
@@ -113,20 +117,29 @@ def _job(path: Path, job: Job | None) -> Facts:
         "version": found.content["format"],
         "job": found.digest,
         **explain.facts(found),
-        "sanity": ["as it was made: its digest fits"],
+        "sanity": ["as it was made: its digest fits", *_of(job, found)],
     }
+
+
+def _of(job: Job | None, found: Job) -> list[str]:
+    """Whether what was found is of the job it was to be checked against."""
+    if job is None:
+        return []
+    return ["it belongs to the job" if found.digest == job.digest else "NOT of this job"]
 
 
 def _graph(path: Path, job: Job | None) -> Facts:
     dataset = graph_file.read(path)
     described = graph_facts.describe(dataset)
     described.pop("feature_names")
-    return {
-        "kind": "graph",
-        "version": graph_file.FORMAT,
-        **described,
-        "sanity": ["complete: features finite, edges and labels in range, masks apart"],
-    }
+    sanity = ["complete: features finite, edges and labels in range, masks apart"]
+    if job is not None:
+        try:
+            site.load(path, job)
+            sanity.append("it can take part in the job")
+        except PaceError as error:
+            sanity.append(f"NOT for this job ({error.code}): {error}")
+    return {"kind": "graph", "version": graph_file.FORMAT, **described, "sanity": sanity}
 
 
 def _key(path: Path, job: Job | None) -> Facts:
@@ -135,14 +148,16 @@ def _key(path: Path, job: Job | None) -> Facts:
         signatures.public_of(signatures.load(path)) if private else signatures.read_public(path)
     )
     shared = private and path.stat().st_mode & 0o077
+    sanity = ["NOT private: others on this machine can read it (chmod 600)" if shared else "sound"]
+    if job is not None:
+        whose = [name for name, key in job.keys.items() if key == public]
+        sanity += [f"the job's key of {name}" for name in whose] or ["NOT among the job's keys"]
     return {
         "kind": "private key" if private else "public key",
         "version": "Ed25519",
         "public": public,
         "fingerprint": signatures.fingerprint(public).hex(),
-        "sanity": [
-            "NOT private: others on this machine can read it (chmod 600)" if shared else "sound"
-        ],
+        "sanity": sanity,
     }
 
 

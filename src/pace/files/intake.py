@@ -68,8 +68,11 @@ def sender(path: Path) -> str:
 
 def read(path: Path, job: Job) -> bytes:
     """An upload's bytes. Its size is looked at first, and no more than that is read."""
-    if not path.is_file():
-        raise FileError(f"{path.name} is not a file")
-    check_size(path.stat().st_size, job)
-    with path.open("rb") as opened:
-        return opened.read(exact_size(job) + 1)
+    try:
+        if not path.is_file():
+            raise FileError(f"{path.name} is not a file")
+        check_size(path.stat().st_size, job)
+        with path.open("rb") as opened:
+            return opened.read(exact_size(job) + 1)
+    except OSError as error:  # somebody else's file must not keep the others from being served
+        raise FileError(f"{path.name} cannot be read: {error.strerror}") from error

@@ -12,7 +12,8 @@ from torch import Tensor
 from pace import numerals, protocol, signatures, wire
 from pace.admission import admit
 from pace.disclosure import words
-from pace.errors import PaceError
+from pace.errors import PaceError, SignatureError
+from pace.files.intake import sender
 from pace.job import SERVER, Job
 
 Facts = dict[str, Any]
@@ -49,28 +50,41 @@ def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
     """Whether the job's server would take the upload, or the return is of the job."""
     try:
         if frame.answers == wire.NOBODY:
-            return f"the job takes it as the upload of {admit(content, path.stem, job).name}"
-        expected = wire.size(protocol.return_layout(job.federation))
-        if job.signed:
-            signatures.verify(
-                content, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=path.stem
-            )
-            content = content[: -signatures.TRAILER]
+            return f"the job takes it as the upload of {admit(content, sender(path), job).name}"
+        trailer = signatures.TRAILER if job.signed else 0
+        expected = wire.size(protocol.return_layout(job.federation)) + trailer
         if len(content) != expected or frame.digest != job.federation.digest:
             return "NOT of this job"
+        return f"a return of this job{_receiver(content, job)}"
     except PaceError as error:
         return f"NOT taken ({error.code}): {error}"
-    return "a return of this job"
+
+
+def _receiver(content: bytes, job: Job) -> str:
+    """To whom a signed return goes; its file may have any name."""
+    if not job.signed:
+        return ""
+    for name in job.participants:
+        try:
+            signatures.verify(
+                content, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=name
+            )
+        except SignatureError as error:
+            last = error
+        else:
+            return f", to {name}"
+    raise last
 
 
 def tensors(message: Mapping[str, Tensor], numbers: str = "float32") -> list[Facts]:
     """A line for each tensor of numbers, with its bytes as they were written."""
+    update = any("/" in name for name in message)  # factors or moments: PACE's
     return [
         {
             "name": name,
             "shape": list(value.shape),
             "bytes": numerals.size(tuple(value.shape), numbers),
-            "what": words(name),
+            "what": words(name, update),
             "min": float(value.min()) if value.numel() else None,
             "max": float(value.max()) if value.numel() else None,
             "zeros": int((value == 0).sum()),

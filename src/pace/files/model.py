@@ -80,9 +80,14 @@ def _encoded(params: Params, which: str, job: Job) -> bytes:
     return tensors.encode(params, {"format": PARAMS, "which": which, "job": job.digest})
 
 
+def is_one(folder: Path) -> bool:
+    """Whether it looks like a model folder."""
+    return (folder / "model.json").is_file()
+
+
 def read(folder: Path) -> Model:
     """The model of a folder."""
-    if not (folder / "model.json").is_file():
+    if not is_one(folder):
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
     try:
         about = untrusted.json((folder / "model.json").read_bytes())

@@ -37,23 +37,25 @@ def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
         return about, load(content)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except FileError:
+        raise
     except (SafetensorError, ValueError, AttributeError, TypeError) as error:
-        if isinstance(error, FileError):
-            raise
-        raise FileError(f"{path} is damaged ({error}): restore it from a copy") from error
+        raise FileError(
+            f"{path} is damaged, or another kind of file ({error}): `pace inspect` says what it is"
+        ) from error
 
 
 def header(content: bytes) -> dict[str, Any]:
     """The header, with what the library lets pass refused: its size, a name twice, other types."""
     length = int.from_bytes(content[:8], "little")
     if len(content) < 8 or length > min(HEADER, len(content) - 8):
-        raise FileError("its header is cut short or too long")
+        raise ValueError("its header is cut short or too long")
     found = untrusted.json(content[8 : 8 + length], pairs=_once)
     if not isinstance(found, dict):
-        raise FileError("its header is no table of tensors")
+        raise ValueError("its header is no table of tensors")
     for name, entry in found.items():
         if name != "__metadata__" and entry.get("dtype") not in DTYPES:
-            raise FileError(f"tensor {name!r} has type {entry.get('dtype')!r}")
+            raise ValueError(f"tensor {name!r} has type {entry.get('dtype')!r}")
     return found
 
 
@@ -72,5 +74,5 @@ def params(
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise FileError("a name stands twice in its header")
+        raise ValueError("a name stands twice in its header")
     return made
