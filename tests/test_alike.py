@@ -49,6 +49,11 @@ def test_alike_is_the_softmax_of_cosines_over_the_others() -> None:
     torch.testing.assert_close(found, expected / expected.sum(1, keepdim=True))
 
 
+def test_without_sharpness_the_others_weigh_alike() -> None:
+    found = alike(torch.rand(4, 5, generator=torch.Generator().manual_seed(0)), sharpness=0.0)
+    torch.testing.assert_close(found, (1 - torch.eye(4).double()) / 3)
+
+
 @pytest.mark.parametrize("count", [3, 4, 9])
 def test_no_peer_has_more_than_half_and_the_order_of_peers_stays(count: int) -> None:
     generator = torch.Generator().manual_seed(count)

@@ -1,5 +1,6 @@
 """pace-duo: two corrections in half the bytes, and what its parts fall back to."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -133,7 +134,17 @@ def test_names_build_what_they_say() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"level": 0.0}, {"most": 0.0}, {"level": 1.5}, {"ridge": -1.0}, {"geometry": uniform}]
+    "wrong",
+    [
+        {"level": 0.0},
+        {"most": 0.0},
+        {"level": 1.5},
+        {"ridge": -1.0},
+        {"ridge": math.inf},
+        {"sharpness": -1.0},
+        {"sharpness": math.nan},
+        {"geometry": uniform},
+    ],
 )
 def test_settings_out_of_bounds_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingError):

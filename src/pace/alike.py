@@ -22,8 +22,8 @@ def alike(moments: Tensor, sharpness: float = SHARPNESS, most: float = MOST) -> 
     if len(moments) == 1:
         return torch.ones(1, 1, dtype=torch.float64)
     directions = torch.nn.functional.normalize(moments.double(), dim=1)
-    similarity = (directions @ directions.t()).fill_diagonal_(-torch.inf)
-    weights = (sharpness * similarity).softmax(1)
+    similarity = sharpness * (directions @ directions.t())
+    weights = similarity.fill_diagonal_(-torch.inf).softmax(1)
     equal = (similarity > -torch.inf).double() / (len(moments) - 1)
     highest, fair = weights.amax(1, keepdim=True), 1 / (len(moments) - 1)
     too_much = (highest - most).clamp_min(0)

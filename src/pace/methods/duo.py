@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -44,8 +45,8 @@ class Tempered(Pace):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.ridge >= 0:
-            raise SettingError(f"the ridge is {self.ridge}, expected 0 or more")
+        if not 0 <= self.ridge < math.inf:
+            raise SettingError(f"the ridge is {self.ridge}, expected a number, 0 or more")
         if not 0 < self.level <= 1:
             raise SettingError(f"the guard's level is {self.level}, expected above 0, at most 1")
 
@@ -70,6 +71,8 @@ class PaceDuo(Tempered):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not 0 <= self.sharpness < math.inf:
+            raise SettingError(f"the sharpness is {self.sharpness}, expected a number, 0 or more")
         if not 0 < self.most <= 1:
             raise SettingError(f"a peer's most is {self.most}, expected above 0, at most 1")
         if self.geometry is uniform:
