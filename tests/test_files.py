@@ -625,6 +625,7 @@ def test_a_job_in_int8_says_so_and_its_upload_is_as_small_as_it_said(
         (["new", "a.pace", "--features", "4", "--classes", "2", "--method", "pce"], "did you mean"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--hidden", "x"], "--hidden is"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--numbers", "x"], "--numbers is"),
+        (["new", "a.pace", "--features", "4", "--classes", "2", "--seed", f"{2**70}"], "64 bits"),
         (["show", "x.pace"], "cannot read the job"),
         (["server", "merge", "x.pace", "--out", "o"], "cannot read the job"),
         (["client", "predict", "x.model", "x.graph", "--out", "p.csv"], "is not a model"),

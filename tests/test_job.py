@@ -143,7 +143,6 @@ def test_a_software_that_trains_otherwise_is_noticed_with_both_values(tmp_path: 
         ({"keys": {"north": "x"}}, r"missing \['server', 'south', 'west'\]"),
         ({"keys": dict.fromkeys(("north", "south", "west", "server"), "x")}, "the same key"),
         ({"participants": (), "minimum": 2, "keys": {"server": "x"}}, "name the participants"),
-        ({"seed": 2**63}, "64 bits"),
         ({"participants": ("Süd",), "minimum": 1}, "A to Z"),
         ({"classes": ("a", "b")}, "2 names for 4 classes"),
         ({"gcn": GCN((10**6, 10**6, 3)), "features": (), "classes": ()}, "numbers, expected at"),

@@ -22,7 +22,6 @@ from pace.numerals import KINDS
 FORMAT = "pace-job-1"
 SERVER = "server"  # whose key signs returns
 LARGEST = 2**28  # numbers in a model: a GiB, and far from what a job file may make a site allocate
-SEEDS = 2**63  # whole numbers that TOML can write and torch can read
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -140,8 +139,6 @@ def check_name(name: str, what: str) -> None:
 
 def _check(job: Job) -> None:
     check_name(job.name, "the job's name")
-    if not -SEEDS <= job.seed < SEEDS:
-        raise SettingError(f"the seed is {job.seed}, expected a whole number of 64 bits")
     if job.numbers not in KINDS:
         raise SettingError(f"numbers are {job.numbers!r}, expected one of {', '.join(KINDS)}")
     for name in job.participants:
