@@ -16,6 +16,8 @@ from tests.preloaded import Preloaded
 torch.set_num_threads(1)
 if "PACE_DATA" in os.environ:  # some tests run commands elsewhere
     os.environ["PACE_DATA"] = str(Path(os.environ["PACE_DATA"]).resolve())
+for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):
+    os.environ.pop(name, None)  # whoever runs the tests may have any terminal, a test sets its own
 
 # The same examples in every run, however busy the machine. Others: `pytest --hypothesis-profile=new`.
 calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
