@@ -107,6 +107,7 @@ def run(
 
     from pace.cli import console
     from pace.flower.launch import COMPLETED
+    from pace.flower.settings import Settings
 
     link = _link(superlink, certificate, insecure, home)
     paths = {"job": job, "journal": journal, "out": out, "key": key}
@@ -114,6 +115,7 @@ def run(
         name: str(path.absolute()) for name, path in paths.items() if path is not None
     }
     config |= {"nodes": nodes, "deadline": deadline, "delivery": delivery, "patience": patience}
+    Settings.of(config)  # as the server will, before it is asked
     place = (out or job.with_suffix(".report")) / "report.json"  # here only if the server is here
     before = place.stat().st_mtime_ns if place.is_file() else None
     number = link.start(app_folder, config)
@@ -152,7 +154,10 @@ def status(
             [each["run-id"], each["status"], f"{each['elapsed']:.0f}", _traffic(each)]
             for each in found
         ]
-        console.table("", ["Run", "Status", "Seconds", "Bytes"], rows, console.console(), words=0)
+        to = console.console()
+        console.table("", ["Run", "Status", "Seconds", "Bytes"], rows, to, words=0)
+        if number is not None and (why := _why(found[0])):
+            to.print(why)
     if number is not None and found[0]["status"].startswith(FINISHED):
         raise typer.Exit(int(found[0]["status"] != COMPLETED))
 
@@ -185,6 +190,12 @@ def _link(superlink: str, certificate: Path | None, insecure: bool, home: Path) 
     return Link(superlink, certificate, home.absolute())
 
 
+def _why(found: dict[str, Any]) -> str:
+    """What Flower says of a run that failed, on one line."""
+    said = " ".join(str(found.get("status-details", "")).split())
+    return "" if said == "N/A" else said[:500]
+
+
 def _traffic(found: dict[str, Any]) -> str:
     return f"{found['network-traffic']['total-bytes']:,}"
 
@@ -205,3 +216,5 @@ def _show(ended: dict[str, Any], report: dict[str, Any] | None, place: Path) -> 
         typer.echo(f"Written: {place} and report.md beside it")
     seconds, traffic = f"{ended['elapsed']:.0f} s", _traffic(ended)
     to.print(f"Run {ended['run-id']}: {ended['status']} after {seconds}, {traffic} bytes moved")
+    if not report and (why := _why(ended)):
+        to.print(why)
