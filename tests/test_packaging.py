@@ -93,7 +93,8 @@ def test_the_sdist_is_small_and_makes_the_same_wheel(built: Path, tmp_path: Path
     assert sdist.stat().st_size < 1_000_000
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames()}
-        archive.extractall(tmp_path, filter="data")
+    # Not by `extractall`: its filter is not in 3.11.2, and without it 3.12 warns.
+    subprocess.run(["tar", "-xzf", sdist, "-C", tmp_path], check=True)
     assert {name for name in names if not name.startswith("src/pace/")} == {
         ".gitignore",
         "CHANGELOG.md",
