@@ -38,7 +38,12 @@ def config(root: Path, name: str = "north", **more: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("change", "says"),
-    [({"graph": ""}, "graph"), ({"epochs": 5}, "epochs"), ({"limit": 0}, "limit")],
+    [
+        ({"graph": ""}, "graph"),
+        ({"epochs": 5}, "epochs"),
+        ({"limit": 0}, "limit"),
+        ({"device": "gpu"}, "device is 'gpu', expected cpu or cuda"),
+    ],
 )
 def test_a_node_is_set_up_completely_or_not_at_all(
     tmp_path: Path, change: dict[str, Any], says: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,8 @@ class Node:
             raise SettingError(f"limit is {config['limit']!r}, expected seconds above 0")
         paths = {word: Path(str(config[word])) for word in PATHS if config.get(word)}
         name, device = str(config["name"]), str(config.get("device", "cpu"))
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
+            raise SettingError(f"device is {device!r}, expected cpu or cuda")
         return cls(name=name, device=device, limit=limit, **paths)
 
     def place(self, digest: str) -> Path:
