@@ -40,8 +40,10 @@ def test_chance_by_hand() -> None:
 
 
 def test_chance_of_thousands_of_nodes_is_a_number() -> None:
-    assert chance(2000, 2000) == 0.5
+    assert chance(20_000, 20_000) == 0.5  # in less than a second
     assert 0 <= chance(3000, 1000) < 1e-9
+    coin = binom(20_000, 0.5)
+    assert chance(10_100, 9_900) == pytest.approx(coin.sf(10_100) + coin.pmf(10_100) / 2)
 
 
 def test_each_node_is_held_out_once_and_never_weighed_by_itself() -> None:

@@ -8,8 +8,6 @@ only Local. If both were equally good, b would be a fair coin's heads in b + c t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
-from math import comb
 
 import torch
 from torch import Tensor
@@ -55,5 +53,8 @@ def held_out(
 def chance(better: int, worse: int) -> float:
     """P(more than b heads) + P(b heads) / 2 in b + c fair throws: McNemar's test, mid-p, one side."""
     throws = better + worse
-    above = sum(comb(throws, heads) for heads in range(better + 1, throws + 1))
-    return float(Fraction(2 * above + comb(throws, better), 2 ** (throws + 1)))
+    above, ways = 0, 1  # Σ C(throws, k) over k < c tails, which is more than b heads; C(throws, c)
+    for tails in range(worse):
+        above += ways
+        ways = ways * (throws - tails) // (tails + 1)
+    return (2 * above + ways) / 2 ** (throws + 1)
