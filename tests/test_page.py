@@ -228,7 +228,9 @@ def test_commands_are_noted_once(tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == ["pace reproduce main", "pace reproduce masks"]
 
 
-@pytest.mark.parametrize("content", ["{", "{}", '{"format": "another"}'])
+@pytest.mark.parametrize(
+    "content", ["{", "{}", '{"format": "another"}', '{"format": "pace-cell-1"}']
+)
 def test_a_file_that_is_no_cell_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / "1.json").write_text(content)
@@ -282,6 +284,8 @@ def test_best_and_second_are_marked_by_what_is_displayed() -> None:
 
 
 def test_a_result_that_is_none_is_named(tmp_path: Path) -> None:
-    (tmp_path / "results.json").write_text('{"dataset": "x"}')
-    with pytest.raises(FileError, match=r"results\.json"):
-        run_page.write(tmp_path)
+    for content in (b'{"dataset": "x"}', b"[]", b"null", b"\x89PNG" + 5000 * b"\0"):
+        (tmp_path / "results.json").write_bytes(content)
+        with pytest.raises(FileError, match=r"results\.json") as caught:
+            run_page.write(tmp_path)
+        assert len(str(caught.value)) < 500

@@ -199,14 +199,20 @@ def test_a_partition_of_something_else_is_refused(tmp_path: Path) -> None:
         file.read(path, dataset(100))
     content = json.loads(path.read_text())
     content["clients"][0]["nodes"][0] = content["clients"][1]["nodes"][0]
+    empty = dict.fromkeys(("nodes", "train", "val", "test"), ())
     for damage, said in [
         (json.dumps(content), "every node to exactly one client"),
+        (json.dumps(content | {"clients": [*content["clients"], empty]}), "without nodes"),
         ("{", "is not a partition"),
         ("[]", "is not a partition"),
+        ("\0" * 5000, "is not a partition"),
     ]:
         path.write_text(damage)
         with pytest.raises(SettingError, match=said):
             file.read(path, whole)
+    path.write_bytes(b"\x89PNG" + 5000 * b"\0")
+    with pytest.raises(SettingError, match=r"is not a partition .{,200}: make it"):
+        file.read(path, whole)
     with pytest.raises(SettingError, match="cannot read"):
         file.read(tmp_path / "nowhere.json", whole)
 

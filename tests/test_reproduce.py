@@ -146,13 +146,30 @@ def test_a_dataset_file_that_changed_makes_its_cells_stale(tmp_path: Path) -> No
     assert not store.has(mine, None)
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"format": "other"}'])
+@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\x89PNG", b'{"format": "other"}'])
 def test_a_damaged_cell_is_computed_again(tmp_path: Path, damage: bytes) -> None:
     store = Store(tmp_path)
     store.write(cell(), trial(), epochs=None, device="cpu")
     (tmp_path / cell().path).write_bytes(damage)
     assert not store.has(cell(), None)
     assert store.read(cell()) is None
+
+
+def test_a_cell_without_one_of_its_parts_is_computed_again(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.write(cell(), trial(), epochs=None, device="cpu")
+    path = tmp_path / cell().path
+    content = json.loads(path.read_text())
+    del content["alphas"]
+    path.write_text(json.dumps(content))
+    assert not store.has(cell(), None)
+    assert store.read(cell()) is None
+
+
+def test_two_files_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
+    cells = [cell(dataset="north/mine.graph"), cell(dataset="south/mine.graph")]
+    with pytest.raises(SettingError, match=r"north/mine\.graph and south/mine\.graph .* rename"):
+        run.missing(cells, Store(tmp_path), HOW)
 
 
 def test_missing_data_is_said_and_not_run() -> None:

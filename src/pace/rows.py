@@ -58,7 +58,9 @@ def stored(folder: Path) -> Iterator[tuple[Row, Trial]]:
         path = folder / "results.json"
         try:
             yield from of_run(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except UnicodeDecodeError as error:  # its repr has the whole file
+            raise FileError(f"{path} is no result of `pace run` ({error}): run it again") from None
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise FileError(
                 f"{path} holds no trials of `pace run` ({error!r}): run it again"
             ) from None

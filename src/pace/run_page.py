@@ -33,7 +33,9 @@ def write(folder: Path) -> Path:
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         text = page(document(found))
-    except (ValueError, KeyError, TypeError) as error:
+    except UnicodeDecodeError as error:  # its repr has the whole file
+        raise FileError(f"{path} is no result of `pace run` ({error}): run it again") from None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise FileError(f"{path} is no result of `pace run` ({error!r}): run it again") from None
     atomic.write(folder / "index.html", text.encode())
     return folder / "index.html"

@@ -70,6 +70,10 @@ def read_division(path: str | Path, dataset: Dataset) -> Division:
         raise SettingError(
             f"cannot read the partition {path} ({error.strerror}): make it with `pace partition`"
         ) from error
+    except UnicodeDecodeError as error:  # its repr has the whole file
+        raise SettingError(
+            f"{path} is not a partition ({error}): make it with `pace partition`"
+        ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise SettingError(
             f"{path} is not a partition ({error!r}): make it with `pace partition`"
@@ -78,10 +82,12 @@ def read_division(path: str | Path, dataset: Dataset) -> Division:
     expected = FORMAT, dataset.graph.nodes, title
     if found != expected:
         raise SettingError(
-            f"{path} is a {found[0]} of {found[2]} with {found[1]} nodes, expected a {FORMAT} of "
-            f"{title} with {expected[1]}: use the dataset it was made of"
+            f"{path} is a {found[0]} of {found[2]} with {found[1]!r} nodes, expected a {FORMAT} "
+            f"of {title} with {expected[1]}: use the dataset it was made of"
         )
     held = [each["nodes"] for each in clients]
+    if not all(held):
+        raise SettingError(f"{path} has a client without nodes: leave it out")
     if sorted(node for nodes in held for node in nodes) != list(range(dataset.graph.nodes)):
         raise SettingError(f"{path} does not give every node to exactly one client: make it again")
     place = {node: place for nodes in held for place, node in enumerate(nodes)}

@@ -23,6 +23,10 @@ from pace.simulation import Trial
 
 FORMAT = "pace-cell-1"
 HIDDEN, LAYERS = 64, 2
+PARTS = {
+    "settings", "versions", "device",
+    "alphas", "confusions", "upload", "returned", "dense", "seconds",
+}  # fmt: skip
 LIBRARIES = ("pace-fgl", "torch", "numpy", "scikit-network", "pymetis", "torch-geometric")
 
 
@@ -104,12 +108,21 @@ class Store:
         found = self._content(cell)
         return None if found is None else restored(cell.method, cell.seed, found)
 
-    def _content(self, cell: Cell) -> Mapping[str, Any] | None:
+    def _content(self, cell: Cell) -> dict[str, Any] | None:
         try:
-            content = json.loads((self.folder / cell.path).read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
+            return content(self.folder / cell.path)
+        except (FileNotFoundError, ValueError):  # a damaged one is computed again
             return None
-        return content if isinstance(content, dict) and content.get("format") == FORMAT else None
+
+
+def content(path: Path) -> dict[str, Any]:
+    """What a cell's file holds; a ValueError says what else it is."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError(f"it has not the format {FORMAT}")
+    if absent := PARTS - found.keys():
+        raise ValueError(f"it has no {', '.join(sorted(absent))}")
+    return found
 
 
 def plain(trial: Trial) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from pace import atomic
 from pace.errors import FileError
-from pace.reproduce.cell import FORMAT, Cell, Store
+from pace.reproduce.cell import Cell, Store, content
 from pace.reproduce.records import CITATION_MEAN, Record, measured, rank_bytes
 from pace.reproduce.study import CITATION, OWN, PARTS, SEEDS, SIX, Part, narrowed
 from pace.simulation import Trial
@@ -102,12 +102,12 @@ def in_order(seeds: set[int]) -> list[int]:
 def read(folder: Path) -> Study:
     """The study in a folder."""
     found, made_with = [], []
-    for cell, content in cells(folder):
+    for cell, stored in cells(folder):
         found.append(cell)
         how = {
-            "versions": content["versions"],
-            "device": content["device"],
-            "epochs": content["settings"]["epochs"],
+            "versions": stored["versions"],
+            "device": stored["device"],
+            "epochs": stored["settings"]["epochs"],
         }
         if how not in made_with:
             made_with.append(how)
@@ -128,11 +128,15 @@ def cells(folder: Path) -> Iterator[tuple[Cell, dict[str, Any]]]:
     if not paths:
         raise FileError(f"{folder} has no cells: write some with `pace reproduce --out {folder}`")
     for path in paths:
-        content = _json(path)
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise FileError(f"{path} is no cell of a study: remove it, or run the study again")
-        settings = content["settings"]
-        yield Cell(**{each.name: settings[each.name] for each in fields(Cell)}), content
+        try:
+            found = content(path)
+            settings = found["settings"]
+            cell = Cell(**{each.name: settings[each.name] for each in fields(Cell)})
+        except (ValueError, LookupError, TypeError) as error:
+            raise FileError(
+                f"{path} is no cell of a study ({error}): remove it, or run the study again"
+            ) from None
+        yield cell, found
 
 
 def note_command(folder: Path, command: str) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from pace.data import load
-from pace.errors import PaceError
+from pace.errors import PaceError, SettingError
 from pace.gcn import GCN
 from pace.graph import Graph
 from pace.methods import make
@@ -36,7 +36,15 @@ class How:
 
 def missing(cells: Iterable[Cell], store: Store, how: How) -> list[Cell]:
     """The cells that are not stored with these very settings, each once."""
-    return [cell for cell in dict.fromkeys(cells) if not store.has(cell, how.epochs)]
+    distinct = list(dict.fromkeys(cells))
+    places: dict[Path, Cell] = {}
+    for cell in distinct:
+        other = places.setdefault(cell.path, cell)
+        if other != cell:  # a file's dataset goes by its stem
+            raise SettingError(
+                f"{other.dataset} and {cell.dataset} would be stored under one name: rename one"
+            )
+    return [cell for cell in distinct if not store.has(cell, how.epochs)]
 
 
 def available(cells: Iterable[Cell], how: How) -> tuple[list[Cell], dict[str, str]]:
