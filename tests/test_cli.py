@@ -127,6 +127,7 @@ def test_a_dense_rank_is_a_full_model() -> None:
         (["run", "--seeds", "many"], "--seeds is 'many'"),
         (["run", "--seeds", "7,7"], "twice"),
         (["run", "--seeds", "0"], "--seeds is '0'"),
+        (["run", "--seeds", "9223372036854775808"], "below 2^63"),
         (["run", "--rank", "0"], "--rank is '0'"),
         (["run", "--numbers", "int4"], "--numbers is 'int4'"),
         (["run", "--layers", "0"], "--layers is 0"),

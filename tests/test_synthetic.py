@@ -66,6 +66,9 @@ def test_settings_can_be_changed_by_name() -> None:
         ("synthetic:nodes=few", "nodes of synthetic is 'few'"),
         ("synthetic:nodes=0", "nodes is 0"),
         ("synthetic:homophily=2", "homophily is 2.0, expected a share"),
+        ("synthetic:degree=-1", "degree is -1.0, expected 0 or more"),
+        ("synthetic:skew=nan", "skew is nan, expected 0 or more"),
+        ("synthetic:seed=-1", "seed is -1, expected 0 or more"),
     ],
 )
 def test_bad_settings_are_refused_with_the_reason(name: str, says: str) -> None:

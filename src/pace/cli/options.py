@@ -27,6 +27,8 @@ def seeds(text: str) -> list[int]:
         return PAPER_SEEDS[: numbers[0]]
     if min(numbers) < 0 or (len(numbers) == 1 and numbers[0] == 0):
         raise SettingError(f"--seeds is {text!r}, expected a count of at least 1 or positive seeds")
+    if max(numbers) >= 2**63:
+        raise SettingError(f"--seeds is {text!r}, expected seeds below 2^63")
     if len(set(numbers)) < len(numbers):
         raise SettingError(f"--seeds is {text!r}: a seed stands there twice")
     return numbers

@@ -1,4 +1,4 @@
-"""The public benchmarks, by PyG's readers (and OGB's layout): raw features, no transform.
+"""The public benchmarks, by PyG's readers (and OGB's layout): features as read, no transform.
 
 Raw files are read once and kept in the cache as a .graph file, whose name tells which raw files it
 was made of; the folder they lie in is never written to, except to put a download there.

@@ -9,6 +9,7 @@ neighbours learnt is wrong here.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -45,6 +46,9 @@ class Synthetic:
         for name in ("nodes", "classes", "features", "communities", "words"):
             if getattr(self, name) < 1:
                 raise SettingError(f"{name} is {getattr(self, name)}, expected 1 or more")
+        for name in ("degree", "skew", "seed"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise SettingError(f"{name} is {getattr(self, name)}, expected 0 or more")
 
 
 def synthetic(settings: Synthetic) -> Graph:
