@@ -57,4 +57,4 @@ def chance(better: int, worse: int) -> float:
     for tails in range(worse):
         above += ways
         ways = ways * (throws - tails) // (tails + 1)
-    return (2 * above + ways) / 2 ** (throws + 1)
+    return (2 * above + ways) / (1 << throws + 1)
