@@ -49,7 +49,7 @@ def take(path: Path, book: Journal, progress: Callable[[str], None]) -> Refusal 
 
 
 def check(job: Job, paths: Sequence[Path]) -> dict[str, Any]:
-    """What `merge` would say of each file, with nothing written."""
+    """What `merge` would say of each file by itself, with no look at the journal and nothing written."""
     names, uploads = [], []
     for path in listed(paths):
         try:
