@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pace import protocol, wire
-from pace.errors import WireError
+from pace.errors import LayoutError, WireError
 from pace.federation import Federation
 from pace.gcn import GCN
 from pace.methods import Pace
@@ -194,3 +194,8 @@ def test_a_scale_that_overflows_is_refused_without_a_warning() -> None:
     honest[-4 - 40 - 8 : -4 - 40] = struct.pack("<2f", 3e38, float("inf"))
     with pytest.raises(WireError, match="not finite"):
         wire.decode(sealed(bytes(honest[:-4])))
+
+
+def test_more_tensors_than_a_frame_counts_are_refused() -> None:
+    with pytest.raises(LayoutError, match="256 tensors, a frame holds 255"):
+        wire.encode({str(place): torch.zeros(1) for place in range(256)}, bytes(8))

@@ -38,6 +38,7 @@ VERSIONS = {kind: version for version, kind in enumerate(numerals.KINDS, start=1
 HEAD = struct.Struct("<4sB8s4sB")
 NOBODY = bytes(4)  # what an upload answers
 CHECKSUM = 4
+TENSORS = 255  # of a message, at most
 DIMENSIONS, NUMBERS = 8, 2**40  # of a tensor, at most
 
 
@@ -47,6 +48,10 @@ class Layout(dict[str, tuple[int, ...]]):
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], numbers: str = "float32") -> None:
         super().__init__(shapes)
         self.numbers = numbers
+        if len(self) > TENSORS:
+            raise LayoutError(
+                f"the message has {len(self)} tensors, a frame holds {TENSORS}: use fewer layers"
+            )
 
     @cached_property
     def table(self) -> bytes:
