@@ -44,8 +44,8 @@ def facts(job: Job) -> Facts:
     )
     signature = f"; {bytes_['signature']} more for each signature" if job.signed else ""
     named = [
-        f"{kind}s in order: {listed(names)}"
-        for kind, names in (("class", job.classes), ("feature", job.features))
+        f"{kind} in order: {listed(names)}"
+        for kind, names in (("classes", job.classes), ("features", job.features))
         if names
     ]
     return {
@@ -63,7 +63,7 @@ def facts(job: Job) -> Facts:
         "signatures": "Ed25519, every upload and every return"
         if job.signed
         else "none: the server tells uploads apart by their file names",
-        **({"names": "; ".join(named).replace("classs", "classes")} if named else {}),
+        **({"names": "; ".join(named)} if named else {}),
     }
 
 
