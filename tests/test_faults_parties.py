@@ -95,10 +95,10 @@ def test_what_leaves_a_site_holds_numbers_and_agreed_names_only(
     frame = (root / "north" / "north.up").read_bytes()
     layout = protocol.upload_layout(made.federation)
     numbers = sum(4 * torch.Size(shape).numel() for shape in layout.values())
-    head = wire.HEAD.size + len(layout.table)
-    assert len(frame) == head + numbers + wire.CHECKSUM
-    assert frame[wire.HEAD.size : head] == layout.table
-    assert set(re.findall(rb"[A-Za-z_]{6,}", frame[:head])) <= {b"weight"}
+    head = wire.HEAD.pack(b"PACE", 1, made.federation.digest, bytes(4), len(layout))
+    assert frame.startswith(head + layout.table)
+    assert len(frame) == len(head + layout.table) + numbers + wire.CHECKSUM
+    assert set(re.findall(rb"[A-Za-z_]{6,}", layout.table)) <= {b"weight"}
     # The same for what the server writes, with hostile files in its inbox.
     server = root / "server"
     (server / "inbox" / "east.up").write_bytes(b"noise")

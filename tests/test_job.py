@@ -1,3 +1,4 @@
+import codecs
 import json
 import re
 import tomllib
@@ -103,11 +104,13 @@ def test_a_change_of_one_setting_is_noticed_and_both_digests_shown(
 
 
 def test_comments_spaces_and_line_ends_do_not_matter(tmp_path: Path) -> None:
-    """E-mail changes line ends; nobody's training depends on them."""
+    """E-mail changes line ends, an editor puts a mark before the text; no training depends on them."""
     made = job()
     path = written(tmp_path / "job.pace", made)
-    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n").replace(b"# W", b"#  W"))
-    assert jobfile.read(path).digest == made.digest
+    changed = path.read_bytes().replace(b"\n", b"\r\n").replace(b"# W", b"#  W")
+    for mark in (b"", codecs.BOM_UTF8):
+        path.write_bytes(mark + changed)
+        assert jobfile.read(path).digest == made.digest
 
 
 @pytest.mark.parametrize("where", ["", "[model]\n", "[method]\n", "[participants]\n"])

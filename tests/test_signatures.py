@@ -56,6 +56,8 @@ def test_private_keys_are_for_their_owner_and_never_replaced(tmp_path: Path) -> 
     path, public = pair(tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert signatures.read_public(tmp_path / "north.pub") == public
+    (tmp_path / "edited.pub").write_text(f"\ufeff{public}\r\n", encoding="utf-8")
+    assert signatures.read_public(tmp_path / "edited.pub") == public
     with pytest.raises(FileError, match="there already"):
         pair(tmp_path)
     assert signatures.public_of(signatures.load(path)) == public

@@ -73,7 +73,7 @@ def public_of(key: Key) -> str:
 def read_public(path: Path) -> str:
     """The public key of a file, checked."""
     try:
-        text = path.read_text(encoding="utf-8").strip()
+        text = path.read_text(encoding="utf-8-sig").strip()
         raw(text)
     except OSError as error:
         raise FileError(f"cannot read the public key {path}: {error.strerror}") from error

@@ -19,8 +19,8 @@ def json(content: bytes | str, *, pairs: Callable[[list[tuple[str, Any]]], Any] 
 
 
 def toml(content: bytes) -> dict[str, Any]:
-    """The table of a TOML text in UTF-8."""
+    """The table of a TOML text in UTF-8, with the mark that some editors put before it or without."""
     try:
-        return tomllib.loads(content.decode())
+        return tomllib.loads(content.decode("utf-8-sig"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
