@@ -185,6 +185,13 @@ def test_dropout_drops_as_often_as_asked_and_keeps_the_mean(dropout: float) -> N
     assert float(kept_twice) == pytest.approx((1 - dropout) ** 2, abs=0.01)
 
 
+def test_dropout_of_nearly_everything_keeps_something() -> None:
+    graph = clients(1)[0]
+    assert Noise(1 - 1e-9, 3, graph).scale == 2**16
+    local = trained(graph, Recipe(epochs=3), dropout=1 - 1e-9)
+    assert all(value.isfinite().all() for value in local.values())
+
+
 def test_progress_is_told_of_every_epoch() -> None:
     told: list[int] = []
     gcn = GCN((FEATURES, CLASSES))

@@ -18,7 +18,12 @@ AHEAD = 2**28  # bytes of noise that are drawn ahead
 
 def scale(dropout: float) -> float:
     """What a kept number is multiplied by, so that the mean stays."""
-    return 2**16 / (2**16 - round(dropout * 2**16))
+    return 2**16 / (2**16 - threshold(dropout))
+
+
+def threshold(dropout: float) -> int:
+    """The 16-bit numbers below it mean that a number is dropped; some are always kept."""
+    return min(round(dropout * 2**16), 2**16 - 1)
 
 
 class Noise:
@@ -33,7 +38,7 @@ class Noise:
         key = hashlib.sha256(f"dropout {seed} {graph.nodes} ".encode())
         key.update(np.ascontiguousarray(graph.edges.cpu().numpy()).data)
         self.bits = np.random.SFC64(np.frombuffer(key.digest(), dtype=np.uint32).tolist())
-        self.threshold = round(dropout * 2**16)
+        self.threshold = threshold(dropout)
         self.scale = scale(dropout)
 
     def __call__(self, hidden: Tensor) -> Tensor:
