@@ -107,6 +107,18 @@ def trial(name: str = "pace", seed: int = SEEDS[0], shift: int = 0) -> Trial:
     return Trial(name, seed, [0.5, 0.0], confusions, [20, 20], [10, 10], 100, {"fit": 1.0})
 
 
+def test_workers_end_with_a_parent_that_was_killed() -> None:
+    program = (
+        "import time; from pace.reproduce.run import workers; pool = workers(1); "
+        "pool.submit(print, 'at work', flush=True); time.sleep(600)"
+    )
+    study = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    assert study.stdout is not None
+    assert study.stdout.readline() == b"at work\n"
+    study.kill()
+    study.communicate(timeout=60)  # ends when nobody holds the other end
+
+
 def test_a_cell_comes_back_as_it_was_stored(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.write(cell(), trial(shift=1), epochs=None, device="cpu")

@@ -10,7 +10,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from multiprocessing import active_children, get_context
+from multiprocessing import active_children, get_context, parent_process
 from pathlib import Path
 
 import torch
@@ -82,8 +82,7 @@ def compute(
             for cell in _group(group, store, how):
                 done(cell)
         return
-    # Fresh interpreters: a fork would share torch's threads and, on a GPU, its context.
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+    with workers(jobs) as pool:
         with _deaf():
             running = [pool.submit(_whole_group, group, store, how) for group in groups]
         try:
@@ -95,6 +94,23 @@ def compute(
             for worker in active_children():
                 worker.terminate()
             raise
+
+
+def workers(jobs: int) -> ProcessPoolExecutor:
+    """Fresh interpreters: a fork would share torch's threads and, on a GPU, its context."""
+    return ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work, and hold its memory, for ever."""
+    parent = parent_process()
+
+    def wait() -> None:
+        if parent:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 def _by_place(cells: Iterable[Cell]) -> list[list[Cell]]:
