@@ -80,21 +80,21 @@ def _product(
     for begin in range(0, inner, INNER):
         term = begin + tl.arange(0, INNER)
         if TRANSPOSED:
-            places = left + term[:, None] * pitch + row[None, :]
+            places = left + term.to(tl.int64)[:, None] * pitch + row[None, :]
             real = (term < inner)[:, None] & (row < pitch)[None, :]
         else:
-            places = left + row[:, None] * pitch + term[None, :]
+            places = left + row.to(tl.int64)[:, None] * pitch + term[None, :]
             real = (row < high)[:, None] & (term < pitch)[None, :]
         a1 = tl.load(places, mask=real, other=0.0)
         a2 = tl.load(places + left_part, mask=real, other=0.0)
-        a3 = tl.load(places + 2 * left_part, mask=real, other=0.0)
+        a3 = tl.load(places + left_part + left_part, mask=real, other=0.0)  # 2 · may not fit
         if TRANSPOSED:
             a1, a2, a3 = tl.trans(a1), tl.trans(a2), tl.trans(a3)
-        places = right + term[:, None] * width + column[None, :]
+        places = right + term.to(tl.int64)[:, None] * width + column[None, :]
         real = (term < inner)[:, None] & (column < width)[None, :]
         b1 = tl.load(places, mask=real, other=0.0)
         b2 = tl.load(places + right_part, mask=real, other=0.0)
-        b3 = tl.load(places + 2 * right_part, mask=real, other=0.0)
+        b3 = tl.load(places + right_part + right_part, mask=real, other=0.0)
         small = tl.dot(a3, b1, small)
         small = tl.dot(a2, b2, small)
         small = tl.dot(a1, b3, small)
