@@ -1,11 +1,16 @@
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from pace import cohort
+from pace.backprop import WIDEST
 from pace.blocks import Blocks, Chain, Sparse
 from pace.descent import Proximal
 from pace.federation import Recipe
@@ -99,14 +104,65 @@ def test_the_pull_of_fedprox_is_autograds() -> None:
     ) -> Tensor:
         return pull(params, start, outputs, labels)
 
-    for epochs in (1, 2, 20):
-        recipe = Recipe(epochs=epochs)
+    for epochs, clip in product((1, 2, 20), (0.05, None)):
+        recipe = Recipe(epochs=epochs, clip=clip)
         found = [
             train(graph, gcn, gcn.start(5), recipe=replace(recipe, penalty=penalty), seed=1)
             for penalty in (pull, unknown, None)
         ]
         torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
     assert not torch.allclose(found[0]["0.weight"], found[2]["0.weight"], atol=1e-3)
+
+
+def test_a_gpu_takes_batch_by_batch_and_is_the_current_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels and captured graphs run on the current GPU; the CPU plays its part here."""
+    graphs = unequal()
+    gcn = GCN((FEATURES, 16, CLASSES))
+    starts = {seed: gcn.start(seed) for seed in SEEDS}
+    recipe = Recipe(epochs=5)
+    current: list[str] = []
+    learn = cohort.learn
+
+    @contextmanager
+    def device(name: str) -> Iterator[None]:
+        current.append(name)
+        yield
+        current.pop()
+
+    def on_the_cpu(
+        lessons: list[cohort.Lesson],
+        gcn: GCN,
+        starts: dict[int, Params],
+        recipe: Recipe,
+        device: str,
+    ) -> dict[int, list[dict[str, Tensor]]]:
+        assert current == [device] == ["cuda:1"]
+        return learn(lessons, gcn, starts, recipe, "cpu")
+
+    monkeypatch.setattr(torch.cuda, "device", device)
+    monkeypatch.setattr(cohort, "batches", lambda *settings: [[0, 3], [2, 1]])
+    monkeypatch.setattr(cohort, "learn", on_the_cpu)
+    found = train_cohort(graphs, gcn, starts, recipe=recipe, device="cuda:1")
+    for seed in SEEDS:
+        for graph, local in zip(graphs, found[seed], strict=True):
+            alone = train(graph, gcn, starts[seed], recipe=recipe, seed=seed)
+            torch.testing.assert_close(local, alone, rtol=1e-4, atol=2e-5)
+
+
+def test_a_batch_fits_with_its_padding(monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = [40, 900, 41, 40]
+    graphs = {place: clients(1, nodes)[0] for place, nodes in enumerate(sizes)}
+    starts = {seed: GCN((FEATURES, 16, CLASSES)).start(seed) for seed in SEEDS}
+
+    def found(free: int) -> list[list[int]]:
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free, free))
+        return cohort.batches(graphs, starts, "cuda")
+
+    assert found(2**40) == [[0, 3, 2, 1]]
+    assert found(20 * 2**20) == [[0, 3, 2], [1]]  # three of forty nodes are not padded to 900
+    assert found(0) == [[0], [3], [2], [1]]
+    monkeypatch.setattr(cohort, "GRID", 5)
+    assert found(2**40) == [[0, 3], [2, 1]]
 
 
 @pytest.mark.parametrize("dropout", [0.5, 0.3])
@@ -187,3 +243,47 @@ def bag_of_words(graph: Graph, words: int) -> Graph:
     chosen = torch.randint(words // 2, (graph.nodes, 3), generator=generator)
     x.scatter_(1, chosen, 1.0)
     return Graph(x, graph.edges, graph.y, graph.train, graph.val, graph.test)
+
+
+class Compiled:
+    """In place of a kernel: compiles what a call would launch for a GPU that need not be here."""
+
+    def __init__(self, kernel: Any, target: Any) -> None:
+        self.kernel, self.target = kernel, target
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        return self.launch
+
+    def launch(self, *values: Any, **options: int) -> None:
+        from triton import compiler
+
+        kinds, constants = {}, {}
+        for place, (parameter, value) in enumerate(zip(self.kernel.params, values, strict=True)):
+            kinds[parameter.name] = "*fp32" if isinstance(value, Tensor) else "i32"
+            if parameter.is_constexpr:
+                kinds[parameter.name], constants[place,] = "constexpr", value
+        source = compiler.ASTSource(self.kernel, kinds, constants)
+        made = compiler.compile(source, target=self.target, options=options)
+        self.shared = made.metadata.shared
+
+
+@pytest.mark.filterwarnings("ignore:TRITON_")  # of Triton 3.9, about its next release
+@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="nothing is compiled")
+def test_the_tiles_of_the_widest_layers_fit_on_a_small_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("triton", minversion="3.3")
+    from triton.backends.compiler import GPUTarget
+
+    from pace.kernels import layers
+
+    small = GPUTarget("cuda", 86, 32)
+    compiled = {
+        name: Compiled(getattr(layers, name), small) for name in ("_linear", "_outer", "_below")
+    }
+    for name, kernel in compiled.items():
+        monkeypatch.setattr(layers, name, kernel)
+    rows = torch.zeros(1, 30, 2 * WIDEST)  # of one client and two seeds
+    weight, bias = torch.zeros(1, WIDEST, 2, WIDEST), torch.zeros(1, 2, WIDEST)
+    layers.linear(rows, weight, rows)
+    layers.outer(rows, rows, weight, bias)
+    layers.below(rows, weight, rows, rows)
+    assert max(kernel.shared for kernel in compiled.values()) <= 99 * 2**10

@@ -20,6 +20,8 @@ from pace.graph import Graph
 from pace.noise import Draws, Noise, scale
 from pace.params import Params, size
 
+GRID = 2**16 - 1  # a launch has no more programs across: clients × seeds
+
 
 @dataclass(frozen=True, eq=False)
 class Lesson:
@@ -120,18 +122,23 @@ class Stepping:
 def batches(
     graphs: Mapping[int, Graph], starts: Mapping[int, Params], device: torch.device | str
 ) -> list[list[int]]:
-    """The clients in groups that fit on the GPU together, by a generous estimate of their bytes."""
+    """The clients in groups that fit on the GPU together, by a generous estimate of their bytes.
+
+    They come by size, and each is padded to the largest of its group, which is the last.
+    """
     free, _ = torch.cuda.mem_get_info(device)
     models = 6 * sum(size(start) for start in starts.values())  # values, slopes and Adam's memory
+    # Outputs of every layer and seed, messages and gradients, of a step and of its captured twin.
+    passing = 64 * sum(
+        len(value) for start in starts.values() for value in start.values() if value.ndim == 1
+    )
     made: list[list[int]] = []
-    room = 0
-    for client in sorted(graphs, key=lambda each: graphs[each].nodes):  # like sizes need no padding
+    for client in sorted(graphs, key=lambda each: graphs[each].nodes):
         graph = graphs[client]
-        needed = models + 4 * graph.nodes * (graph.features + 1024 * len(starts))
-        room -= needed
-        if room < 0:
+        needed = models + graph.nodes * (24 * graph.features + passing)
+        count = len(made[-1]) + 1 if made else 1
+        if not made or count * needed > free // 2 or count * len(starts) > GRID:
             made.append([])
-            room = free // 2 - needed
         made[-1].append(client)
     return made
 

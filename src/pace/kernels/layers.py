@@ -34,18 +34,10 @@ def outer(errors: Tensor, messages: Tensor, weight: Tensor, bias: Tensor) -> Non
     """G^T S and G^T 1 for every client and seed, into the slopes of a weight and a bias."""
     clients, rows, _ = messages.shape
     _, inner, seeds, width = weight.shape
+    wide = block(width)
     _outer[(triton.cdiv(inner, 16), clients * seeds)](
-        errors,
-        messages,
-        weight,
-        bias,
-        rows,
-        seeds,
-        inner,
-        width,
-        128,
-        16,
-        block(width),
+        *(errors, messages, weight, bias, rows, seeds, inner, width),
+        *(min(128, 8192 // wide), 16, wide),  # some GPUs hold only 99 KiB of tiles
         num_warps=4,
     )
 
