@@ -2,6 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet -c constraints.txt
+# An environment, by a Python that is new enough. One without pip is a leftover: venv failed half way.
+OLD := "PACE needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0] + ": name another, make PYTHON=python3.11"
+VENV = @test -x $(@D)/bin/pip || { \
+  $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and $(OLD))' && $(PYTHON) -m venv $(@D); }
 
 .PHONY: demo notebook docs dependencies bench test test-slow test-flower faults attacks load fuzz dist lint format clean
 
@@ -63,7 +67,7 @@ format: .venv/dev
 	$(BIN)/ruff format .
 
 .venv/core: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(VENV)
 	$(PIP) --editable '.[metis,report,crypto]'
 	touch $@
 
@@ -72,7 +76,7 @@ format: .venv/dev
 	touch $@
 
 .venv-flower/dev: pyproject.toml constraints.txt
-	test -x .venv-flower/bin/python || $(PYTHON) -m venv .venv-flower
+	$(VENV)
 	.venv-flower/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
 	  --editable '.[dev,metis,report,flower]'
 	touch $@

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -178,6 +179,32 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     assert printed.out == ""
     left = {"nodes.parquet", "edges.parquet", ".pace-flower"}  # the last: Flower's settings
     assert {path.name for path in tmp_path.iterdir()} <= left
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no `make` on the PATH")
+@pytest.mark.parametrize("old", [True, False])
+def test_make_takes_no_old_python_and_mends_an_environment_without_pip(
+    old: bool, tmp_path: Path
+) -> None:
+    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+        shutil.copy(ROOT / name, tmp_path)
+    version = "3.10.1" if old else "3.11.2"
+    pretends = f"import sys; sys.version, sys.version_info = {version!r}, (3, {version[2:4]}); "
+    python = tmp_path / "python"
+    python.write_text(
+        f"""#!/bin/sh
+if [ "$1" = -c ]; then exec {sys.executable} -c "{pretends}$2"; fi
+echo "asked: $*"; exit 1
+"""
+    )
+    python.chmod(0o755)
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)  # as Debian leaves it without python3-venv
+    (tmp_path / ".venv" / "bin" / "python").symlink_to(python)
+    words = ["make", ".venv/core", f"PYTHON={python}"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert ("PACE needs Python 3.11 or later" in done.stderr) == old
+    assert done.stdout.splitlines() == ([] if old else ["asked: -m venv .venv"])
 
 
 @pytest.mark.slow
