@@ -72,17 +72,9 @@ def block(width: int) -> int:
 
 @triton.jit(do_not_specialize=["rows"])
 def _linear(
-    messages,
-    weight,
-    out,
-    rows,
-    seeds,
-    inner,
-    outer,
-    R: tl.constexpr,
-    INNER: tl.constexpr,
-    OUTER: tl.constexpr,
-):
+    messages, weight, out, rows, seeds, inner, outer,
+    R: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr,
+):  # fmt: skip
     client, seed = (tl.program_id(1) // seeds).to(tl.int64), tl.program_id(1) % seeds
     row = tl.program_id(0) * R + tl.arange(0, R)
     line = (client * rows + row)[:, None] * seeds + seed  # of a row, this seed's part
@@ -125,18 +117,9 @@ def _error(
 
 @triton.jit(do_not_specialize=["rows"])
 def _outer(
-    errors,
-    messages,
-    weight,
-    bias,
-    rows,
-    seeds,
-    inner,
-    outer,
-    R: tl.constexpr,
-    INNER: tl.constexpr,
-    OUTER: tl.constexpr,
-):
+    errors, messages, weight, bias, rows, seeds, inner, outer,
+    R: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr,
+):  # fmt: skip
     client, seed = (tl.program_id(1) // seeds).to(tl.int64), tl.program_id(1) % seeds
     term = tl.program_id(0) * INNER + tl.arange(0, INNER)
     column = tl.arange(0, OUTER)
@@ -160,18 +143,9 @@ def _outer(
 
 @triton.jit(do_not_specialize=["rows"])
 def _below(
-    spread,
-    weight,
-    hidden,
-    out,
-    rows,
-    seeds,
-    inner,
-    outer,
-    R: tl.constexpr,
-    INNER: tl.constexpr,
-    OUTER: tl.constexpr,
-):
+    spread, weight, hidden, out, rows, seeds, inner, outer,
+    R: tl.constexpr, INNER: tl.constexpr, OUTER: tl.constexpr,
+):  # fmt: skip
     client, seed = (tl.program_id(1) // seeds).to(tl.int64), tl.program_id(1) % seeds
     row = tl.program_id(0) * R + tl.arange(0, R)
     line = (client * rows + row)[:, None] * seeds + seed

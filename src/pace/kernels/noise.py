@@ -49,22 +49,10 @@ def draw(states: Tensor, lengths: Tensor, raw: Tensor) -> None:
 
 @triton.jit(do_not_specialize=["rows", "ahead", "words", "threshold"])
 def _activate(
-    hidden,
-    bias,
-    rows,
-    seeds,
-    width,
-    raw,
-    taken,
-    firsts,
-    counts,
-    ahead,
-    words,
-    threshold,
-    KIND: tl.constexpr,
-    R: tl.constexpr,
-    ACROSS: tl.constexpr,
-):
+    hidden, bias, rows, seeds, width,
+    raw, taken, firsts, counts, ahead, words, threshold,
+    KIND: tl.constexpr, R: tl.constexpr, ACROSS: tl.constexpr,
+):  # fmt: skip
     client = tl.program_id(2).to(tl.int64)
     row = tl.program_id(0) * R + tl.arange(0, R)
     across = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)

@@ -50,18 +50,9 @@ def tile(matrix: Sparse, width: int) -> tuple[int, int, int, int]:
 
 @triton.jit(do_not_specialize=["count"])
 def _rows(
-    order,
-    starts,
-    columns,
-    values,
-    dense,
-    out,
-    count,
-    width,
-    R: tl.constexpr,
-    E: tl.constexpr,
-    ACROSS: tl.constexpr,
-):
+    order, starts, columns, values, dense, out,
+    count, width, R: tl.constexpr, E: tl.constexpr, ACROSS: tl.constexpr,
+):  # fmt: skip
     place = tl.program_id(0) * R + tl.arange(0, R)
     there = place < count
     row = tl.load(order + place, mask=there, other=0)

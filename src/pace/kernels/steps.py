@@ -87,32 +87,12 @@ def how(descent: Descent) -> dict[str, float | bool]:
 
 @triton.jit(do_not_specialize=["count"])
 def _rows_step(
-    order,
-    starts,
-    columns,
-    values,
-    dense,
-    models,
-    means,
-    squares,
-    anchors,
-    corrections,
-    taken,
-    count,
-    width,
-    R: tl.constexpr,
-    E: tl.constexpr,
-    ACROSS: tl.constexpr,
-    rate,
-    decay,
-    momentum,
-    pull,
-    ADAM: tl.constexpr,
-    PULLED: tl.constexpr,
-    BETA1: tl.constexpr,
-    BETA2: tl.constexpr,
-    EPS: tl.constexpr,
-):
+    order, starts, columns, values, dense,
+    models, means, squares, anchors, corrections, taken,
+    count, width, R: tl.constexpr, E: tl.constexpr, ACROSS: tl.constexpr,
+    rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
+    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
+):  # fmt: skip
     place = tl.program_id(0) * R + tl.arange(0, R)
     there = place < count
     row = tl.load(order + place, mask=there, other=0)
@@ -120,93 +100,35 @@ def _rows_step(
     slope = gathered(row, there, starts, columns, values, dense, width, across, E)
     at = row.to(tl.int64)[:, None] * width + across[None, :]
     _step(
-        at,
-        there[:, None] & (across < width)[None, :],
-        slope,
-        models,
-        means,
-        squares,
-        anchors,
-        corrections,
-        taken,
-        rate,
-        decay,
-        momentum,
-        pull,
-        ADAM,
-        PULLED,
-        BETA1,
-        BETA2,
-        EPS,
-    )
+        at, there[:, None] & (across < width)[None, :], slope,
+        models, means, squares, anchors, corrections, taken,
+        rate, decay, momentum, pull, ADAM, PULLED, BETA1, BETA2, EPS,
+    )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["since", "count"])
 def _flat_step(
-    slopes,
-    models,
-    means,
-    squares,
-    anchors,
-    corrections,
-    taken,
-    since,
-    count,
-    BLOCK: tl.constexpr,
-    rate,
-    decay,
-    momentum,
-    pull,
-    ADAM: tl.constexpr,
-    PULLED: tl.constexpr,
-    BETA1: tl.constexpr,
-    BETA2: tl.constexpr,
-    EPS: tl.constexpr,
-):
+    slopes, models, means, squares, anchors, corrections, taken,
+    since, count, BLOCK: tl.constexpr,
+    rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
+    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
+):  # fmt: skip
     place = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = place < count
     at = since + place
     slope = tl.load(slopes + at, mask=mask, other=0.0)
     _step(
-        at,
-        mask,
-        slope,
-        models,
-        means,
-        squares,
-        anchors,
-        corrections,
-        taken,
-        rate,
-        decay,
-        momentum,
-        pull,
-        ADAM,
-        PULLED,
-        BETA1,
-        BETA2,
-        EPS,
-    )
+        at, mask, slope, models, means, squares, anchors, corrections, taken,
+        rate, decay, momentum, pull, ADAM, PULLED, BETA1, BETA2, EPS,
+    )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["epochs", "count"])
 def _idle(
-    out,
-    anchors,
-    corrections,
-    epochs,
-    count,
-    BLOCK: tl.constexpr,
-    rate,
-    decay,
-    momentum,
-    pull,
-    ADAM: tl.constexpr,
-    PULLED: tl.constexpr,
-    BETA1: tl.constexpr,
-    BETA2: tl.constexpr,
-    EPS: tl.constexpr,
-):
+    out, anchors, corrections, epochs, count, BLOCK: tl.constexpr,
+    rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
+    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
+):  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     mask = at < count
     start = tl.load(anchors + at, mask=mask, other=0.0)
@@ -215,47 +137,18 @@ def _idle(
     for now in range(epochs):
         first, second = tl.load(corrections + 2 * now), tl.load(corrections + 2 * now + 1)
         value, mean, square = _stepped(
-            value,
-            mean,
-            square,
-            nothing,
-            start,
-            first,
-            second,
-            rate,
-            decay,
-            momentum,
-            pull,
-            ADAM,
-            PULLED,
-            BETA1,
-            BETA2,
-            EPS,
-        )
+            value, mean, square, nothing, start, first, second,
+            rate, decay, momentum, pull, ADAM, PULLED, BETA1, BETA2, EPS,
+        )  # fmt: skip
     tl.store(out + at, value, mask=mask)
 
 
 @triton.jit
 def _step(
-    at,
-    mask,
-    slope,
-    values,
-    means,
-    squares,
-    starts,
-    corrections,
-    taken,
-    rate,
-    decay,
-    momentum,
-    pull,
-    ADAM: tl.constexpr,
-    PULLED: tl.constexpr,
-    BETA1: tl.constexpr,
-    BETA2: tl.constexpr,
-    EPS: tl.constexpr,
-):
+    at, mask, slope, values, means, squares, starts, corrections, taken,
+    rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
+    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
+):  # fmt: skip
     """One step of the values at these places."""
     now = tl.load(taken).to(tl.int32)
     first, second = tl.load(corrections + 2 * now), tl.load(corrections + 2 * now + 1)
@@ -264,23 +157,9 @@ def _step(
     square = tl.load(squares + at, mask=mask, other=0.0) if ADAM else mean
     start = tl.load(starts + at, mask=mask, other=0.0) if PULLED else value
     value, mean, square = _stepped(
-        value,
-        mean,
-        square,
-        slope,
-        start,
-        first,
-        second,
-        rate,
-        decay,
-        momentum,
-        pull,
-        ADAM,
-        PULLED,
-        BETA1,
-        BETA2,
-        EPS,
-    )
+        value, mean, square, slope, start, first, second,
+        rate, decay, momentum, pull, ADAM, PULLED, BETA1, BETA2, EPS,
+    )  # fmt: skip
     tl.store(values + at, value, mask=mask)
     tl.store(means + at, mean, mask=mask)
     if ADAM:
@@ -289,23 +168,10 @@ def _step(
 
 @triton.jit
 def _stepped(
-    value,
-    mean,
-    square,
-    slope,
-    start,
-    first,
-    second,
-    rate,
-    decay,
-    momentum,
-    pull,
-    ADAM: tl.constexpr,
-    PULLED: tl.constexpr,
-    BETA1: tl.constexpr,
-    BETA2: tl.constexpr,
-    EPS: tl.constexpr,
-):
+    value, mean, square, slope, start, first, second,
+    rate, decay, momentum, pull, ADAM: tl.constexpr, PULLED: tl.constexpr,
+    BETA1: tl.constexpr, BETA2: tl.constexpr, EPS: tl.constexpr,
+):  # fmt: skip
     """A value and its memory after one step; `first` and `second` correct Adam's bias."""
     if PULLED:
         slope += pull * (value - start)

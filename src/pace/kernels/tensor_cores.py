@@ -54,21 +54,9 @@ def _split(dense, parts, count, BLOCK: tl.constexpr):
 
 @triton.jit(do_not_specialize=["high", "inner", "rows"])
 def _product(
-    left,
-    right,
-    out,
-    high,
-    width,
-    inner,
-    rows,
-    pitch,
-    left_part,
-    right_part,
-    TRANSPOSED: tl.constexpr,
-    HIGH: tl.constexpr,
-    WIDE: tl.constexpr,
-    INNER: tl.constexpr,
-):
+    left, right, out, high, width, inner, rows, pitch, left_part, right_part,
+    TRANSPOSED: tl.constexpr, HIGH: tl.constexpr, WIDE: tl.constexpr, INNER: tl.constexpr,
+):  # fmt: skip
     client = tl.program_id(1).to(tl.int64)
     across = tl.cdiv(width, WIDE)
     row = (tl.program_id(0) // across) * HIGH + tl.arange(0, HIGH)
