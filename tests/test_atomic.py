@@ -1,5 +1,6 @@
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -54,8 +55,9 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "fsync", full)
     for write in (atomic.write, atomic.create):
-        with pytest.raises(OSError, match="No space"):
-            write(tmp_path / ("file" if write is atomic.write else "new"), b"after")
+        path = tmp_path / ("file" if write is atomic.write else "new")
+        with pytest.raises(OSError, match=f"No space left on device: '{path}'"):
+            write(path, b"after")
     with pytest.raises(OSError, match="No space"):
         atomic.folder(tmp_path / "folder", {"a": b"1", "b": b"2"})
     assert names(tmp_path) == ["file"]
@@ -69,6 +71,25 @@ def test_a_folder_is_complete_and_never_merged_into_another(tmp_path: Path) -> N
         atomic.folder(tmp_path / "model", {"c": b"3"})
     assert names(tmp_path) == ["model"]
     assert names(tmp_path / "model") == ["a", "b"]
+
+
+def test_an_error_names_the_file_that_was_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OSError, match=r"directory: '.*/taken'"):
+        atomic.write(tmp_path / "taken", b"")
+
+    def denied(**named: object) -> None:
+        raise PermissionError(13, "Permission denied", ".new.abc.part")
+
+    monkeypatch.setattr(tempfile, "mkstemp", denied)
+    monkeypatch.setattr(tempfile, "mkdtemp", denied)
+    with pytest.raises(OSError, match=r"denied: '.*/new'"):
+        atomic.create(tmp_path / "new", b"")
+    with pytest.raises(OSError, match=r"denied: '.*/new'"):
+        atomic.folder(tmp_path / "new", {})
+    assert names(tmp_path) == ["taken"]
 
 
 def test_private_files_are_for_their_owner(tmp_path: Path) -> None:

@@ -2,17 +2,19 @@
 
 import csv
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from pace import jobfile, protocol, wire
+from pace.cli import server
 from pace.data import Names
 from pace.files import kept, model
-from pace.files.merge import merge
 from pace.files.site import load
 from pace.graph import Graph
 from pace.job import Job
@@ -194,6 +196,13 @@ def test_no_file_of_a_fit_replaces_another(
     assert hashes(north) == before
 
 
+def test_a_link_to_nothing_is_said_to_be_one(pace: Preloaded, tmp_path: Path) -> None:
+    north, *_ = write_sites(tmp_path, job())
+    (north / "mine.local").symlink_to("unplugged/mine.local")
+    refused(pace(*FIT, "north.up", cwd=north), "mine.local appeared while this ran, or is a link")
+    assert not (north / "north.up").exists()
+
+
 def test_a_graph_without_a_split_gets_the_same_one_in_every_step(tmp_path: Path) -> None:
     made = job()
     graph = clients(1)[0]
@@ -309,8 +318,8 @@ def test_every_hostile_file_is_named_and_the_others_are_served(pace: Preloaded, 
 def test_a_file_that_cannot_be_read_keeps_nobody_from_being_served(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As an upload that another user put there for himself."""
-    real = Path.open
+    """As an upload that another user put there for himself, given by its name."""
+    real, may = Path.open, os.access
 
     def denied(path: Path, *given: Any, **named: Any) -> Any:
         if path.name == "locked.up":
@@ -320,15 +329,16 @@ def test_a_file_that_cannot_be_read_keeps_nobody_from_being_served(
     inbox = root / "server" / "inbox"
     shutil.copy(inbox / "north.up", inbox / "locked.up")
     monkeypatch.setattr(Path, "open", denied)
-    found = merge(the_job(root), [inbox], journal=root / "new.journal", out=root / "new.outbox")
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: "locked" not in str(path) and may(path, mode)
+    )
+    words = ["merge", root / "server" / "job.pace", *sorted(inbox.iterdir())]
+    words += ["--journal", root / "new.journal", "--out", root / "new.outbox", "--json"]
+    done = CliRunner().invoke(server.app, [str(word) for word in words])
+    found = json.loads(done.stdout)
     assert [each["name"] for each in found["took_part"]] == sorted(NAMES)
-    assert found["refused"] == [
-        {
-            "sender": "locked",
-            "code": "file",
-            "reason": "locked.up cannot be read: Permission denied",
-        }
-    ]
+    reason = "locked.up cannot be read: Permission denied"
+    assert found["refused"] == [{"sender": "locked", "code": "file", "reason": reason}]
 
 
 @pytest.mark.fault(9)

@@ -3,7 +3,8 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 PART = ".part"  # how the names of unfinished writes end
@@ -13,7 +14,8 @@ def write(path: Path, content: bytes, *, private: bool = False) -> None:
     """Put `content` at `path`, durably; whatever stood there stays until the new file is complete."""
     name = _beside(path, content, private)
     try:
-        os.replace(name, path)
+        with _named(path):
+            os.replace(name, path)
     except BaseException:
         os.unlink(name)
         raise
@@ -37,7 +39,8 @@ def create(path: Path, content: bytes, *, private: bool = False, settled: bool =
     except OSError:
         if path.exists():
             return False
-        os.replace(name, path)
+        with _named(path):
+            os.replace(name, path)
     finally:
         if os.path.exists(name):
             os.unlink(name)
@@ -49,12 +52,14 @@ def create(path: Path, content: bytes, *, private: bool = False, settled: bool =
 def folder(path: Path, files: Mapping[str, bytes]) -> None:
     """Put a folder with these files at `path`, where nothing stands yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
+    with _named(path):
+        made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
     try:
         for name, content in files.items():
             write(made / name, content)
         os.chmod(made, 0o777 & ~_umask())
-        os.rename(made, path)
+        with _named(path):
+            os.rename(made, path)
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
@@ -84,9 +89,10 @@ def settle(folder: Path) -> None:
 def _beside(path: Path, content: bytes, private: bool) -> str:
     """A complete, durable file beside `path`; its name."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
+    with _named(path):
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with _named(path), os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -95,6 +101,16 @@ def _beside(path: Path, content: bytes, private: bool) -> str:
         os.unlink(name)
         raise
     return name
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """An error is of the file that was asked for, not of the one written beside it."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def _umask() -> int:

@@ -44,7 +44,8 @@ def merge(
         Path, typer.Option(help="The folder for returns and the report.", metavar="FOLDER")
     ],
     uploads: Annotated[
-        list[Path] | None, typer.Argument(help="Uploads, or the folder they are in.")
+        list[Path] | None,
+        typer.Argument(help="Uploads, or the folder they are in.", readable=False),
     ] = None,
     journal: Annotated[
         Path | None,
@@ -103,7 +104,9 @@ def show(found: dict[str, Any], out: Path) -> None:
 @app.command("check", cls=manual.Command, epilog=CHECK)
 def check(
     job_file: Job_file,
-    uploads: Annotated[list[Path], typer.Argument(help="Uploads, or the folder they are in.")],
+    uploads: Annotated[
+        list[Path], typer.Argument(help="Uploads, or the folder they are in.", readable=False)
+    ],
     as_json: As_json = False,
 ) -> None:
     """Say which uploads the job would take, and who is missing. Nothing is written."""

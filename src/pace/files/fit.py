@@ -132,7 +132,10 @@ def disclosed(job: Job, made: KeptFile) -> Disclosure:
 def write(job: Job, who: Identity, made: KeptFile, keep: Path, upload: Path) -> None:
     """Keep first, then the upload: killed in between, the upload is made from what was kept."""
     if not keep.exists() and not atomic.create(keep, made.encode(job)):
-        raise FileError(f"{keep} appeared while this ran: run the command again")
+        raise FileError(
+            f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
+            "command again"
+        )
     sent = content(job, who, made.frame)
     if not atomic.create(upload, sent) and upload.read_bytes() != sent:
         raise FileError(f"{upload} is another file: move it away, then run the command again")
