@@ -192,6 +192,14 @@ def test_dropout_of_nearly_everything_keeps_something() -> None:
     assert all(value.isfinite().all() for value in local.values())
 
 
+def test_dense_features_are_not_copied_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All their columns are active: a large client has no room for P X twice."""
+    graph = clients(1)[0]
+    assert isinstance(graph.messages, Operator)
+    monkeypatch.delattr(Operator, "columns")
+    trained(graph, Recipe(epochs=1))
+
+
 def test_progress_is_told_of_every_epoch() -> None:
     told: list[int] = []
     gcn = GCN((FEATURES, CLASSES))

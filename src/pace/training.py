@@ -121,7 +121,9 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int]
     field = gcn.field(graph, graph.train)
     first, *above = (each for each in field.operators if not isinstance(each, Tensor))
     active = first.active
-    operators = [first.columns(active), *(each.times(scale(gcn.dropout)) for each in above)]
+    if len(active) < first.shape[1]:
+        first = first.columns(active)
+    operators = [first, *(each.times(scale(gcn.dropout)) for each in above)]
 
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
         noise = from_graph.noise(seed)
