@@ -68,4 +68,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: hospitals.py FOLDER")
     main(Path(sys.argv[1]))

@@ -18,6 +18,12 @@ def test_the_quickstart_runs() -> None:
     assert all("alpha" in line and "test accuracy" in line for line in lines)
 
 
+def test_the_hospitals_ask_for_a_folder() -> None:
+    command = [sys.executable, str(EXAMPLES / "hospitals.py")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "usage: hospitals.py FOLDER\n")
+
+
 def test_the_public_names_exist() -> None:
     for name in pace.__all__:
         assert getattr(pace, name) is not None
