@@ -195,6 +195,8 @@ def test_dropout_of_nearly_everything_keeps_something() -> None:
 def test_dense_features_are_not_copied_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """All their columns are active: a large client has no room for P X twice."""
     graph = clients(1)[0]
+    x = torch.rand(graph.x.shape, generator=torch.Generator().manual_seed(0))
+    graph = replace(graph, x=x)
     assert isinstance(graph.messages, Operator)
     monkeypatch.delattr(Operator, "columns")
     trained(graph, Recipe(epochs=1))
