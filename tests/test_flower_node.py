@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from pace import protocol
 from pace.cli import flower
-from pace.errors import OtherJobError, ParticipantError, SettingError
+from pace.errors import FlowerError, OtherJobError, ParticipantError, SettingError
 from pace.files import model
 from pace.flower import launch, steps, watchdog
 from pace.flower.bindings import Bindings, parse
@@ -248,6 +248,22 @@ def test_a_run_that_failed_is_a_command_that_failed(
         said = json.loads(line)
         assert said["home"] in (str(tmp_path / "home"), str(tmp_path / ".pace-flower"))
         assert said.items() >= launch.QUIET.items()
+
+
+def test_what_flower_says_is_told_without_the_box_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "flwr"
+    program.write_text(
+        "#!/bin/sh\nprintf '╭─ Error ─╮\\n│ No key. │\\n╰─────────╯\\n' >&2\nexit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(launch, "_program", lambda: str(program))
+    link = launch.Link("127.0.0.1:1", None, tmp_path / "home")
+    with pytest.raises(
+        FlowerError, match=r"supernode failed at 127.0.0.1:1, it said: Error No key\.$"
+    ):
+        link.register(tmp_path / "nothing.pub")
 
 
 def test_without_flower_the_command_says_what_to_install(

@@ -26,6 +26,7 @@ LINK = "pace"  # the connection's name in the settings we write
 COMPLETED, FINISHED = "finished:completed", "finished"
 LOOK = 2.0  # seconds between two looks at a run
 ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")  # colours
+BOX = re.compile("[\u2500-\u257f]+")  # the lines around its mistakes
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Link:
         except ValueError:
             found = {"error-message": (done.stderr or done.stdout).decode(errors="replace")}
         if done.returncode or not found.get("success"):
-            said = " ".join(str(found.get("error-message", "nothing")).split())
+            said = " ".join(BOX.sub(" ", str(found.get("error-message", "nothing"))).split())
             raise FlowerError(f"flwr {words[0]} failed at {self.address}, it said: {said[:500]}")
         return found
 
