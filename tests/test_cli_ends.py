@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from pace import cli
+from pace.cli import options
 from pace.errors import SettingError
 from tests.preloaded import Preloaded
 from tests.screen import Screen
@@ -214,3 +215,22 @@ def test_workers_do_not_hear_ctrl_c() -> None:
     with run._deaf():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a new process inherits this
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("option", ["--out", "--tensorboard"])
+def test_a_run_that_could_not_be_written_is_not_begun(
+    option: str, pace: Preloaded, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    done = pace("run", option, "file/run", "--dataset", "nowhere", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"pace: {option} is file/run, but file is a file: name a folder\n"
+
+
+def test_a_folder_that_may_not_be_written_to_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options.folder("--out", tmp_path / "new" / "run")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may always
+    with pytest.raises(SettingError, match=f"but {tmp_path} cannot be written to"):
+        options.folder("--out", tmp_path / "new" / "run")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 
 from pace.errors import SettingError
 from pace.federation import Method
@@ -111,4 +113,19 @@ def need(command: str, extra: str, *libraries: str) -> None:
     if missing:
         raise SettingError(
             f"{command} needs {' and '.join(missing)}: pip install 'pace-fgl[{extra}]'"
+        )
+
+
+def folder(option: str, path: Path | None) -> None:
+    """Refuse a folder that cannot be written to before the work is done, and not after it."""
+    if path is None:
+        return
+    nearest = path
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise SettingError(f"{option} is {path}, but {nearest} is a file: name a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise SettingError(
+            f"{option} is {path}, but {nearest} cannot be written to: name another folder"
         )

@@ -90,6 +90,8 @@ def run(
 
     if tensorboard:
         options.need("--tensorboard", "tracking", "tensorboard")
+    options.folder("--out", out)
+    options.folder("--tensorboard", tensorboard)
     chosen_seeds = options.seeds(seeds)
     chosen_methods = options.methods(methods, options.rank(rank))
     chosen_numbers = options.numbers(numbers)
