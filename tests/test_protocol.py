@@ -18,7 +18,7 @@ from pace.errors import (
 from pace.federation import Federation, Method, Recipe
 from pace.gcn import GCN
 from pace.graph import Graph
-from pace.methods import METHODS, Direct, FedAvg, FedNova, Local, Pace, PaceDuo, Robust, pace
+from pace.methods import METHODS, Direct, FedAvg, FedNova, Fixed, Local, Pace, PaceDuo, Robust, pace
 from pace.numerals import KINDS
 from pace.protocol import Kept, adopt, fit, merge
 from pace.stacked import Stacked
@@ -222,6 +222,17 @@ def test_a_hostile_return_cannot_make_validation_worse() -> None:
         if not torch.isfinite(adoption.external).all():
             assert adoption.alpha == 0
             assert adoption.logits is adoption.local
+
+
+def test_externals_that_are_not_finite_are_not_taken_by_a_gate_that_asks_nobody() -> None:
+    agreed = federation(Pace(gate=Fixed(1.0)))
+    (graph,) = clients(1)
+    (kept,), uploads = messages([graph], agreed)
+    honest = wire.decode(merge(uploads, agreed)[0])
+    message = {name: torch.full_like(value, 3e38) for name, value in honest.message.items()}
+    adoption = adopt(graph, kept, wire.encode(message, agreed.digest, honest.answers), agreed)
+    assert not torch.isfinite(adoption.external).all()
+    assert adoption.logits is adoption.local
 
 
 @pytest.mark.parametrize("method", [Pace(), Direct(), PaceDuo(), Robust()])

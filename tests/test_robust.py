@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from pace import protocol, robust, wire
-from pace.carrier import Carrier, compress, dense
+from pace.carrier import Carrier, LowRank, compress, dense
 from pace.consensus import consensus
 from pace.errors import SettingError
 from pace.methods import Pace, Robust
@@ -127,6 +127,22 @@ def test_the_norm_is_that_of_the_product_and_scaling_is_exact() -> None:
     carrier = drawn(1)[0][0]
     assert norm(carrier) == pytest.approx(length(dense(carrier)), rel=1e-5)
     assert norm(scaled(carrier, 0.5)) == 0.5 * norm(carrier)
+
+
+def test_length_hidden_in_the_left_factor_counts_too() -> None:
+    """Honest left factors are orthonormal; nobody has to be honest."""
+    carrier = drawn(1)[0][0]
+    loud: Carrier = {
+        name: LowRank(1e3 * value.left, value.right) if isinstance(value, LowRank) else value
+        for name, value in carrier.items()
+    }
+    assert norm(loud) == pytest.approx(length(dense(loud)), rel=1e-5)
+
+
+def test_the_limit_comes_from_the_lower_median() -> None:
+    """Of two honest and two who shout the upper median would be a shout."""
+    pairs: list[Pair] = [({"w": by * torch.ones(4)}, {}) for by in (1.0, 1.0, 1e6, 1e6)]
+    assert length(Clipped(2.0)(pairs)) == pytest.approx((2 * 1 + 2 * 2) / 4 * 2)
 
 
 def attacked(pairs: list[Pair], liars: int, by: float) -> list[Pair]:
