@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from pace import jobfile, protocol, wire
 from pace.cli import server
 from pace.data import Names
-from pace.files import kept, model
+from pace.errors import FileError
+from pace.files import kept, model, tensors
 from pace.files.site import load
 from pace.graph import Graph
 from pace.job import Job
@@ -545,6 +546,31 @@ def test_every_kind_of_file_can_be_inspected(pace: Preloaded, root: Path) -> Non
     (root / "table.csv").write_text("id,age\n1,40\n")
     refused(pace("inspect", "table.csv", cwd=root), "table.csv is no file of ours")
     refused(pace("inspect", "absent", cwd=root), "absent")
+
+
+@pytest.mark.parametrize("value", [3, {}, {"mask": "val", "nodes": "x"}])
+def test_a_model_changed_by_hand_is_damaged_and_no_mistake_of_ours(
+    pace: Preloaded, root: Path, value: object
+) -> None:
+    north = root / "north"
+    path = north / "mine.model" / "model.json"
+    about = json.loads(path.read_bytes())
+    path.write_text(json.dumps(about | {"test": value}))
+    refused(pace("inspect", "mine.model", cwd=north), "model.json is damaged")
+    for key in ("decision", "test", "return"):
+        path.write_text(json.dumps({name: each for name, each in about.items() if name != key}))
+        refused(pace(*ADOPT, "--return", "north.down", cwd=north), "holds another model")
+
+
+def test_a_kept_model_without_its_facts_is_incomplete(root: Path) -> None:
+    path, made = root / "north" / "mine.local", the_job(root)
+    about, values = tensors.read(path, kept.FORMAT)
+    for key in kept.ABOUT:
+        path.write_bytes(
+            tensors.encode(values, {name: about[name] for name in about if name != key})
+        )
+        with pytest.raises(FileError, match="incomplete"):
+            kept.read(path, made)
 
 
 @pytest.mark.fault(14, 21)

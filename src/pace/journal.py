@@ -94,7 +94,8 @@ class Journal:
 
     def refusals(self) -> list[dict[str, Any]]:
         found = [_table(path) for path in (self.folder / "refused").glob("*.json")]
-        return sorted(found, key=lambda each: [str(each.get(key)) for key in FACTS])
+        worded = [each | {key: str(each.get(key)) for key in FACTS} for each in found]
+        return sorted(worded, key=lambda each: [each[key] for key in FACTS])
 
     def accepted(self) -> list[str]:
         """Whose uploads are here, in order."""

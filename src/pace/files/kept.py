@@ -18,6 +18,7 @@ from pace.job import Job
 from pace.protocol import Kept, check_upload
 
 FORMAT = "pace-kept-1"
+ABOUT = ("name", "graph", "trained", "seconds", "device", "versions")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +27,7 @@ class KeptFile:
 
     kept: Kept
     frame: bytes
-    about: dict[str, Any]  # name, graph, trained, seconds, device, versions
+    about: dict[str, Any]  # ABOUT
 
     def encode(self, job: Job) -> bytes:
         about = {
@@ -48,7 +49,7 @@ def read(path: Path, job: Job) -> KeptFile:
             "give each job files of its own"
         )
     local = tensors.params(found, wire.layout(job.federation.start), path)
-    if "upload" not in found or "graph" not in about or "name" not in about:
+    if "upload" not in found or not set(ABOUT) <= set(about):
         raise FileError(f"{path} is incomplete: restore it from a copy")
     frame = found["upload"].numpy().tobytes()
     check_upload(frame, job.federation)

@@ -17,7 +17,7 @@ import torch
 from pace import atomic, jobfile, protocol, untrusted, wire
 from pace.errors import FileError
 from pace.files import tensors
-from pace.files.card import card
+from pace.files.card import card, table
 from pace.graph import Graph
 from pace.job import Job
 from pace.params import Params
@@ -93,6 +93,8 @@ def read(folder: Path) -> Model:
         about = untrusted.json((folder / "model.json").read_bytes())
         kind, alpha, digest = about["format"], float(about["alpha"]), about["job"]
         weights = tuple(float(weight) for weight in about.get("weights", (1 - alpha, alpha)))
+        for mask in {"validation", "test"} & set(about):
+            table(about[mask]["mask"], about[mask])  # scores that are there can be shown
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error
     sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
