@@ -23,7 +23,8 @@ from pace.training import lesson, train, train_cohort
 from tests.graphs import CLASSES, FEATURES, clients, none
 from tests.test_gcn import DEPTHS
 
-# Without a GPU the same operations run on the CPU; TRITON_INTERPRET=1 runs our kernels there too.
+# Without a GPU the same operations run on the CPU; TRITON_INTERPRET=1 runs our kernels there too, in
+# an hour, except the products on tensor cores: Triton's interpreter takes bfloat16 for integers.
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SEEDS = [3, 4]
 
@@ -147,6 +148,13 @@ def test_a_gpu_takes_batch_by_batch_and_is_the_current_one(monkeypatch: pytest.M
         for graph, local in zip(graphs, found[seed], strict=True):
             alone = train(graph, gcn, starts[seed], recipe=recipe, seed=seed)
             torch.testing.assert_close(local, alone, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_where_there_is_no_gpu_torch_says_so() -> None:
+    gcn = GCN((FEATURES, CLASSES))
+    with pytest.raises((AssertionError, RuntimeError), match="CUDA|NVIDIA"):
+        train_cohort(clients(1), gcn, {1: gcn.start(1)}, recipe=Recipe(epochs=1), device="cuda")
 
 
 def test_a_batch_fits_with_its_padding(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,8 +67,9 @@ def train_cohort(
     together = torch.device(device).type == "cuda" and recipe.clip is None
     if together and has_closed_form(model, recipe):
         at_once = {client: graph for client, graph in enumerate(graphs) if graph.train.any()}
+        batches = cohort.batches(at_once, starts, device)
         with torch.cuda.device(device):  # Triton and graphs take the current one
-            for batch in cohort.batches(at_once, starts, device):
+            for batch in batches:
                 lessons = [lesson(at_once[client], model) for client in batch]
                 for seed, models in cohort.learn(lessons, model, starts, recipe, device).items():
                     for client, local in zip(batch, models, strict=True):
