@@ -23,8 +23,8 @@ from pace.training import lesson, train, train_cohort
 from tests.graphs import CLASSES, FEATURES, clients, none
 from tests.test_gcn import DEPTHS
 
-# Without a GPU the same operations run on the CPU; TRITON_INTERPRET=1 runs our kernels there too, in
-# an hour, except the products on tensor cores: Triton's interpreter takes bfloat16 for integers.
+# Without a GPU the same operations run on the CPU; TRITON_INTERPRET=1 runs our kernels there too,
+# slowly, except the products on tensor cores: Triton's interpreter takes bfloat16 for integers.
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SEEDS = [3, 4]
 
@@ -153,7 +153,7 @@ def test_a_gpu_takes_batch_by_batch_and_is_the_current_one(monkeypatch: pytest.M
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_where_there_is_no_gpu_torch_says_so() -> None:
     gcn = GCN((FEATURES, CLASSES))
-    with pytest.raises((AssertionError, RuntimeError), match="CUDA|NVIDIA"):
+    with pytest.raises((AssertionError, RuntimeError), match=r"CUDA|NVIDIA"):
         train_cohort(clients(1), gcn, {1: gcn.start(1)}, recipe=Recipe(epochs=1), device="cuda")
 
 
