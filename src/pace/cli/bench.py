@@ -72,7 +72,11 @@ def bench(
         raise SettingError(f"--only names {unknown}, expected some of {', '.join(PARTS)}")
     if out:
         options.need("pace bench --out", "report", "matplotlib")  # before the minutes, not after
+    options.at_least_one("--turns", turns)
+    options.at_least_one("--threads", threads)
     names = options.words(datasets) or []
+    if not names:
+        raise SettingError("--datasets is empty: name at least one, such as synthetic")
     where = options.device(device)
     torch.set_num_threads(threads)
     found: dict[str, Any] = {

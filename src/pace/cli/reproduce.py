@@ -77,6 +77,7 @@ def reproduce(
 ) -> None:
     """Compute the study's missing cells, then its tables and figures beside the published numbers."""
     from pace.cli import console, options
+    from pace.errors import SettingError
     from pace.reproduce import folder, outcome, page, run, study
     from pace.reproduce.cell import Store
 
@@ -92,8 +93,14 @@ def reproduce(
     options.at_least_one("--jobs", jobs)
     how = run.How(data_root, options.device(device), epochs)
     store = Store(out / "cells")
-    cells = [cell for part in wanted for cell in part.cells(chosen_seeds)]
-    todo, absent = run.available(run.missing(cells, store, how), how)
+    cells = list(dict.fromkeys(cell for part in wanted for cell in part.cells(chosen_seeds)))
+    if not cells:
+        raise SettingError("--datasets and --methods leave nothing of the study to run")
+    lacking = run.missing(cells, store, how)
+    todo, absent = run.available(lacking, how)
+    if not todo and len(lacking) == len(cells):
+        reasons = "".join(f"\n  {name}: {reason}" for name, reason in absent.items())
+        raise SettingError(f"nothing of this can be run:{reasons}")
     with console.progress(len(todo), "Starting") as bar:
         run.compute(
             todo,
@@ -109,7 +116,7 @@ def reproduce(
     if as_json:
         found: dict[str, Any] = {
             "computed": len(todo),
-            "reused": sum(store.has(cell, epochs) for cell in dict.fromkeys(cells)) - len(todo),
+            "reused": sum(store.has(cell, epochs) for cell in cells) - len(todo),
             "absent": absent,
             "written": [str(path) for path in written],
         }
