@@ -177,6 +177,8 @@ def test_the_page_never_scrolls_sideways(browser: Browser, made: Path, width: in
     page = browser.new_page(viewport={"width": width, "height": 740})
     page.goto((made / "index.html").as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(fold => (fold.open = true))")
+    long = "option => (option.textContent = 'synthetic:nodes=200,features=20,communities=4')"
+    page.evaluate(f"document.querySelectorAll('option').forEach({long})")
     assert page.evaluate("document.documentElement.scrollWidth") == width
     box = page.get_by_role("region", name="Ten clients, Louvain: measured here", exact=True)
     if width == 360:
