@@ -234,11 +234,15 @@ def test_attention_is_the_softmax_of_cosines_and_mixtures_its_means() -> None:
         assert_same(mixed, plain_mean(models, row.tolist()))
 
 
-def test_fedgta_without_threshold_and_equal_confidence_is_the_uniform_mean() -> None:
+@pytest.mark.parametrize("confidence", [1.0, 0.0])
+def test_fedgta_without_threshold_and_equal_confidence_is_the_uniform_mean(
+    confidence: float,
+) -> None:
+    """Clients without an edge have no confidence at all, and are equals too."""
     agreed = federation(FedGTA(threshold=-1.0))
     models = random_models(agreed)
     uploads: list[Message] = [
-        {**agreed.method.share(model, graph, agreed), "confidence": torch.ones(1)}
+        {**agreed.method.share(model, graph, agreed), "confidence": torch.tensor([confidence])}
         for model, graph in zip(models, GRAPHS, strict=True)
     ]
     expected = plain_mean(models, [1, 1, 1])
