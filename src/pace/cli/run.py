@@ -88,10 +88,10 @@ def run(
     from pace.simulation import simulate, steps
     from pace.summary import summarise
 
-    if tensorboard:
-        options.need("--tensorboard", "tracking", "tensorboard")
     options.folder("--out", out)
     options.folder("--tensorboard", tensorboard)
+    if tensorboard:
+        options.need("--tensorboard", "tracking", "tensorboard")
     chosen_seeds = options.seeds(seeds)
     chosen_methods = options.methods(methods, options.rank(rank))
     chosen_numbers = options.numbers(numbers)
