@@ -1,10 +1,12 @@
 import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from pace import protocol, wire
+from pace.calibration import calibrate
 from pace.errors import (
     DamageError,
     GraphError,
@@ -328,6 +330,11 @@ def test_a_client_whose_training_diverged_is_told_so(
 def test_nothing_cannot_be_merged(name: str) -> None:
     with pytest.raises(TooFewError):
         merge([], federation(METHODS[name]()))
+
+
+def test_a_setting_without_a_name_is_refused() -> None:
+    with pytest.raises(SettingError, match="has no name"):
+        _ = federation(Pace(gate=partial(calibrate))).digest
 
 
 def test_a_seed_beyond_64_bits_is_refused() -> None:

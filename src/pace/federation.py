@@ -193,5 +193,9 @@ def describe(setting: Any) -> Any:
     if isinstance(setting, tuple | list):
         return [describe(item) for item in setting]
     if callable(setting):
+        if not hasattr(setting, "__name__"):
+            raise SettingError(
+                f"{setting!r} has no name that a digest could hold: use a function or a dataclass"
+            )
         return setting.__name__
     return setting
