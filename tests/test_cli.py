@@ -109,6 +109,20 @@ def test_numbers_on_the_wire_are_a_setting() -> None:
     assert "3 clients, 1 seed, messages in int8" in " ".join(shown.split())
 
 
+def test_a_partition_file_is_used_and_the_data_seed_is_its_own(tmp_path: Path) -> None:
+    path = str(tmp_path / "p.json")
+    divided = ["partition", "--dataset", SMALL, "--clients", "2", "--data-seed", "7", "--out", path]
+    assert pace(*divided).returncode == 0
+    words = ["--dataset", SMALL, "--partition-file", path, "--epochs", "0", "--seeds", "1"]
+    done = pace("run", *words, "--out", str(tmp_path / "o"))
+    assert "p.json, 2 clients, 1 seed" in " ".join(done.stdout.split())
+    found = json.loads((tmp_path / "o" / "results.json").read_text())
+    assert (found["clients"], found["data_seed"]) == (2, None)
+    told = (tmp_path / "o" / "index.html").read_text()
+    assert "the partition file's own" in told.replace("&#39;", "'").replace("&#x27;", "'")
+    assert "each method" not in told  # no training steps is a number of them
+
+
 def test_a_dense_rank_is_a_full_model() -> None:
     found = json.loads(run("--rank", "dense", "--seeds", "1", "--json").stdout)
     assert 1 < found["bytes"]["return_ratio"] < 1.02

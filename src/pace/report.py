@@ -22,9 +22,10 @@ Table = tuple[list[str], list[list[str]]]  # heads, rows
 
 def title(found: dict[str, Any]) -> str:
     """`synthetic, louvain, 10 clients, 5 seeds`; numbers on the wire if they are not float32."""
-    seeds, numbers = len(found["seeds"]), found.get("numbers", "float32")
+    clients, seeds = found["clients"], len(found["seeds"])
+    numbers = found.get("numbers", "float32")
     return (
-        f"{found['dataset']}, {found['partition']}, {found['clients']} clients, "
+        f"{found['dataset']}, {found['partition']}, {clients} client{'s' if clients > 1 else ''}, "
         f"{seeds} seed{'s' if seeds > 1 else ''}"
         + ("" if numbers == "float32" else f", messages in {numbers}")
     )

@@ -27,7 +27,7 @@ BY = {
     "seed": (*WHERE, *WHAT, *SCORES, "alpha", "kept_local", *BYTES, *SECONDS),
     "client": (*WHERE, *WHAT, "client", "test_nodes", *SCORES, "alpha", *BYTES),
 }
-MAY_BE_ABSENT = dict.fromkeys(("hidden", "epochs", "rank"), "Int64")  # whole, where they are there
+MAY_BE_ABSENT = dict.fromkeys(("data_seed", "hidden", "epochs", "rank"), "Int64")  # else whole
 
 Row = dict[str, Any]
 

@@ -167,13 +167,17 @@ def _provenance(found: dict[str, Any]) -> Iterable[Block]:
         ("Partition", found["partition"]),
         ("Clients", found["clients"]),
         ("Seeds", ", ".join(map(str, found["seeds"]))),
-        ("Data seed", found["data_seed"]),
+        ("Data seed", _or(found["data_seed"], "the partition file's own")),
         ("Model", "GCN, widths " + " → ".join(map(str, found["model"]["widths"]))),
         ("Dropout", found["model"]["dropout"]),
         ("Rank", found["rank"] or "dense"),
         ("Numbers on the wire", found.get("numbers", "float32")),
-        ("Training steps", found["epochs"] or "each method's own budget"),
+        ("Training steps", _or(found["epochs"], "each method's own budget")),
         ("Device", found["device"]),
         *found.get("versions", {}).items(),
     ]
     yield Facts(tuple((name, str(value)) for name, value in settings))
+
+
+def _or(value: object, absent: str) -> object:
+    return absent if value is None else value

@@ -67,7 +67,8 @@ def partition(
         )
     made = division(loaded, partition, 10 if clients is None else clients, data_seed)
     described = describe(loaded, made)
-    title = f"{loaded.title or loaded.name}, {partition}, {len(described)} clients"
+    many = "1 client" if len(described) == 1 else f"{len(described)} clients"
+    title = f"{loaded.title or loaded.name}, {partition}, {many}"
     if out:
         file.write(out, loaded, made, partition=partition, data_seed=data_seed)
     if plot:

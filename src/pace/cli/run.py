@@ -129,7 +129,7 @@ def run(
         "clients": len(graphs),
         "seeds": chosen_seeds,
         "device": chosen_device,
-        "data_seed": data_seed,
+        "data_seed": None if partition_file else data_seed,
         "epochs": epochs,
         "model": {"widths": gcn.widths, "dropout": gcn.dropout},
         "rank": options.rank(rank),
