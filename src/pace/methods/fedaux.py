@@ -116,7 +116,7 @@ def basis(place: Tensor, sigma: float) -> Tensor:
     """φ_0(s), ..., φ_K(s), a row for each node."""
     rate = 2 / sigma**2
     scales = [1.0]  # (2/σ²)^k / k!
-    while scales[-1] > ROUNDING or len(scales) < rate:
+    while scales[-1] > ROUNDING:
         scales.append(scales[-1] * rate / len(scales))
     roots = place.new_tensor([math.sqrt(scale) for scale in scales])
     powers = place[:, None] ** torch.arange(len(scales), device=place.device)
