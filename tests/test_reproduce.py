@@ -2,11 +2,9 @@
 
 import json
 import math
-import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,19 +52,34 @@ def files(out: Path, *kinds: str) -> dict[str, bytes]:
     return {str(path.relative_to(out)): path.read_bytes() for path in found}
 
 
+# Killed as the fifth cell has been stored and the sixth has been begun.
+KILLED = """
+import os, signal
+from pace.reproduce.cell import Store
+
+stored, write = [], Store.write
+
+def last(self, *given, **how):
+    if len(stored) == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+    stored.append(write(self, *given, **how))
+
+Store.write = last
+from pace.cli import main
+main()
+"""
+
+
 def test_a_killed_study_resumes_to_the_same_tables_byte_for_byte(
     folder: Path, tmp_path: Path
 ) -> None:
     words = ["main", "rank", *small("local,fedavg,pace"), "--out", str(tmp_path)]
-    started = subprocess.Popen(
-        reproduce(*words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, "reproduce", *words], capture_output=True, check=False
     )
-    while len(list(tmp_path.rglob("cells/**/*.json"))) < 5:
-        assert started.poll() is None, "it ended before it could be killed"
-        time.sleep(0.01)
-    os.kill(started.pid, signal.SIGKILL)
-    started.wait()
+    assert killed.returncode == -signal.SIGKILL
     survived = len(list(tmp_path.rglob("cells/**/*.json")))
+    assert survived == 5
     again = subprocess.run(reproduce(*words, "--json"), check=True, capture_output=True, text=True)
     found = json.loads(again.stdout)
     assert found["reused"] == survived
