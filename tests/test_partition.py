@@ -3,7 +3,9 @@
 import dataclasses
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,9 +18,10 @@ from pace.data.synthetic import Synthetic, synthetic
 from pace.errors import SettingError
 from pace.graph import UNKNOWN, Graph
 from pace.partition import PARTITIONS, divide, division, file
-from pace.partition.describe import describe
+from pace.partition.describe import Client, describe
 from pace.partition.louvain import cut, louvain, pack
 from pace.partition.metis import metis
+from pace.partition.picture import draw
 from pace.partition.split import generator, induced, split
 
 MASKS = ("train", "val", "test")
@@ -239,3 +242,22 @@ def test_a_graph_of_ogbn_arxivs_size_is_divided(partition: str) -> None:
     held = np.sort(np.concatenate(made.nodes))
     np.testing.assert_array_equal(held, np.arange(size.nodes))
     assert min(map(len, made.nodes)) > size.nodes // 100
+
+
+@pytest.mark.parametrize("clients", [3, 20])
+def test_long_names_of_clients_do_not_overlap_in_the_picture(
+    clients: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    drawn, save = [], figure.savefig
+
+    def kept(self: Any, *given: Any, **how: Any) -> None:
+        drawn.append(self)
+        save(self, *given, **how)
+
+    monkeypatch.setattr(figure, "savefig", kept)
+    each = Client("The Royal Hospital of Saint Somebody", 20, 9, 2, [10, 10], 0, 4, 8, 8)
+    draw(tmp_path / "p.png", [each] * clients, "mine", ["ill", "healthy"])
+    drawn[0].draw_without_rendering()  # at its own size again
+    boxes = [label.get_window_extent() for label in drawn[0].axes[1].get_xticklabels()]
+    assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))

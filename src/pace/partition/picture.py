@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from pace.errors import SettingError
 from pace.partition.describe import Client
 
 NAMED = 20  # classes or clients beyond this many go unnamed
+LETTERS = 72  # fit side by side below the bars
+UPRIGHT = 10  # letters of room or fewer: long names are turned, and cut
+CUT = 24
 
 
 def draw(path: Path, clients: Sequence[Client], title: str, classes: Sequence[str]) -> None:
@@ -41,7 +45,15 @@ def draw(path: Path, clients: Sequence[Client], title: str, classes: Sequence[st
     top.set(title=title, ylabel="nodes by class", ylim=(0, 1.05 * most))
     bottom.set(xlabel="client", ylabel="edges")
     if len(clients) <= NAMED:
-        bottom.set_xticks(place, [client.name for client in clients])
+        room = LETTERS // len(clients)
+        turned = max(len(client.name) for client in clients) > room <= UPRIGHT
+        names = [
+            f"{client.name[:CUT]}{'…' if len(client.name) > CUT else ''}"
+            if turned
+            else textwrap.fill(client.name, room)
+            for client in clients
+        ]
+        bottom.set_xticks(place, names, rotation=90 if turned else 0)
     if len(classes) <= NAMED:
         top.legend(title="class", loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
     bottom.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize="small")
