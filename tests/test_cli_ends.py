@@ -217,12 +217,14 @@ def test_workers_do_not_hear_ctrl_c() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize("option", ["--out", "--tensorboard"])
-def test_a_run_that_could_not_be_written_is_not_begun(
-    option: str, pace: Preloaded, tmp_path: Path
+@pytest.mark.parametrize(
+    ("command", "option"), [("run", "--out"), ("run", "--tensorboard"), ("bench", "--out")]
+)
+def test_work_that_could_not_be_written_is_not_begun(
+    command: str, option: str, pace: Preloaded, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    done = pace("run", option, "file/run", "--dataset", "nowhere", cwd=tmp_path)
+    done = pace(command, option, "file/run", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err == f"pace: {option} is file/run, but file is a file: name a folder\n"
 

@@ -662,6 +662,10 @@ def test_a_job_in_int8_says_so_and_its_upload_is_as_small_as_it_said(
         (["new", "a.pace", "--features", "4", "--classes", "2", "--hidden", "x"], "--hidden is"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--numbers", "x"], "--numbers is"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--seed", f"{2**70}"], "64 bits"),
+        (
+            ["new", "a.pace", "--features", "4", "--classes", "2", "--hidden", "4," * 99 + "4"],
+            "use fewer layers",
+        ),
         (["show", "x.pace"], "cannot read the job"),
         (["server", "merge", "x.pace", "--out", "o"], "cannot read the job"),
         (["client", "predict", "x.model", "x.graph", "--out", "p.csv"], "is not a model"),
@@ -674,6 +678,13 @@ def test_mistakes_get_one_clear_sentence(
 ) -> None:
     refused(pace(*words, cwd=tmp_path), says)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_in_place_of_a_graph_is_told(pace: Preloaded, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("id,label,size\na,1,2\n")
+    shown = pace("graph", "show", "mine.csv", cwd=tmp_path)
+    refused(shown, "mine.csv is not a .graph file")
+    refused(shown, "make one of tables with `pace graph import`")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fuzz import targets
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pace import untrusted
 from tests.memory import MIB, peak
 
 HOSTILE = st.one_of(
@@ -146,7 +147,6 @@ def test_any_value_in_a_header_of_tensors_is_read_or_refused(
 def test_any_value_in_a_job_is_refused(data: st.DataObject) -> None:
     """With a right last line, too: whoever changes a job can also compute its digest."""
     from pace.job import digest
-    from pace.untrusted import toml
 
     text = seeds()["job"][0].decode()
     lines = [place for place, line in enumerate(text.splitlines()) if " = " in line]
@@ -154,7 +154,7 @@ def test_any_value_in_a_job_is_refused(data: st.DataObject) -> None:
     place = data.draw(st.sampled_from(lines[:-1]))
     value = data.draw(st.sampled_from(VALUES))
     made[place] = f"{made[place].partition(' = ')[0]} = {value}"
-    found = toml("\n".join(made).encode())
+    found = untrusted.toml("\n".join(made).encode())
     found.pop("signed-off")
     signed = re.sub(r'sha256 = "\w+"', f'sha256 = "{digest(found)}"', "\n".join(made))
     reader("job")("\n".join(made).encode())
@@ -171,3 +171,12 @@ def test_no_page_of_brackets_or_zeros_takes_memory(name: str) -> None:
 
     reader(name)(b"")
     assert peak(read) < 128 * MIB
+
+
+@pytest.mark.parametrize("parse", [untrusted.json, untrusted.toml])
+def test_binary_in_place_of_text_is_told_without_showing_it(
+    parse: Callable[[bytes], object],
+) -> None:
+    with pytest.raises(ValueError, match="it is not text: byte 2 is not utf-8") as caught:
+        parse(b"{\n\xff" + b"secret" * 1000)
+    assert len(repr(caught.value)) < 100

@@ -4,6 +4,8 @@
 set -euo pipefail
 source "$(dirname "$0")/settings.sh"
 mkdir -p "$WORK/certs" && cd "$WORK/certs" && umask 077
+# Made anew, it would lock out every site that has the old ca.crt.
+[ ! -e ca.key ] || { echo "$WORK/certs has its authority already: delete ca.key to replace it" >&2 && exit 1; }
 case $HOST in *[!0-9.]*) NAME=DNS:$HOST ;; *) NAME=IP:$HOST ;; esac
 printf '[ext]\nsubjectAltName = %s,DNS:localhost,IP:127.0.0.1\n' "$NAME" >san.conf
 openssl ecparam -name prime256v1 -genkey -noout -out ca.key

@@ -15,7 +15,8 @@ stop() { # nodes first, the server last; then their helpers, which may outlive t
   done
   for pid in $helpers; do
     kill "$pid" 2>/dev/null || true
-    while kill -0 "$pid" 2>/dev/null; do sleep 0.2; done
+    # Not for ever: where nobody collects ended processes, they go on answering to `kill -0`.
+    for _ in {1..50}; do kill -0 "$pid" 2>/dev/null && sleep 0.2 || break; done
   done
 }
 trap stop EXIT

@@ -56,7 +56,7 @@ class LayoutError(WireError):
 
 
 class NumberError(WireError):
-    """A tensor with a number that is not finite."""
+    """A tensor with a number that is not finite, or too large to compute with."""
 
     code = "not-finite"
 

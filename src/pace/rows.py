@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pace import untrusted
 from pace.errors import FileError, SettingError
 from pace.methods import make
 from pace.metrics import SCORES, pooled
@@ -57,9 +57,7 @@ def stored(folder: Path) -> Iterator[tuple[Row, Trial]]:
     elif (folder / "results.json").is_file():
         path = folder / "results.json"
         try:
-            yield from of_run(json.loads(path.read_text(encoding="utf-8")))
-        except UnicodeDecodeError as error:  # its repr has the whole file
-            raise FileError(f"{path} is no result of `pace run` ({error}): run it again") from None
+            yield from of_run(untrusted.json(path.read_bytes()))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise FileError(
                 f"{path} holds no trials of `pace run` ({error!r}): run it again"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pace import atomic
+from pace import atomic, untrusted
 from pace.errors import FileError
 from pace.page import (
     Block,
@@ -31,10 +30,8 @@ def write(folder: Path) -> Path:
     """Write `index.html` beside a run's `results.json`."""
     path = folder / "results.json"
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = untrusted.json(path.read_bytes())
         text = page(document(found))
-    except UnicodeDecodeError as error:  # its repr has the whole file
-        raise FileError(f"{path} is no result of `pace run` ({error}): run it again") from None
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise FileError(f"{path} is no result of `pace run` ({error!r}): run it again") from None
     atomic.write(folder / "index.html", text.encode())

@@ -16,6 +16,8 @@ def json(content: bytes | str, *, pairs: Callable[[list[tuple[str, Any]]], Any] 
         return _json.loads(content, object_pairs_hook=pairs)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise _not_text(error) from None
 
 
 def toml(content: bytes) -> dict[str, Any]:
@@ -24,3 +26,10 @@ def toml(content: bytes) -> dict[str, Any]:
         return tomllib.loads(content.decode("utf-8-sig"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+    except UnicodeDecodeError as error:
+        raise _not_text(error) from None
+
+
+def _not_text(error: UnicodeDecodeError) -> ValueError:
+    """Without the content, which Python's own error carries and prints whole."""
+    return ValueError(f"it is not text: byte {error.start} is not {error.encoding}")

@@ -72,6 +72,7 @@ def bench(
         raise SettingError(f"--only names {unknown}, expected some of {', '.join(PARTS)}")
     if out:
         options.need("pace bench --out", "report", "matplotlib")  # before the minutes, not after
+    options.folder("--out", out)
     options.at_least_one("--turns", turns)
     options.at_least_one("--threads", threads)
     names = options.words(datasets) or []

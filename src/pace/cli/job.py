@@ -103,11 +103,12 @@ def new(
         names.features,
         numbers=options.numbers(numbers) or make(method).numbers,
     )
+    plain, facts = explain.plain(made), explain.facts(made)  # a job nobody can use is not written
     jobfile.write(job, made)
     if as_json:
-        console.one_object(explain.plain(made) | {"file": str(job)})
+        console.one_object(plain | {"file": str(job)})
         return
-    console.facts(f"Job {made.name}", explain.facts(made), console.console())
+    console.facts(f"Job {made.name}", facts, console.console())
     typer.echo(f"Written: {job}\nSend this very file to everybody who takes part.")
 
 

@@ -98,7 +98,9 @@ def show(found: dict[str, Any], out: Path) -> None:
         to.print(sentence)
     if found["merged"]:
         to.print(report.NOTES)
-        typer.echo(f"Written: {len(found['took_part'])} returns and report.md in {out}")
+        count = len(found["took_part"])
+        made = "1 return" if count == 1 else f"{count} returns"
+        typer.echo(f"Written: {made} and report.md in {out}")
 
 
 @app.command("check", cls=manual.Command, epilog=CHECK)

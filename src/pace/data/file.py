@@ -111,7 +111,10 @@ def _check_header(path: Path) -> None:
     with path.open("rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
     if length > HEADER:
-        raise GraphError(f"{path} has a header of {length:,} bytes, expected at most {HEADER:,}")
+        raise GraphError(
+            f"{path} is not a .graph file (its header would have {length:,} bytes, expected at most "
+            f"{HEADER:,}): make one of tables with `pace graph import`"
+        )
 
 
 def _check_room(path: Path, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:

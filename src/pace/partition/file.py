@@ -70,10 +70,6 @@ def read_division(path: str | Path, dataset: Dataset) -> Division:
         raise SettingError(
             f"cannot read the partition {path} ({error.strerror}): make it with `pace partition`"
         ) from error
-    except UnicodeDecodeError as error:  # its repr has the whole file
-        raise SettingError(
-            f"{path} is not a partition ({error}): make it with `pace partition`"
-        ) from error
     except (ValueError, KeyError, TypeError) as error:
         raise SettingError(
             f"{path} is not a partition ({error!r}): make it with `pace partition`"
