@@ -1,16 +1,13 @@
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from pace import cohort
-from pace.backprop import WIDEST
 from pace.blocks import Blocks, Chain, Sparse
 from pace.descent import Proximal
 from pace.federation import Recipe
@@ -251,47 +248,3 @@ def bag_of_words(graph: Graph, words: int) -> Graph:
     chosen = torch.randint(words // 2, (graph.nodes, 3), generator=generator)
     x.scatter_(1, chosen, 1.0)
     return Graph(x, graph.edges, graph.y, graph.train, graph.val, graph.test)
-
-
-class Compiled:
-    """In place of a kernel: compiles what a call would launch for a GPU that need not be here."""
-
-    def __init__(self, kernel: Any, target: Any) -> None:
-        self.kernel, self.target = kernel, target
-
-    def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        return self.launch
-
-    def launch(self, *values: Any, **options: int) -> None:
-        from triton import compiler
-
-        kinds, constants = {}, {}
-        for place, (parameter, value) in enumerate(zip(self.kernel.params, values, strict=True)):
-            kinds[parameter.name] = "*fp32" if isinstance(value, Tensor) else "i32"
-            if parameter.is_constexpr:
-                kinds[parameter.name], constants[place,] = "constexpr", value
-        source = compiler.ASTSource(self.kernel, kinds, constants)
-        made = compiler.compile(source, target=self.target, options=options)
-        self.shared = made.metadata.shared
-
-
-@pytest.mark.filterwarnings("ignore:TRITON_")  # of Triton 3.9, about its next release
-@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") == "1", reason="nothing is compiled")
-def test_the_tiles_of_the_widest_layers_fit_on_a_small_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("triton", minversion="3.3")
-    from triton.backends.compiler import GPUTarget
-
-    from pace.kernels import layers
-
-    small = GPUTarget("cuda", 86, 32)
-    compiled = {
-        name: Compiled(getattr(layers, name), small) for name in ("_linear", "_outer", "_below")
-    }
-    for name, kernel in compiled.items():
-        monkeypatch.setattr(layers, name, kernel)
-    rows = torch.zeros(1, 30, 2 * WIDEST)  # of one client and two seeds
-    weight, bias = torch.zeros(1, WIDEST, 2, WIDEST), torch.zeros(1, 2, WIDEST)
-    layers.linear(rows, weight, rows)
-    layers.outer(rows, rows, weight, bias)
-    layers.below(rows, weight, rows, rows)
-    assert max(kernel.shared for kernel in compiled.values()) <= 99 * 2**10
