@@ -6,6 +6,7 @@ from torch import Tensor
 POWERS = 4  # of the matrix in a round; more would drown weak directions in rounding
 ROUNDS = 4  # after each of which the answer is checked; trained updates take one to four
 TOLERANCE = 1e-9  # of the residual, against the gap that separates the wanted from the rest
+ROUNDING = 1e-12  # of a sum of squares, generously
 
 
 def leading(grams: Tensor, start: Tensor, rank: int) -> Tensor:
@@ -43,8 +44,11 @@ def iterated(grams: Tensor, basis: Tensor, rank: int) -> tuple[Tensor, Tensor, T
     found = basis @ chosen
     residual = torch.linalg.matrix_norm(image @ chosen - found * largest[..., None, :])
     gap = values[..., -rank] - values[..., -rank - 1]
-    unseen = torch.linalg.matrix_norm(grams - image @ basis.mT)  # bounds every other eigenvalue
-    return image, found, (residual <= TOLERANCE * gap) & (unseen <= values[..., -rank])
+    # |G - G B B^T|² = |G|² - |G B|² bounds the square of every eigenvalue outside of B.
+    whole, seen = (torch.linalg.matrix_norm(each).square() for each in (grams, image))
+    unseen = whole * (1 + ROUNDING) - seen
+    sure = unseen <= values[..., -rank].clamp_min(0).square()
+    return image, found, sure & (residual <= TOLERANCE * gap)
 
 
 def _all(grams: Tensor, rank: int) -> Tensor:
