@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from pace.terminal import many, table
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -22,11 +24,10 @@ Table = tuple[list[str], list[list[str]]]  # heads, rows
 
 def title(found: dict[str, Any]) -> str:
     """`synthetic, louvain, 10 clients, 5 seeds`; numbers on the wire if they are not float32."""
-    clients, seeds = found["clients"], len(found["seeds"])
     numbers = found.get("numbers", "float32")
     return (
-        f"{found['dataset']}, {found['partition']}, {clients} client{'s' if clients > 1 else ''}, "
-        f"{seeds} seed{'s' if seeds > 1 else ''}"
+        f"{found['dataset']}, {found['partition']}, {many(found['clients'], 'client')}, "
+        f"{many(len(found['seeds']), 'seed')}"
         + ("" if numbers == "float32" else f", messages in {numbers}")
     )
 
@@ -107,8 +108,6 @@ def verdict(found: dict[str, Any]) -> str:
 def show(found: dict[str, Any], console: Console) -> None:
     """The tables in a terminal of 80 columns or more."""
     from rich.text import Text
-
-    from pace.terminal import table
 
     heads, rows = score_table(found)
     marked = [[Text(cell, "bold") for cell in row] if _ours(row) else row for row in rows]

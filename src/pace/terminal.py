@@ -144,6 +144,11 @@ def facts(title: str, rows: Mapping[str, str], to: Console) -> None:
     to.print(made)
 
 
+def many(count: int, thing: str) -> str:
+    """`1 client`, `3 clients`."""
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
 @contextmanager
 def progress(total: int | None, what: str) -> Iterator[Callable[[str | int], None]]:
     """A bar on stderr, gone when it is done; call it once for each step. Nothing in a pipe."""

@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pace.terminal import console, facts, progress, table
+from pace.terminal import console, facts, many, progress, table
 
-__all__ = ["console", "facts", "one_object", "progress", "table"]
+__all__ = ["console", "facts", "many", "one_object", "progress", "table"]
 
 
 def one_object(found: Mapping[str, Any]) -> None:

@@ -67,8 +67,7 @@ def partition(
         )
     made = division(loaded, partition, 10 if clients is None else clients, data_seed)
     described = describe(loaded, made)
-    many = "1 client" if len(described) == 1 else f"{len(described)} clients"
-    title = f"{loaded.title or loaded.name}, {partition}, {many}"
+    title = f"{loaded.title or loaded.name}, {partition}, {console.many(len(described), 'client')}"
     if out:
         file.write(out, loaded, made, partition=partition, data_seed=data_seed)
     if plot:

@@ -98,8 +98,7 @@ def show(found: dict[str, Any], out: Path) -> None:
         to.print(sentence)
     if found["merged"]:
         to.print(report.NOTES)
-        count = len(found["took_part"])
-        made = "1 return" if count == 1 else f"{count} returns"
+        made = console.many(len(found["took_part"]), "return")
         typer.echo(f"Written: {made} and report.md in {out}")
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from pace.data.problems import Problems
 from pace.data.table import Numbers, Table
+from pace.terminal import many
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")
@@ -23,8 +24,8 @@ def features(table: Table, problems: Problems, notes: list[str]) -> tuple[Tensor
         words = {cell for cell in numbers.text.values() if cell}
         if words and np.isnan(numbers.values).all():
             block, listed = _one_hot(table, column, numbers, problems)
-            many = "1 column" if len(listed) == 1 else f"{len(listed)} columns"
-            notes.append(f"column {column!r} became {many}, one for each word")
+            made = many(len(listed), "column")
+            notes.append(f"column {column!r} became {made}, one for each word")
         elif set(numbers.text.values()) == {""} and len(numbers.text) == len(numbers.values):
             problems.add(table.file, None, f"column {column!r} is empty in every row: leave it out")
             block, listed = numbers.values, [column]

@@ -14,11 +14,11 @@ from pace.errors import GraphError, SettingError
 
 
 def header(path: Path) -> list[str]:
-    return list(_opened(path, lambda opened: opened.schema_arrow.names))
+    return list(_seen(path, lambda opened: opened.schema_arrow.names))
 
 
 def read(path: Path, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Table:
-    table = _opened(path, lambda opened: opened.read(list(dict.fromkeys((*text, *numbers)))))
+    table = _seen(path, lambda opened: opened.read(list(dict.fromkeys((*text, *numbers)))))
     return Table(
         path.name,
         list(range(1, len(table) + 1)),
@@ -27,7 +27,7 @@ def read(path: Path, text: Sequence[str], numbers: Sequence[str], problems: Prob
     )
 
 
-def _opened(path: Path, look: Callable[[Any], Any]) -> Any:
+def _seen(path: Path, look: Callable[[Any], Any]) -> Any:
     """What a look into the file finds; damage may show only then."""
     try:
         from pyarrow import ArrowInvalid, parquet

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pace.errors import GraphError
+from pace.terminal import many
 
 SHOWN = 50
 
@@ -38,5 +39,5 @@ class Problems:
         ]
         rest = self.count - len(self.told)
         more = [f"and {rest} more"] if rest else []
-        problems = "1 problem" if self.count == 1 else f"{self.count} problems"
+        problems = many(self.count, "problem")
         raise GraphError("\n  ".join([f"{problems}, nothing was written:", *lines, *more]))
