@@ -35,7 +35,7 @@ test-slow: .venv/dev
 
 # In an environment of its own: flwr holds typer and rich back, and both old and new must work.
 test-flower: .venv-flower/dev
-	.venv-flower/bin/python -m pytest tests/test_flower*.py tests/test_cli*.py tests/test_runtimes.py
+	.venv-flower/bin/python -m pytest tests/runtimes/flower tests/cli tests/runtimes/test_runtimes.py
 
 # The table of faults, from a run of the tests that show them.
 faults: .venv/dev

@@ -22,17 +22,18 @@ import matplotlib as mpl
 import torch
 from torch import Tensor
 
-from pace import protocol, wire
 from pace.data import load
-from pace.federation import Federation, Message
-from pace.gcn import GCN
 from pace.graph import Graph
+from pace.merging.robust import Clipped, Median, Trimmed
 from pace.methods import Pace, Robust
 from pace.metrics import accuracy, pooled
+from pace.models.gcn import GCN
 from pace.partition.divide import divide
-from pace.robust import Clipped, Median, Trimmed
-from pace.simulation import READINGS, evaluate
-from pace.training import train_cohort
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message
+from pace.runtimes.simulation import READINGS, evaluate
+from pace.training.train import train_cohort
 
 CLIENTS, MOST = 10, 3
 SEEDS = (104729, 130363, 155921)
@@ -124,14 +125,14 @@ def scored(
     """Accuracy by reading, through the whole protocol."""
     uploads = [wire.encode(message, federation.digest) for message in messages]
     for upload in uploads:
-        protocol.check_upload(upload, federation)  # no attack here is refused
-    returns = protocol.merge(uploads, federation)
+        steps.check_upload(upload, federation)  # no attack here is refused
+    returns = steps.merge(uploads, federation)
     counts: dict[str, list[Tensor]] = {reading: [] for reading in READINGS}
     for client in range(MOST, CLIENTS):
-        kept = protocol.Kept(known.locals[client], wire.checksum(uploads[client]))
-        found = protocol.adopt(graphs[client], kept, returns[client], federation)
+        kept = steps.Kept(known.locals[client], wire.checksum(uploads[client]))
+        found = steps.adopt(graphs[client], kept, returns[client], federation)
         for reading, alpha in READINGS.items():
-            counts[reading].append(evaluate(found, graphs[client], federation.gcn.classes, alpha))
+            counts[reading].append(evaluate(found, graphs[client], federation.model.classes, alpha))
     return {reading: 100 * accuracy(pooled(each)) for reading, each in counts.items()}
 
 

@@ -20,12 +20,12 @@ from pathlib import Path
 
 import torch
 
-from pace import protocol, wire
 from pace.data.synthetic import Synthetic, synthetic
-from pace.files.merge import merge
-from pace.gcn import GCN
-from pace.job import Job
+from pace.jobs.job import Job
+from pace.models.gcn import GCN
 from pace.partition.split import client_graphs, generator
+from pace.protocol import steps, wire
+from pace.runtimes.files.merge import merge
 
 FEATURES, CLASSES = 40, 4
 HOSTILE = 100  # one in this many
@@ -62,7 +62,7 @@ def fill(inbox: Path, job: Job, uploads: int) -> dict[str, str]:
     inbox.mkdir(parents=True)
     settings = Synthetic(nodes=90, classes=CLASSES, features=FEATURES, communities=2, words=6)
     (graph,) = client_graphs(synthetic(settings), [range(90)], CLASSES, generator())
-    honest = dict(protocol.check_upload(protocol.fit(graph, job.federation)[1], job.federation))
+    honest = dict(steps.check_upload(steps.fit(graph, job.federation)[1], job.federation))
     random, bad = torch.Generator().manual_seed(1), {}
     kinds = list(lies(job).items())
     for place in range(uploads):

@@ -16,13 +16,14 @@ from collections.abc import Callable
 import torch
 
 from pace.data.synthetic import Synthetic, synthetic
-from pace.federation import Federation, Method
-from pace.gcn import GCN
 from pace.graph import Graph
 from pace.methods import FedAux, FedGTA, FedPub, FedRCL, FedTAD, Local
-from pace.methods.reliability import return_probabilities
+from pace.methods.baselines.reliability import return_probabilities
+from pace.models.gcn import GCN
 from pace.partition.split import client_graphs, generator
-from pace.training import train
+from pace.protocol.federation import Federation
+from pace.protocol.method import Method
+from pace.training.train import train
 
 NODES, FEATURES, CLASSES, DEGREE = 17_000, 128, 40, 14
 CLIENTS, EPOCHS = 10, 3
@@ -39,16 +40,16 @@ def client(nodes: int) -> Graph:
 def training(method: Method, graph: Graph) -> float:
     """Seconds of one epoch, the constants of the graph left out."""
     agreed = Federation(GCN((FEATURES, 64, CLASSES)), method, epochs=EPOCHS)
-    agreed.model(agreed.start, graph)
+    agreed.network(agreed.start, graph)
     began = time.perf_counter()
-    train(graph, agreed.model, agreed.start, recipe=agreed.recipe, seed=1)
+    train(graph, agreed.network, agreed.start, recipe=agreed.recipe, seed=1)
     return (time.perf_counter() - began) / EPOCHS
 
 
 def sharing(method: Method, graph: Graph) -> float:
     """Seconds of a client's upload."""
     agreed = Federation(GCN((FEATURES, 64, CLASSES)), method)
-    agreed.model(agreed.start, graph)
+    agreed.network(agreed.start, graph)
     began = time.perf_counter()
     agreed.method.share(agreed.start, graph, agreed)
     return time.perf_counter() - began

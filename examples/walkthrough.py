@@ -11,15 +11,16 @@ with app.setup:
     import torch
     import walkthrough_figures as draw
 
-    from pace import GCN, Adoption, Federation, Graph, Pace, adopt, fit, merge, wire
-    from pace.calibration import blend, nll
-    from pace.carrier import dense
-    from pace.consensus import consensus
+    from pace import GCN, Adoption, Federation, Graph, Pace, adopt, fit, merge
     from pace.data import load
+    from pace.gates.cnll import blend, nll
+    from pace.merging.carrier import dense
+    from pace.merging.consensus import consensus
     from pace.methods.pace import read
     from pace.params import size, subtract
     from pace.partition import divide
-    from pace.training import train
+    from pace.protocol import wire
+    from pace.training.train import train
 
     # Small products: a second thread only gets in the way.
     torch.set_num_threads(1)

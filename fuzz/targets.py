@@ -15,20 +15,22 @@ from pathlib import Path
 
 import torch
 
-from pace import atomic, jobfile, protocol, signatures, wire
-from pace.admission import admit
 from pace.data import Dataset, Names
 from pace.data import file as graph_file
 from pace.data.synthetic import Synthetic, synthetic
 from pace.errors import PaceError
-from pace.files import kept, model, tensors
-from pace.files.inspect import inspect
-from pace.gcn import GCN
 from pace.graph import Graph
-from pace.job import SERVER, Job
-from pace.journal import Journal
+from pace.io import atomic
+from pace.jobs import job_file, signatures
+from pace.jobs.admission import admit
+from pace.jobs.job import SERVER, Job
+from pace.jobs.journal import Journal
+from pace.models.gcn import GCN
 from pace.partition import file as partition_file
 from pace.partition.divide import Division, division
+from pace.protocol import steps, wire
+from pace.runtimes.files import kept, model, tensors
+from pace.runtimes.files.inspect import inspect
 
 MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
 FOLDER = Path(tempfile.mkdtemp(prefix="pace-fuzz-", dir=MEMORY))
@@ -72,13 +74,13 @@ def key(name: str) -> signatures.Key:
 
 
 @cache
-def fitted() -> tuple[protocol.Kept, bytes]:
-    return protocol.fit(graph(), job().federation)
+def fitted() -> tuple[steps.Kept, bytes]:
+    return steps.fit(graph(), job().federation)
 
 
 @cache
 def signed() -> bytes:
-    frame = protocol.fit(graph(), signed_job().federation)[1]
+    frame = steps.fit(graph(), signed_job().federation)[1]
     return signatures.sign(
         frame, key("north"), kind=signatures.UPLOAD, job=signed_job().digest, name="north"
     )
@@ -95,7 +97,7 @@ def model_folder() -> Path:
         )
         for which in ("local", "external")
     }
-    files |= {"model.json": json.dumps(about).encode(), "job.pace": jobfile.render(job()).encode()}
+    files |= {"model.json": json.dumps(about).encode(), "job.pace": job_file.render(job()).encode()}
     atomic.folder(folder, files)
     return folder
 
@@ -115,7 +117,7 @@ def resealed(data: bytes) -> bytes:
 
 def frame(data: bytes) -> None:
     """Any bytes, as they are and with a right checksum, with sizes known and unknown."""
-    layout = protocol.upload_layout(job().federation)
+    layout = steps.upload_layout(job().federation)
     for each in (data, resealed(data)):
         for expected in (None, layout):
             _quiet(wire.decode, each, expected)
@@ -137,8 +139,8 @@ def signature(data: bytes) -> None:
     _quiet(signatures.load, path)
 
 
-def job_file(data: bytes) -> None:
-    _quiet(jobfile.read, placed(data, "a.pace"))
+def job_text(data: bytes) -> None:
+    _quiet(job_file.read, placed(data, "a.pace"))
 
 
 def kept_file(data: bytes) -> None:
@@ -203,7 +205,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "frame": frame,
     "upload": upload,
     "signature": signature,
-    "job": job_file,
+    "job": job_text,
     "kept": kept_file,
     "graph": graph_reader,
     "partition": partition,
@@ -224,7 +226,7 @@ def seeds() -> dict[str, list[bytes]]:
             path, dataset(), divided(), partition="louvain", data_seed=1
         )
     )
-    text = jobfile.render(job()).encode()
+    text = job_file.render(job()).encode()
     parts = [
         bytes([place]) + (model_folder() / name).read_bytes()
         for place, name in enumerate(MODEL_FILES)
@@ -236,7 +238,7 @@ def seeds() -> dict[str, list[bytes]]:
         "frame": [honest, honest[:120]],
         "upload": [honest[-200:-4]],
         "signature": [signed()[-72:], public],
-        "job": [text, jobfile.render(signed_job()).encode()],
+        "job": [text, job_file.render(signed_job()).encode()],
         "kept": [kept_bytes],
         "graph": [compact],
         "partition": [split],

@@ -14,9 +14,7 @@ from pace.cli import app, manual
 
 PAGE = Path(__file__).parent.parent / "docs" / "command-line.md"
 START = "## The commands\n\n<!-- From here on it is made by `python -m tests.command_page`. -->\n"
-MARK = (
-    "<!-- not run: tests/test_cli_help.py parses every example, and runs those that are quick -->"
-)
+MARK = "<!-- not run: tests/cli/test_cli_help.py parses every example, and runs those that are quick -->"
 
 
 def pages() -> Iterator[tuple[manual.Page, Any]]:

@@ -100,7 +100,7 @@ FAULTS = {
 def tagged() -> dict[int, set[str]]:
     """Row -> its tests, as the files' marks say, without running them."""
     found: dict[int, set[str]] = {row: set() for row in FAULTS}
-    for path in sorted(TESTS.glob("test_*.py")):
+    for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef):
                 for row in _rows(node):

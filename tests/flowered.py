@@ -15,9 +15,9 @@ import pytest
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from pace.flower import watchdog, worker
-from pace.flower.client import app
-from pace.flower.records import unpack
+from pace.runtimes.flower import watchdog, worker
+from pace.runtimes.flower.client import app
+from pace.runtimes.flower.records import unpack
 
 UNAVAILABLE = 5
 

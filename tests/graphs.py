@@ -4,10 +4,11 @@ import torch
 from torch import Tensor
 
 from pace.data.synthetic import Synthetic, synthetic
-from pace.federation import Federation, Method
-from pace.gcn import GCN
 from pace.graph import Graph
+from pace.models.gcn import GCN
 from pace.partition.split import client_graphs, generator
+from pace.protocol.federation import Federation
+from pace.protocol.method import Method
 
 FEATURES, CLASSES = 40, 4
 

@@ -26,10 +26,10 @@ LOADED = (
     "pyarrow.parquet",
     "rich.progress",
     "rich.table",
-    "pace.files.adopt",
-    "pace.files.inspect",
-    "pace.files.merge",
-    "pace.files.predictions",
+    "pace.runtimes.files.adopt",
+    "pace.runtimes.files.inspect",
+    "pace.runtimes.files.merge",
+    "pace.runtimes.files.predictions",
     "pace.partition",
 )
 STEPS = ("fsync", "replace", "link", "rename", "unlink")

@@ -234,7 +234,9 @@ class Job:
 
     @cached_property
     def digest(self) -> str:
-        plain = json.dumps(self.content, sort_keys=True, separators=(",", ":"))
+        model = {key: value for key, value in self.content["model"].items() if value != "gcn"}
+        counted = {**self.content, "model": model}
+        plain = json.dumps(counted, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(plain.encode("ascii")).hexdigest()
 
     @property

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from pace import jobfile
 from pace.data import Dataset, Names, file
-from pace.gcn import GCN
 from pace.graph import Graph
-from pace.job import Job
+from pace.jobs import job_file
+from pace.jobs.job import Job
+from pace.models.gcn import GCN
 from tests.graphs import CLASSES, FEATURES, clients
 
 NAMES = ("north", "south", "west")
@@ -37,9 +37,9 @@ def write_sites(folder: Path, made: Job) -> list[Path]:
     for name, graph in zip(NAMES, clients(len(NAMES)), strict=True):
         (folder / name).mkdir(parents=True)
         write_graph(folder / name / "mine.graph", graph)
-        jobfile.write(folder / name / "job.pace", made)
+        job_file.write(folder / name / "job.pace", made)
     (folder / "server" / "inbox").mkdir(parents=True)
-    jobfile.write(folder / "server" / "job.pace", made)
+    job_file.write(folder / "server" / "job.pace", made)
     return [folder / name for name in NAMES]
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import torch
 
-from pace.reproduce.cell import Cell, Store
-from pace.reproduce.study import PARTS, Part, narrowed
-from pace.simulation import READINGS, Trial
+from pace.runtimes.simulation import READINGS, Trial
+from pace.study.cell import Cell, Store
+from pace.study.study import PARTS, Part, narrowed
 
 CLASSES, SEEDS = 3, [104729, 130363]
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>&\"'"

@@ -8,6 +8,7 @@ from torch_geometric.utils import remove_self_loops, subgraph, to_undirected
 
 from pace.errors import GraphError
 from pace.graph import Graph, undirected
+from pace.models.propagation import propagated_features, propagation
 from tests.graphs import clients, none
 
 
@@ -24,7 +25,7 @@ def test_propagation_is_pygs_normalisation() -> None:
     index, weight = gcn_norm(graph.edges, num_nodes=graph.nodes)
     dense = torch.zeros(graph.nodes, graph.nodes)
     dense[index[1], index[0]] = weight
-    torch.testing.assert_close(graph.propagation.matrix.to_dense(), dense)
+    torch.testing.assert_close(propagation(graph).matrix.to_dense(), dense)
 
 
 @pytest.mark.parametrize("binary", [True, False])
@@ -32,14 +33,14 @@ def test_messages_are_the_propagated_features(binary: bool) -> None:
     graph = clients(1)[0]
     if not binary:
         graph = Graph.build(torch.rand(graph.x.shape), graph.edges, graph.y)
-    expected = graph.propagation.matrix.to_dense() @ graph.x
+    expected = propagation(graph).matrix.to_dense() @ graph.x
     everyone = torch.arange(graph.nodes)
-    torch.testing.assert_close(graph.messages[everyone], expected)
+    torch.testing.assert_close(propagated_features(graph)[everyone], expected)
 
 
 def test_isolated_nodes_keep_their_own_message() -> None:
     graph = Graph.build(torch.eye(3), torch.tensor([[0], [1]]), torch.zeros(3))
-    assert torch.equal(graph.messages[torch.tensor([2])], torch.eye(3)[2:])
+    assert torch.equal(propagated_features(graph)[torch.tensor([2])], torch.eye(3)[2:])
 
 
 def test_induced_graph_is_pygs_subgraph() -> None:

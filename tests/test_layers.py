@@ -1,4 +1,4 @@
-"""The direction of dependence: a module imports from its own row or from above, never from below."""
+"""The direction of dependence: a room imports from its own row or from above, never from below."""
 
 import ast
 from pathlib import Path
@@ -8,27 +8,16 @@ import pace
 SOURCE = Path(pace.__file__).parent
 
 ROWS = [
-    {"errors", "atomic", "terminal", "toml", "untrusted", "page"},
-    {"operator", "kernels", "params", "metrics", "numerals", "stacked"},
-    {"graph"},
-    {"gcn", "backprop", "blocks", "fields", "noise", "data", "partition"},
-    {"leading", "carrier", "moments", "consensus", "robust", "alike", "correction"},
-    {"calibration", "weighing", "guard"},
-    {"federation"},
-    {"descent", "cohort", "training"},
-    {"methods"},
-    {"wire"},
+    {"errors", "io"},
+    {"params", "metrics", "graph"},
+    {"models", "data", "partition"},
+    {"training", "merging", "gates"},
     {"protocol"},
-    {"signatures", "job", "influence", "disclosure"},
-    {"jobfile", "admission", "explain"},
-    {"journal"},
-    {"files"},
-    {"flower"},
-    {"simulation"},
-    {"summary"},
-    {"report", "reproduce"},
-    {"run_page", "rows", "bench", "doctor"},
-    {"tracking"},
+    {"methods"},
+    {"jobs"},
+    {"runtimes"},
+    {"reports"},
+    {"study", "bench"},
     {"cli"},
 ]
 ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
@@ -37,15 +26,16 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 ONLY_IN = {
     "sknetwork": {"partition/louvain.py"},
     "pymetis": {"partition/metis.py"},
-    "matplotlib": {"bench/picture.py", "partition/picture.py", "reproduce/figures.py"},
-    "pyarrow": {"data/parquet.py", "files/predictions.py", "reproduce/formats.py"},
-    "cryptography": {"signatures.py"},
-    "pandas": {"rows.py"},
+    "matplotlib": {"bench/picture.py", "partition/picture.py", "study/figures.py"},
+    "pyarrow": {"data/parquet.py", "runtimes/files/predictions.py", "study/formats.py"},
+    "cryptography": {"jobs/signatures.py"},
+    "pandas": {"reports/dataframe.py"},
     "triton": {
-        f"kernels/{name}.py" for name in ("layers", "noise", "sparse", "steps", "tensor_cores")
+        f"training/gpu/kernels/{name}.py"
+        for name in ("layers", "noise", "sparse", "steps", "tensor_cores")
     },
     "flwr": {
-        f"flower/{name}.py"
+        f"runtimes/flower/{name}.py"
         for name in ("client", "server", "round", "exchange", "records", "simulated")
     },
 }
@@ -110,16 +100,16 @@ def test_labels_are_read_in_three_places() -> None:
     """Training reads y[train], adopt y[val], a runtime that evaluates y[test]; loaders make y."""
     makers = {"graph.py", "data", "partition", "bench"}  # a benchmark holds the peer's loop too
     assert {file for file in readers("y") if file.split("/")[0] not in makers} == {
-        "protocol.py",
-        "simulation.py",
-        "files/evaluate.py",
+        "protocol/steps.py",
+        "runtimes/simulation.py",
+        "runtimes/files/evaluate.py",
     }
     # y[train] goes by a name of its own. Besides training, two baselines read it: FedTAD and FedGTA
     # are published to upload statistics of their training labels.
     assert readers("training_labels") == {
-        "training.py",
-        "methods/reliability.py",
-        "methods/fedgta.py",
+        "training/train.py",
+        "methods/baselines/reliability.py",
+        "methods/baselines/fedgta.py",
     }
 
 

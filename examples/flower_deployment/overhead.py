@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
-from pace import jobfile, protocol
 from pace.data import file
+from pace.jobs import job_file
+from pace.protocol import steps
 
 NAMES = ("north", "south", "west")
 
@@ -35,13 +36,13 @@ def deployed(work: Path) -> tuple[float, dict[str, Any]]:
 def in_process(work: Path) -> float:
     """Seconds of fit, merge and adopt for all sites, one after the other."""
     torch.set_num_threads(1)
-    federation = jobfile.read(work / "server" / "job.pace").federation
+    federation = job_file.read(work / "server" / "job.pace").federation
     graphs = [file.read(work / name / "mine.graph").graph for name in NAMES]
     began = time.perf_counter()
-    fitted = [protocol.fit(graph, federation) for graph in graphs]
-    returns = protocol.merge([upload for _, upload in fitted], federation)
+    fitted = [steps.fit(graph, federation) for graph in graphs]
+    returns = steps.merge([upload for _, upload in fitted], federation)
     for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True):
-        protocol.adopt(graph, kept, returned, federation)
+        steps.adopt(graph, kept, returned, federation)
     return time.perf_counter() - began
 
 

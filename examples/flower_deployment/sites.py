@@ -6,10 +6,10 @@ python sites.py FOLDER NAME…
 import sys
 from pathlib import Path
 
-from pace import jobfile
 from pace.data import Dataset, file, load
-from pace.gcn import GCN
-from pace.job import Job
+from pace.jobs import job_file
+from pace.jobs.job import Job
+from pace.models.gcn import GCN
 from pace.partition import divide
 
 
@@ -21,7 +21,7 @@ def main(folder: Path, names: list[str]) -> None:
     for name, graph in zip(names, graphs, strict=True):
         file.write(folder / name / "mine.graph", Dataset(name, graph, whole.classes))
     for place in (*names, "server"):
-        jobfile.write(folder / place / "job.pace", job)
+        job_file.write(folder / place / "job.pace", job)
 
 
 if __name__ == "__main__":

@@ -5,47 +5,52 @@ returns = merge(uploads, federation)              # the server, once
 adoption = adopt(graph, kept, returned, federation)  # the client: adoption.alpha, adoption.logits
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from pace.errors import GraphError, PaceError, SettingError, WireError
-    from pace.federation import Federation, Message, Method, Recipe
-    from pace.gcn import GCN
     from pace.graph import Graph
     from pace.methods import METHODS, FedAvg, Local, Pace
-    from pace.protocol import Adoption, Kept, adopt, fit, merge
-    from pace.rows import results
+    from pace.models import GCN, MODELS, Model
+    from pace.protocol.federation import Federation
+    from pace.protocol.method import Message, Method
+    from pace.protocol.steps import Adoption, Kept, adopt, fit, merge
+    from pace.reports.dataframe import results
+    from pace.training.recipe import Recipe
 
 # Where each public name lives. Loaded when first asked for, so that `pace --help` need not wait.
 _HOME = {
+    "GCN": "models",
     "METHODS": "methods",
-    "GCN": "gcn",
-    "Adoption": "protocol",
+    "MODELS": "models",
+    "Adoption": "protocol.steps",
     "FedAvg": "methods",
-    "Federation": "federation",
+    "Federation": "protocol.federation",
     "Graph": "graph",
     "GraphError": "errors",
-    "Kept": "protocol",
+    "Kept": "protocol.steps",
     "Local": "methods",
-    "Message": "federation",
-    "Method": "federation",
+    "Message": "protocol.method",
+    "Method": "protocol.method",
+    "Model": "models",
     "Pace": "methods",
     "PaceError": "errors",
-    "Recipe": "federation",
+    "Recipe": "training.recipe",
     "SettingError": "errors",
     "WireError": "errors",
-    "adopt": "protocol",
-    "fit": "protocol",
-    "merge": "protocol",
-    "results": "rows",
+    "adopt": "protocol.steps",
+    "fit": "protocol.steps",
+    "merge": "protocol.steps",
+    "results": "reports.dataframe",
 }
 
 __all__ = [
     "GCN",
     "METHODS",
+    "MODELS",
     "Adoption",
     "FedAvg",
     "Federation",
@@ -55,6 +60,7 @@ __all__ = [
     "Local",
     "Message",
     "Method",
+    "Model",
     "Pace",
     "PaceError",
     "Recipe",
@@ -68,7 +74,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _HOME:
-        return getattr(import_module(f"pace.{_HOME[name]}"), name)
+        return getattr(_import(f"pace.{_HOME[name]}"), name)
     raise AttributeError(f"module 'pace' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,5 +1,8 @@
 """What can go wrong, by kind. Each message says what was found, what was expected and what to do."""
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class PaceError(ValueError):
     """A mistake in what was handed to PACE; the command line shows it as one sentence, exit code 2."""
@@ -125,3 +128,9 @@ class FlowerError(PaceError):
     """What Flower's command said when it could not do what it was asked for."""
 
     code = "flower"
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """`did you mean 'cora'? `, or nothing where no name is near."""
+    close = get_close_matches(name, list(names), n=1)
+    return f"did you mean {close[0]!r}? " if close else ""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
 import torch
-from scipy import sparse
 from torch import Tensor
 
 from pace.errors import GraphError
-from pace.operator import Operator, Product, csr_array, csr_tensor, multiplied
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+Derived = TypeVar("Derived")
 
 UNKNOWN = -1  # the label of a node whose class nobody knows
 
@@ -98,8 +98,7 @@ class Graph:
             return self
         parts = (self.x, self.edges, self.y, self.train, self.val, self.test)
         moved = Graph(*(part.to(device) for part in parts))
-        object.__setattr__(moved, "propagation", self.propagation.to(device))
-        object.__setattr__(moved, "messages", self.messages.to(device))
+        moved._derived.update({name: value.to(device) for name, value in self._derived.items()})
         return moved
 
     @cached_property
@@ -111,21 +110,16 @@ class Graph:
             sha.update(part.cpu().contiguous().numpy().tobytes())
         return sha.hexdigest()
 
-    @cached_property
-    def propagation(self) -> Operator:
-        """P = D^-1/2 (A + I) D^-1/2, with D the degrees counting the self-loop."""
-        n = self.nodes
-        loops = np.arange(n)
-        source = np.concatenate([self.edges[0].numpy(), loops])
-        target = np.concatenate([self.edges[1].numpy(), loops])
-        scale = 1 / np.sqrt(np.bincount(source, minlength=n).astype(np.float32))
-        values = scale[source] * scale[target]
-        return Operator(csr_tensor(sparse.csr_array((values, (target, source)), shape=(n, n))))
+    def derived(self, name: str, make: Callable[[Graph], Derived]) -> Derived:
+        """A constant of the graph, such as P, made when first asked for and kept with it."""
+        if name not in self._derived:
+            self._derived[name] = make(self)
+        constant: Derived = self._derived[name]
+        return constant
 
     @cached_property
-    def messages(self) -> Operator | Product:
-        """P X, what the first layer multiplies: a constant of the graph."""
-        return multiplied(csr_array(self.propagation.matrix), self.x)
+    def _derived(self) -> dict[str, Any]:
+        return {}
 
 
 def undirected(edges: Tensor, nodes: int) -> Tensor:

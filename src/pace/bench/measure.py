@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 
-from pace import protocol, wire
 from pace.bench import peers
 from pace.bench.clock import Row, compared, timed, versus
-from pace.carrier import dense, unpack
-from pace.federation import Federation
 from pace.graph import Graph
+from pace.merging.carrier import dense, unpack
+from pace.merging.moments import propagated
 from pace.methods import Pace, make
-from pace.moments import propagated
-from pace.simulation import simulate
-from pace.training import train_cohort
+from pace.models.gcn import only_gcn
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+from pace.runtimes.simulation import simulate
+from pace.training.train import train_cohort
 
 EPOCHS = 100  # the paper's budget
 SAMPLE = 10  # epochs of it that the plain loop is made to run
@@ -35,7 +36,7 @@ def training(
     name: str, graphs: Sequence[Graph], federation: Federation, device: str, turns: int
 ) -> Iterator[Row]:
     """From client graphs to local models: one seed on a CPU, five at once on a GPU."""
-    gcn = federation.gcn
+    gcn = only_gcn(federation.model, "the plain loop")
     seeds = SEEDS if device == "cuda" else SEEDS[:1]
     starts = {seed: gcn.start(seed) for seed in seeds}
 
@@ -62,32 +63,35 @@ def study(
 ) -> Iterator[Row]:
     """Five methods that one training serves, through bytes, against a loop that trains for each."""
     methods = {method: make(method) for method in SHARED}
+    gcn = only_gcn(federation.model, "the plain loop")
     seeds = SEEDS if device == "cuda" else SEEDS[:1]
 
     def ours() -> None:
         again = [fresh(graph) for graph in graphs]
-        list(simulate(again, federation.gcn, methods, seeds, device=device))
+        list(simulate(again, gcn, methods, seeds, device=device))
 
     def loop() -> None:
         for graph in graphs:
-            peers.pyg_loop(graph, federation.gcn, SAMPLE, device)
+            peers.pyg_loop(graph, gcn, SAMPLE, device)
 
     share = SAMPLE / EPOCHS / len(SHARED) / len(seeds)
     said = f"{LOOP}, trained for each of {len(SHARED)} methods"
     yield compared("study", name, ours, (said, loop), turns=turns, peer_share=share)
 
 
-def steps(name: str, graphs: Sequence[Graph], federation: Federation, turns: int) -> Iterator[Row]:
+def step_rows(
+    name: str, graphs: Sequence[Graph], federation: Federation, turns: int
+) -> Iterator[Row]:
     """Moments, messages, merge and adopt at this dataset's shape."""
-    gcn, graph = federation.gcn, graphs[0]
+    gcn, graph = only_gcn(federation.model, "the plain loop"), graphs[0]
     starts = {federation.seed: federation.start}
     locals_ = train_cohort(graphs, gcn, starts, recipe=federation.recipe)[federation.seed]
     kept = [
-        protocol.share(local, each, federation) for local, each in zip(locals_, graphs, strict=True)
+        steps.share(local, each, federation) for local, each in zip(locals_, graphs, strict=True)
     ]
     frames = [upload for _, upload in kept]
     decoded = [wire.decode(frame).message for frame in frames]
-    returned = protocol.merge(frames, federation)[0]
+    returned = steps.merge(frames, federation)[0]
 
     def moments() -> None:
         propagated(gcn(locals_[0], fresh(graph)), graph)
@@ -106,7 +110,7 @@ def steps(name: str, graphs: Sequence[Graph], federation: Federation, turns: int
 
     rank = federation.method.rank if isinstance(federation.method, Pace) else None
     svd = ("a dense SVD a client", lambda: peers.dense_merge(decoded, federation.start, rank or 1))
-    yield compared("merge", name, lambda: protocol.merge(frames, federation), svd, turns=turns)
+    yield compared("merge", name, lambda: steps.merge(frames, federation), svd, turns=turns)
 
     net = peers.Net(gcn)
     change = dense(unpack(wire.decode(returned).message, federation.start))
@@ -114,7 +118,7 @@ def steps(name: str, graphs: Sequence[Graph], federation: Federation, turns: int
     yield compared(
         "adopt",
         name,
-        lambda: protocol.adopt(graph, kept[0][0], returned, federation),
+        lambda: steps.adopt(graph, kept[0][0], returned, federation),
         two,
         turns=turns,
     )

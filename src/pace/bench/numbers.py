@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pace.bench.measure import SEEDS
-from pace.gcn import GCN
 from pace.graph import Graph
 from pace.methods import Pace
 from pace.metrics import accuracy, pooled
-from pace.numerals import KINDS
-from pace.simulation import simulate
+from pace.models import Model
+from pace.protocol.number_formats import KINDS
+from pace.runtimes.simulation import simulate
 
 
-def kinds(name: str, graphs: Sequence[Graph], gcn: GCN) -> Iterator[dict[str, Any]]:
+def kinds(name: str, graphs: Sequence[Graph], gcn: Model) -> Iterator[dict[str, Any]]:
     """PACE with each kind of numbers: adopted accuracy over seeds, messages against a dense model."""
     for kind in KINDS:
         trials = list(simulate(graphs, gcn, {"pace": Pace()}, SEEDS, numbers=kind))

@@ -10,12 +10,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
 from torch_geometric.nn import GCNConv
 
-from pace.calibration import calibrate
-from pace.federation import Message
-from pace.gcn import GCN
+from pace.gates.cnll import calibrate
 from pace.graph import Graph
-from pace.moments import EPS
+from pace.merging.moments import EPS
+from pace.models.gcn import GCN
+from pace.models.propagation import propagation
 from pace.params import Params, add, subtract
+from pace.protocol.method import Message
 
 
 class Net(torch.nn.Module):
@@ -82,7 +83,7 @@ def dense_merge(uploads: Sequence[Message], start: Params, rank: int) -> list[di
 
 def dense_moments(local: Params, graph: Graph, gcn: GCN) -> list[Tensor]:
     """S_0 = P X and S_1 = P H of every node, dense, then the squares of the training rows."""
-    spread = graph.propagation.matrix
+    spread = propagation(graph).matrix
     first = spread @ graph.x
     hidden = (first @ local["0.weight"].t() + local["0.bias"]).relu()
     return [message[graph.train].square().mean(0) for message in (first, spread @ hidden)]

@@ -6,7 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from pace import atomic
+from pace.io import atomic
 
 MARKS = ("o", "s", "^", "D", "v", "P", "X")
 

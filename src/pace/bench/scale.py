@@ -28,10 +28,10 @@ def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, Any]]:
 def one(nodes: int) -> dict[str, Any]:
     """Make a client of that size, train it for a few epochs, evaluate it."""
     from pace.data.synthetic import Synthetic, synthetic
-    from pace.federation import Recipe
-    from pace.gcn import GCN
     from pace.graph import Graph
-    from pace.training import train
+    from pace.models.gcn import GCN
+    from pace.training.recipe import Recipe
+    from pace.training.train import train
 
     torch.set_num_threads(1)
     clock = [time.perf_counter()]

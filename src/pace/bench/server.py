@@ -10,16 +10,16 @@ from typing import Any
 
 import torch
 
-from pace import protocol, wire
 from pace.bench.memory import peak
-from pace.carrier import compress, pack, unpack
-from pace.consensus import consensus_of_stacks
-from pace.correction import corrections_of_stacks
-from pace.federation import Federation
-from pace.gcn import GCN
+from pace.merging.batches import stacks
+from pace.merging.carrier import compress, pack, unpack
+from pace.merging.consensus import consensus_of_stacks
+from pace.merging.correction import corrections_of_stacks
 from pace.methods import Pace
 from pace.methods.pace import STACK
-from pace.stacked import stacks
+from pace.models.gcn import GCN
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
 
 WIDTHS = (1433, 64, 7)  # Cora's
 DISTINCT = 64  # uploads that are really different; the rest repeat them
@@ -87,7 +87,7 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
 
 
 def merged(frames: Repeated, federation: Federation) -> None:
-    exhaust(protocol.merging(frames, federation))  # type: ignore[arg-type]
+    exhaust(steps.merging(frames, federation))  # type: ignore[arg-type]
 
 
 def spent(work: Callable[[], object]) -> float:

@@ -26,7 +26,7 @@ from pace.cli import (
     server,
 )
 from pace.errors import PaceError
-from pace.terminal import coloured
+from pace.io.terminal import coloured
 
 EPILOG = """
   pace run

@@ -15,8 +15,8 @@ from pace.cli.given import As_json, Clients, Data_root, Datasets, Device, lists
 
 if TYPE_CHECKING:
     from pace.bench.clock import Row
-    from pace.federation import Federation
     from pace.graph import Graph
+    from pace.protocol.federation import Federation
 
 EXAMPLES = """
 Examples:
@@ -62,10 +62,10 @@ def bench(
 
     import torch
 
-    from pace import atomic
     from pace.bench.memory import peak
     from pace.cli import console, options
     from pace.errors import SettingError
+    from pace.io import atomic
 
     parts = [part.strip() for part in only.split(",") if part.strip()] or list(PARTS)
     if unknown := sorted(set(parts) - set(PARTS)):
@@ -100,7 +100,7 @@ def bench(
         found["numbers"] = []
         for name in names:
             graphs, federation = prepared(name, clients, data_root)
-            for point in kinds(name, graphs, federation.gcn):
+            for point in kinds(name, graphs, federation.model):
                 found["numbers"].append(point)
                 to.print(measured("numbers", point))
     if "server" in parts:
@@ -164,7 +164,7 @@ def compare(
     if "study" in parts:
         rows.append(measure.study(name, graphs, federation, device, turns))
     if "steps" in parts:
-        rows.append(measure.steps(name, graphs, federation, turns))
+        rows.append(measure.step_rows(name, graphs, federation, turns))
     if "partition" in parts:
         from pace.data import load
 
@@ -176,10 +176,10 @@ def compare(
 def prepared(name: str, clients: int, data_root: Path | None) -> tuple[list[Graph], Federation]:
     """A dataset's client graphs and the paper's federation over them."""
     from pace.data import load
-    from pace.federation import Federation
-    from pace.gcn import GCN
     from pace.methods import Pace
+    from pace.models.gcn import GCN
     from pace.partition import divide
+    from pace.protocol.federation import Federation
 
     loaded = load(name, data_root)
     gcn = GCN((loaded.graph.features, 64, loaded.classes))

@@ -64,13 +64,13 @@ def adopt(
     """Apply the server's return to Local, decide how much of it to admit, write the model."""
     import torch
 
-    from pace import jobfile
     from pace.cli import console
-    from pace.files import adopt as step
-    from pace.files import site as sites
+    from pace.jobs.job_file import read as read_job
+    from pace.runtimes.files import adopt as step
+    from pace.runtimes.files import site as sites
 
     torch.set_num_threads(1)
-    job = jobfile.read(job_file)
+    job = read_job(job_file)
     about = step.adopt(job, sites.load(graph, job), kept=kept, returned=returned, out=out)
     if as_json:
         console.one_object(about | {"model": str(out)})
@@ -90,7 +90,7 @@ def adopt(
 
 def score_table(found: dict[str, Any], to: Console) -> None:
     from pace.cli import console
-    from pace.files.card import HEADS, rows
+    from pace.runtimes.files.model_card import HEADS, rows
 
     console.table(f"{found['mask']}: {found['nodes']:,} nodes", HEADS, rows(found), to, words=0)
 
@@ -110,14 +110,14 @@ def predict(
     import torch
 
     from pace.cli import console
-    from pace.files import model as models
-    from pace.files import predictions
-    from pace.files import site as sites
+    from pace.runtimes.files import model as models
+    from pace.runtimes.files import predictions
+    from pace.runtimes.files import site as sites
 
     torch.set_num_threads(1)
     found = models.read(model)
     site = sites.load(graph, found.job)
-    classes = found.job.classes or tuple(map(str, range(found.job.gcn.classes)))
+    classes = found.job.classes or tuple(map(str, range(found.job.model.classes)))
     table = predictions.columns(found(site.graph), site.nodes, classes)
     predictions.write(out, table)
     pairs = zip(table["class"], table["local_class"], strict=True)
@@ -145,14 +145,14 @@ def evaluate(
     import torch
 
     from pace.cli import console
-    from pace.files import evaluate as step
-    from pace.files import model as models
-    from pace.files import site as sites
+    from pace.runtimes.files import evaluate as step
+    from pace.runtimes.files import model as models
+    from pace.runtimes.files import site as sites
 
     torch.set_num_threads(1)
     found = models.read(model)
     site = sites.load(graph, found.job)
-    scores = step.scores(found(site.graph), site.graph, on, found.job.gcn.classes)
+    scores = step.scores(found(site.graph), site.graph, on, found.job.model.classes)
     step.require_nodes(scores)
     if as_json:
         console.one_object({"alpha": found.alpha, **scores})

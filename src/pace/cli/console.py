@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pace.terminal import console, facts, many, progress, table
+from pace.io.terminal import console, facts, many, progress, table
 
 __all__ = ["console", "facts", "many", "one_object", "progress", "table"]
 

@@ -21,8 +21,8 @@ def doctor(as_json: As_json = False) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from pace import doctor as pure
     from pace.cli import console
+    from pace.cli import doctor_checks as pure
 
     sections = pure.examine()
     healthy = pure.healthy(sections)

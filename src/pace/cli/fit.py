@@ -13,9 +13,9 @@ from pace.cli.given import As_json, Device, Job_file, graphs
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pace.disclosure import Disclosure
-    from pace.files.kept import KeptFile
-    from pace.job import Job
+    from pace.jobs.disclosure import Disclosure
+    from pace.jobs.job import Job
+    from pace.runtimes.files.kept import KeptFile
 
 EXAMPLES = """
 Examples:
@@ -54,18 +54,19 @@ def fit(
 
     import torch
 
-    from pace import atomic, jobfile
     from pace.cli import console, options
     from pace.errors import SettingError
-    from pace.files import fit as step
-    from pace.files import site as sites
+    from pace.io import atomic
+    from pace.jobs.job_file import read as read_job
+    from pace.runtimes.files import fit as step
+    from pace.runtimes.files import site as sites
 
     if not yes and not sys.stdin.isatty():
         raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
     place = receipt or keep.with_name(f"{keep.stem}.receipt.json")
     read = {"the job": job_file, "the graph": graph, "--key": key}
     step.apart(read | {"--keep": keep, "--upload": upload, "--receipt": place})
-    job = jobfile.read(job_file)
+    job = read_job(job_file)
     who = step.identity(job, upload, key)
     site = sites.load(graph, job)
     torch.set_num_threads(1)  # two threads on small products are slower than one
@@ -95,7 +96,7 @@ def fit(
 def state(found: Disclosure, job: Job, upload: Path, to: Console) -> None:
     """What will leave the site, in plain words and bytes."""
     from pace.cli import console
-    from pace.disclosure import revealed
+    from pace.jobs.disclosure import revealed
 
     total = found.frame + found.signature
     numbers = sum(item.bytes for item in found.items)

@@ -11,7 +11,7 @@ from pace.cli import manual
 from pace.cli.given import As_json
 
 if TYPE_CHECKING:
-    from pace.flower.launch import Link
+    from pace.runtimes.flower.launch import Link
 
 RUN = """
 Examples:
@@ -106,8 +106,8 @@ def run(
     import json
 
     from pace.cli import console
-    from pace.flower.launch import COMPLETED
-    from pace.flower.settings import Settings
+    from pace.runtimes.flower.launch import COMPLETED
+    from pace.runtimes.flower.settings import Settings
 
     link = _link(superlink, certificate, insecure, home)
     paths = {"job": job, "journal": journal, "out": out, "key": key}
@@ -144,7 +144,7 @@ def status(
 ) -> None:
     """List runs and how they ended. Of one run, exit with 1 if it failed."""
     from pace.cli import console
-    from pace.flower.launch import COMPLETED, FINISHED
+    from pace.runtimes.flower.launch import COMPLETED, FINISHED
 
     found = _link(superlink, certificate, insecure, home).runs(number)
     if as_json:
@@ -183,7 +183,7 @@ def register(
 
 def _link(superlink: str, certificate: Path | None, insecure: bool, home: Path) -> Link:
     from pace.errors import SettingError
-    from pace.flower.launch import Link
+    from pace.runtimes.flower.launch import Link
 
     if (certificate is None) is not insecure:
         raise SettingError("give the SuperLink's CA with --root-certificates, or --insecure")
@@ -202,7 +202,7 @@ def _traffic(found: dict[str, Any]) -> str:
 
 def _show(ended: dict[str, Any], report: dict[str, Any] | None, place: Path) -> None:
     from pace.cli import console
-    from pace.files.report import sentences
+    from pace.runtimes.files.report import sentences
 
     to = console.console()
     if report:

@@ -28,13 +28,13 @@ def inspect(
     as_json: As_json = False,
 ) -> None:
     """Explain any file of ours: kind, version, digest, tensors, bytes, sanity."""
-    from pace import jobfile
     from pace.cli import console
     from pace.cli.client import score_table
-    from pace.files import report
-    from pace.files.inspect import inspect as look
+    from pace.jobs import job_file
+    from pace.runtimes.files import report
+    from pace.runtimes.files.inspect import inspect as look
 
-    found = look(file, None if job is None else jobfile.read(job))
+    found = look(file, None if job is None else job_file.read(job))
     if as_json:
         console.one_object(found)
         return

@@ -67,17 +67,17 @@ def new(
     as_json: As_json = False,
 ) -> None:
     """Make a job: the file that everybody who takes part agrees on."""
-    from pace import explain, jobfile
     from pace.cli import console, options
     from pace.data import Names
     from pace.data.file import read
     from pace.errors import SettingError
-    from pace.gcn import GCN
-    from pace.job import Job
+    from pace.jobs import explain, job_file
+    from pace.jobs.job import Job
     from pace.methods import known, make
+    from pace.models.gcn import GCN
 
-    if job.suffix != jobfile.SUFFIX:
-        raise SettingError(f"the job is {job}, expected a name that ends in {jobfile.SUFFIX}")
+    if job.suffix != job_file.SUFFIX:
+        raise SettingError(f"the job is {job}, expected a name that ends in {job_file.SUFFIX}")
     names = Names()
     if like is not None:
         if features is not None or classes is not None:
@@ -104,7 +104,7 @@ def new(
         numbers=options.numbers(numbers) or make(method).numbers,
     )
     plain, facts = explain.plain(made), explain.facts(made)  # a job nobody can use is not written
-    jobfile.write(job, made)
+    job_file.write(job, made)
     if as_json:
         console.one_object(plain | {"file": str(job)})
         return
@@ -117,10 +117,10 @@ def show(
     as_json: As_json = False,
 ) -> None:
     """Say in words what a job asks of those who take part."""
-    from pace import explain, jobfile
     from pace.cli import console
+    from pace.jobs import explain, job_file
 
-    found = jobfile.read(job)
+    found = job_file.read(job)
     if as_json:
         console.one_object(explain.plain(found))
     else:
@@ -131,8 +131,8 @@ def _participants(
     words: list[str], server_key: Path | None
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Names in order, and the public keys of those who have one."""
-    from pace import signatures
-    from pace.job import SERVER
+    from pace.jobs import signatures
+    from pace.jobs.job import SERVER
 
     names, keys = [], {}
     for word in (part.strip() for each in words for part in each.split(",")):

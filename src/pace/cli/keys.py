@@ -33,9 +33,9 @@ def new(
     as_json: As_json = False,
 ) -> None:
     """Make a pair of Ed25519 keys: NAME.key, for you alone, and NAME.pub."""
-    from pace import signatures
     from pace.cli import console
     from pace.errors import SettingError
+    from pace.jobs import signatures
 
     if not name.name:
         raise SettingError(f"the name is {name}, which is a folder: give a name such as north")

@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pace.terminal import WIDTH
+from pace.io.terminal import WIDTH
 
 INDENT = 2
 LEAST = 40  # columns: a page that is narrower nobody could read

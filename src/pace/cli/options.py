@@ -10,9 +10,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pace.errors import SettingError
-from pace.federation import Method
 from pace.methods import expand, make
-from pace.numerals import KINDS
+from pace.protocol.method import Method
+from pace.protocol.number_formats import KINDS
 
 PAPER_SEEDS = [104729, 130363, 155921, 181081, 206639]
 

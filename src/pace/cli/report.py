@@ -25,10 +25,10 @@ def report(
     as_json: As_json = False,
 ) -> None:
     """Write the folder's index.html: one page that needs no network and opens from disk."""
-    from pace import run_page
     from pace.cli import console
     from pace.errors import FileError
-    from pace.reproduce import page
+    from pace.reports import run_page
+    from pace.study import page
 
     if (folder / "cells").is_dir():
         made = page.write(folder)

@@ -78,8 +78,8 @@ def reproduce(
     """Compute the study's missing cells, then its tables and figures beside the published numbers."""
     from pace.cli import console, options
     from pace.errors import SettingError
-    from pace.reproduce import folder, outcome, page, run, study
-    from pace.reproduce.cell import Store
+    from pace.study import folder, outcome, page, run, study
+    from pace.study.cell import Store
 
     options.need("pace reproduce", "report", "matplotlib", "pyarrow")  # before the hours, not after
     chosen_seeds = options.seeds(seeds)

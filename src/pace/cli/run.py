@@ -78,15 +78,16 @@ def run(
     """Run a whole federation in this process: every client, the server, every message in bytes."""
     import torch
 
-    from pace import atomic, run_page
     from pace.cli import console, options
     from pace.data import load
-    from pace.gcn import GCN
+    from pace.io import atomic
+    from pace.models.gcn import GCN
     from pace.partition import divide, file
-    from pace.report import show
-    from pace.reproduce.cell import plain, versions
-    from pace.simulation import simulate, steps
-    from pace.summary import summarise
+    from pace.reports import run_page
+    from pace.reports.run_result import summarise
+    from pace.reports.stored import plain, versions
+    from pace.reports.tables import show
+    from pace.runtimes.simulation import progress_steps, simulate
 
     options.folder("--out", out)
     options.folder("--tensorboard", tensorboard)
@@ -104,7 +105,7 @@ def run(
     )
     gcn = GCN(options.widths(loaded.graph.features, hidden, layers, loaded.classes))
     torch.set_num_threads(1)  # two threads on small products are slower than one
-    total = steps(len(graphs), gcn, chosen_methods, chosen_seeds)
+    total = progress_steps(len(graphs), gcn, chosen_methods, chosen_seeds)
     with console.progress(total, "Training") as bar:
         trials = list(
             simulate(
@@ -144,9 +145,9 @@ def run(
         atomic.write(out / "results.json", (json.dumps(found, indent=1) + "\n").encode())
         written += [run_page.write(out), out / "results.json"]
     if tensorboard:
-        from pace import tracking
+        from pace.reports.tensorboard import write as write_tensorboard
 
-        written.append(tracking.write(tensorboard, found))
+        written.append(write_tensorboard(tensorboard, found))
     if as_json:
         console.one_object(found)
     else:

@@ -63,12 +63,12 @@ def merge(
     """
     import torch
 
-    from pace import jobfile
     from pace.cli import console
-    from pace.files import merge as step
+    from pace.jobs.job_file import read as read_job
+    from pace.runtimes.files import merge as step
 
     torch.set_num_threads(1)
-    job = jobfile.read(job_file)
+    job = read_job(job_file)
     place = journal or job_file.with_suffix(".journal")
     with console.progress(None, "Checking") as bar:
         found = step.merge(job, uploads or [], journal=place, out=out, key=key, progress=bar)
@@ -83,7 +83,7 @@ def merge(
 def show(found: dict[str, Any], out: Path) -> None:
     """The report in a terminal."""
     from pace.cli import console
-    from pace.files import report
+    from pace.runtimes.files import report
 
     to = console.console()
     if found["took_part"]:
@@ -111,11 +111,11 @@ def check(
     as_json: As_json = False,
 ) -> None:
     """Say which uploads the job would take, and who is missing. Nothing is written."""
-    from pace import jobfile
     from pace.cli import console
-    from pace.files import intake
+    from pace.jobs.job_file import read as read_job
+    from pace.runtimes.files import intake
 
-    job = jobfile.read(job_file)
+    job = read_job(job_file)
     found = intake.check(job, uploads)
     if as_json:
         console.one_object(found)

@@ -1,6 +1,6 @@
 """Graphs by name: the embedded one, benchmarks, and a user's own."""
 
-from pace.data.by_name import DATASETS, load
 from pace.data.dataset import Dataset, Names
+from pace.data.registry import DATASETS, load
 
 __all__ = ["DATASETS", "Dataset", "Names", "load"]

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from pace.data.dataset import Dataset
-from pace.operator import density
+from pace.models.operator import density
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pace.data.problems import Problems
 from pace.data.table import Numbers, Table
-from pace.terminal import many
+from pace.io.terminal import many
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
 DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+")

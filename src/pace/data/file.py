@@ -27,11 +27,11 @@ from safetensors.torch import save
 from scipy import sparse
 from torch import Tensor
 
-from pace import atomic, untrusted
 from pace.data.dataset import Dataset, Names
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
-from pace.operator import SPARSE_BELOW, density
+from pace.io import atomic, untrusted
+from pace.models.operator import SPARSE_BELOW, density
 
 SUFFIX = ".graph"
 FORMAT = "pace-graph-1"

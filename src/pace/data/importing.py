@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from pace.data.dataset import Dataset, Names
@@ -13,7 +12,7 @@ from pace.data.features import features
 from pace.data.nodes import clients, ids, labels, masks
 from pace.data.problems import Problems
 from pace.data.tables import header, named, read
-from pace.errors import GraphError, SettingError
+from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 
 
@@ -101,7 +100,5 @@ def _classes(given: str | None) -> list[str]:
 
 
 def _unknown(name: str, names: Sequence[str], file: str) -> str:
-    close = get_close_matches(name, names, n=1)
     listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{file} has no such column; {hint}it has {listed}"
+    return f"{file} has no such column; {did_you_mean(name, names)}it has {listed}"

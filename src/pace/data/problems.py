@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pace.errors import GraphError
-from pace.terminal import many
+from pace.io.terminal import many
 
 SHOWN = 50
 

@@ -7,10 +7,10 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pace import atomic
 from pace.data.dataset import RATIOS
 from pace.data.folders import cache, writable
 from pace.errors import SettingError
+from pace.io import atomic
 
 
 @dataclass(frozen=True)

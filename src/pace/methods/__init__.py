@@ -2,25 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 
-from pace.carrier import RANK
-from pace.errors import SettingError
-from pace.federation import Method
+from pace.errors import SettingError, did_you_mean
+from pace.merging.carrier import RANK
 from pace.methods.ablations import ABLATIONS, Fixed
+from pace.methods.baselines.fedaux import FedAux
+from pace.methods.baselines.fedavg import FedAvg
+from pace.methods.baselines.fedgta import FedGTA
+from pace.methods.baselines.fednova import FedNova
+from pace.methods.baselines.fedprox import FedProx
+from pace.methods.baselines.fedpub import FedPub
+from pace.methods.baselines.fedrcl import FedRCL
+from pace.methods.baselines.fedtad import FedTAD
+from pace.methods.beyond.duo import DUO, PaceDuo
+from pace.methods.beyond.robust import ROBUST, Robust
 from pace.methods.direct import Direct
-from pace.methods.duo import DUO, PaceDuo
-from pace.methods.fedaux import FedAux
-from pace.methods.fedavg import FedAvg
-from pace.methods.fedgta import FedGTA
-from pace.methods.fednova import FedNova
-from pace.methods.fedprox import FedProx
-from pace.methods.fedpub import FedPub
-from pace.methods.fedrcl import FedRCL
-from pace.methods.fedtad import FedTAD
 from pace.methods.local import Local
 from pace.methods.pace import Pace
-from pace.methods.robust import ROBUST, Robust
+from pace.protocol.method import Method
 
 PAPER: Mapping[str, Callable[[], Method]] = {
     "local": Local,
@@ -60,8 +59,8 @@ def known(name: str) -> str:
     """The name a method is listed under, or an error that suggests one."""
     listed = ALIASES.get(name.lower(), name.lower())
     if listed not in METHODS:
-        close = get_close_matches(listed, (*METHODS, *GROUPS), n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(METHODS)}"
+        hint = did_you_mean(listed, (*METHODS, *GROUPS)).strip()
+        hint = hint or f"choose from {', '.join(METHODS)}"
         raise SettingError(f"there is no method {name!r}: {hint}")
     return listed
 

@@ -6,10 +6,10 @@ from functools import partial
 
 from torch import Tensor
 
-from pace.federation import Method
+from pace.merging.moments import raw, uniform
 from pace.methods.direct import Direct
 from pace.methods.pace import Pace
-from pace.moments import raw, uniform
+from pace.protocol.method import Method
 
 
 @dataclass(frozen=True)

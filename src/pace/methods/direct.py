@@ -5,11 +5,12 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pace.carrier import compress, dense, pack, unpack
-from pace.consensus import consensus
-from pace.federation import Federation, Message, Uploads
+from pace.merging.carrier import compress, dense, pack, unpack
+from pace.merging.consensus import consensus
 from pace.methods.pace import Pace, read
 from pace.params import Params, add
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message, Uploads
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pace.federation import Federation, Message, Method, Uploads
 from pace.graph import Graph
 from pace.params import Params
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message, Method, Uploads
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,17 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pace.calibration import calibrate
-from pace.carrier import RANK, Carrier, compress, pack, unpack
-from pace.consensus import consensus_of_stacks
-from pace.correction import apply, corrections_of_stacks
 from pace.errors import NumberError, SettingError
-from pace.federation import Federation, Gate, Message, Method, Uploads
+from pace.gates.cnll import calibrate
 from pace.graph import Graph
-from pace.moments import Geometry, check, propagated
+from pace.merging.batches import Stacked, stacks
+from pace.merging.carrier import RANK, Carrier, compress, pack, unpack
+from pace.merging.consensus import consensus_of_stacks
+from pace.merging.correction import apply, corrections_of_stacks
+from pace.merging.moments import Geometry, check, check_complete, propagated, uniform
 from pace.params import Params, subtract
-from pace.stacked import Stacked, stacks
+from pace.protocol.federation import Federation
+from pace.protocol.method import Gate, Message, Method, Uploads
 
 STACK = 64  # uploads that are read, and receivers that are answered, together
 LARGEST = 1e9  # a number whose products the server can still compute with; no training gets there
@@ -38,7 +39,9 @@ class Pace(Method):
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         carrier = compress(subtract(local, federation.start), self.rank)
-        moments = self.geometry(federation.model(local, graph), graph)
+        moments = self.geometry(federation.network(local, graph), graph)
+        if self.geometry is not uniform:
+            check_complete(moments, federation.start, federation.model.averaged)
         return pack(carrier) | {f"{name}/m": moment for name, moment in moments.items()}
 
     def check(self, upload: Message, federation: Federation) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 import numpy as np
 
 from pace.data.dataset import Dataset
-from pace.errors import SettingError
+from pace.errors import SettingError, did_you_mean
 from pace.graph import Graph
 from pace.partition.dirichlet import dirichlet
 from pace.partition.louvain import louvain
@@ -40,8 +39,7 @@ def division(
     A graph that came with its own masks keeps them.
     """
     if partition not in PARTITIONS:
-        close = get_close_matches(partition, PARTITIONS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = did_you_mean(partition, PARTITIONS)
         raise SettingError(
             f"partition {partition!r} is unknown: {hint}known are {', '.join(PARTITIONS)}"
         )

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from pace import atomic, untrusted
 from pace.data.dataset import Dataset
 from pace.errors import SettingError
 from pace.graph import Graph
+from pace.io import atomic, untrusted
 from pace.partition.dirichlet import ALPHA
 from pace.partition.divide import Division
 from pace.partition.louvain import DELTA, RESOLUTION

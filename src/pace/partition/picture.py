@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pace import atomic
 from pace.errors import SettingError
+from pace.io import atomic
 from pace.partition.describe import Client
 
 NAMED = 20  # classes or clients beyond this many go unnamed

@@ -1,5 +1,5 @@
 """What a SuperNode runs."""
 
-from pace.flower.client import app
+from pace.runtimes.flower.client import app
 
 __all__ = ["app"]

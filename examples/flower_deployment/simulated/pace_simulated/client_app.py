@@ -1,5 +1,5 @@
 """What a simulated node runs: site number `partition-id` of the folder `sites`."""
 
-from pace.flower.simulated import app
+from pace.runtimes.flower.simulated import app
 
 __all__ = ["app"]

@@ -1,5 +1,5 @@
 """What the SuperLink runs."""
 
-from pace.flower.server import app
+from pace.runtimes.flower.server import app
 
 __all__ = ["app"]

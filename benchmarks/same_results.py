@@ -1,0 +1,360 @@
+"""Whether two versions of PACE give the same results: for a refactoring, which must change none.
+
+    PYTHONPATH=OLD/src python same_results.py record before.json --cells OLD/results/cells
+    PYTHONPATH=NEW/src python same_results.py record after.json --cells OLD/results/cells
+    python same_results.py compare before.json after.json
+
+`record` writes a flat JSON, `path: value`, of what both versions must agree on:
+
+- methods, crowd: uploads, returns, alphas and logits of every method, by `fit`, `merge`, `adopt`, at
+  3 clients, and at 70, which is more than the server reads at once;
+- run: the numbers of `pace run --json`, every method on two seeds, and some with rounded messages;
+- files: signed jobs from `pace graph import` to `pace client evaluate`, with fixed keys and nonce;
+- cells: twenty cells of the study computed again, and how far they are from the stored ones.
+
+It uses public names and the command line, so that it outlives the modules it watches. Words are left
+out, since they may improve; of numbers every bit counts. The cells need $PACE_DATA.
+
+`compare` exits with 1 if a value changed or is gone; values that only AFTER has are just listed. Every
+frame holds a digest of the settings as they are described: `--other-digests` forgives what differs
+with it (digest, checksum, signature), never the names, shapes and numbers of tensors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import hashlib
+import io
+import json
+import platform
+import re
+import struct
+import sys
+import tempfile
+import time
+import zlib
+from base64 import b64encode
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+
+import pace
+
+Leaf = str | int | None
+Leaves = Iterator[tuple[str, Leaf]]
+
+# Words of older versions in paths, as patterns, and what they are called now.
+RENAMED = {
+    r"\bnative\b": "external",
+    r"\b(evaluate|validation|test)/pace\b": r"\1/adopted",
+}
+UNLIKE = {"seconds", "versions", "command"}  # keys whose values differ from run to run
+DIGESTS = ("/federation", "/whole")  # ends of paths whose values follow from the digest
+NAMES = ("method", "reading", "seed", "name")  # keys that tell the items of a list apart
+COUNTS = re.compile(r"\d+[ ;][\d ;]+")  # a confusion matrix, the one text that is numbers
+
+GRAPH, HIDDEN, SEED = "synthetic", 64, 104729
+FEW, CROWD = (3, 40), (70, 3)  # clients, epochs
+RUN = f"run --dataset {GRAPH} --clients {FEW[0]} --epochs {FEW[1]} --device cpu"
+ROUNDED = {"float16": "pace,fedavg,fedpub", "int8": "pace,fedavg,pace-median,pace-duo-free"}
+SITES, JOBS = ("north", "south", "west"), ("pace", "pace-duo", "fedavg", "fedgta")
+CELL = re.compile(r"(.+)/(.+)-c(\d+)-d(\d+)/(.+?)(?:-r(\d+|dense))?/(\d+)")
+CELLS = (
+    "cora/louvain-c10-d2024/pace-r6/104729", "cora/louvain-c10-d2024/pace-rdense/130363",
+    "cora/louvain-c10-d2024/pace-r2/155921", "cora/louvain-c10-d2024/pace-raw-r6/181081",
+    "cora/louvain-c10-d3/pace-r6/206639", "cora/louvain-c30-d2024/fedtad/104729",
+    "cora/metis-c10-d2024/pace-duo-r6/130363", "cora/metis-c10-d2024/fedgta/155921",
+    "cora/dirichlet-c10-d2024/fedaux/181081", "citeseer/louvain-c20-d2024/pace-r6/206639",
+    "citeseer/louvain-c10-d2024/fedrcl/130363", "citeseer/louvain-c10-d2024/pace-mean-r6/104729",
+    "citeseer/metis-c10-d2024/fednova/155921", "citeseer/dirichlet-c10-d2024/pace-int8-r6/181081",
+    "pubmed/louvain-c10-d2024/pace-r6/206639", "pubmed/louvain-c30-d2024/fedprox/104729",
+    "pubmed/dirichlet-c10-d2024/fedpub/155921", "pubmed/metis-c10-d2024/pace-tempered-r6/130363",
+    "computers/louvain-c10-d2024/pace-r6/206639", "cs/louvain-c10-d2024/pace-duo-guard5-r6/181081",
+)  # fmt: skip
+
+
+def lookup(name: str, *modules: str) -> Any:
+    """The object of this name in the first of the modules that has it."""
+    for module in modules:
+        try:
+            return getattr(import_module(module), name)
+        except (ImportError, AttributeError):
+            continue
+    raise ImportError(f"none of {', '.join(modules)} has {name}")
+
+
+# All that is not a public name: where it is now, then where it was.
+load = lookup("load", "pace.data", "pace.data.by_name")
+divide = lookup("divide", "pace.partition", "pace.partition.divide")
+main = lookup("main", "pace.cli")
+
+
+def command(words: str) -> Any:
+    """What `pace WORDS --json` prints. In this process, which spares a hundred starts of Python."""
+    out, err = io.StringIO(), io.StringIO()
+    argv = mock.patch.object(sys, "argv", ["pace", *words.split(), "--json"])
+    nonce = mock.patch("secrets.token_hex", lambda count: "5a" * count)  # a job draws one
+    try:
+        with argv, nonce, redirect_stdout(out), redirect_stderr(err):
+            main()
+    except SystemExit as end:
+        if end.code:
+            raise RuntimeError(f"pace {words}: {err.getvalue()}") from end
+    return json.loads(out.getvalue())
+
+
+def sha(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def leaves(value: Any, at: str) -> Leaves:
+    """Every number in a JSON value with its path, floats to the last bit; words are left out."""
+    if isinstance(value, Mapping):
+        for key in value.keys() - UNLIKE:
+            yield from leaves(value[key], f"{at}/{key}")
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            keys = [key for key in NAMES if isinstance(item, Mapping) and key in item]
+            yield from leaves(item, f"{at}/{' '.join(str(item[key]) for key in keys) or place}")
+    elif isinstance(value, float):
+        yield at, value.hex()
+    elif value is None or isinstance(value, int) or COUNTS.fullmatch(value):
+        yield at, value
+
+
+def message(content: bytes, at: str, *, signature: int = 0) -> Leaves:
+    """The parts of an upload or return, read as docs/wire-format.md says."""
+    frame = content[: len(content) - signature]
+    magic, version, digest, _, count = struct.unpack_from("<4sB8s4sB", frame)
+    if magic != b"PACE" or zlib.crc32(frame[:-4]) != int.from_bytes(frame[-4:], "little"):
+        raise ValueError(f"{at} is not a frame")
+    end = 18
+    for _ in range(count):
+        end += 1 + frame[end]  # the tensor's name
+        end += 1 + 4 * frame[end]  # its shape
+    yield f"{at}/bytes", len(content)
+    yield f"{at}/version", version
+    yield f"{at}/table", sha(frame[17:end])
+    yield f"{at}/numbers", sha(frame[end:-4])
+    yield f"{at}/federation", digest.hex()
+    yield f"{at}/whole", sha(content)
+
+
+def divided(clients: int, partition: str) -> tuple[list[pace.Graph], pace.GCN]:
+    """The client graphs of the embedded graph, and the network for them."""
+    dataset = load(GRAPH)
+    network = pace.GCN((dataset.graph.features, HIDDEN, dataset.classes))
+    return divide(dataset, partition, clients), network
+
+
+def methods(at: str, partition: str, clients: int, epochs: int) -> Leaves:
+    """fit, merge and adopt of every method."""
+    graphs, network = divided(clients, partition)
+    for name, make in pace.METHODS.items():
+        federation = pace.Federation(network, make(), SEED, epochs)
+        fitted = [pace.fit(graph, federation) for graph in graphs]
+        returns = pace.merge([upload for _, upload in fitted], federation)
+        for client, returned in enumerate(returns):
+            (kept, upload), here = fitted[client], f"{at}/{name}/{client}"
+            yield from message(upload, f"{here}/upload")
+            yield from message(returned, f"{here}/return")
+            yield f"{here}/return/answers the upload", int(returned[13:17] == upload[-4:])
+            adoption = pace.adopt(graphs[client], kept, returned, federation)
+            yield f"{here}/alpha", float(adoption.alpha).hex()
+            for reading in ("local", "external", "logits"):
+                logits = getattr(adoption, reading)
+                yield f"{here}/{reading}", sha(logits.contiguous().numpy().tobytes())
+
+
+def runs() -> Leaves:
+    """What `pace run --json` says."""
+    every = ",".join(pace.METHODS)
+    yield from leaves(command(f"{RUN} --methods {every} --seeds 2"), "run/float32")
+    for kind, some in ROUNDED.items():
+        rounded = command(f"{RUN} --methods {some} --seeds 1 --numbers {kind} --layers 3")
+        yield from leaves(rounded, f"run/{kind}")
+
+
+def files() -> Leaves:
+    """Signed jobs of several methods, in the current folder."""
+    graphs, network = divided(len(SITES), "louvain")
+    classes = ",".join(f"c{label}" for label in range(network.classes))
+    for name, graph in zip(SITES, graphs, strict=True):
+        write_tables(name, graph)
+        tables = f"--nodes {name}.nodes.csv --edges {name}.edges.csv --label kind --split use"
+        made = command(f"graph import {tables} --classes {classes} --out {name}.graph")
+        yield from leaves(made, f"files/graphs/{name}")
+    for name in (*SITES, "server"):
+        write_key(name)
+        command(f"keys new {name}")
+    for method in JOBS:
+        yield from signed_job(method, f"files/{method}")
+
+
+def write_tables(name: str, graph: pace.Graph) -> None:
+    """A client's graph as the tables an organisation would have."""
+    masks = {mask: getattr(graph, mask).tolist() for mask in ("train", "val", "test")}
+    columns = [f"f{column}" for column in range(graph.x.shape[1])]
+    nodes: list[list[str]] = [["id", "kind", "use", *columns]]
+    for node, (x, y) in enumerate(zip(graph.x.int().tolist(), graph.y.tolist(), strict=True)):
+        use = next((mask for mask in masks if masks[mask][node]), "")
+        nodes.append([f"n{node}", f"c{y}", use, *map(str, x)])
+    edges = [[f"n{a}", f"n{b}"] for a, b in graph.edges.t().tolist() if a < b]
+    for kind, rows in {"nodes": nodes, "edges": [["source", "target"], *edges]}.items():
+        with Path(f"{name}.{kind}.csv").open("w", newline="") as opened:
+            csv.writer(opened).writerows(rows)
+
+
+def write_key(name: str) -> None:
+    """A private key that everybody can guess, as PKCS #8; `pace keys new` adds its public half."""
+    prefix = bytes.fromhex("302e020100300506032b657004220420")
+    key = b64encode(prefix + hashlib.sha256(name.encode()).digest()).decode()
+    pem = f"-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n"
+    Path(f"{name}.key").write_text(pem)
+
+
+def signed_job(method: str, at: str) -> Leaves:
+    """From the job's file to the sites' predictions."""
+    Path(method).mkdir()
+    job = f"{method}/job.pace"
+    who = ",".join(f"{name}={name}.pub" for name in SITES)
+    how = f"--server-key server.pub --method {method} --epochs {FEW[1]}"
+    made = command(f"new {job} --like {SITES[0]}.graph --participant {who} {how}")
+    yield from leaves(made, f"{at}/job")
+    for name in SITES:
+        mine, here = f"{method}/{name}", f"{at}/{name}"
+        to = f"--keep {mine}.local --upload {mine}.up --key {name}.key --device cpu --yes"
+        yield from leaves(command(f"client fit {job} {name}.graph {to}"), f"{here}/fit")
+        yield from message(Path(f"{mine}.up").read_bytes(), f"{here}/upload", signature=72)
+    uploads = " ".join(f"{method}/{name}.up" for name in SITES)
+    merged = command(f"server merge {job} {uploads} --out {method} --key server.key")
+    yield from leaves(merged, f"{at}/merge")
+    for name in SITES:
+        mine, here, on = f"{method}/{name}", f"{at}/{name}", f"{method}/{name}.model {name}.graph"
+        yield from message(Path(f"{mine}.down").read_bytes(), f"{here}/return", signature=72)
+        to = f"--kept {mine}.local --return {mine}.down --out {mine}.model"
+        yield from leaves(command(f"client adopt {job} {name}.graph {to}"), f"{here}/adopt")
+        yield from leaves(command(f"client predict {on} --out {mine}.csv"), f"{here}/predict")
+        _, *rows = Path(f"{mine}.csv").read_bytes().splitlines()  # the heads are words
+        yield f"{here}/predictions", sha(b"\n".join(rows))
+        yield from leaves(command(f"client evaluate {on} --on test"), f"{here}/evaluate")
+
+
+def cells(stored: Path) -> Leaves:
+    """Cells of the study by `pace run`. Another torch moves last bits, and with them test nodes."""
+    for path in CELLS:
+        parts = CELL.fullmatch(path)
+        assert parts is not None, path
+        dataset, partition, clients, data_seed, method, rank, seed = parts.groups()
+        where = f"--dataset {dataset} --partition {partition} --clients {clients}"
+        what = f"--methods {method} --rank {rank or 6} --seeds {seed} --data-seed {data_seed}"
+        (now,) = command(f"run {where} {what} --device cpu")["trials"]
+        yield from leaves(now, f"cells/{path}")
+        then, at = json.loads((stored / f"{path}.json").read_text()), f"cells/{path}/off by"
+        for part in ("upload", "returned", "dense"):
+            yield f"{at}/{part}", int(now[part] != then[part])
+        alphas = zip(now["alphas"], then["alphas"], strict=True)
+        yield f"{at}/alpha", max(abs(one - other) for one, other in alphas).hex()
+        counts = zip(*(counted(each["confusions"]) for each in (now, then)), strict=True)
+        yield f"{at}/test nodes", sum(abs(one - other) for one, other in counts) // 2
+
+
+def counted(confusions: Any) -> list[int]:
+    """All counts of all readings and clients, in an order that no renaming changes."""
+    ordered = sorted(renamed(leaves(confusions, "")).items())
+    return [int(count) for _, text in ordered for count in re.findall(r"\d+", str(text))]
+
+
+def renamed(found: Iterable[tuple[str, Leaf]]) -> dict[str, Leaf]:
+    """With today's words in the paths."""
+    made = {}
+    for path, leaf in found:
+        for old, new in RENAMED.items():
+            path = re.sub(old, new, path)
+        made[path] = leaf
+    return made
+
+
+def record(out: Path, stored: Path) -> None:
+    """Write everything to `out`; the seconds of each section go to stderr."""
+    torch.set_num_threads(1)
+    made: dict[str, Leaf] = {
+        "made with/python": platform.python_version(),
+        "made with/numpy": np.__version__,
+        "made with/torch": torch.__version__,
+    }
+    for section in (
+        methods("methods", "louvain", *FEW),
+        methods("crowd", "metis", *CROWD),
+        runs(),
+        files(),
+        cells(stored.resolve()),
+    ):
+        began, before = time.perf_counter(), len(made)
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
+            found = sorted(section)
+        made |= found
+        if len(made) != before + len(found):
+            raise ValueError(f"two values have one path, near {found[0][0]}")
+        took = time.perf_counter() - began
+        print(f"{found[0][0].split('/')[0]}: {len(found):,} values, {took:.0f} s", file=sys.stderr)
+    out.write_text(json.dumps(made, indent=0) + "\n")
+
+
+def compare(before: Path, after: Path, *, other_digests: bool, shown: int = 40) -> int:
+    """Print a table and the first differences; the exit code."""
+    old, new = (renamed(json.loads(path.read_text()).items()) for path in (before, after))
+    sections: dict[str, Counter[str]] = defaultdict(Counter)
+    lines = []
+    for path in dict.fromkeys((*old, *new)):
+        word = verdict(path, old, new)
+        sections[path.partition("/")[0]][word] += 1
+        if word not in ("equal", "digest"):
+            lines.append(f"{word}: {path}: {old.get(path)} | {new.get(path)}")
+    words = ("equal", "digest", "different", "gone", "added")
+    print(" " * 10 + "".join(f"{word:>11}" for word in words))
+    for section, count in sections.items():
+        print(f"{section:10}" + "".join(f"{count[word]:>11,}" for word in words))
+    print(*lines[:shown], *([f"and {len(lines) - shown:,} more"] * (len(lines) > shown)), sep="\n")
+    total = sum(sections.values(), Counter[str]())
+    wrong = total["different"] + total["gone"] + (0 if other_digests else total["digest"])
+    print(f"{wrong:,} values changed." if wrong else "Nothing changed that should not.")
+    return int(wrong > 0)
+
+
+def verdict(path: str, old: Mapping[str, Leaf], new: Mapping[str, Leaf]) -> str:
+    if path not in new:
+        return "gone"
+    if path not in old:
+        return "added"
+    if old[path] == new[path]:
+        return "equal"
+    return "digest" if path.endswith(DIGESTS) else "different"
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    steps = parser.add_subparsers(dest="step", required=True)
+    recording, comparing = steps.add_parser("record"), steps.add_parser("compare")
+    recording.add_argument("out", type=Path)
+    here = Path(__file__).resolve().parents[1] / "results" / "cells"
+    recording.add_argument("--cells", type=Path, default=here, help="the study's stored cells")
+    comparing.add_argument("before", type=Path)
+    comparing.add_argument("after", type=Path)
+    comparing.add_argument("--other-digests", action="store_true", help="forgive other digests")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    given = arguments()
+    if given.step == "compare":
+        sys.exit(compare(given.before, given.after, other_digests=given.other_digests))
+    record(given.out, given.cells)

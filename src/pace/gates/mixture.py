@@ -1,0 +1,138 @@
+"""CNLL for several Externals: a weight for each logit set, by validation NLL. Not in the paper.
+
+    R(w) = mean_v NLL( Σ_k w_k z_k[v], y_v ) + (ρ / n) (Σ_k w_k - 1)²,   w ≥ 0
+
+z_0 is Local. The logits are linear in w and the NLL is convex in the logits, so R is convex. The
+weights need not sum to one: their sum is an inverse temperature, which the ridge draws to one where
+validation nodes are few. Local, w = (1, 0, …), is feasible and pays no ridge: the minimiser's
+validation NLL is never above Local's. CNLL's segment, w = (1 - α, α), is feasible too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from pace.gates.cnll import excess, nll
+
+RIDGE = 2.0  # ρ
+TOLERANCE = 1e-8  # of a gradient, against the size of the logits
+LARGEST = 1e100  # a logit whose square is still a number
+STEPS, HALVINGS = 100, 60
+ARMIJO = 1e-4
+ROUNDING = 1e-14
+DAMPING = 1e-12  # of a Hessian that may be singular, against its diagonal
+
+Weights = tuple[float, ...]  # Local's first
+
+
+def weigh(sets: Sequence[Tensor], labels: Tensor, ridge: float = RIDGE) -> Weights:
+    """The minimiser of R, in float64, with the conditions of optimality checked; Local otherwise.
+
+    Where no External has a weight the answer is Local itself, (1, 0, …): a temperature alone changes
+    no prediction. So it is without validation nodes, for logits that are not finite or absurdly large,
+    and where the conditions do not hold to `TOLERANCE`.
+    """
+    local = (1.0,) + (0.0,) * (len(sets) - 1)
+    stacked = torch.stack([each.double() for each in sets])
+    if len(labels) == 0 or not (stacked.abs() < LARGEST).all():
+        return local
+    problem = Problem(stacked, labels, ridge)
+    weights = minimiser(problem)
+    alone = torch.zeros_like(weights)
+    alone[0] = weights.sum()  # as good only where the Externals say what Local says
+    if not optimal(problem, weights) or optimal(problem, alone):
+        return local
+    found = tuple(weights.tolist())
+    return found if nll(mix(sets, found), labels) <= nll(sets[0], labels) else local
+
+
+def mix(sets: Sequence[Tensor], weights: Weights) -> Tensor:
+    """Σ_k w_k z_k; a set that stands alone with weight one is itself, bit for bit."""
+    taken = [(weight, each) for weight, each in zip(weights, sets, strict=True) if weight != 0]
+    if len(taken) == 1 and taken[0][0] == 1:
+        return taken[0][1]
+    products = [weight * each for weight, each in taken]
+    return sum(products[1:], start=products[0]) if products else torch.zeros_like(sets[0])
+
+
+class Problem:
+    """R and its derivatives on (K, n, classes)."""
+
+    def __init__(self, sets: Tensor, labels: Tensor, ridge: float) -> None:
+        # A constant added to a node's logits changes no probability; without it numbers are smaller.
+        self.sets = sets - sets.mean(2, keepdim=True)
+        self.labels = labels
+        self.ridge = 2 * ridge / len(labels)  # of half a square
+        self.scale = 1 + float(self.sets.abs().amax(2).mean(1).max())
+
+    def value(self, weights: Tensor) -> float:
+        return (
+            nll(self.logits(weights), self.labels) + self.ridge / 2 * float(weights.sum() - 1) ** 2
+        )
+
+    def logits(self, weights: Tensor) -> Tensor:
+        return (weights @ self.sets.flatten(1)).view(self.sets.shape[1:])
+
+    def gradient(self, weights: Tensor) -> Tensor:
+        slopes = excess(self.logits(weights), self.sets, self.labels)
+        return slopes + self.ridge * (weights.sum() - 1)
+
+    def hessian(self, weights: Tensor) -> Tensor:
+        """Covariances of the sets under the mixture's softmax, plus the ridge's ones."""
+        p = self.logits(weights).softmax(1)
+        spread = self.sets - (p * self.sets).sum(2, keepdim=True)
+        products = (spread * p).flatten(1) @ spread.flatten(1).t()
+        return products / len(self.labels) + self.ridge
+
+
+def minimiser(problem: Problem) -> Tensor:
+    """Newton's method from Local; a weight at zero that R would have below zero is held there."""
+    weights = torch.zeros(len(problem.sets), dtype=torch.float64)
+    weights[0] = 1.0
+    for _ in range(STEPS):
+        gradient = problem.gradient(weights)
+        free = (weights > 0) | (gradient < 0)
+        if not free.any() or gradient[free].abs().max() <= TOLERANCE * problem.scale / 10:
+            break
+        hessian = problem.hessian(weights)
+        step = newton(gradient, hessian, free)
+        while (outward := (weights == 0) & (step < 0)).any():
+            free &= ~outward
+            step = newton(gradient, hessian, free)
+        weights = descended(problem, weights, step, float(gradient @ step))
+    return weights
+
+
+def newton(gradient: Tensor, hessian: Tensor, free: Tensor) -> Tensor:
+    """To the minimum of R's parabola in the free weights."""
+    step = torch.zeros_like(gradient)
+    among = hessian[free][:, free]
+    damping = DAMPING * torch.eye(len(among), dtype=torch.float64) * among.diagonal().max()
+    step[free] = -torch.linalg.solve(among + damping, gradient[free])
+    return step
+
+
+def descended(problem: Problem, weights: Tensor, step: Tensor, slope: float) -> Tensor:
+    """As far along the step as weights stay at zero or above and R falls enough."""
+    to_zero = torch.where(step < 0, -weights / step, torch.inf)
+    length, here = min(1.0, float(to_zero.min())), problem.value(weights)
+    rounding = ROUNDING * (
+        1 + abs(here)
+    )  # near the minimum, steps are right and R no judge of them
+    for _ in range(HALVINGS):
+        there = (weights + length * step).masked_fill(to_zero <= length, 0.0)
+        if problem.value(there) <= here + ARMIJO * length * slope + rounding:
+            return there
+        length /= 2
+    return weights
+
+
+def optimal(problem: Problem, weights: Tensor) -> bool:
+    """The conditions of Karush, Kuhn and Tucker: dR/dw_k = 0 where w_k > 0, ≥ 0 where w_k = 0."""
+    gradient = problem.gradient(weights)
+    tolerance = TOLERANCE * problem.scale
+    level = (gradient.abs() <= tolerance) | (weights == 0)
+    return bool((weights >= 0).all() and level.all() and (gradient >= -tolerance).all())

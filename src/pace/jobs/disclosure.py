@@ -1,0 +1,115 @@
+"""What leaves a site: every tensor of an upload in plain words, with its bytes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pace import params
+from pace.methods import Pace
+from pace.protocol import number_formats, wire
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message
+
+NAMED = 12  # features listed by name
+
+
+@dataclass(frozen=True)
+class Item:
+    """One tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    bytes: int
+    words: str
+
+
+@dataclass(frozen=True)
+class Disclosure:
+    """A whole upload. `zeros` are the input columns of the first layer whose moment is exactly 0."""
+
+    items: tuple[Item, ...]
+    frame: int  # bytes, framing included
+    signature: int  # bytes of security overhead
+    dense: int  # bytes of the model sent whole
+    zeros: tuple[int, ...]
+    columns: int  # input columns of the first layer that have a moment
+    rounded: bool = False  # whether a moment may be zero because it is too small to be written
+
+    @property
+    def share(self) -> float:
+        return self.frame / self.dense
+
+
+def disclosure(message: Message, federation: Federation, signature: int) -> Disclosure:
+    """What this very message says."""
+    update = isinstance(federation.method, Pace)  # others send the parameters themselves
+    layout = wire.layout(message, federation.numbers)
+    items = tuple(
+        Item(name, shape, number_formats.size(shape, layout.numbers), words(name, update))
+        for name, shape in layout.items()
+    )
+    moment = message.get("0.weight/m")
+    return Disclosure(
+        items,
+        layout.size,
+        signature,
+        params.size(federation.start),
+        () if moment is None else tuple((moment == 0).nonzero().flatten().tolist()),
+        0 if moment is None else moment.numel(),
+        layout.numbers != "float32",
+    )
+
+
+KNOWN = {
+    "nodes": "how many nodes your graph has",
+    "amount": "how much your client trained",
+    "reliability": "how reliable each class is (from training labels)",
+    "moments": "statistics of propagated labels (from training labels)",
+    "confidence": "how sure the propagated labels are",
+    "embedding": "mean activation of your nodes",
+}
+PARTS = {
+    "/L": "update of layer {}, left factor",
+    "/R": "update of layer {}, right factor",
+    "/m": "mean square of what layer {} reads",
+}
+
+
+def words(name: str, update: bool = False) -> str:
+    """What a tensor is, for people."""
+    found = re.fullmatch(r"(\d+)\.(weight|bias)(/[LRm])?", name)
+    if found is None:
+        return KNOWN.get(name, "of the method; see its documentation")
+    layer, kind, part = int(found[1]) + 1, found[2], found[3]
+    if part:
+        return PARTS[part].format(layer)
+    return f"{'update of ' if update else ''}layer {layer}, {kind}"
+
+
+def revealed(found: Disclosure, features: Sequence[str]) -> list[str]:
+    """What the server can read out of the upload, in sentences."""
+    if not found.items:
+        return ["It is empty: nothing about your data leaves the site."]
+    sentences = [
+        "It holds no node, edge, feature value or label. It is computed from them, and no formal "
+        "privacy is promised: whoever gets it may infer something about your data."
+    ]
+    if not found.columns:
+        return sentences
+    sentences.append(
+        "The moments of layer 1 tell, for each feature, how strongly it occurs around your "
+        "training nodes."
+    )
+    count = len(found.zeros)
+    if not count:
+        return [*sentences, "None of them is zero: every feature occurs there."]
+    listed = [features[place] if features else f"number {place}" for place in found.zeros[:NAMED]]
+    where = "nowhere, or next to nowhere," if found.rounded else "nowhere"
+    more = f" and {count - NAMED:,} more" if count > NAMED else ""
+    return [
+        *sentences,
+        f"{count:,} of {found.columns:,} are exactly zero: the server learns that these features "
+        f"occur {where} in your training neighbourhoods: {', '.join(listed)}{more}.",
+    ]

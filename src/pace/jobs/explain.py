@@ -1,0 +1,83 @@
+"""A job in words: what each participant agrees to by taking part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pace import params
+from pace.jobs import signatures
+from pace.jobs.job import Job
+from pace.protocol import steps, wire
+
+LISTED = 12
+WRITTEN = {
+    "float32": "as float32",
+    "float16": "as float16, rounded to three or four digits",
+    "int8": "as int8, matrices in 255 steps a row or column and the rest in float16",
+}
+Facts = dict[str, str]
+
+
+def sizes(job: Job) -> dict[str, int]:
+    """Bytes of every client's messages: they are known before anybody trains."""
+    federation = job.federation
+    return {
+        "upload_frame": wire.size(steps.upload_layout(federation)),
+        "return_frame": wire.size(steps.return_layout(federation)),
+        "signature": signatures.TRAILER if job.signed else 0,
+        "dense_model": params.size(federation.start),
+    }
+
+
+def plain(job: Job) -> dict[str, Any]:
+    """All of it as data."""
+    digests = {"digest": job.digest, "federation": job.federation.digest.hex()}
+    return {**job.content, **digests, "bytes": sizes(job)}
+
+
+def facts(job: Job) -> Facts:
+    """Line by line, for people."""
+    recipe, bytes_ = job.federation.recipe, sizes(job)
+    hidden = ", ".join(map(str, job.model.widths[1:-1])) or "none"
+    ways = {way: bytes_[f"{way}_frame"] for way in ("upload", "return")}
+    cost = ", ".join(
+        f"{way} {size:,} bytes ({100 * size / bytes_['dense_model']:.1f}% of a dense model)"
+        for way, size in ways.items()
+    )
+    signature = f"; {bytes_['signature']} more for each signature" if job.signed else ""
+    named = [
+        f"{kind} in order: {listed(names)}"
+        for kind, names in (("classes", job.classes), ("features", job.features))
+        if names
+    ]
+    return {
+        "digest": grouped(job.digest[:32]) + " …",
+        "in messages": job.federation.digest.hex(),
+        "model": f"graph convolutions, {job.model.features:,} features, hidden widths {hidden}, "
+        f"{job.model.classes} classes, dropout {job.model.dropout}",
+        "start": f"W_0 from seed {job.seed}, the same at every site",
+        "training": f"{recipe.epochs} full-batch steps of {recipe.optimiser}, rate {recipe.rate}, "
+        f"weight decay {recipe.decay}",
+        "method": job.method + ("" if "rank" not in job.content["method"] else ranked(job.rank)),
+        "sent": f"once each way, {WRITTEN[job.numbers]}: {cost}{signature}",
+        "taking part": listed(job.participants) or "anybody who has this file",
+        "merged when": f"{job.minimum} uploads are here; later ones are refused",
+        "signatures": "Ed25519, every upload and every return"
+        if job.signed
+        else "none: the server tells uploads apart by their file names",
+        **({"names": "; ".join(named)} if named else {}),
+    }
+
+
+def ranked(rank: int | None) -> str:
+    return ", dense messages" if rank is None else f", factors of rank {rank}"
+
+
+def listed(names: tuple[str, ...]) -> str:
+    more = f", … ({len(names):,} in all)" if len(names) > LISTED else ""
+    return ", ".join(names[:LISTED]) + more
+
+
+def grouped(digits: str) -> str:
+    """`3f9a 11c0 …`: to be read out on the telephone."""
+    return " ".join(digits[place : place + 4] for place in range(0, len(digits), 4))

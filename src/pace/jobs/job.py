@@ -1,0 +1,183 @@
+"""A job: one federation in the world, with who takes part in it and a digest of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+from pace.errors import SettingError
+from pace.merging.carrier import RANK
+from pace.methods import Pace, make
+from pace.models import Model, kind_of, settings_of
+from pace.protocol.federation import SEED, Federation, describe
+from pace.protocol.number_formats import KINDS
+
+FORMAT = "pace-job-1"
+FIRST_MODEL = "gcn"  # what a job that names no model means
+SERVER = "server"  # whose key signs returns
+LARGEST = 2**28  # numbers in a model: a GiB, and far from what a job file may make a site allocate
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """All that its file says. Lists of names may be empty: then anybody may take part, unnamed."""
+
+    name: str
+    model: Model
+    method: str = "pace"
+    rank: int | None = RANK  # None: dense
+    seed: int = SEED  # of W_0
+    epochs: int | None = None  # None: the method's own budget
+    participants: tuple[str, ...] = ()
+    minimum: int = 2  # uploads without which nothing is merged
+    keys: Mapping[str, str] = field(default_factory=dict)  # participant or server -> public key
+    classes: tuple[str, ...] = ()  # names, in the order of the numbers
+    features: tuple[str, ...] = ()
+    nonce: str = field(default_factory=lambda: secrets.token_hex(16))
+    numbers: str = KINDS[0]  # on the wire; see `numerals`
+
+    def __post_init__(self) -> None:
+        if self.epochs is None:
+            object.__setattr__(self, "epochs", make(self.method, self.rank).recipe.epochs)
+        _check(self)
+
+    @cached_property
+    def content(self) -> dict[str, Any]:
+        """What the file says, as plain data; `digest` is of this.
+
+        `training` and `start` follow from the rest. They stand there to be read, and so that a
+        software that would do otherwise is noticed before it trains.
+        """
+        made = Federation(self.model, make(self.method, self.rank), self.seed, self.epochs)
+        settings = {"name": self.method}
+        recipe = {key: value for key, value in describe(made.recipe).items() if key != "kind"}
+        ranked = {"rank": "dense" if self.rank is None else self.rank}
+        return {
+            "format": FORMAT,
+            "name": self.name,
+            "nonce": self.nonce,
+            "model": {
+                "kind": kind_of(self.model),
+                "features": self.model.features,
+                "hidden": list(self.model.widths[1:-1]),
+                "classes": self.model.classes,
+                "dropout": self.model.dropout,
+                **settings_of(self.model),
+                "seed": self.seed,
+                "start": start_digest(made),
+            },
+            "training": _without_none(recipe),
+            "method": settings | (ranked if isinstance(made.method, Pace) else {}),
+            "wire": {"numbers": self.numbers},
+            "participants": {"minimum": self.minimum, "names": list(self.participants)},
+            **({"keys": dict(self.keys)} if self.keys else {}),
+            **({"names": self._names()} if self.classes or self.features else {}),
+        }
+
+    def _names(self) -> dict[str, list[str]]:
+        named = {"classes": self.classes, "features": self.features}
+        return {kind: list(names) for kind, names in named.items() if names}
+
+    @cached_property
+    def digest(self) -> str:
+        return digest(self.content)
+
+    @cached_property
+    def federation(self) -> Federation:
+        """The federation; its digest, which every message carries, covers the job's."""
+        method = make(self.method, self.rank)
+        return Federation(
+            self.model, method, self.seed, self.epochs, self.digest, numbers=self.numbers
+        )
+
+    @property
+    def signed(self) -> bool:
+        """Whether messages are signed, those of the participants and the server's."""
+        return bool(self.keys)
+
+    def missing(self, present: Iterable[str]) -> list[str]:
+        """The listed participants who are not among `present`."""
+        return sorted(set(self.participants) - set(present))
+
+
+def _without_none(settings: dict[str, Any]) -> dict[str, Any]:
+    """TOML has no word for nothing: what is not set does not stand there."""
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in settings.items()
+        if value is not None
+    }
+
+
+def digest(content: Mapping[str, Any]) -> str:
+    """SHA-256 of the settings, whatever their order, spacing and comments.
+
+    Jobs made before there were other models do not name theirs: the GCN's name is not counted.
+    """
+    model = content.get("model")
+    if isinstance(model, Mapping) and model.get("kind") == FIRST_MODEL:
+        unnamed = {key: value for key, value in model.items() if key != "kind"}
+        content = {**content, "model": unnamed}
+    plain = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
+    return hashlib.sha256(plain.encode()).hexdigest()
+
+
+def start_digest(federation: Federation) -> str:
+    """The first 16 digits of the SHA-256 of W_0."""
+    sha = hashlib.sha256()
+    for name, value in federation.start.items():
+        sha.update(name.encode() + value.contiguous().numpy().tobytes())
+    return sha.hexdigest()[:16]
+
+
+def check_name(name: str, what: str) -> None:
+    """Names become file names at other people's sites."""
+    if not NAME.fullmatch(name):
+        raise SettingError(
+            f"{what} {name!r} cannot be used: a name has 1 to 64 letters (A to Z, a to z), digits, "
+            "dots, dashes or underscores, and begins with a letter or digit"
+        )
+
+
+def _check(job: Job) -> None:
+    check_name(job.name, "the job's name")
+    if job.numbers not in KINDS:
+        raise SettingError(f"numbers are {job.numbers!r}, expected one of {', '.join(KINDS)}")
+    for name in job.participants:
+        check_name(name, "the participant's name")
+    if len({name.lower() for name in job.participants}) < len(job.participants):
+        raise SettingError("two participants have the same name: give each a name of its own")
+    most = len(job.participants) or job.minimum
+    if not 1 <= job.minimum <= most:
+        raise SettingError(
+            f"the minimum is {job.minimum}, expected 1 to {most}, the number of participants"
+        )
+    if job.keys and set(job.keys) != {*job.participants, SERVER}:
+        without = sorted({*job.participants, SERVER} - set(job.keys))
+        more = sorted(set(job.keys) - {*job.participants, SERVER})
+        raise SettingError(
+            f"with keys, every participant and the server has one: missing {without or 'none'}, "
+            f"unknown {more or 'none'}"
+        )
+    if job.keys and not job.participants:
+        raise SettingError(
+            "with keys, who takes part is listed: name the participants and their keys"
+        )
+    if len(set(job.keys.values())) < len(job.keys):
+        raise SettingError("two parties have the same key: everybody makes a key of their own")
+    if job.keys and SERVER in job.participants:
+        raise SettingError(f"no participant may be called {SERVER!r}: the server is")
+    numbers = sum(fan_out * (fan_in + 1) for fan_in, fan_out in pairwise(job.model.widths))
+    if numbers > LARGEST:
+        raise SettingError(f"the model has {numbers:,} numbers, expected at most {LARGEST:,}")
+    for kind, count in (("classes", job.model.classes), ("features", job.model.features)):
+        if (named := len(getattr(job, kind))) not in (0, count):
+            raise SettingError(f"{named} names for {count} {kind}: give one for each, or none")

@@ -1,0 +1,169 @@
+"""A job as a file: TOML that a person can review, with a last line that tells of any change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pace.errors import FileError, OtherJobError, SettingError
+from pace.io import atomic, toml, untrusted
+from pace.jobs.job import FIRST_MODEL, FORMAT, Job, digest
+from pace.models import MODELS, make, settings_of
+
+SUFFIX = ".pace"
+LARGEST = 64 * 2**20  # bytes; a million feature names fit
+HEAD = """\
+# What everybody agrees on before anything is sent. Every site and the server need this very file;
+# all messages carry its digest. Do not edit it, not even one number: that is noticed. Make
+# another with `pace new`; `pace show` explains this one.
+"""
+COMMENTS = {
+    "nonce": "drawn at random: no other job takes this one's messages",
+    "model.hidden": "widths of the hidden layers",
+    "model.seed": "of the common start W_0",
+    "model.start": "the first digits of the SHA-256 of W_0",
+    "training.epochs": "full-batch steps",
+    "method.rank": 'of the factors that are sent, or "dense"',
+    "wire.numbers": '"float32" sends them exactly, "float16" and "int8" round them',
+    "participants.minimum": "uploads without which nothing is merged",
+    "participants.names": "empty: anybody",
+}
+SIGNED_OFF = "signed-off"
+LISTS = ("model.hidden", "participants.names", "names.classes", "names.features")
+KINDS: dict[str, type] = {
+    **dict.fromkeys(
+        ("name", "nonce", "model.kind", "method.name", "wire.numbers", *LISTS[1:]), str
+    ),
+    **dict.fromkeys(("model.features", "model.hidden", "model.classes", "model.seed"), int),
+    **dict.fromkeys(("training.epochs", "participants.minimum"), int),
+}
+WORDS = {str: "text", int: "whole numbers"}
+
+
+def write(path: Path, job: Job) -> None:
+    """A new file; one that is there is never replaced, since messages may depend on it."""
+    if not atomic.create(path, render(job).encode()):
+        raise FileError(f"{path} is there already: choose another name, or move it away")
+
+
+def render(job: Job) -> str:
+    content = {**job.content, SIGNED_OFF: {"sha256": job.digest}}
+    return f"{HEAD}\n{toml.dump(content, COMMENTS)}"
+
+
+def read(path: Path) -> Job:
+    """The job of a file that is as it was made; otherwise both digests, or both values, are shown."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise FileError(f"{path} has {path.stat().st_size:,} bytes: that is no job")
+        found = untrusted.toml(path.read_bytes())
+    except OSError as error:
+        raise FileError(f"cannot read the job {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise FileError(f"{path} is not a job ({error}): make one with `pace new`") from error
+    if found.get("format") != FORMAT:
+        raise FileError(
+            f"{path} has format {found.get('format')!r}, this software reads {FORMAT!r}: "
+            "make a job with `pace new`"
+        )
+    signed = found.pop(SIGNED_OFF, None)
+    says = signed.get("sha256") if isinstance(signed, dict) else None
+    changed = OtherJobError(
+        f"{path} was changed after it was made: its settings have digest {digest(found)[:16]}, "
+        f"its last line says {str(says)[:16]}; get the original again"
+    )
+    try:
+        _check_kinds(found)
+        job = _job(found)
+        known = job.content
+        found["model"].setdefault("kind", FIRST_MODEL)
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RuntimeError,
+        OverflowError,
+    ) as error:
+        if digest(found) != says:
+            raise changed from error
+        raise SettingError(f"{path} cannot be used: {error}") from error
+    if unknown := _first_unknown(found, known):
+        raise SettingError(f"{path} has the unknown key {unknown!r}: remove it, or update PACE")
+    if digest(found) != says:
+        raise changed
+    if differs := _first_difference(found, known):
+        key, theirs, ours = differs
+        raise SettingError(
+            f"{path} was made by a software that does otherwise: its {key} is {theirs!r}, here it "
+            f"is {ours!r}; use the versions it was made with"
+        )
+    return job
+
+
+def _check_kinds(found: Mapping[str, Any]) -> None:
+    """Text where text belongs and whole numbers where they do; anything else may follow later."""
+    tables = ("model", "method", "training", "wire", "participants", "keys", "names")
+    for table in tables:
+        if not isinstance(found.get(table, {}), Mapping):
+            raise SettingError(f"{table} is {found[table]!r}, expected a table")
+    for at, kind in KINDS.items():
+        value: Any = found
+        for key in at.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        each = value if at in LISTS and isinstance(value, list) else [value]
+        if value is not None and not all(type(one) is kind for one in each):
+            raise SettingError(f"{at} is {value!r}, expected {WORDS[kind]}")
+
+
+def _job(found: Mapping[str, Any]) -> Job:
+    model, method, names = found["model"], found["method"], found.get("names", {})
+    kind = model.get("kind", FIRST_MODEL)
+    settings = settings_of(MODELS[kind]) if kind in MODELS else {}
+    rank = method.get("rank", "dense")
+    return Job(
+        found["name"],
+        make(
+            kind,
+            (model["features"], *model["hidden"], model["classes"]),
+            model["dropout"],
+            **{key: model[key] for key in settings if key in model},
+        ),
+        method["name"],
+        None if rank == "dense" else rank,
+        model["seed"],
+        found["training"]["epochs"],
+        tuple(found["participants"]["names"]),
+        found["participants"]["minimum"],
+        found.get("keys", {}),
+        tuple(names.get("classes", ())),
+        tuple(names.get("features", ())),
+        found["nonce"],
+        found["wire"]["numbers"],
+    )
+
+
+def _first_unknown(found: Mapping[str, Any], known: Mapping[str, Any], at: str = "") -> str | None:
+    for key, value in found.items():
+        if key not in known:
+            return f"{at}{key}"
+        if isinstance(value, Mapping) and isinstance(known[key], Mapping):
+            inner = _first_unknown(value, known[key], f"{at}{key}.")
+            if inner:
+                return inner
+    return None
+
+
+def _first_difference(
+    found: Mapping[str, Any], made: Mapping[str, Any], at: str = ""
+) -> tuple[str, Any, Any] | None:
+    for key, ours in made.items():
+        theirs = found.get(key)
+        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+            inner = _first_difference(theirs, ours, f"{at}{key}.")
+            if inner:
+                return inner
+        elif theirs != ours:
+            return f"{at}{key}", theirs, ours
+    return None

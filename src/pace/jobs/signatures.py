@@ -1,0 +1,152 @@
+"""Ed25519 signatures under messages: who made them, and that nobody changed them since.
+
+A signed message is its frame followed by a trailer of 72 bytes: the first 8 bytes of the SHA-256 of
+the signer's public key, then the signature. What is signed is the frame after a line that says what
+it is: `pace upload` or `pace return`, the job's digest, and the participant it comes from or goes
+to. So a signature is good for one message of one job, in one direction.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pace.errors import FileError, SettingError, SignatureError
+from pace.io import atomic
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    Key = Ed25519PrivateKey
+
+KIND = "ed25519:"
+FINGERPRINT, SIGNATURE = 8, 64
+TRAILER = FINGERPRINT + SIGNATURE  # bytes
+UPLOAD, RETURN = "upload", "return"
+
+
+def new(private: Path, public: Path) -> str:
+    """A new pair of files, the private one readable by its owner only; the public key.
+
+    Of a private key that stands alone, as after an interruption, the public half is written.
+    """
+    serialization, ed25519 = _library()
+    if public.exists():
+        there = private if private.exists() else public
+        raise FileError(f"{there} is there already: a lost key cannot be made again, keep it")
+    if not private.exists():
+        encoded = ed25519.Ed25519PrivateKey.generate().private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        atomic.create(private, encoded, private=True)
+    made = public_of(load(private))
+    atomic.create(public, f"{made}\n".encode())
+    return made
+
+
+def load(path: Path) -> Key:
+    """The private key of a file."""
+    serialization, ed25519 = _library()
+    try:
+        found = serialization.load_pem_private_key(path.read_bytes(), None)
+    except OSError as error:
+        raise FileError(f"cannot read the key {path}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise FileError(
+            f"{path} is not a private key without a password: make one with `pace keys new`"
+        ) from error
+    if not isinstance(found, ed25519.Ed25519PrivateKey):
+        raise FileError(f"{path} is a key of another kind, expected Ed25519")
+    key: Key = found
+    return key
+
+
+def public_of(key: Key) -> str:
+    """The public key, as jobs list it."""
+    return KIND + base64.b64encode(key.public_key().public_bytes_raw()).decode()
+
+
+def read_public(path: Path) -> str:
+    """The public key of a file, checked."""
+    try:
+        text = path.read_text(encoding="utf-8-sig").strip()
+        raw(text)
+    except OSError as error:
+        raise FileError(f"cannot read the public key {path}: {error.strerror}") from error
+    except ValueError:  # whatever it is, nothing of it is shown: it may be a private key
+        raise SettingError(
+            f"{path} is not a public key: give the .pub file that `pace keys new` makes"
+        ) from None
+    return text
+
+
+def raw(public: str) -> bytes:
+    """The 32 bytes of a public key."""
+    try:
+        found = base64.b64decode(public.removeprefix(KIND), validate=True)
+    except ValueError:
+        found = b""
+    if not public.startswith(KIND) or len(found) != 32:
+        raise SettingError(
+            f"{public[:40]!r} is not a public key: expected {KIND} and 44 characters, as in the "
+            ".pub file that `pace keys new` makes"
+        )
+    return found
+
+
+def fingerprint(public: str) -> bytes:
+    return hashlib.sha256(raw(public)).digest()[:FINGERPRINT]
+
+
+def sign(frame: bytes, key: Key, *, kind: str, job: str, name: str) -> bytes:
+    """The signed message. Ed25519 has no randomness: signing again gives the same bytes."""
+    signature = key.sign(_statement(kind, job, name) + frame)
+    return frame + fingerprint(public_of(key)) + signature
+
+
+def signer(content: bytes) -> bytes:
+    """The fingerprint of the key that a signed message says it was signed with."""
+    return content[-TRAILER:-SIGNATURE]
+
+
+def verify(content: bytes, public: str, *, kind: str, job: str, name: str) -> bytes:
+    """The frame of a signed message, if this key signed it for this purpose."""
+    from cryptography.exceptions import InvalidSignature
+
+    _, ed25519 = _library()
+    frame, signature = content[:-TRAILER], content[-SIGNATURE:]
+    if signer(content) != fingerprint(public):
+        raise SignatureError(
+            f"the {kind} is signed by key {signer(content).hex()}, expected "
+            f"{fingerprint(public).hex()}"
+        )
+    try:
+        ed25519.Ed25519PublicKey.from_public_bytes(raw(public)).verify(
+            signature, _statement(kind, job, name) + frame
+        )
+    except InvalidSignature:
+        raise SignatureError(
+            f"the signature under this {kind} does not fit: it was changed on its way, or made for "
+            "another job or receiver"
+        ) from None
+    return frame
+
+
+def _statement(kind: str, job: str, name: str) -> bytes:
+    return f"pace {kind}\n{job}\n{name}\n".encode()
+
+
+def _library() -> tuple[Any, Any]:
+    """The two modules of the optional library."""
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.asymmetric import ed25519
+    except ImportError:
+        raise SettingError(
+            "signatures need the package cryptography: pip install 'pace-fgl[crypto]'"
+        ) from None
+    return serialization, ed25519

@@ -1,0 +1,1 @@
+"""Sections 4.1 to 4.3: the carrier, the moments, the consensus, the correction, and variants of them."""

@@ -1,0 +1,71 @@
+"""The diagonal sketch of propagated messages (Section 4.1), and its two ablations."""
+
+from collections.abc import Callable, Collection, Mapping
+
+import torch
+from torch import Tensor
+
+from pace.errors import MomentError, SettingError
+from pace.graph import Graph
+from pace.models.base import Pass, Rows
+from pace.params import Params
+
+EPS = 1e-12  # ε of Section 4.1
+TOLERANCE = 1e-3  # of a mean in float32
+
+Moments = Mapping[str, Tensor]  # weight's name -> one weight for each input column
+Geometry = Callable[[Pass, Graph], Moments]
+
+
+def propagated(seen: Pass, graph: Graph) -> dict[str, Tensor]:
+    """m = mean over training nodes of s ⊙ s, with s the rows that a weight multiplies (S = P H)."""
+    return _moments(seen.inputs, graph)
+
+
+def raw(seen: Pass, graph: Graph) -> dict[str, Tensor]:
+    """The same of the rows before they travelled along edges (the paper's ablation)."""
+    return _moments(seen.unpropagated, graph)
+
+
+def _moments(rows: Mapping[str, Rows], graph: Graph) -> dict[str, Tensor]:
+    return {name: normalised(second_moment(each[graph.train])) for name, each in rows.items()}
+
+
+def uniform(seen: Pass, graph: Graph) -> dict[str, Tensor]:
+    """No geometry, so nothing to send: RegMean is then the plain mean (the paper's ablation)."""
+    return {}
+
+
+def second_moment(rows: Tensor) -> Tensor:
+    """The mean square of each column; zero where there are no rows."""
+    return rows.square().sum(0) / max(1, len(rows))
+
+
+def normalised(moment: Tensor) -> Tensor:
+    """m / max(mean(m), ε): a client's scale is not its weight."""
+    return moment / torch.clamp(moment.mean(), min=EPS)
+
+
+def check_complete(moments: Moments, start: Params, averaged: Collection[str]) -> None:
+    """Refuse a model with a weight that would silently lose its geometry and take the plain mean."""
+    if without := [name for name in start if name not in moments and name not in averaged]:
+        raise SettingError(
+            f"the model does not say which rows its weight {without[0]!r} multiplies: give them in "
+            "`Pass.inputs`, or name the weight in `averaged` if the plain mean is right for it"
+        )
+
+
+def check(name: str, moment: Tensor) -> None:
+    """Refuse what `normalised` cannot give: such a moment would buy weight in the consensus.
+
+    A mean below one is honest where messages are hardly more than zero (ε is then the divisor), and
+    where one of very many columns is so large that float16 cuts it off.
+    """
+    low, mean = float(moment.min()), float(moment.double().mean())
+    if low < 0:
+        raise MomentError(f"the moments {name!r} go down to {low:.3g}, expected none below 0")
+    if mean > 1 + TOLERANCE:
+        raise MomentError(f"the moments {name!r} have mean {mean:.6g}, expected at most 1")
+
+
+GEOMETRIES: dict[str, Geometry] = {"propagated": propagated, "raw": raw, "uniform": uniform}

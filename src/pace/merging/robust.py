@@ -1,0 +1,178 @@
+"""Consensus among clients of whom some may lie: not in the paper, and off unless it is asked for.
+
+Each rule is a frozen setting and a function of the uploads, in the place of `consensus`. Clipping
+reads the uploads twice and keeps one model's size, as the consensus does. The other two need every
+client's value of a number at once: they hold all carriers, as factors, and multiply out a block of
+rows at a time.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pace.errors import SettingError
+from pace.merging.carrier import Carrier, LowRank
+from pace.merging.consensus import consensus
+from pace.merging.moments import EPS, Moments
+
+BLOCK = 2**22  # numbers of all clients that are dense at the same time
+
+
+class Pairs(Protocol):
+    """Carriers and moments of the uploads, read as often as a rule likes."""
+
+    def __iter__(self) -> Iterator[tuple[Carrier, Moments]]: ...
+
+
+class Rule(Protocol):
+    """A consensus of the uploads, in float64."""
+
+    def __call__(self, uploads: Pairs) -> dict[str, Tensor]: ...
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """The paper's consensus of updates none of which is longer than `most` times the median one.
+
+        Δ_j min(1, c · median_k ‖Δ_k‖ / ‖Δ_j‖)
+
+    The median is the lower one, so it is an honest client's, or shorter, as long as most are honest.
+    """
+
+    most: float = 2.0  # c
+
+    def __post_init__(self) -> None:
+        if not self.most > 0:
+            raise SettingError(f"clipping is at {self.most} times the median, expected above 0")
+
+    def __call__(self, uploads: Pairs) -> dict[str, Tensor]:
+        return consensus(self.clipped(uploads))
+
+    def clipped(self, uploads: Pairs) -> Iterator[tuple[Carrier, Moments]]:
+        norms = [norm(carrier) for carrier, _ in uploads]
+        limit = self.most * statistics.median_low(norms) if self.most < math.inf else math.inf
+        for (carrier, moments), length in zip(uploads, norms, strict=True):
+            yield scaled(carrier, limit / length) if length > limit else carrier, moments
+
+
+@dataclass(frozen=True)
+class Trimmed(Clipped):
+    """RegMean number by number, without the part β of a column's weight at either end.
+
+    Values are ordered, and of the weight Σ_j C_j the lowest β and the highest β do not count. β = 0
+    is the paper's mean. Whoever holds no more than β of a column's weight cannot move a number of
+    it beyond the others' values. A column that one client alone uses stays that client's, as in the
+    paper, which is why updates are clipped first.
+    """
+
+    share: float = 0.3  # β
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.share < 0.5:
+            raise SettingError(f"the trimmed share is {self.share}, expected 0 to below 0.5")
+
+    def __call__(self, uploads: Pairs) -> dict[str, Tensor]:
+        return by_number(self.clipped(uploads), self.middle)
+
+    def middle(self, values: Tensor, weights: Tensor) -> Tensor:
+        ordered, order = values.sort(dim=0)
+        weight = weights.expand_as(values).gather(0, order)
+        upper = weight.cumsum(0)
+        low, high = self.share * upper[-1:], (1 - self.share) * upper[-1:]
+        kept = (torch.minimum(upper, high) - torch.maximum(upper - weight, low)).clamp_min(0)
+        return (ordered * kept).sum(0) / kept.sum(0)
+
+
+@dataclass(frozen=True)
+class Median(Clipped):
+    """RegMean number by number, with absolute in place of squared errors; clipped first, as above.
+
+        argmin_δ Σ_j C_j |Δ_j - δ|
+
+    is the median weighted by C_j. It stays among the honest values wherever honest clients hold more
+    than half of a column's weight.
+    """
+
+    def __call__(self, uploads: Pairs) -> dict[str, Tensor]:
+        return by_number(self.clipped(uploads), self.middle)
+
+    def middle(self, values: Tensor, weights: Tensor) -> Tensor:
+        ordered, order = values.sort(dim=0)
+        below = weights.expand_as(values).gather(0, order).cumsum(0)
+        place = (below < below[-1:] / 2).sum(0, keepdim=True).clamp_max(len(values) - 1)
+        return ordered.gather(0, place).squeeze(0)
+
+
+class Middle(Protocol):
+    """Of each number the middle of the clients' values, (K, ...), under weights of that shape."""
+
+    def __call__(self, values: Tensor, weights: Tensor) -> Tensor: ...
+
+
+def by_number(uploads: Iterable[tuple[Carrier, Moments]], middle: Middle) -> dict[str, Tensor]:
+    """A model whose numbers are each the middle of the clients' values of it."""
+    held = list(uploads)
+    made = {}
+    for name in held[0][0]:
+        updates = [carrier[name] for carrier, _ in held]
+        if name in held[0][1]:
+            weights = torch.stack([moments[name].double() for _, moments in held]) + EPS
+        else:
+            weights = torch.ones(len(held), 1, dtype=torch.float64)
+        made[name] = torch.cat(
+            [
+                middle(block, weights[:, None] if block.ndim == 3 else weights)
+                for block in rows(updates)
+            ]
+        )
+    return made
+
+
+def rows(updates: list[LowRank | Tensor]) -> Iterator[Tensor]:
+    """All clients' updates of a parameter, (K, rows, in), a few rows at a time."""
+    first = updates[0]
+    if isinstance(first, Tensor):
+        height, width = first.shape[0], first[0].numel()
+    else:
+        height, width = first.left.shape[0], first.right.shape[1]
+    step = max(1, BLOCK // (len(updates) * width))
+    for begin in range(0, height, step):
+        part = slice(begin, begin + step)
+        yield torch.stack(
+            [
+                each[part].double()
+                if isinstance(each, Tensor)
+                else each.left[part].double() @ each.right.double()
+                for each in updates
+            ]
+        )
+
+
+def norm(carrier: Carrier) -> float:
+    """‖Δ‖ of the whole update; of factors √ tr(L^T L R R^T), without multiplying them out."""
+    squares = 0.0
+    for value in carrier.values():
+        if isinstance(value, LowRank):
+            left, right = value.left.double(), value.right.double()
+            squares += max(0.0, float(((left.t() @ left) * (right @ right.t())).sum()))
+        else:
+            squares += float(value.double().square().sum())
+    return math.sqrt(squares)
+
+
+def scaled(carrier: Carrier, by: float) -> dict[str, LowRank | Tensor]:
+    """A multiple of an update; of factors the right one takes it, so it is exact."""
+    return {
+        name: LowRank(value.left, (value.right.double() * by))
+        if isinstance(value, LowRank)
+        else value.double() * by
+        for name, value in carrier.items()
+    }

@@ -1,0 +1,51 @@
+"""FedAvg, one round: the average of the local models replaces them (McMahan et al., 2017)."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pace.errors import WeightError
+from pace.graph import Graph
+from pace.params import Params
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message, Method, Uploads
+
+
+@dataclass(frozen=True)
+class FedAvg(Method):
+    """W = Σ_i p_i W_i with p_i the share of all nodes, not of training nodes, as in OpenFGL."""
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
+        return {**local, "nodes": torch.tensor([float(graph.nodes)])}
+
+    def check(self, upload: Message, federation: Federation) -> None:
+        at_least(upload, "nodes", 1)
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
+        average = weighted_mean(
+            ((upload, float(upload["nodes"])) for upload in uploads), federation.start
+        )
+        return (average for _ in uploads)
+
+    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
+        return returned
+
+
+def at_least(upload: Message, name: str, least: float) -> None:
+    """Refuse an upload whose weight would count against others, or for everyone."""
+    lowest = float(upload[name].min())
+    if lowest < least:
+        raise WeightError(f"{name!r} of the upload is {lowest:.3g}, expected {least:g} or more")
+
+
+def weighted_mean(models: Iterable[tuple[Params, float]], names: Params) -> dict[str, Tensor]:
+    """Σ_i p_i W_i over the named parameters, p_i = weight_i / Σ weights; a running sum in float64."""
+    total = 0.0
+    sums = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in names.items()}
+    for model, weight in models:
+        total += weight
+        for name, value in sums.items():
+            value += weight * model[name].double()
+    return {name: (value / total).float() for name, value in sums.items()}

@@ -1,0 +1,33 @@
+"""Personalised averages: each receiver has weights of its own for the uploaded models."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from pace.methods.baselines.fedavg import weighted_mean
+from pace.params import Params
+from pace.protocol.method import Uploads
+
+
+def mixtures(uploads: Uploads, weights: Tensor, names: Params) -> Iterator[dict[str, Tensor]]:
+    """W_i* = Σ_j A_ij W_j / Σ_j A_ij, receiver by receiver: a pass over the uploads for each."""
+    for row in weights.tolist():
+        yield weighted_mean(zip(uploads, row, strict=True), names)
+
+
+def gathered(uploads: Uploads, name: str) -> Tensor:
+    """One small tensor of every upload, as rows in float64."""
+    return torch.stack([upload[name].double() for upload in uploads])
+
+
+def cosines(signatures: Tensor) -> Tensor:
+    """S_ij = cos(signature_i, signature_j)."""
+    unit = normalize(signatures)
+    return unit @ unit.t()
+
+
+def attention(signatures: Tensor, sharpness: float) -> Tensor:
+    """A_ij = exp(τ S_ij) / Σ_k exp(τ S_ik), oneself included."""
+    return (sharpness * cosines(signatures)).softmax(1)

@@ -1,0 +1,146 @@
+"""PACE with a second correction, a temperature and a guard, at half the bytes. Not in the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from pace.errors import SettingError
+from pace.gates.guard import admitted
+from pace.gates.mixture import RIDGE, Weights, weigh
+from pace.merging.batches import stacks
+from pace.merging.carrier import Carrier, pack, unpack
+from pace.merging.correction import apply, correction
+from pace.merging.moments import Moments, uniform
+from pace.merging.peers import LARGEST, SHARPNESS, peer_consensus, peer_weights
+from pace.methods.pace import STACK, Pace, read
+from pace.params import Params
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.number_formats import KINDS
+
+LEVEL = 0.5  # of the guard: at least as many held-out validation nodes right as Local
+BLOCK = 8  # receivers whose peers' consensus is summed in one pass over the uploads
+EACH = 2  # corrections
+
+
+@dataclass(frozen=True)
+class Rounded(Pace):
+    """PACE as published, but for how numbers are written."""
+
+    numbers: str = KINDS[2]
+
+
+@dataclass(frozen=True)
+class Tempered(Pace):
+    """PACE's messages; the receiver's weights need not sum to one, and have to prove themselves."""
+
+    ridge: float = RIDGE
+    level: float = LEVEL  # 1 is no guard
+    numbers: str = KINDS[0]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.ridge < math.inf:
+            raise SettingError(f"the ridge is {self.ridge}, expected a number, 0 or more")
+        if not 0 < self.level <= 1:
+            raise SettingError(f"the guard's level is {self.level}, expected above 0, at most 1")
+
+    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
+        gate = partial(weigh, ridge=self.ridge)
+        weights = gate(sets, labels)
+        if sum(weights[1:]) > 0 and not admitted(sets, labels, gate, self.level):
+            return (1.0,) + (0.0,) * (len(sets) - 1)
+        return weights
+
+
+@dataclass(frozen=True)
+class PaceDuo(Tempered):
+    """Upload: as PACE. Return: P_r(Δ - own) and P_r(Δ_i - own), with Δ_i the consensus of i's peers.
+
+    The receiver weighs Local and both Externals together. Numbers are int8 on the wire.
+    """
+
+    sharpness: float = SHARPNESS
+    most: float = LARGEST
+    numbers: str = KINDS[2]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.sharpness < math.inf:
+            raise SettingError(f"the sharpness is {self.sharpness}, expected a number, 0 or more")
+        if not 0 < self.most <= 1:
+            raise SettingError(f"a peer's most is {self.most}, expected above 0, at most 1")
+        if self.geometry is uniform:
+            raise SettingError(
+                "pace-duo finds peers by their moments: a geometry without them has none"
+            )
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
+        of_all = super().merge(uploads, federation)
+        for shared, of_peers in zip(of_all, self._of_peers(uploads, federation.start), strict=True):
+            yield joined([shared, pack(of_peers)])
+
+    def _of_peers(self, uploads: Uploads, start: Params) -> Iterator[Carrier]:
+        """Each receiver's correction from its peers. All moments of the first layer are held."""
+        first = [next(iter(moments.values())) for _, moments in _read(uploads, start)]
+        weights = peer_weights(torch.cat(first), self.sharpness, self.most)
+        owns = (read(upload, start)[0] for upload in uploads)
+        for rows in weights.split(BLOCK):
+            seen = peer_consensus(_read(uploads, start), rows)
+            for view, own in zip(seen, owns, strict=False):  # owns go on in the next block
+                yield correction(view, own, self.rank)
+
+    def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
+        """The first External: PACE's."""
+        return apply(local, unpack(parted(returned, local)[0], local))
+
+    def externals(
+        self, local: Params, returned: Message, federation: Federation
+    ) -> tuple[Params, ...]:
+        return tuple(apply(local, unpack(message, local)) for message in parted(returned, local))
+
+
+def _read(uploads: Uploads, start: Params) -> Iterator[tuple[Carrier, Moments]]:
+    return (read(stack, start) for stack in stacks(uploads, STACK))
+
+
+def joined(messages: Sequence[Message]) -> dict[str, Tensor]:
+    """Corrections as one message: factors side by side, so that names and tables are sent once."""
+    return {
+        name: torch.stack([each[name] for each in messages])
+        if value.ndim == 1
+        else torch.cat([each[name] for each in messages], dim=int(name.endswith("/L")))
+        for name, value in messages[0].items()
+    }
+
+
+def parted(message: Message, params: Params) -> list[dict[str, Tensor]]:
+    """The corrections again."""
+    found: list[dict[str, Tensor]] = [{} for _ in range(EACH)]
+    for name, value in message.items():
+        flat = name in params and params[name].ndim == 1
+        parts = value.unbind() if flat else value.chunk(EACH, dim=int(name.endswith("/L")))
+        for each, part in zip(found, parts, strict=True):
+            each[name] = part
+    return found
+
+
+FREE = 1.0  # no guard
+WHOLE = 1e6  # a ridge that leaves the sum of weights no freedom
+
+DUO: Mapping[str, Callable[[], Method]] = {
+    "pace-duo": PaceDuo,
+    "pace-duo-float32": partial(PaceDuo, numbers=KINDS[0]),
+    "pace-duo-simplex": partial(PaceDuo, ridge=WHOLE, level=FREE),  # without a temperature
+    "pace-duo-free": partial(PaceDuo, level=FREE),
+    "pace-duo-guard20": partial(PaceDuo, level=0.2),
+    "pace-duo-guard5": partial(PaceDuo, level=0.05),
+    "pace-tempered": partial(Tempered, level=FREE),  # one correction, with a temperature
+    "pace-int8": Rounded,
+}

@@ -1,0 +1,89 @@
+"""What everybody agrees on beforehand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from pace.errors import SettingError
+from pace.models.base import Model, Network
+from pace.params import Params
+from pace.protocol.method import Method
+from pace.protocol.number_formats import KINDS
+from pace.training.recipe import Recipe
+
+SEED = 104729  # the first of the paper's five
+
+
+@dataclass(frozen=True)
+class Federation:
+    """The shared model, the method and the seed of the public start W_0."""
+
+    model: Model = field(metadata={"digest": "gcn"})
+    method: Method
+    seed: int = SEED
+    epochs: int | None = None  # in place of the recipe's own budget
+    job: str = ""  # the digest of the job it comes from: equal settings, yet two federations
+    numbers: str = ""  # on the wire: float32, float16 or int8; if not said, the method's own
+
+    def __post_init__(self) -> None:
+        if not self.numbers:
+            object.__setattr__(self, "numbers", self.method.numbers)
+        if not -(2**63) <= self.seed < 2**64:
+            raise SettingError(f"the seed is {self.seed}, expected a whole number of 64 bits")
+        if self.numbers not in KINDS:
+            raise SettingError(f"numbers are {self.numbers!r}, expected one of {', '.join(KINDS)}")
+
+    @property
+    def recipe(self) -> Recipe:
+        recipe = self.method.recipe
+        return recipe if self.epochs is None else replace(recipe, epochs=self.epochs)
+
+    @cached_property
+    def network(self) -> Network:
+        """What clients train: the shared model, or what the method makes of it."""
+        return self.method.network(self.model)
+
+    @cached_property
+    def start(self) -> Params:
+        """W_0, the same for every client."""
+        return self.network.start(self.seed)
+
+    def random(self, purpose: str) -> torch.Generator:
+        """The stream of random numbers that the seed gives to one purpose."""
+        key = hashlib.sha256(f"{purpose} {self.seed}".encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(key[:8], "little") >> 1)
+
+    @cached_property
+    def digest(self) -> bytes:
+        """Eight bytes that differ when any setting, what follows from it, or W_0 itself differs."""
+        settings = json.dumps(describe((self, self.recipe, self.network)), sort_keys=True)
+        sha = hashlib.sha256(settings.encode())
+        for name, value in self.start.items():
+            sha.update(name.encode())
+            sha.update(value.contiguous().numpy().tobytes())
+        return sha.digest()[:8]
+
+
+def describe(setting: Any) -> Any:
+    """A setting as plain data: dataclasses by kind and field, functions by name."""
+    if is_dataclass(setting) and not isinstance(setting, type):
+        values = {
+            part.metadata.get("digest", part.name): describe(getattr(setting, part.name))
+            for part in fields(setting)
+        }
+        return {"kind": type(setting).__name__, **values}
+    if isinstance(setting, tuple | list):
+        return [describe(item) for item in setting]
+    if callable(setting):
+        if not hasattr(setting, "__name__"):
+            raise SettingError(
+                f"{setting!r} has no name that a digest could hold: use a function or a dataclass"
+            )
+        return setting.__name__
+    return setting

@@ -1,0 +1,248 @@
+"""fit, merge, adopt over bytes: the three pure steps, and all that a runtime calls.
+
+graph ─fit→ (kept, upload) ══▶ merge ══▶ returned ─adopt→ Adoption
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+
+import torch
+from torch import Tensor
+
+from pace.errors import (
+    GraphError,
+    LayoutError,
+    NumberError,
+    OtherJobError,
+    ReceiverError,
+    TooFewError,
+)
+from pace.gates.mixture import Weights, mix
+from pace.graph import Graph
+from pace.merging.batches import Stacked
+from pace.params import Params
+from pace.protocol import wire
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message
+from pace.training.train import train
+
+TOGETHER = 2**25  # bytes of uploads that are decoded together, at most
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """All a client keeps between the steps: its Local model and the name of the upload it sent."""
+
+    local: Params
+    upload: bytes  # the upload's checksum
+
+
+@dataclass(frozen=True, eq=False)
+class Adoption:
+    """What the receiver ends up with: logits of Local and of each External, and their weights."""
+
+    local: Tensor  # (n, classes) logits
+    externals: tuple[Tensor, ...]  # the same; PACE has one
+    weights: Weights  # Local's, then each External's
+
+    @property
+    def alpha(self) -> float:
+        return alpha(self.weights)
+
+    @property
+    def external(self) -> Tensor:
+        """What came back, in place of Local: the External, or the mean of several."""
+        return mix(self.externals, (1 / len(self.externals),) * len(self.externals))
+
+    @property
+    def logits(self) -> Tensor:
+        return mix((self.local, *self.externals), self.weights)
+
+
+def alpha(weights: Weights) -> float:
+    """The Externals' part of all weight: 0 is Local, 1 is External."""
+    return sum(weights[1:]) / sum(weights)
+
+
+def fit(
+    graph: Graph,
+    federation: Federation,
+    seed: int | None = None,
+    *,
+    device: torch.device | str = "cpu",
+    progress: Callable[[int], None] | None = None,
+) -> tuple[Kept, bytes]:
+    """Train on one's own graph; what to keep, and the upload. `seed` is the federation's by default."""
+    check(graph, federation)
+    local = train(
+        graph.to(device),
+        federation.network,
+        federation.start,
+        recipe=federation.recipe,
+        seed=federation.seed if seed is None else seed,
+        progress=progress,
+    )
+    return share({name: value.cpu() for name, value in local.items()}, graph, federation)
+
+
+def share(local: Params, graph: Graph, federation: Federation) -> tuple[Kept, bytes]:
+    """The second half of `fit`, for a model that is already trained."""
+    _check_finite(local, graph)
+    message = federation.method.share(local, graph, federation)
+    _check_finite(message, graph)
+    upload = wire.encode(message, federation.digest, numbers=federation.numbers)
+    return Kept(local, wire.checksum(upload)), upload
+
+
+def _check_finite(learnt: Message, graph: Graph) -> None:
+    """Nobody could use such an upload; the client can still do something about it."""
+    for name, value in learnt.items():
+        if not torch.isfinite(value).all():
+            raise NumberError(
+                f"after training, {name!r} holds a number that is not finite, as happens when "
+                f"features are large (here up to {float(graph.x.abs().max()):.3g}): bring them to "
+                "about the size of 1, in the same way at every site"
+            )
+
+
+def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
+    """One return for each upload, in order."""
+    return list(merging(uploads, federation))
+
+
+def merging(uploads: Sequence[bytes], federation: Federation) -> Iterator[bytes]:
+    """The same one at a time, for uploads that are read when they are asked for."""
+    if not uploads:
+        raise TooFewError("there are no uploads, expected one or more to merge")
+    returned = federation.method.merge(_Decoded(uploads, federation), federation)
+    answers = map(wire.checksum, uploads)
+    if isinstance(returned, Stacked):
+        for stack in returned.stacks:
+            some = list(islice(answers, len(next(iter(stack.values())))))
+            yield from wire.encode_stack(stack, federation.digest, some, federation.numbers)
+        return
+    for message, answered in zip(returned, answers, strict=True):
+        yield wire.encode(message, federation.digest, answered, federation.numbers)
+
+
+def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> Adoption:
+    """Apply the return to the kept Local model and choose alpha on one's own validation nodes."""
+    check(graph, federation)
+    return calibrated(graph, kept.local, externals(kept, returned, federation), federation)
+
+
+def externals(kept: Kept, returned: bytes, federation: Federation) -> tuple[Params, ...]:
+    """The first half of `adopt`: the External models, from the return to this very upload."""
+    frame = _opened(returned, federation, return_layout(federation))
+    if frame.answers != kept.upload:
+        raise ReceiverError(
+            f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
+            f"ask the server for the return to {kept.upload.hex()}"
+        )
+    return federation.method.externals(kept.local, frame.message, federation)
+
+
+def calibrated(
+    graph: Graph, local: Params, externals: Sequence[Params], federation: Federation
+) -> Adoption:
+    """The second half of `adopt`: every model's logits, and their weights."""
+    with torch.no_grad():
+        before, *after = (federation.network(each, graph).logits for each in (local, *externals))
+    weights: Weights = (1.0,) + (0.0,) * len(after)
+    if all(torch.isfinite(each).all() for each in after):
+        sets = [each[graph.val] for each in (before, *after)]
+        weights = federation.method.weigh(sets, graph.y[graph.val])
+    return Adoption(before, tuple(after), weights)
+
+
+def check_upload(upload: bytes, federation: Federation) -> Message:
+    """The message of an upload that may count; anything else is refused, each kind by its error."""
+    frame = _opened(upload, federation, upload_layout(federation))
+    if frame.answers != wire.NOBODY:
+        raise LayoutError(
+            f"this is the return to upload {frame.answers.hex()}, expected an upload: "
+            "uploads go to the server, returns come from it"
+        )
+    federation.method.check(frame.message, federation)
+    return frame.message
+
+
+def check(graph: Graph, federation: Federation) -> None:
+    """Refuse a graph that the federation's model cannot read."""
+    features, classes = federation.model.features, federation.model.classes
+    if graph.features != features:
+        raise GraphError(
+            f"the graph has {graph.features} features a node, the federation agreed on {features}: "
+            "use the same columns in the same order at every site"
+        )
+    if int(graph.y.max()) >= classes:
+        raise GraphError(
+            f"the largest label is {int(graph.y.max())}, the federation agreed on {classes} classes, "
+            f"numbered 0 to {classes - 1}"
+        )
+
+
+@lru_cache(maxsize=16)
+def upload_layout(federation: Federation) -> wire.Layout:
+    """The names and shapes of every upload: those of a client with a single node."""
+    return wire.layout(_probe(federation), federation.numbers)
+
+
+@lru_cache(maxsize=16)
+def return_layout(federation: Federation) -> wire.Layout:
+    """The names and shapes of every return: those of a federation with a single client."""
+    returned = next(iter(federation.method.merge([_probe(federation)], federation)))
+    return wire.layout(returned, federation.numbers)
+
+
+def _probe(federation: Federation) -> Message:
+    """What a client with one node and no training would send."""
+    yes, no = torch.ones(1, dtype=torch.bool), torch.zeros(1, dtype=torch.bool)
+    nothing = torch.zeros((2, 0), dtype=torch.int64)
+    label = torch.zeros(1, dtype=torch.int64)
+    lonely = Graph(torch.zeros(1, federation.model.features), nothing, label, yes, no, no)
+    return federation.method.share(federation.start, lonely, federation)
+
+
+def _opened(frame: bytes, federation: Federation, layout: wire.Layout) -> wire.Frame:
+    opened = wire.decode(frame, layout)
+    if opened.digest != federation.digest:
+        raise OtherJobError(
+            f"the message belongs to federation {opened.digest.hex()}, "
+            f"this is {federation.digest.hex()}: the two were set up differently"
+        )
+    return opened
+
+
+@dataclass
+class _Decoded:
+    """Uploads decoded one by one or by the stack, as often as they are read."""
+
+    uploads: Sequence[bytes]
+    federation: Federation
+    whole: bool = False  # whether all were found in order once: bytes do not change thereafter
+
+    def __len__(self) -> int:
+        return len(self.uploads)
+
+    def __iter__(self) -> Iterator[Message]:
+        layout = upload_layout(self.federation)
+        for upload in self.uploads:
+            yield _opened(upload, self.federation, layout).message
+
+    def stacks(self, size: int) -> Iterator[Message]:
+        """At most `size` at a time, fewer where they are large."""
+        layout = upload_layout(self.federation)
+        begin = wire.opening(layout, self.federation.digest)
+        uploads = iter(self.uploads)
+        while some := list(islice(uploads, max(1, min(size, TOGETHER // layout.size)))):
+            for upload in some:
+                plain = len(upload) == layout.size and upload.startswith(begin)
+                if not (plain and (self.whole or wire.intact(upload))):
+                    _opened(upload, self.federation, layout)  # says what is wrong with it
+            yield wire.numbers_of(some, len(begin), layout, finite=self.whole)
+        self.whole = True

@@ -1,0 +1,247 @@
+"""A message as bytes, and nothing else.
+
+A frame, all numbers little-endian:
+
+    magic      4   b"PACE"
+    version    1   1 for numbers in float32, 2 for float16, 3 for int8
+    digest     8   of the federation the message belongs to
+    answers    4   checksum of the upload this return answers; zero in an upload
+    count      1   number of tensors
+    table          for each tensor: length of its name (1), the name in ASCII, number of
+                   dimensions (1), each dimension (4)
+    numbers        tensor after tensor in table order, each in row-major order (see `numerals`)
+    checksum   4   CRC-32 of everything before it
+
+The checksum finds accidents, not attackers. A frame's own checksum names it: the return to an
+upload repeats it under `answers`. Whatever the numbers on the wire, a decoded message is float32.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pace.errors import DamageError, FormatError, LayoutError, NumberError, SizeError, VersionError
+from pace.merging.batches import Stacked
+from pace.protocol import number_formats
+
+MAGIC = b"PACE"
+VERSIONS = {kind: version for version, kind in enumerate(number_formats.KINDS, start=1)}
+HEAD = struct.Struct("<4sB8s4sB")
+NOBODY = bytes(4)  # what an upload answers
+CHECKSUM = 4
+TENSORS = 255  # of a message, at most
+DIMENSIONS, NUMBERS = 8, 2**40  # of a tensor, at most
+
+
+class Layout(dict[str, tuple[int, ...]]):
+    """The names and shapes of a message, in order, and how its numbers are written."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], numbers: str = "float32") -> None:
+        super().__init__(shapes)
+        self.numbers = numbers
+        if len(self) > TENSORS:
+            raise LayoutError(
+                f"the message has {len(self)} tensors, a frame holds {TENSORS}: use fewer layers"
+            )
+
+    @cached_property
+    def table(self) -> bytes:
+        """Names and shapes, as they stand in a frame."""
+        return _table(tuple(self.items()))
+
+    @cached_property
+    def volumes(self) -> list[int]:
+        """How many numbers each tensor has."""
+        return [number_formats.volume(shape) for shape in self.values()]
+
+    @cached_property
+    def size(self) -> int:
+        """The bytes of a frame."""
+        numbers = sum(number_formats.size(shape, self.numbers) for shape in self.values())
+        return HEAD.size + len(self.table) + numbers + CHECKSUM
+
+
+@lru_cache(maxsize=64)
+def _table(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
+    """Made once for the messages of a federation, which are all alike."""
+    rows = bytearray()
+    for name, shape in shapes:
+        label = name.encode("ascii")
+        form = f"<B{len(label)}sB{len(shape)}I"
+        rows += struct.pack(form, len(label), label, len(shape), *shape)
+    return bytes(rows)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A decoded message and what its envelope says."""
+
+    digest: bytes
+    answers: bytes
+    message: Mapping[str, Tensor]
+
+
+def encode(
+    message: Mapping[str, Tensor],
+    digest: bytes,
+    answers: bytes = NOBODY,
+    numbers: str = "float32",
+) -> bytes:
+    """The frame of a message."""
+    written = [number_formats.write(value.numpy(force=True), numbers) for value in message.values()]
+    return _sealed(opening(layout(message, numbers), digest, answers), *written)
+
+
+def encode_stack(
+    stack: Mapping[str, Tensor], digest: bytes, answers: Sequence[bytes], numbers: str = "float32"
+) -> Iterator[bytes]:
+    """The frames of messages that are stacked, each the answer to one upload."""
+    if numbers != "float32":
+        for message, answered in zip(Stacked([stack]), answers, strict=True):
+            yield encode(message, digest, answered, numbers)
+        return
+    shapes = Layout({name: tuple(value.shape[1:]) for name, value in stack.items()}, numbers)
+    rows = torch.empty(len(answers), sum(shapes.volumes), dtype=torch.float32)
+    for place, value in zip(rows.split_with_sizes(shapes.volumes, 1), stack.values(), strict=True):
+        place.copy_(value.reshape(place.shape))
+    written = rows.numpy().astype(number_formats.SINGLE, copy=False)
+    for row, answered in zip(written, answers, strict=True):
+        yield _sealed(opening(shapes, digest, answered), row.data)
+
+
+def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
+    """All that stands before a frame's numbers."""
+    return HEAD.pack(MAGIC, VERSIONS[shapes.numbers], digest, answers, len(shapes)) + shapes.table
+
+
+def _sealed(*parts: bytes | memoryview) -> bytes:
+    crc = 0
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return b"".join([*parts, crc.to_bytes(CHECKSUM, "little")])
+
+
+def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) -> Frame:
+    """The message of a frame.
+
+    With `expected`, what both sides agreed on, the frame's size is checked before anything is read
+    and its table is compared with the agreed one, never trusted.
+    """
+    agreed = expected if isinstance(expected, Layout) or expected is None else Layout(expected)
+    if agreed is not None and len(frame) != agreed.size:
+        raise SizeError(f"the frame has {len(frame)} bytes, expected exactly {agreed.size}")
+    if len(frame) < HEAD.size + CHECKSUM or frame[: len(MAGIC)] != MAGIC:
+        raise FormatError("these bytes are not a PACE frame: expected one that starts with 'PACE'")
+    _, version, digest, answers, count = HEAD.unpack_from(frame)
+    if version not in VERSIONS.values():
+        raise VersionError(
+            f"the frame has version {version}, this software reads {list(VERSIONS.values())}"
+        )
+    if not intact(frame):
+        raise DamageError(
+            "the frame was damaged on its way (its checksum does not fit): send it again"
+        )
+    shapes, offset = read_table(frame, count, agreed)
+    if agreed is not None and shapes.numbers != agreed.numbers:
+        raise VersionError(f"the frame's numbers are {shapes.numbers}, expected {agreed.numbers}")
+    if agreed is not None and list(shapes.items()) != list(agreed.items()):
+        raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
+    if shapes.size != len(frame):
+        raise SizeError(f"the frame has {len(frame)} bytes, its table speaks of {shapes.size}")
+    (message,) = Stacked([numbers_of([frame], offset, shapes)]) if shapes else ({},)
+    return Frame(digest, answers, message)
+
+
+def intact(frame: bytes) -> bool:
+    """Whether the checksum fits."""
+    return checksum(frame) == zlib.crc32(memoryview(frame)[:-CHECKSUM]).to_bytes(CHECKSUM, "little")
+
+
+def numbers_of(
+    frames: Sequence[bytes], offset: int, shapes: Layout, *, finite: bool = False
+) -> dict[str, Tensor]:
+    """The tensors of frames of one layout, stacked, every number finite; or known to be `finite`."""
+    rows = np.empty((len(frames), sum(shapes.volumes)), np.float32)
+    for row, frame in zip(rows, frames, strict=True):
+        _read(frame, offset, shapes, row)
+    whole = torch.from_numpy(rows)
+    parts = whole.split_with_sizes(shapes.volumes, 1)
+    message = {
+        name: part.view(len(frames), *shape)
+        for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
+    # A finite sum has finite terms, and is faster to get than a look at each of them.
+    if not finite and not math.isfinite(whole.sum()):
+        for name, part in message.items():
+            if not torch.isfinite(part).all():
+                raise NumberError(f"tensor {name!r} holds a number that is not finite")
+    return message
+
+
+def _read(frame: bytes, offset: int, shapes: Layout, row: number_formats.Array) -> None:
+    """Write a frame's numbers into a row, tensor after tensor."""
+    if shapes.numbers == "float32":  # all of them are one run
+        row[:] = np.frombuffer(frame, number_formats.SINGLE, len(row), offset)
+        return
+    begin = 0
+    for shape in shapes.values():
+        value = number_formats.read(frame, offset, shape, shapes.numbers)
+        row[begin : begin + value.size] = value.reshape(-1)
+        begin += value.size
+        offset += number_formats.size(shape, shapes.numbers)
+
+
+def checksum(frame: bytes) -> bytes:
+    """The four bytes that name a frame."""
+    return frame[-CHECKSUM:]
+
+
+def layout(message: Mapping[str, Tensor], numbers: str = "float32") -> Layout:
+    return Layout({name: tuple(value.shape) for name, value in message.items()}, numbers)
+
+
+def size(layout: Mapping[str, tuple[int, ...]]) -> int:
+    """The bytes of a frame with this layout."""
+    return layout.size if isinstance(layout, Layout) else Layout(layout).size
+
+
+def read_table(frame: bytes, count: int, agreed: Layout | None = None) -> tuple[Layout, int]:
+    """Names, shapes and numbers from a frame, and where its numbers begin."""
+    kind = next((kind for kind, version in VERSIONS.items() if version == frame[4]), "float32")
+    if agreed is not None and count == len(agreed) and kind == agreed.numbers:
+        begin = HEAD.size + len(agreed.table)
+        if frame[HEAD.size : begin] == agreed.table:
+            return agreed, begin
+    shapes: dict[str, tuple[int, ...]] = {}
+    offset = HEAD.size
+    try:
+        for _ in range(count):
+            (length,) = struct.unpack_from("<B", frame, offset)
+            label, dimensions = struct.unpack_from(f"<{length}sB", frame, offset + 1)
+            offset += length + 2
+            name = label.decode("ascii")
+            if name in shapes:
+                raise LayoutError(f"tensor {name!r} stands twice in the frame's table")
+            shapes[name] = struct.unpack_from(f"<{dimensions}I", frame, offset)
+            # An empty tensor takes no bytes, whatever its shape says.
+            empty = 0 in shapes[name] and math.prod(filter(None, shapes[name])) > NUMBERS
+            if empty or dimensions > DIMENSIONS:
+                raise LayoutError(f"tensor {name!r} has a shape that no tensor of ours has")
+            offset += 4 * dimensions
+    except (struct.error, UnicodeDecodeError) as error:
+        raise FormatError("the frame's table of tensors is broken") from error
+    return Layout(shapes, kind), offset
+
+
+def say(layout: Mapping[str, tuple[int, ...]]) -> str:
+    """A layout for people: `0.bias (64), 0.weight/L (64, 6)`."""
+    return ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in layout.items())

@@ -1,0 +1,104 @@
+"""A trial as it is stored, in a run's results.json or in a cell of the study."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import platform
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pace.errors import FileError
+from pace.runtimes.simulation import Trial
+
+FORMAT = "pace-cell-1"
+HIDDEN, LAYERS = 64, 2  # of the study's network
+PARTS = {
+    "settings", "versions", "device",
+    "alphas", "confusions", "upload", "returned", "dense", "seconds",
+}  # fmt: skip
+LIBRARIES = ("pace-fgl", "torch", "numpy", "scikit-network", "pymetis", "torch-geometric")
+
+
+def versions() -> dict[str, str]:
+    """What the result was made with."""
+    found = {"python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def cells(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Every cell of a study's folder: its file and what it holds."""
+    paths = sorted((folder / "cells").rglob("*.json"))
+    if not paths:
+        raise FileError(f"{folder} has no cells: write some with `pace reproduce --out {folder}`")
+    for path in paths:
+        try:
+            yield path, content(path)
+        except ValueError as error:
+            raise not_a_cell(path, error) from None
+
+
+def not_a_cell(path: Path, error: Exception) -> FileError:
+    return FileError(
+        f"{path} is not a cell of a study ({error}): remove it, or run the study again"
+    )
+
+
+def content(path: Path) -> dict[str, Any]:
+    """What a cell's file holds; a ValueError says what else it is."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise ValueError(f"it has not the format {FORMAT}")
+    if absent := PARTS - found.keys():
+        raise ValueError(f"it has no {', '.join(sorted(absent))}")
+    return found
+
+
+def plain(trial: Trial) -> dict[str, Any]:
+    """All that a trial found, as JSON has it."""
+    return {
+        "alphas": trial.alphas,
+        "confusions": {
+            reading: [_rows(counts) for counts in clients]
+            for reading, clients in trial.confusions.items()
+        },
+        "upload": trial.upload,
+        "returned": trial.returned,
+        "dense": trial.dense,
+        "seconds": {step: round(value, 3) for step, value in trial.seconds.items()},
+    }
+
+
+def restored(method: str, seed: int, found: Mapping[str, Any]) -> Trial:
+    """The trial again."""
+    return Trial(
+        method,
+        seed,
+        found["alphas"],
+        {
+            reading: [_counts(rows) for rows in clients]
+            for reading, clients in found["confusions"].items()
+        },
+        found["upload"],
+        found["returned"],
+        found["dense"],
+        found["seconds"],
+    )
+
+
+def _rows(counts: Tensor) -> str:
+    """A confusion matrix as text: `12 0 3;0 5 1;2 0 9`, a row a class."""
+    return ";".join(" ".join(map(str, row)) for row in counts.tolist())
+
+
+def _counts(rows: str) -> Tensor:
+    return torch.tensor([list(map(int, row.split())) for row in rows.split(";")])

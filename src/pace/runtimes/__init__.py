@@ -1,0 +1,1 @@
+"""Three ways to carry the bytes: one process, files, the network."""

@@ -1,0 +1,98 @@
+"""A client's last step over files: apply the return once, choose alpha, write the model folder."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from pace.errors import FileError, SizeError
+from pace.io import atomic
+from pace.jobs import signatures
+from pace.jobs.job import SERVER, Job
+from pace.protocol import steps, wire
+from pace.runtimes.files import kept as kept_file
+from pace.runtimes.files import model
+from pace.runtimes.files.evaluate import scores
+from pace.runtimes.files.fit import versions
+from pace.runtimes.files.site import Site
+
+TOLD = {"decision", "validation", "test"}  # what `pace client adopt` says when it is asked again
+
+
+def adopt(job: Job, site: Site, *, kept: Path, returned: Path, out: Path) -> dict[str, Any]:
+    """What was decided, also written to the folder `out`; asked again, the same answer."""
+    atomic.sweep(out)
+    mine = kept_file.read(kept, job)
+    if mine.about["graph"] != site.graph.fingerprint:
+        raise FileError(
+            f"{kept} was trained on another graph: adopt on the one it was trained on; for other "
+            "graphs, `pace client predict` uses the model"
+        )
+    content = _content(returned, job)
+    sha256 = hashlib.sha256(content).hexdigest()
+    if out.exists():
+        return _again(out, job, sha256, mine.kept.upload.hex())
+    frame = content
+    if job.signed:
+        frame = signatures.verify(
+            content,
+            job.keys[SERVER],
+            kind=signatures.RETURN,
+            job=job.digest,
+            name=mine.about["name"],
+        )
+    externals = steps.externals(mine.kept, frame, job.federation)
+    adoption = steps.calibrated(site.graph, mine.kept.local, externals, job.federation)
+    classes = job.model.classes
+    about = {
+        "name": mine.about["name"],
+        "alpha": adoption.alpha,
+        "weights": list(adoption.weights),
+        "decision": decision(adoption.alpha, int(site.graph.val.sum())),
+        "upload": mine.kept.upload.hex(),
+        "return": sha256,
+        "validation": scores(adoption, site.graph, "val", classes),
+        "test": scores(adoption, site.graph, "test", classes),
+        "adopted": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+    }
+    made = model.Model(job, mine.kept.local, externals, adoption.weights, about)
+    model.write(out, made)
+    return about
+
+
+def decision(alpha: float, validation: int) -> str:
+    """What alpha means, in words."""
+    if not validation:
+        return "Local kept: without validation nodes there is nothing to decide by"
+    if alpha == 0:
+        return "Local kept: what came back does not help on the validation nodes"
+    if alpha == 1:
+        return "External admitted whole"
+    return f"External admitted with weight {alpha:.2f}"
+
+
+def _content(path: Path, job: Job) -> bytes:
+    """The return's bytes, if they can be one: its size is known beforehand."""
+    expected = wire.size(steps.return_layout(job.federation))
+    expected += signatures.TRAILER if job.signed else 0
+    try:
+        size = path.stat().st_size
+        if size != expected:
+            raise SizeError(f"{path} has {size:,} bytes, a return of this job {expected:,}")
+        return path.read_bytes()
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _again(out: Path, job: Job, sha256: str, upload: str) -> dict[str, Any]:
+    """The answer of an earlier run, if it was to the same question."""
+    if not model.is_one(out):
+        raise FileError(f"{out} is there already, and no model: choose another --out, or move it")
+    found = model.read(out)
+    same = {"job": job.digest, "return": sha256, "upload": upload}.items()
+    if not (same <= found.about.items() and found.about.keys() >= TOLD):
+        raise FileError(f"{out} holds another model: choose another --out, or move it away")
+    return found.about

@@ -1,0 +1,168 @@
+"""A client's first step over files: train once, keep Local, write the one upload."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pace.errors import FileError, ParticipantError, SettingError, SignatureError
+from pace.io import atomic
+from pace.jobs import signatures
+from pace.jobs.disclosure import Disclosure, disclosure
+from pace.jobs.job import Job, check_name
+from pace.jobs.journal import UP
+from pace.protocol import steps
+from pace.protocol.steps import check_upload
+from pace.runtimes.files import kept as kept_file
+from pace.runtimes.files.kept import KeptFile
+from pace.runtimes.files.site import Site
+
+if TYPE_CHECKING:
+    from pace.jobs.signatures import Key
+
+
+@dataclass(frozen=True, eq=False)
+class Identity:
+    """Whose upload it is, and the key that proves it where the job has keys."""
+
+    name: str
+    key: Key | None = None
+
+
+def apart(files: Mapping[str, Path | None]) -> None:
+    """No two files of a command may be one: a receipt would replace a model, a model be sent."""
+    seen: dict[Path, str] = {}
+    for what, path in files.items():
+        if path is None:
+            continue
+        if (other := seen.setdefault(path.resolve(), what)) != what:
+            raise SettingError(f"{other} and {what} are both {path}: give each a file of its own")
+
+
+def identity(job: Job, upload: Path, key: Path | None) -> Identity:
+    """With keys, the participant whose key it is; without, the one the upload is named after."""
+    if upload.suffix != UP:
+        raise SettingError(f"--upload is {upload}, expected a name that ends in {UP}")
+    if not job.signed:
+        name = upload.stem
+        if job.participants and name not in job.participants:
+            raise ParticipantError(
+                f"--upload is {upload.name}, and {name!r} is not among the job's participants "
+                f"({', '.join(job.participants[:12])}): the server knows an upload by its file's "
+                "name, such as " + f"{job.participants[0]}.up"
+            )
+        check_name(name, "the upload's name")
+        return Identity(name)
+    if key is None:
+        raise SettingError("this job's uploads are signed: give your private key with --key")
+    loaded = signatures.load(key)
+    mine = signatures.public_of(loaded)
+    names = [name for name in job.participants if job.keys[name] == mine]
+    if not names:
+        raise SignatureError(
+            f"{key} is key {signatures.fingerprint(mine).hex()}, which the job does not list"
+        )
+    return Identity(names[0], loaded)
+
+
+def earlier(job: Job, site: Site, who: Identity, keep: Path, upload: Path) -> KeptFile | None:
+    """What an earlier run of this job kept; one job never gets two different uploads."""
+    atomic.sweep(keep)
+    atomic.sweep(upload)
+    if not keep.exists():
+        if upload.exists():
+            raise FileError(
+                f"{upload} is there, but the model that made it, {keep}, is not: restore {keep}, "
+                f"or, if the upload was never sent, remove it"
+            )
+        return None
+    found = kept_file.read(keep, job)
+    if found.about["name"] != who.name:
+        raise FileError(f"{keep} belongs to {found.about['name']!r}, you are {who.name!r}")
+    if found.about["graph"] != site.graph.fingerprint:
+        raise FileError(
+            f"{keep} was trained on another graph, and a job takes one upload a client: use the "
+            "graph it was trained on, or ask for a new job"
+        )
+    return found
+
+
+def train(
+    job: Job, site: Site, who: Identity, *, device: str, progress: Callable[[int], None] | None
+) -> KeptFile:
+    """Train from W_0. The upload is checked here as the server will check it."""
+    began = time.perf_counter()
+    kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress)
+    check_upload(frame, job.federation)
+    about = {
+        "name": who.name,
+        "graph": site.graph.fingerprint,
+        "trained": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": round(time.perf_counter() - began, 3),
+        "device": device,
+        "versions": versions(),
+    }
+    return KeptFile(kept, frame, about)
+
+
+def versions() -> dict[str, str]:
+    """Of what may change the last digit of a number."""
+    packages = {name: version(name) for name in ("pace-fgl", "torch", "numpy", "scipy")}
+    return {"python": platform.python_version(), **packages}
+
+
+def content(job: Job, who: Identity, frame: bytes) -> bytes:
+    """The bytes of the upload's file."""
+    if who.key is None:
+        return frame
+    return signatures.sign(frame, who.key, kind=signatures.UPLOAD, job=job.digest, name=who.name)
+
+
+def disclosed(job: Job, made: KeptFile) -> Disclosure:
+    """What the upload says."""
+    message = check_upload(made.frame, job.federation)
+    return disclosure(message, job.federation, signatures.TRAILER if job.signed else 0)
+
+
+def write(job: Job, who: Identity, made: KeptFile, keep: Path, upload: Path) -> None:
+    """Keep first, then the upload: killed in between, the upload is made from what was kept."""
+    if not keep.exists() and not atomic.create(keep, made.encode(job)):
+        raise FileError(
+            f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
+            "command again"
+        )
+    sent = content(job, who, made.frame)
+    if not atomic.create(upload, sent) and upload.read_bytes() != sent:
+        raise FileError(f"{upload} is another file: move it away, then run the command again")
+
+
+def receipt(job: Job, who: Identity, made: KeptFile) -> dict[str, Any]:
+    """What was made for sending, for the site's records; the same whenever it is asked for."""
+    sent, found = content(job, who, made.frame), disclosed(job, made)
+    return {
+        "format": "pace-receipt-1",
+        "job": {"name": job.name, "digest": job.digest},
+        "name": who.name,
+        "upload": {
+            "sha256": hashlib.sha256(sent).hexdigest(),
+            "checksum": made.kept.upload.hex(),
+            "federation": job.federation.digest.hex(),
+        },
+        "bytes": {
+            "file": len(sent),
+            "frame": found.frame,
+            "signature": found.signature,
+            "dense_model": found.dense,
+            "share_of_dense": found.share,
+        },
+        "tensors": [asdict(item) for item in found.items],
+        "zero_moments": {"count": len(found.zeros), "of": found.columns},
+        **{key: made.about[key] for key in ("trained", "seconds", "device", "versions")},
+    }

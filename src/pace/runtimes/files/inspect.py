@@ -1,0 +1,192 @@
+"""What a file of ours is: its kind, version, digest, tensors, bytes, and whether it is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pace.data import describe as graph_facts
+from pace.data import file as graph_file
+from pace.errors import FileError, PaceError
+from pace.io import untrusted
+from pace.jobs import explain, job_file, signatures
+from pace.jobs.job import FORMAT, Job
+from pace.jobs.journal import Journal
+from pace.protocol import wire
+from pace.runtimes.files import kept, model, site, tensors
+from pace.runtimes.files.messages import message
+from pace.runtimes.files.messages import tensors as listed
+
+Facts = dict[str, Any]
+
+
+def inspect(path: Path, job: Job | None = None) -> Facts:
+    """What can be said of the file; with the job, also whether it is a sound part of it."""
+    try:
+        kind = _kind(path)
+        size = path.stat().st_size if path.is_file() else _folder_size(path)
+        return {"file": str(path), "bytes": size, **READERS[kind](path, job)}
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except PaceError:
+        raise
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise FileError(f"{path} is damaged, or no file of ours ({error})") from error
+
+
+def _kind(path: Path) -> str:
+    if path.is_dir():
+        return "model" if model.is_one(path) else "journal"
+    with path.open("rb") as opened:
+        head = opened.read(4096)
+    if head.startswith(wire.MAGIC):
+        return "message"
+    if head.startswith(signatures.KIND.encode()) or b"PRIVATE KEY" in head:
+        return "key"
+    if head[8:9] == b"{":
+        return "graph" if path.suffix == graph_file.SUFFIX else "tensors"
+    if head[:1] == b"{":
+        return "json"
+    if path.suffix != job_file.SUFFIX and FORMAT.encode() not in head:
+        raise FileError(f"{path} is no file of ours")
+    return "job"
+
+
+def _tensors_file(path: Path, job: Job | None) -> Facts:
+    with path.open("rb") as opened:
+        content = opened.read()
+    told = tensors.header(content).get("__metadata__", {}).get("pace", "{}")
+    found = untrusted.json(told).get("format")
+    if found == graph_file.FORMAT:
+        return _graph(path, job)
+    if found not in (kept.FORMAT, model.PARAMS):
+        raise FileError(f"{path} holds tensors of format {found!r}, none of ours")
+    about, values = tensors.read(path, found)
+    sanity = [
+        "all numbers are finite"
+        if all(torch.isfinite(value.float()).all() for value in values.values())
+        else "NOT all numbers are finite"
+    ]
+    if found == kept.FORMAT and job is not None:
+        kept.read(path, job)
+        sanity.append("it belongs to the job and holds its upload")
+    about.pop("format")
+    kind = "kept Local model" if found == kept.FORMAT else "parameters"
+    return {"kind": kind, "version": found, **about, "tensors": listed(values), "sanity": sanity}
+
+
+def _model(path: Path, job: Job | None) -> Facts:
+    found = model.read(path)
+    sanity = ["complete: job, Local and External fit each other"]
+    about = {key: value for key, value in found.about.items() if key != "format"}
+    return {
+        "kind": "model folder",
+        "version": model.FORMAT,
+        **about,
+        "tensors": listed(found.local),
+        "sanity": [*sanity, *_of(job, found.job)],
+    }
+
+
+def _journal(path: Path, job: Job | None) -> Facts:
+    if not (path / "job.pace").is_file():
+        raise FileError(f"{path} is neither a model folder nor a journal")
+    book = Journal(path, job_file.read(path / "job.pace"))
+    decided = book.decision()
+    return {
+        "kind": "server's journal",
+        "version": 1,
+        "job": book.job.digest,
+        "uploads": book.accepted(),
+        "missing": book.job.missing(book.accepted()),
+        "closed": decided is not None,
+        "returns": [name for name in decided or () if book.returned(name) is not None],
+        "refused": book.refusals(),
+        "sanity": [
+            "open" if decided is None else "closed: nothing is taken any more",
+            *_of(job, book.job),
+        ],
+    }
+
+
+def _job(path: Path, job: Job | None) -> Facts:
+    found = job_file.read(path)
+    return {
+        "kind": "job",
+        "version": found.content["format"],
+        "job": found.digest,
+        **explain.facts(found),
+        "sanity": ["as it was made: its digest fits", *_of(job, found)],
+    }
+
+
+def _of(job: Job | None, found: Job) -> list[str]:
+    """Whether what was found is of the job it was to be checked against."""
+    if job is None:
+        return []
+    return ["it belongs to the job" if found.digest == job.digest else "NOT of this job"]
+
+
+def _graph(path: Path, job: Job | None) -> Facts:
+    dataset = graph_file.read(path)
+    described = graph_facts.describe(dataset)
+    described.pop("feature_names")
+    sanity = ["complete: features finite, edges and labels in range, masks apart"]
+    if job is not None:
+        try:
+            site.load(path, job)
+            sanity.append("it can take part in the job")
+        except PaceError as error:
+            sanity.append(f"NOT for this job ({error.code}): {error}")
+    return {"kind": "graph", "version": graph_file.FORMAT, **described, "sanity": sanity}
+
+
+def _key(path: Path, job: Job | None) -> Facts:
+    private = b"PRIVATE" in path.read_bytes()
+    public = (
+        signatures.public_of(signatures.load(path)) if private else signatures.read_public(path)
+    )
+    shared = private and path.stat().st_mode & 0o077
+    sanity = ["NOT private: others on this machine can read it (chmod 600)" if shared else "sound"]
+    if job is not None:
+        whose = [name for name, key in job.keys.items() if key == public]
+        sanity += [f"the job's key of {name}" for name in whose] or ["NOT among the job's keys"]
+    return {
+        "kind": "private key" if private else "public key",
+        "version": "Ed25519",
+        "public": public,
+        "fingerprint": signatures.fingerprint(public).hex(),
+        "sanity": sanity,
+    }
+
+
+def _json(path: Path, job: Job | None) -> Facts:
+    try:
+        found = untrusted.json(path.read_bytes())
+        kind = found["format"]
+    except (ValueError, KeyError, TypeError):
+        raise FileError(f"{path} is no file of ours") from None
+    return {
+        "kind": kind.removeprefix("pace-").rsplit("-", 1)[0],
+        "version": kind,
+        "sanity": ["JSON"],
+    }
+
+
+READERS: Mapping[str, Callable[[Path, Job | None], Facts]] = {
+    "message": message,
+    "tensors": _tensors_file,
+    "graph": _graph,
+    "model": _model,
+    "journal": _journal,
+    "job": _job,
+    "key": _key,
+    "json": _json,
+}
+
+
+def _folder_size(path: Path) -> int:
+    return sum(each.stat().st_size for each in path.rglob("*") if each.is_file())

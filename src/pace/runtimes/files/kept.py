@@ -1,0 +1,56 @@
+"""What a client keeps between the steps, as a file: its Local model and the upload it made.
+
+The frame of the upload lies in the file, so that sending again never means making again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pace.errors import FileError, OtherJobError
+from pace.jobs.job import Job
+from pace.protocol import wire
+from pace.protocol.steps import Kept, check_upload
+from pace.runtimes.files import tensors
+
+FORMAT = "pace-kept-1"
+ABOUT = ("name", "graph", "trained", "seconds", "device", "versions")
+
+
+@dataclass(frozen=True, eq=False)
+class KeptFile:
+    """The local model, the upload's frame, and how they came about."""
+
+    kept: Kept
+    frame: bytes
+    about: dict[str, Any]  # ABOUT
+
+    def encode(self, job: Job) -> bytes:
+        about = {
+            "format": FORMAT,
+            "job": job.digest,
+            "upload": self.kept.upload.hex(),
+            **self.about,
+        }
+        frame = torch.frombuffer(bytearray(self.frame), dtype=torch.uint8)
+        return tensors.encode({**self.kept.local, "upload": frame}, about)
+
+
+def read(path: Path, job: Job) -> KeptFile:
+    """The kept model of this job."""
+    about, found = tensors.read(path, FORMAT)
+    if about.get("job") != job.digest:
+        raise OtherJobError(
+            f"{path} belongs to job {str(about.get('job'))[:16]}, this is {job.digest[:16]}: "
+            "give each job files of its own"
+        )
+    local = tensors.params(found, wire.layout(job.federation.start), path)
+    if "upload" not in found or not set(ABOUT) <= set(about):
+        raise FileError(f"{path} is incomplete: restore it from a copy")
+    frame = found["upload"].numpy().tobytes()
+    check_upload(frame, job.federation)
+    return KeptFile(Kept(local, wire.checksum(frame)), frame, about)

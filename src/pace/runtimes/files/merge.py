@@ -1,0 +1,145 @@
+"""The server's step over files: check every upload, decide once, answer from the journal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pace import params
+from pace.errors import FileError, LateError, SettingError, SignatureError, TooFewError
+from pace.io import atomic
+from pace.jobs import signatures
+from pace.jobs.admission import exact_size
+from pace.jobs.influence import influence
+from pace.jobs.job import SERVER, Job
+from pace.jobs.journal import DOWN, Frames, Journal
+from pace.protocol import steps, wire
+from pace.protocol.method import Message
+from pace.runtimes.files import report
+from pace.runtimes.files.intake import Refusal as Refusal
+from pace.runtimes.files.intake import listed, take
+
+if TYPE_CHECKING:
+    from pace.jobs.signatures import Key
+
+
+def merge(
+    job: Job,
+    paths: Sequence[Path],
+    *,
+    journal: Path,
+    out: Path,
+    key: Path | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> dict[str, Any]:
+    """Take in the uploads and, if they are enough, write everybody's return; the report."""
+    signer = server_key(job, key)
+    found = listed(paths)
+    book = Journal.open(journal, job)
+    refused = [each for path in found if (each := take(path, book, progress)) is not None]
+    book.settle()  # before anything is decided or said of them
+    try:
+        decided = book.close()
+    except TooFewError as error:
+        return facts(book, refused, {}, str(error))
+    refused += [late(name, len(decided)) for name in book.accepted() if name not in decided]
+    atomic.sweep(out)
+    for name, returned in answers(book, signer):
+        place = out / f"{name}{DOWN}"
+        if not atomic.create(place, returned, settled=False) and place.read_bytes() != returned:
+            raise FileError(f"{place} is another file: move it away, or choose another --out")
+        progress(f"return to {name}")
+    made = facts(book, refused, decided, None)
+    pages = {"report.json": json.dumps(made, indent=1) + "\n", "report.md": report.markdown(made)}
+    for name, text in pages.items():
+        atomic.write(out / name, text.encode())
+    return made
+
+
+def late(name: str, count: int) -> Refusal:
+    """An upload that reached the journal while the decision was being taken."""
+    return Refusal(name, LateError.code, f"the job was closed with {count} uploads, without it")
+
+
+def server_key(job: Job, key: Path | None) -> Key | None:
+    """The key that signs returns, which must be the one the job lists."""
+    if not job.signed:
+        return None
+    if key is None:
+        raise SettingError("this job's returns are signed: give the server's key with --key")
+    loaded = signatures.load(key)
+    if signatures.public_of(loaded) != job.keys[SERVER]:
+        raise SignatureError(f"{key} is not the server's key of this job")
+    return loaded
+
+
+def answers(book: Journal, key: Key | None) -> Iterator[tuple[str, bytes]]:
+    """Everybody's return, in the order of names; one that was made before is given again."""
+    frames = book.frames()
+    names = [name for name, _ in frames.uploads]
+    if any(book.returned(name) is None for name in names):
+        for name, frame in zip(names, steps.merging(frames, book.job.federation), strict=True):
+            if book.returned(name) is None:
+                book.put_return(name, _signed(frame, key, book.job, name))
+        book.settle()  # before anybody sees one of them
+    for name in names:
+        made = book.returned(name)
+        if made is None:
+            raise FileError(f"the journal lost the return to {name!r}: run the command again")
+        yield name, made
+
+
+def _signed(frame: bytes, key: Key | None, job: Job, name: str) -> bytes:
+    if key is None:
+        return frame
+    return signatures.sign(frame, key, kind=signatures.RETURN, job=job.digest, name=name)
+
+
+@dataclass(frozen=True, eq=False)
+class Messages:
+    """The uploads of a decision, decoded one at a time."""
+
+    frames: Frames
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __iter__(self) -> Iterator[Message]:
+        return (wire.decode(frame).message for frame in self.frames)
+
+
+def facts(
+    book: Journal, refused: Sequence[Refusal], decided: dict[str, str], why: str | None
+) -> dict[str, Any]:
+    """The report as plain data."""
+    job = book.job
+    overhead = signatures.TRAILER if job.signed else 0
+    weighed = influence(Messages(book.frames()), job.federation) if decided else []
+    took_part = [
+        {"name": name, "sha256": decided[name], **asdict(each)}
+        for name, each in zip(sorted(decided), weighed, strict=True)
+    ]
+    upload, dense = exact_size(job) - overhead, params.size(job.federation.start)
+    returned = wire.size(steps.return_layout(job.federation))
+    return {
+        "format": "pace-merge-report-1",
+        "job": {"name": job.name, "digest": job.digest},
+        "merged": bool(decided),
+        "waiting": why,
+        "took_part": took_part,
+        "here": book.accepted(),
+        "missing": job.missing(decided or book.accepted()),
+        "refused": [asdict(each) for each in refused],
+        "refused_ever": book.refusals(),
+        "bytes": {
+            "upload_frame": upload,
+            "return_frame": returned,
+            "upload_share_of_dense": upload / dense,
+            "return_share_of_dense": returned / dense,
+            "signature": overhead,
+            "dense_model": dense,
+        },
+    }

@@ -1,0 +1,95 @@
+"""What an upload or a return holds, and whether it is sound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pace.errors import PaceError, SignatureError
+from pace.jobs import signatures
+from pace.jobs.admission import admit
+from pace.jobs.disclosure import words
+from pace.jobs.job import SERVER, Job
+from pace.protocol import number_formats, steps, wire
+from pace.runtimes.files.intake import sender
+
+Facts = dict[str, Any]
+
+
+def message(path: Path, job: Job | None) -> Facts:
+    """The facts of a message; with the job, whether it is one of its messages."""
+    content = path.read_bytes()
+    _, version, digest, answers, count = wire.HEAD.unpack_from(content.ljust(wire.HEAD.size))
+    shapes, _ = wire.read_table(content, count)
+    size = wire.size(shapes)
+    signed = len(content) == size + signatures.TRAILER
+    frame = wire.decode(content[:size] if signed else content)
+    upload = answers == wire.NOBODY
+    sanity = ["complete, its checksum fits", "all numbers are finite"]
+    if job is not None:
+        sanity.append(_belongs(content, frame, path, job))
+    return {
+        "kind": "upload" if upload else "return",
+        "version": version,
+        "numbers": shapes.numbers,
+        "federation": digest.hex(),
+        "checksum": wire.checksum(content[:size]).hex(),
+        **({} if upload else {"answers": answers.hex()}),
+        "frame_bytes": size,
+        "signature_bytes": signatures.TRAILER if signed else 0,
+        **({"signed_by": signatures.signer(content).hex()} if signed else {}),
+        "tensors": tensors(frame.message, shapes.numbers),
+        "sanity": sanity,
+    }
+
+
+def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
+    """Whether the job's server would take the upload, or the return is of the job."""
+    try:
+        if frame.answers == wire.NOBODY:
+            return f"the job takes it as the upload of {admit(content, sender(path), job).name}"
+        trailer = signatures.TRAILER if job.signed else 0
+        expected = wire.size(steps.return_layout(job.federation)) + trailer
+        if len(content) != expected or frame.digest != job.federation.digest:
+            return "NOT of this job"
+        return f"a return of this job{_receiver(content, job)}"
+    except PaceError as error:
+        return f"NOT taken ({error.code}): {error}"
+
+
+def _receiver(content: bytes, job: Job) -> str:
+    """To whom a signed return goes; its file may have any name."""
+    if not job.signed:
+        return ""
+    for name in job.participants:
+        try:
+            signatures.verify(
+                content, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=name
+            )
+        except SignatureError as error:
+            last = error
+        else:
+            return f", to {name}"
+    raise last
+
+
+def tensors(message: Mapping[str, Tensor], numbers: str = "float32") -> list[Facts]:
+    """A line for each tensor of numbers, with its bytes as they were written."""
+    update = any("/" in name for name in message)  # factors or moments: PACE's
+    return [
+        {
+            "name": name,
+            "shape": list(value.shape),
+            "bytes": number_formats.size(tuple(value.shape), numbers),
+            "what": words(name, update),
+            "min": float(value.min()) if value.numel() else None,
+            "max": float(value.max()) if value.numel() else None,
+            "zeros": int((value == 0).sum()),
+        }
+        for name, value in message.items()
+        if value.dtype == torch.float32
+    ]

@@ -1,0 +1,124 @@
+"""The model folder: all that predicting needs, and a card that says what it is.
+
+local.safetensors, external.safetensors (external-2.safetensors where a method returns two),
+model.json (the weights and how they came about), job.pace, README.md
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pace.errors import FileError
+from pace.gates.mixture import Weights
+from pace.graph import Graph
+from pace.io import atomic, untrusted
+from pace.jobs import job_file
+from pace.jobs.job import Job
+from pace.params import Params
+from pace.protocol import steps, wire
+from pace.runtimes.files import tensors
+from pace.runtimes.files.model_card import card, table
+
+FORMAT = "pace-model-1"
+PARAMS = "pace-params-1"
+MOST = 9  # models in a folder
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Local and the Externals under one job, and the weight of each."""
+
+    job: Job
+    local: Params
+    externals: tuple[Params, ...]
+    weights: Weights
+    about: dict[str, Any]
+
+    @property
+    def alpha(self) -> float:
+        return steps.alpha(self.weights)
+
+    def __call__(self, graph: Graph) -> steps.Adoption:
+        """The logits of every node; External's are not asked for where Local was kept."""
+        steps.check(graph, self.job.federation)
+        network = self.job.federation.network
+        with torch.no_grad():
+            local, *externals = (
+                network(each, graph).logits for each in (self.local, *self.externals)
+            )
+        return steps.Adoption(local, tuple(externals), self.weights)
+
+
+def write(folder: Path, model: Model) -> None:
+    """The folder, complete or not at all."""
+    about = {"format": FORMAT, "job": model.job.digest, **model.about}
+    atomic.folder(
+        folder,
+        {
+            "local.safetensors": _encoded(model.local, "local", model.job),
+            **{
+                f"{name}.safetensors": _encoded(each, name, model.job)
+                for name, each in zip(_names(len(model.externals)), model.externals, strict=True)
+            },
+            "model.json": (json.dumps(about, indent=1) + "\n").encode(),
+            "job.pace": job_file.render(model.job).encode(),
+            "README.md": card(model.job, about).encode(),
+        },
+    )
+
+
+def _names(externals: int) -> list[str]:
+    """What the Externals' files are called."""
+    return ["external", *(f"external-{place}" for place in range(2, externals + 1))]
+
+
+def _encoded(params: Params, which: str, job: Job) -> bytes:
+    return tensors.encode(params, {"format": PARAMS, "which": which, "job": job.digest})
+
+
+def is_one(folder: Path) -> bool:
+    """Whether it looks like a model folder."""
+    return (folder / "model.json").is_file()
+
+
+def read(folder: Path) -> Model:
+    """The model of a folder."""
+    if not is_one(folder):
+        raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
+    try:
+        about = untrusted.json((folder / "model.json").read_bytes())
+        kind, alpha, digest = about["format"], float(about["alpha"]), about["job"]
+        weights = tuple(float(weight) for weight in about.get("weights", (1 - alpha, alpha)))
+        for mask in {"validation", "test"} & set(about):
+            table(about[mask]["mask"], about[mask])  # scores that are there can be shown
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error
+    sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
+    if kind != FORMAT or not 0 <= alpha <= 1 or not (sound and 2 <= len(weights) <= MOST):
+        raise FileError(
+            f"{folder} has format {kind!r}, alpha {alpha} and weights {weights}, expected "
+            f"{FORMAT!r} with weights of 0 or more: restore model.json"
+        )
+    job = job_file.read(folder / "job.pace")
+    if job.digest != digest:
+        raise FileError(
+            f"{folder} holds the job {job.digest[:16]}, its model is of {str(digest)[:16]}"
+        )
+    expected = wire.layout(job.federation.start)
+    found = {}
+    for which in ("local", *_names(len(weights) - 1)):
+        path = folder / f"{which}.safetensors"
+        told, values = tensors.read(path, PARAMS)
+        if told.get("which") != which or told.get("job") != digest:
+            raise FileError(f"{path} does not belong to this model: restore it")
+        # A hostile return may overflow; then Local was kept, and External is never used.
+        finite = which == "local" or alpha > 0
+        found[which] = tensors.params(values, expected, path, finite=finite)
+    local, *externals = found.values()
+    return Model(job, local, tuple(externals), weights, about)

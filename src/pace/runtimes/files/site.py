@@ -1,0 +1,62 @@
+"""A site's own graph, as the job reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace.data import Dataset
+from pace.data.file import read
+from pace.errors import GraphError
+from pace.graph import Graph
+from pace.jobs.job import Job
+from pace.partition.split import client_graphs, generator
+from pace.protocol import steps
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """The graph with its masks, and what its nodes are called."""
+
+    graph: Graph
+    nodes: tuple[str, ...]
+    drawn: tuple[float, ...] | None  # the ratios of masks that were drawn, the file having none
+
+
+def load(path: Path, job: Job) -> Site:
+    """The graph of a file, with the job's features and classes.
+
+    A file without a split gets masks from a fixed seed: the same in every step, whoever asks.
+    """
+    dataset = read(path)
+    _same("feature", dataset.names.features, job.features, path)
+    _same("class", dataset.names.classes, job.classes, path)
+    steps.check(dataset.graph, job.federation)
+    names = dataset.names.nodes or tuple(map(str, range(dataset.graph.nodes)))
+    if dataset.has_split:
+        return Site(dataset.graph, names, None)
+    return Site(_with_masks(dataset, job), names, dataset.ratios)
+
+
+def _with_masks(dataset: Dataset, job: Job) -> Graph:
+    everybody = [list(range(dataset.graph.nodes))]
+    classes = job.model.classes
+    (graph,) = client_graphs(dataset.graph, everybody, classes, generator(), dataset.ratios)
+    return graph
+
+
+def _same(kind: str, found: Sequence[str], agreed: Sequence[str], path: Path) -> None:
+    """Numbers mean the same at every site only if names stand in the same order."""
+    if not found or not agreed or tuple(found) == tuple(agreed):
+        return
+    place, mine, theirs = next(
+        (place, mine, theirs)
+        for place, (mine, theirs) in enumerate(zip((*found, None), (*agreed, None), strict=False))
+        if mine != theirs
+    )
+    option = "--classes" if kind == "class" else "--features"
+    raise GraphError(
+        f"{kind} {place} of {path} is {mine!r}, the job's is {theirs!r}: import the graph again "
+        f"with {option} in the job's order, which `pace show` lists"
+    )

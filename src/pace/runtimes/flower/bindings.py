@@ -1,0 +1,63 @@
+"""Which node is which participant: the first node whose upload was accepted, or who the operator says.
+
+The file journal/nodes/NAME.json is written once. So a resumed run knows whom not to ask again, and
+no other node is sent the return to somebody's upload.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace.errors import ParticipantError, SettingError
+from pace.io import atomic
+
+
+@dataclass(frozen=True, eq=False)
+class Bindings:
+    """Those in the journal, after those that the operator fixed."""
+
+    folder: Path
+    fixed: Mapping[str, int]
+
+    def all(self) -> dict[str, int]:
+        """Participant -> node."""
+        found = {
+            path.stem: int(json.loads(path.read_bytes())["node"])
+            for path in self.folder.glob("*.json")
+        }
+        return found | dict(self.fixed)
+
+    def name(self, node: int) -> str | None:
+        """Whose node it is, if that is known."""
+        return next((name for name, each in self.all().items() if each == node), None)
+
+    def check(self, name: str, node: int) -> None:
+        """Refuse a node that says it is somebody else."""
+        known, mine = self.all().get(name), self.name(node)
+        if known not in (None, node):
+            raise ParticipantError(
+                f"{name!r} is node {known}, this is node {node}: if the site has registered anew, "
+                f"start the run with nodes = '{name}={node}'"
+            )
+        if mine not in (None, name):
+            raise ParticipantError(f"node {node} is {mine!r}, and now says it is {name!r}")
+
+    def bind(self, name: str, node: int) -> None:
+        atomic.create(self.folder / f"{name}.json", json.dumps({"node": str(node)}).encode())
+
+
+def parse(text: str) -> dict[str, int]:
+    """The operator's `north=123,south=456`."""
+    found = {}
+    for word in filter(None, (part.strip() for part in text.split(","))):
+        name, _, number = word.partition("=")
+        if not name or not number.isdecimal():
+            raise SettingError(
+                f"nodes has {word!r}, expected a name and the number that `flwr supernode register` "
+                "gave, such as north=123"
+            )
+        found[name] = int(number)
+    return found

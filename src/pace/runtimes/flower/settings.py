@@ -1,0 +1,53 @@
+"""What the operator of the server chose: `--run-config`, read once and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace.errors import SettingError
+from pace.runtimes.flower.bindings import parse
+
+LIMITS = ("deadline", "delivery", "patience")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Paths are on the server's own disk; times are in seconds."""
+
+    job: Path
+    journal: Path
+    out: Path  # the report
+    key: Path | None  # the server's, where the job has keys
+    nodes: Mapping[str, int]  # participant -> node, where the operator fixes it
+    deadline: float = 600.0  # for uploads: then those who are here are enough, or the run fails
+    delivery: float = 300.0  # for returns
+    patience: float = 300.0  # for one answer of one node: then it is asked again
+
+    @classmethod
+    def of(cls, config: Mapping[str, object]) -> Settings:
+        def word(key: str) -> str:
+            return str(config.get(key, "")).strip()
+
+        if not word("job"):
+            raise SettingError("the run has no job: give --run-config 'job=\"/path/to/job.pace\"'")
+        job = Path(word("job"))
+        return cls(
+            job,
+            Path(word("journal")) if word("journal") else job.with_suffix(".journal"),
+            Path(word("out")) if word("out") else job.with_suffix(".report"),
+            Path(word("key")) if word("key") else None,
+            parse(word("nodes")),
+            **{key: _seconds(key, word(key)) for key in LIMITS if word(key)},
+        )
+
+
+def _seconds(key: str, text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found < float("inf"):
+        raise SettingError(f"{key} is {text!r}, expected seconds above 0")
+    return found

@@ -1,0 +1,37 @@
+"""The ClientApp of Flower's simulation engine, where one operator holds every site's folder.
+
+A real node never takes a path from the run: there the operator of the server is somebody else.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from flwr.app import Context
+
+from pace.errors import SettingError
+from pace.runtimes.flower.client import client_app
+from pace.runtimes.flower.node import Config
+
+
+def settings(context: Context) -> Config:
+    """Site number `partition-id` of the run's folder `sites`, in the order of names."""
+    root, number = str(context.run_config.get("sites", "")), context.node_config["partition-id"]
+    sites = sorted(path.parent for path in Path(root).glob("*/mine.graph")) if root else []
+    if not 0 <= int(number) < len(sites):
+        raise SettingError(
+            f"sites is {root!r} with {len(sites)} sites, expected one for each of the "
+            f"{context.node_config['num-partitions']} nodes"
+        )
+    site = sites[int(number)]
+    state = site / "state"
+    state.mkdir(exist_ok=True)
+    return {
+        "name": site.name,
+        "job": str(site / "job.pace"),
+        "graph": str(site / "mine.graph"),
+        "folder": str(state),
+    }
+
+
+app = client_app(settings)

@@ -1,0 +1,76 @@
+"""A node's two steps, as in the file runtime: make the one upload, adopt the one return.
+
+    FOLDER/JOB/local          the Local model and the upload's frame; never sent
+    FOLDER/JOB/NAME.up        the upload, sent again whenever it is asked for
+    FOLDER/JOB/NAME.down      the return that was applied
+    FOLDER/JOB/model/         the adopted model
+    FOLDER/JOB/receipt.json   what was made for sending
+
+Every file is whole or not there, so a step that was killed is simply asked for again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from pace.errors import FileError, OtherJobError, ParticipantError
+from pace.io import atomic
+from pace.jobs import job_file
+from pace.jobs.job import Job
+from pace.jobs.journal import DOWN, UP
+from pace.runtimes.files import adopt as adopting
+from pace.runtimes.files import fit
+from pace.runtimes.files import site as sites
+from pace.runtimes.flower.node import Node
+
+LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
+
+
+def upload(node: Node, digest: str) -> Path:
+    """The upload's file; trained for if it is not there yet."""
+    job = agreed(node, digest)
+    place = node.place(job.digest)
+    keep, sent = place / LOCAL, place / f"{node.name}{UP}"
+    who = fit.identity(job, sent, node.key)
+    if who.name != node.name:
+        raise ParticipantError(f"{node.key} is the key of {who.name!r}, this is {node.name!r}")
+    site = sites.load(node.graph, job)
+    made = fit.earlier(job, site, who, keep, sent)
+    if made is None:
+        made = fit.train(job, site, who, device=node.device, progress=None)
+    fit.write(job, who, made, keep, sent)
+    receipt = json.dumps(fit.receipt(job, who, made), indent=1) + "\n"
+    atomic.sweep(place / RECEIPT)
+    atomic.write(place / RECEIPT, receipt.encode())
+    return sent
+
+
+def adopt(node: Node, digest: str, returned: bytes) -> Path:
+    """The model folder. A return that is refused leaves no trace; one that was applied stays."""
+    job = agreed(node, digest)
+    place = node.place(job.digest)
+    site = sites.load(node.graph, job)
+    arrived = place / f"{hashlib.sha256(returned).hexdigest()[:16]}.arrived"
+    atomic.sweep(arrived)
+    atomic.write(arrived, returned)
+    try:
+        adopting.adopt(job, site, kept=place / LOCAL, returned=arrived, out=place / MODEL)
+        atomic.create(place / f"{node.name}{DOWN}", returned)
+    finally:
+        arrived.unlink()
+    return place / MODEL
+
+
+def agreed(node: Node, digest: str) -> Job:
+    """The node's own copy of the job, which must be the one that the server names."""
+    job = job_file.read(node.job)
+    if job.digest != digest:
+        raise OtherJobError(
+            f"the server runs job {digest[:16]!r}, this node agreed to {job.digest[:16]}: "
+            "get the same job file, or start the node with another"
+        )
+    if not node.folder.is_dir():
+        raise FileError(f"{node.folder} is not there: make the folder this node may write to")
+    return job

@@ -1,0 +1,159 @@
+"""Runtime 1: every party in this process, every message through bytes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from pace.graph import Graph
+from pace.metrics import confusion
+from pace.models import Model
+from pace.params import Params, size
+from pace.protocol import steps
+from pace.protocol.federation import Federation, describe
+from pace.protocol.method import Method
+from pace.training.train import train_cohort
+
+READINGS: dict[str, Callable[[steps.Adoption], Tensor]] = {
+    "local": lambda adoption: adoption.local,
+    "native": lambda adoption: adoption.external,
+    "adopted": lambda adoption: adoption.logits,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One method on one seed: all that is kept of it. Every score is computed from these."""
+
+    method: str
+    seed: int
+    alphas: list[float]  # one for each client
+    confusions: dict[str, list[Tensor]]  # reading -> one for each client, on its test nodes
+    upload: list[int]  # bytes
+    returned: list[int]  # bytes
+    dense: int  # bytes of the shared model sent whole
+    seconds: dict[str, float]  # fit, merge, adopt
+
+
+def simulate(
+    graphs: Sequence[Graph],
+    model: Model,
+    methods: Mapping[str, Method],
+    seeds: Sequence[int],
+    *,
+    epochs: int | None = None,
+    numbers: str = "",  # each method's own
+    device: torch.device | str = "cpu",
+    progress: Callable[[str], None] = lambda step: None,
+) -> Iterator[Trial]:
+    """Run every method on every seed; `progress` is told of each of `progress_steps(...)`."""
+    federations = {
+        seed: {
+            name: Federation(model, method, seed, epochs, numbers=numbers)
+            for name, method in methods.items()
+        }
+        for seed in seeds
+    }
+    for members in by_training(federations[seeds[0]]).values():
+
+        def one_more(seed: int, named: str = ", ".join(members)) -> None:
+            progress(f"seed {seed}: training for {named}")
+
+        began = time.perf_counter()
+        shared = [federations[seed][members[0]] for seed in seeds]
+        learnt = _trained(graphs, shared, device, one_more)
+        trained = (time.perf_counter() - began) / len(seeds)
+        for seed in seeds:
+            for name in members:
+                yield _trial(name, federations[seed][name], graphs, learnt[seed], trained)
+                progress(f"seed {seed}: {name} done")
+            del learnt[seed]
+
+
+def progress_steps(
+    clients: int, model: Model, methods: Mapping[str, Method], seeds: Sequence[int]
+) -> int:
+    """How often `simulate` reports progress."""
+    groups = by_training({name: Federation(model, method) for name, method in methods.items()})
+    return len(seeds) * (clients * len(groups) + len(methods))
+
+
+def by_training(federations: Mapping[str, Federation]) -> dict[str, list[str]]:
+    """Method names by how their clients train: equal recipe and network, one training."""
+    groups: dict[str, list[str]] = {}
+    for name, federation in federations.items():
+        key = repr(describe((federation.recipe, federation.network)))
+        groups.setdefault(key, []).append(name)
+    return groups
+
+
+def _trained(
+    graphs: Sequence[Graph],
+    federations: Sequence[Federation],
+    device: torch.device | str,
+    progress: Callable[[int], None],
+) -> dict[int, list[dict[str, Tensor]]]:
+    """Local models by seed, in order of clients, of federations that differ in their seed alone."""
+    for graph in graphs:
+        steps.check(graph, federations[0])
+    return train_cohort(
+        graphs,
+        federations[0].network,
+        {federation.seed: federation.start for federation in federations},
+        recipe=federations[0].recipe,
+        device=device,
+        progress=progress,
+    )
+
+
+def _trial(
+    name: str,
+    federation: Federation,
+    graphs: Sequence[Graph],
+    locals_: Sequence[Params],
+    trained: float,
+) -> Trial:
+    clock = [time.perf_counter()]
+    fitted = [
+        steps.share(local, graph, federation) for local, graph in zip(locals_, graphs, strict=True)
+    ]
+    clock.append(time.perf_counter())
+    uploads = [upload for _, upload in fitted]
+    returns = steps.merge(uploads, federation)
+    clock.append(time.perf_counter())
+    adoptions = [
+        steps.adopt(graph, kept, returned, federation)
+        for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True)
+    ]
+    clock.append(time.perf_counter())
+    classes = federation.model.classes
+    confusions = {
+        reading: [
+            evaluate(logits(adoption), graph, classes)
+            for adoption, graph in zip(adoptions, graphs, strict=True)
+        ]
+        for reading, logits in READINGS.items()
+    }
+    return Trial(
+        name,
+        federation.seed,
+        [adoption.alpha for adoption in adoptions],
+        confusions,
+        [len(upload) for upload in uploads],
+        [len(returned) for returned in returns],
+        size(federation.model.start(federation.seed)),
+        {
+            "fit": trained + clock[1] - clock[0],
+            "merge": clock[2] - clock[1],
+            "adopt": clock[3] - clock[2],
+        },
+    )
+
+
+def evaluate(logits: Tensor, graph: Graph, classes: int) -> Tensor:
+    """The confusion of predictions on the client's test nodes."""
+    return confusion(logits.argmax(1)[graph.test], graph.y[graph.test], classes)

@@ -1,0 +1,91 @@
+"""A cell: one method on one dataset, partition and seed; what is stored of it, and where."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pace.io import atomic
+from pace.methods import make
+from pace.models.gcn import GCN
+from pace.protocol.federation import describe
+from pace.reports.stored import FORMAT, HIDDEN, LAYERS, content, plain, restored, versions
+from pace.runtimes.simulation import Trial
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Where in the study a result belongs."""
+
+    dataset: str
+    partition: str
+    clients: int
+    method: str
+    rank: int | None
+    seed: int
+    data_seed: int
+
+    @property
+    def place(self) -> tuple[str, str, int, int, int]:
+        """Cells of one place share their client graphs and their trainings."""
+        return self.dataset, self.partition, self.clients, self.data_seed, self.seed
+
+    @property
+    def path(self) -> Path:
+        """`cora/louvain-c10-d2024/pace-r6/104729.json`; a file's dataset goes by its stem."""
+        rank = f"-r{self.rank or 'dense'}" if self.method.startswith("pace") else ""
+        where = f"{self.partition}-c{self.clients}-d{self.data_seed}"
+        name = Path(self.dataset).stem if self.dataset.endswith(".graph") else self.dataset
+        folder = re.sub(r"[^\w.=,-]", "_", name)
+        return Path(folder, where, f"{self.method}{rank}", f"{self.seed}.json")
+
+    def settings(self, epochs: int | None) -> dict[str, Any]:
+        """All that decides the result. A stored cell whose settings differ is stale."""
+        method = make(self.method, self.rank)
+        shape = GCN((1, *[HIDDEN] * (LAYERS - 1), 1))  # widths at the ends are the dataset's
+        file = Path(self.dataset)
+        return {
+            **asdict(self),
+            "data": hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None,
+            "settings": describe(method),
+            "recipe": describe(method.recipe),
+            "network": describe(method.network(shape)),
+            "epochs": epochs,
+        }
+
+
+@dataclass(frozen=True)
+class Store:
+    """A folder of cells, each a small file that is whole or not there."""
+
+    folder: Path
+
+    def has(self, cell: Cell, epochs: int | None) -> bool:
+        """Whether the cell is stored with exactly these settings."""
+        found = self._content(cell)
+        return found is not None and found.get("settings") == cell.settings(epochs)
+
+    def write(self, cell: Cell, trial: Trial, *, epochs: int | None, device: str) -> None:
+        content = {
+            "format": FORMAT,
+            "settings": cell.settings(epochs),
+            "versions": versions(),
+            "device": device,
+            **plain(trial),
+        }
+        atomic.write(self.folder / cell.path, json.dumps(content, indent=0).encode() + b"\n")
+
+    def read(self, cell: Cell) -> Trial | None:
+        """The stored result, or None."""
+        found = self._content(cell)
+        return None if found is None else restored(cell.method, cell.seed, found)
+
+    def _content(self, cell: Cell) -> dict[str, Any] | None:
+        try:
+            return content(self.folder / cell.path)
+        except (FileNotFoundError, ValueError):  # a damaged one is computed again
+            return None

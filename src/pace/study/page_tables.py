@@ -1,0 +1,149 @@
+"""The study's tables for its page: ours in the paper's layout, and beside the paper's numbers."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from pace.reports.page import Column, Table, Value
+from pace.study.compare import WITHIN, Spread, Twin
+from pace.study.records import Record
+from pace.study.study import Part
+from pace.study.tables import DIGITS, METRIC, RANKED, Grid, grids, places, shown
+
+NOT_RUN = Value("not run", mark="absent")
+FIRST = {"communication": "Dataset", "resolver": "Setting"}  # what the rows are; methods elsewhere
+MARKS = ("", "best", "second")
+
+
+def filled(part: Part, records: Sequence[Record]) -> Part:
+    """The part with only those rows and client counts that anything was run of."""
+    labels = {record.method for record in records}
+    counts = {record.clients for record in records}
+    return replace(
+        part,
+        rows=tuple(row for row in part.rows if row.label in labels),
+        clients=tuple(count for count in part.clients if count in counts),
+    )
+
+
+def ours(part: Part, records: Sequence[Record], note: str) -> list[Table]:
+    """What was measured here; best and second marked."""
+    return [
+        _table(
+            part,
+            grid,
+            f"{grid.title}: measured here",
+            [
+                [
+                    NOT_RUN if record is None else Value(shown(record), record.mean, MARKS[mark])
+                    for record, mark in zip(found, marks, strict=True)
+                ]
+                for (_, found), marks in zip(grid.rows, places(grid), strict=True)
+            ],
+            note,
+        )
+        for grid in grids(part, records)
+    ]
+
+
+def beside(part: Part, records: Sequence[Record], twins: Iterable[Twin]) -> list[Table]:
+    """Ours above; below it the paper's, the difference, and what a draw of the masks explains."""
+    known = {twin.ours.key: twin for twin in twins}
+    note = (
+        "Ours, and below it the paper's number and the difference; a column sorts by difference. "
+        f"✓ or ✗: the difference is within or beyond {WITHIN:g} standard deviations of what redrawing "
+        "the masks does to that score at ten Louvain clients; no mark: not measured."
+    )
+    return [
+        _table(
+            part,
+            grid,
+            f"{grid.title}: beside the paper",
+            [
+                [NOT_RUN if record is None else _pair(known[record.key]) for record in found]
+                for _, found in grid.rows
+            ],
+            note,
+        )
+        for grid in grids(part, records)
+    ]
+
+
+def _table(
+    part: Part, grid: Grid, caption: str, values: Sequence[Sequence[Value]], note: str
+) -> Table:
+    first = Column(FIRST.get(part.name, "Method"), numeric=False)
+    columns = (first, *(Column(metric, group) for group, metric in grid.heads))
+    rows = tuple(
+        (Value(label, label), *line) for (label, _), line in zip(grid.rows, values, strict=True)
+    )
+    return Table(caption, columns, rows, note)
+
+
+def _pair(twin: Twin) -> Value:
+    digits = DIGITS.get(twin.ours.metric, 2)
+    mine = f"{twin.ours.mean:.{digits}f}"
+    if twin.paper is None or twin.difference is None:
+        return Value(mine, below="not in the paper")
+    mark, tone = {True: (" ✓", "good"), False: (" ✗", "bad"), None: ("", "")}[twin.within]
+    below = f"{twin.paper.mean:.{digits}f}  {signed(twin.difference, digits)}{mark}"
+    return Value(mine, twin.difference, below=below, tone=tone)
+
+
+def agreement(by_part: Mapping[str, Sequence[Twin]]) -> Table:
+    """For each part, how far its scores are from the published ones."""
+    rows = []
+    for title, twins in by_part.items():
+        scores = [t for t in twins if t.difference is not None and t.ours.metric in RANKED]
+        if not scores:
+            continue
+        sizes = [abs(twin.difference or 0) for twin in scores]
+        farthest = max(scores, key=lambda twin: abs(twin.difference or 0))
+        judged = [twin.within for twin in scores if twin.within is not None]
+        place = f"{farthest.ours.method}, {farthest.ours.dataset}"
+        rows.append(
+            (
+                Value(title, title),
+                Value(str(len(scores)), len(scores)),
+                Value(f"{statistics.median(sizes):.2f}", statistics.median(sizes)),
+                Value(signed(farthest.difference or 0), max(sizes), below=place),
+                Value(f"{sum(judged)} of {len(judged)}", sum(judged) / len(judged))
+                if judged
+                else Value("not measured", mark="absent"),
+            )
+        )
+    heads = ("Numbers", "Median |difference|", "Farthest", "Within mask spread")
+    return Table(
+        "Our scores against the published ones, in points",
+        (Column("Part", numeric=False), *map(Column, heads)),
+        tuple(rows),
+    )
+
+
+def mask_table(spread: Spread) -> Table:
+    """How far a draw of the masks alone moves each score."""
+    metrics = [name for name in RANKED if any(metric == name for _, _, metric in spread)]
+    rows = [
+        (
+            Value(dataset, dataset),
+            Value(label, label),
+            *(
+                Value(f"{spread[key]:.2f}", spread[key]) if key in spread else NOT_RUN
+                for key in ((dataset, label, metric) for metric in metrics)
+            ),
+        )
+        for dataset, label in dict.fromkeys((dataset, label) for dataset, label, _ in spread)
+    ]
+    words = (Column("Dataset", numeric=False), Column("Method", numeric=False))
+    return Table(
+        "Standard deviation over redraws of the masks, in points",
+        (*words, *(Column(METRIC[metric]) for metric in metrics)),
+        tuple(rows),
+    )
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """With its sign; what rounds to zero is +0, not -0."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"

@@ -1,0 +1,230 @@
+"""The parts of the study: which cells each needs, and which rows its table has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pace.errors import SettingError, did_you_mean
+from pace.merging.carrier import RANK
+from pace.partition.split import DATA_SEED
+from pace.study.cell import Cell
+
+SEEDS = (104729, 130363, 155921, 181081, 206639)
+CITATION = ("cora", "citeseer", "pubmed")
+AVAILABLE = (*CITATION, "cs", "computers")
+SIX = (*AVAILABLE, "ogbn-arxiv")
+REDRAWS = 10  # of the masks, to see how far a draw alone moves a result
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: the paper's words for it, and what it reads."""
+
+    label: str
+    method: str
+    reading: str = "adopted"
+    rank: int | None = RANK
+
+
+NAMES = {
+    "fedavg": "FedAvg",
+    "fedprox": "FedProx",
+    "fednova": "FedNova",
+    "fedrcl": "FedRCL",
+    "fedpub": "FedPub",
+    "fedtad": "FedTAD",
+    "fedgta": "FedGTA",
+    "fedaux": "FedAux-1R",
+}
+LOCAL, PACE = Row("Local", "local", "local"), Row("PACE", "pace")
+NATIVE = tuple(Row(label, method, "native") for method, label in NAMES.items())
+CALIBRATED = tuple(Row(f"{label}+CNLL", method) for method, label in NAMES.items())
+MATRIX = (LOCAL, *NATIVE, PACE)  # the ten methods of the main table
+BOTH = tuple(row for pair in zip(NATIVE, CALIBRATED, strict=True) for row in pair)
+ABLATION = (
+    LOCAL,
+    Row("Transport (alpha=1)", "pace", "native"),
+    Row("Fixed alpha=0.5", "pace-half"),
+    Row("Mean + CNLL", "pace-mean"),
+    Row("Raw-Activation RegMean + CNLL", "pace-raw"),
+    Row("Direct Return + CNLL", "pace-direct"),
+    replace(PACE, label="Full PACE"),
+)
+RESOLVER = (Row("Transport", "pace", "native"), Row("Transport + CNLL", "pace"))
+RANKS = tuple(
+    Row(f"PACE rank {'Dense' if rank is None else rank}", "pace", rank=rank)
+    for rank in (2, 4, 6, 8, None)
+)
+DUO = Row("pace-duo", "pace-duo")
+STEPS = (  # from PACE to pace-duo, a part at a time
+    LOCAL,
+    PACE,
+    Row("PACE in int8", "pace-int8"),
+    Row("PACE, temperature", "pace-tempered"),
+    Row("two corrections", "pace-duo-simplex"),
+    Row("two corrections, temperature", "pace-duo-free"),
+    Row("with the guard, float32", "pace-duo-float32"),
+    DUO,
+)
+GUARDS = {  # the guard's level: 1 is none
+    1.0: Row("no guard", "pace-duo-free"),
+    0.5: DUO,
+    0.2: Row("guard at 0.2", "pace-duo-guard20"),
+    0.05: Row("guard at 0.05", "pace-duo-guard5"),
+}
+BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS.values())))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One table of the paper: its rows on some datasets, under one partition."""
+
+    name: str
+    table: str  # its name among the published records
+    title: str
+    rows: tuple[Row, ...]
+    metrics: tuple[str, ...] = ("accuracy", "weighted_f1")
+    datasets: tuple[str, ...] = SIX
+    clients: tuple[int, ...] = (10,)
+    partition: str = "louvain"
+    data_seeds: tuple[int, ...] = (DATA_SEED,)
+
+    def cells(self, seeds: Sequence[int]) -> list[Cell]:
+        """Every cell that the table is computed from."""
+        return [
+            Cell(dataset, self.partition, clients, row.method, row.rank, seed, data_seed)
+            for dataset in self.datasets
+            for clients in self.clients
+            for data_seed in self.data_seeds
+            for seed in seeds
+            for row in self.rows
+        ]
+
+
+PARTS = {
+    part.name: part
+    for part in (
+        Part("main", "main", "Ten clients, Louvain", MATRIX),
+        Part("c20", "full_c20", "Twenty clients, Louvain", MATRIX, clients=(20,)),
+        Part("c30", "full_c30", "Thirty clients, Louvain", MATRIX, clients=(30,)),
+        Part(
+            "macro-f1",
+            "macro_f1",
+            "Fixed-class macro-F1, Louvain",
+            MATRIX,
+            metrics=("macro_f1",),
+            clients=(10, 20, 30),
+        ),
+        Part(
+            "ablation",
+            "core_ablation",
+            "Component ablation",
+            ABLATION,
+            metrics=("accuracy",),
+            datasets=CITATION,
+        ),
+        Part(
+            "resolver",
+            "resolver_ablation",
+            "Transport with and without CNLL",
+            RESOLVER,
+            clients=(10, 20, 30),
+        ),
+        Part(
+            "fairness",
+            "fairness",
+            "The same CNLL for every method",
+            (LOCAL, replace(LOCAL, label="Local+CNLL"), *BOTH, PACE),
+            datasets=CITATION,
+        ),
+        Part("rank", "rank", "Rank", RANKS, metrics=("accuracy",), datasets=CITATION),
+        Part(
+            "communication",
+            "communication",
+            "Communication and use of the correction",
+            (PACE,),
+            metrics=("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent"),
+        ),
+        Part(
+            "metis",
+            "metis",
+            "Ten clients, METIS",
+            MATRIX,
+            datasets=AVAILABLE,
+            partition="metis",
+        ),
+        Part(
+            "dirichlet",
+            "dirichlet",
+            "Ten clients, Dirichlet(0.5) label skew",
+            MATRIX,
+            datasets=AVAILABLE,
+            partition="dirichlet",
+        ),
+        Part("diagnostics", "", "PACE against Local, seed by seed", (LOCAL, PACE)),
+        Part(
+            "masks",
+            "",
+            "How far redrawing the masks moves a result",
+            (LOCAL, NATIVE[0], PACE),
+            datasets=AVAILABLE,
+            data_seeds=tuple(range(REDRAWS)),
+        ),
+        Part(
+            "beyond",
+            "",
+            "pace-duo, Louvain",
+            BEYOND,
+            datasets=AVAILABLE,
+            clients=(10, 20, 30),
+        ),
+        *(
+            Part(
+                f"beyond-{partition}",
+                "",
+                f"pace-duo, {partition}",
+                BEYOND,
+                datasets=AVAILABLE,
+                partition=partition,
+            )
+            for partition in ("metis", "dirichlet")
+        ),
+    )
+}
+
+OWN = ("masks", "beyond", "beyond-metis", "beyond-dirichlet")  # not in the paper
+
+
+def chosen(names: Iterable[str]) -> list[Part]:
+    """The named parts; `all` is every part of the paper. `masks` and `beyond` are our own."""
+    wanted: dict[str, Part] = {}
+    for name in names:
+        if name == "all":
+            wanted |= {key: part for key, part in PARTS.items() if key not in OWN}
+        elif name == "beyond":
+            wanted |= {key: PARTS[key] for key in OWN if key.startswith(name)}
+        elif name in PARTS:
+            wanted[name] = PARTS[name]
+        else:
+            hint = did_you_mean(name, PARTS)
+            raise SettingError(
+                f"the study has no part {name!r}: {hint}its parts are {', '.join(PARTS)} and all"
+            )
+    return list(wanted.values())
+
+
+def narrowed(
+    parts: Iterable[Part], datasets: Sequence[str] | None, methods: Sequence[str] | None
+) -> list[Part]:
+    """The parts with only the wanted datasets and methods; empty ones fall away."""
+    kept = []
+    for part in parts:
+        rows = tuple(row for row in part.rows if methods is None or row.method in methods)
+        names = part.datasets
+        if datasets is not None:
+            # A dataset the paper does not have, such as one's own graph, joins every part.
+            names = tuple(name for name in datasets if name in part.datasets or name not in SIX)
+        if rows and names:
+            kept.append(replace(part, rows=rows, datasets=names))
+    return kept

@@ -1,0 +1,1 @@
+"""How a client trains: a fixed budget from the public start, on a CPU or for whole cohorts on a GPU."""

@@ -1,0 +1,160 @@
+"""Dropout whose draws belong to one client and one seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pace.graph import Graph
+from pace.training.gpu.blocks import apart, beside, own_kernels
+
+PREFETCHED_BYTES = 2**28  # bytes of noise that are drawn ahead
+
+
+def scale(dropout: float) -> float:
+    """What a kept number is multiplied by, so that the mean stays."""
+    return 2**16 / (2**16 - threshold(dropout))
+
+
+def threshold(dropout: float) -> int:
+    """The 16-bit numbers below it mean that a number is dropped; some are always kept."""
+    return min(round(dropout * 2**16), 2**16 - 1)
+
+
+class Dropout:
+    """A stream of draws keyed by the seed and the client's edges.
+
+    The stream is NumPy's SFC64, in bits, so it is the same on every device and whoever else trains
+    beside it. A keep probability of one half costs one random bit a number; any other is rounded to
+    a multiple of 2^-16.
+    """
+
+    def __init__(self, dropout: float, seed: int, graph: Graph) -> None:
+        key = hashlib.sha256(f"dropout {seed} {graph.nodes} ".encode())
+        key.update(np.ascontiguousarray(graph.edges.cpu().numpy()).data)
+        self.bits = np.random.SFC64(np.frombuffer(key.digest(), dtype=np.uint32).tolist())
+        self.threshold = threshold(dropout)
+        self.scale = scale(dropout)
+
+    def __call__(self, hidden: Tensor) -> Tensor:
+        """Zero with probability `dropout`, scaled so that the mean stays."""
+        if self.threshold == 0:
+            return hidden
+        keep = self.keep(hidden.numel()).reshape(hidden.shape)
+        return hidden * (keep.to(hidden.device) * self.scale)
+
+    def mask_(self, hidden: Tensor) -> Tensor:
+        """Zero the same numbers in place, and leave the scale to the caller."""
+        if self.threshold:
+            hidden.mul_(self.keep(hidden.numel()).reshape(hidden.shape).to(hidden.device))
+        return hidden
+
+    def activate_(self, output: Tensor, bias: Tensor, layer: int) -> Tensor:
+        """What a hidden layer gives: bias, ReLU and dropout, in place."""
+        return self.mask_(output.add_(bias).clamp_min_(0))
+
+    def keep(self, count: int) -> Tensor:
+        """`count` independent draws, one where a number is kept and zero where it is dropped."""
+        words = self.bits.random_raw(-(-count // masks_per_word(self.threshold)))
+        if fair(self.threshold):
+            return torch.from_numpy(np.unpackbits(words.view(np.uint8), count=count))
+        kept = words.view(np.uint16)[:count] >= self.threshold
+        return torch.from_numpy(kept.view(np.uint8))
+
+
+def fair(threshold: int) -> bool:
+    return threshold == 2**15
+
+
+def masks_per_word(threshold: int) -> int:
+    """How many draws 64 random bits are good for."""
+    return 64 if fair(threshold) else 4
+
+
+class DropoutMasks:
+    """The streams of clients × seeds, on the device of their parameters.
+
+    A GPU with kernels of ours draws from the streams itself; else the CPU does. Some epochs are drawn
+    ahead, and an epoch's place is a number on the device: a captured step moves on by itself.
+    """
+
+    def __init__(
+        self,
+        noises: Sequence[Sequence[Dropout]],  # by client, then by seed
+        rows: Sequence[Tensor],  # of each client in each hidden layer
+        widths: Sequence[int],
+        epochs: int,
+        step_count: Tensor,  # steps so far
+    ) -> None:
+        self.noises = [noise for seeds in noises for noise in seeds]
+        self.threshold = self.noises[0].threshold if rows else 0
+        self.kind = 0 if self.threshold == 0 else 1 if fair(self.threshold) else 2
+        self.clients, self.seeds = len(noises), len(noises[0])
+        self.step_count, self.counts, self.widths = step_count, rows, widths
+        self.kernels: Any = own_kernels(step_count.device.type)
+        if self.kind == 0:
+            self.prefetched_epochs = max(1, epochs)
+            return
+        each = masks_per_word(self.threshold)
+        lengths = [
+            (count * width + each - 1) // each for count, width in zip(rows, widths, strict=True)
+        ]
+        ends = torch.stack(lengths).cumsum(0)  # (layers, clients)
+        self.firsts = ends - torch.stack(lengths)
+        self.lengths = ends[-1].repeat_interleave(self.seeds)
+        self.words = int(self.lengths.max())
+        fitting = PREFETCHED_BYTES // (8 * self.words * len(self.noises))
+        self.prefetched_epochs = max(1, min(epochs, fitting))
+        shape = (self.prefetched_epochs, len(self.noises), self.words)
+        self.raw = torch.empty(shape, dtype=torch.uint64, device=step_count.device)
+        self.states = torch.from_numpy(
+            np.stack([noise.bits.state["state"]["state"] for noise in self.noises])
+        ).to(step_count.device)
+
+    def refill(self) -> None:
+        """Draw for the next epochs."""
+        if self.kind == 0:
+            return
+        if self.kernels is not None:
+            self.kernels.draw(self.states, self.lengths, self.raw)
+            return
+        drawn = np.zeros(self.raw.shape, dtype=np.uint64)
+        for member, (noise, length) in enumerate(
+            zip(self.noises, self.lengths.tolist(), strict=True)
+        ):
+            words = noise.bits.random_raw(self.prefetched_epochs * length)
+            drawn[:, member, :length] = words.reshape(self.prefetched_epochs, length)
+        self.raw.copy_(torch.from_numpy(drawn))
+
+    def activate(self, output: Tensor, bias: Tensor, layer: int) -> Tensor:
+        """Bias, ReLU and the dropout of this epoch, for outputs (clients, seeds, rows, width)."""
+        if self.kernels is not None:
+            hidden = beside(output).contiguous()
+            self.kernels.activate(hidden, bias, self, layer)
+            return apart(hidden, self.seeds)
+        hidden = output.add_(bias).clamp_min_(0)
+        return hidden if self.kind == 0 else hidden.mul_(self.keep(layer, output.shape[2]))
+
+    def keep(self, layer: int, height: int) -> Tensor:
+        """Ones and zeros of this epoch, (clients, seeds, rows, width); padded rows have none."""
+        width, device = self.widths[layer], self.step_count.device
+        place = torch.arange(height * width, device=device)
+        member = torch.arange(len(self.noises), device=device) * self.words
+        word = (member + self.firsts[layer].repeat_interleave(self.seeds))[:, None]
+        now = (self.step_count % self.prefetched_epochs).long().reshape(1)
+        if self.kind == 1:
+            drawn = self.raw.view(torch.uint8).index_select(0, now).flatten()
+            at = (word * 8 + place // 8).clamp(max=len(drawn) - 1)
+            kept = drawn[at] >> (7 - place % 8).byte() & 1
+        else:
+            drawn = self.raw.view(torch.int16).index_select(0, now).flatten()
+            at = (word * 4 + place).clamp(max=len(drawn) - 1)
+            kept = (drawn[at].int() & 0xFFFF) >= self.threshold
+        kept = kept.view(self.clients, self.seeds, height, width)
+        real = torch.arange(height, device=device) < self.counts[layer][:, None]
+        return kept * real[:, None, :, None]

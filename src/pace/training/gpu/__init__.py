@@ -1,0 +1,1 @@
+"""Training clients × seeds at once: all that only a GPU needs."""

@@ -1,0 +1,186 @@
+"""Local training: a fixed budget from the public start, the last checkpoint kept (Section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import TypeGuard
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from pace.graph import Graph
+from pace.models.base import Network
+from pace.models.gcn import GCN
+from pace.params import Params
+from pace.training.dropout import Dropout, scale
+from pace.training.gpu import cohort
+from pace.training.gpu.cohort import TrainingSet
+from pace.training.gradients import Backprop, Target
+from pace.training.optimiser import Optimiser, Proximal
+from pace.training.recipe import Recipe
+
+Learn = Callable[[Params, int], dict[str, Tensor]]  # (W_0, seed) -> W_L
+
+
+def train(
+    graph: Graph,
+    model: Network,
+    start: Params,
+    *,
+    recipe: Recipe,
+    seed: int,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Tensor]:
+    """W_L: `recipe.epochs` full-batch steps on the mean cross-entropy of the training nodes.
+
+    A client without training nodes has nothing to learn and keeps the start. What a client learns
+    depends on its graph, the federation and the seed: its dropout noise is its own.
+    """
+    told = progress if progress is not None else lambda epoch: None
+    return learner(graph, model, recipe, told)(start, seed)
+
+
+def train_cohort(
+    graphs: Sequence[Graph],
+    model: Network,
+    starts: Mapping[int, Params],
+    *,
+    recipe: Recipe,
+    device: torch.device | str = "cpu",
+    progress: Callable[[int], None] = lambda seed: None,
+) -> dict[int, list[dict[str, Tensor]]]:
+    """`train` for every client and every seed of `starts` (seed -> W_0): by seed, in order of clients.
+
+    `progress` is told the seed of each model that is done. A CPU takes client by client and makes
+    its constants once for all seeds; a GPU takes all clients and seeds at once. Nobody learns
+    anything else for being in company.
+    """
+    learnt: dict[int, dict[int, dict[str, Tensor]]] = {seed: {} for seed in starts}
+
+    def keep(client: int, seed: int, local: Params) -> None:
+        learnt[seed][client] = {name: value.cpu() for name, value in local.items()}
+        progress(seed)
+
+    at_once: dict[int, Graph] = {}
+    # A clipped step needs the norm of one client's gradient.
+    together = torch.device(device).type == "cuda" and recipe.clip is None
+    if together and has_closed_form(model, recipe):
+        at_once = {client: graph for client, graph in enumerate(graphs) if graph.train.any()}
+        batches = cohort.batches(at_once, starts, device)
+        with torch.cuda.device(device):  # Triton and graphs take the current one
+            for batch in batches:
+                training_sets = [training_set(at_once[client], model) for client in batch]
+                for seed, models in cohort.learn(
+                    training_sets, model, starts, recipe, device
+                ).items():
+                    for client, local in zip(batch, models, strict=True):
+                        keep(client, seed, local)
+    for client in sorted(set(range(len(graphs))) - set(at_once)):
+        learn = learner(graphs[client].to(device), model, recipe)
+        for seed, start in starts.items():
+            keep(client, seed, learn(start, seed))
+    return {seed: [models[client] for client in sorted(models)] for seed, models in learnt.items()}
+
+
+def has_closed_form(model: Network, recipe: Recipe) -> TypeGuard[GCN]:
+    """Whether this is the shared GCN, and all it is trained on besides the cross-entropy is a pull.
+
+    Not a pull and a clipped step: the norm then depends on columns that the closed form leaves out.
+    """
+    if recipe.clip is not None and recipe.penalty is not None:
+        return False
+    return isinstance(model, GCN) and isinstance(recipe.penalty, Proximal | None)
+
+
+def learner(
+    graph: Graph,
+    model: Network,
+    recipe: Recipe,
+    progress: Callable[[int], None] = lambda epoch: None,
+) -> Learn:
+    """How one client trains from any start: in closed form if there is one, else by autograd."""
+    device = graph.x.device
+    if not graph.train.any():
+        return lambda start, seed: {name: value.to(device).clone() for name, value in start.items()}
+    if has_closed_form(model, recipe):
+        return closed_form(graph, model, recipe, progress)
+    return by_autograd(graph, model, recipe, progress)
+
+
+def training_set(graph: Graph, gcn: GCN) -> TrainingSet:
+    """What the shared GCN learns from on this graph."""
+    target = Target.of(graph.training_labels, gcn.classes)
+    return TrainingSet(graph, target, lambda seed: Dropout(gcn.dropout, seed, graph))
+
+
+def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int], None]) -> Learn:
+    """Training by gradients in closed form.
+
+    An input column that is zero in the whole receptive field has no gradient: it decays by itself,
+    in the same way at every client, and is left out of the steps.
+    """
+    from_graph = training_set(graph, gcn)
+    field = gcn.field(graph, graph.train)
+    first, *above = (each for each in field.operators if not isinstance(each, Tensor))
+    active = first.active
+    if len(active) < first.shape[1]:
+        first = first.columns(active)
+    operators = [first, *(each.times(scale(gcn.dropout)) for each in above)]
+
+    def learn(start: Params, seed: int) -> dict[str, Tensor]:
+        noise = from_graph.noise(seed)
+        whole = {name: value.to(active.device) for name, value in start.items()}
+        weight = whole["0.weight"]
+        optimiser = Optimiser({**whole, "0.weight": weight[:, active]}, recipe)
+        backprop = Backprop(optimiser.params, optimiser.gradients, operators, from_graph.target)
+        for epoch in range(recipe.epochs):
+            backprop(noise.activate_)
+            optimiser.step()
+            progress(epoch + 1)
+        local = optimiser.result()
+        idle = decayed(weight, recipe).clone()
+        idle[:, active] = local["0.weight"]
+        return {**local, "0.weight": idle}
+
+    return learn
+
+
+def by_autograd(
+    graph: Graph, model: Network, recipe: Recipe, progress: Callable[[int], None]
+) -> Learn:
+    """Training of any network on any loss that torch can differentiate."""
+    field = model.field(graph, graph.train)
+    labels = graph.training_labels
+
+    def learn(start: Params, seed: int) -> dict[str, Tensor]:
+        noise = Dropout(model.dropout, seed, graph)
+        anchor = {name: value.to(graph.x.device) for name, value in start.items()}
+        optimiser = Optimiser(anchor, recipe, pulled=False)
+        local = {name: value.detach().requires_grad_() for name, value in optimiser.params.items()}
+        for name, leaf in local.items():
+            leaf.grad = optimiser.gradients[name]
+        for epoch in range(recipe.epochs):
+            seen = model.forward(local, field, noise)
+            loss = cross_entropy(seen.logits, labels)
+            if recipe.penalty is not None:
+                outputs = tuple(map(torch.Tensor.__getitem__, seen.outputs, field.centers))
+                loss = loss + recipe.penalty(local, anchor, outputs, labels)
+            optimiser.slope.zero_()
+            loss.backward()
+            optimiser.step()
+            progress(epoch + 1)
+        return optimiser.result()
+
+    return learn
+
+
+@lru_cache(maxsize=8)
+def decayed(weight: Tensor, recipe: Recipe) -> Tensor:
+    """Where a weight of the start ends that only decays: the same for all clients."""
+    optimiser = Optimiser({"weight": weight}, recipe)
+    for _ in range(recipe.epochs):
+        optimiser.slope.zero_()
+        optimiser.step()
+    return optimiser.result()["weight"]

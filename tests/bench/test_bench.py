@@ -1,0 +1,87 @@
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from pace.bench import peers
+from pace.bench.clock import compared
+from pace.bench.memory import peak
+from pace.bench.server import Repeated, upload
+from pace.cli import app
+from pace.merging.carrier import unpack
+from pace.merging.moments import normalised, propagated
+from pace.methods import Pace
+from pace.models.gcn import GCN
+from pace.protocol.federation import Federation
+from pace.training.train import train
+from tests.graphs import CLASSES, FEATURES, clients, federation
+
+
+def test_the_naive_merge_returns_what_ours_does() -> None:
+    """A comparison of speeds is one only between equal answers."""
+    agreed = Federation(GCN((300, 64, 7)), Pace())
+    uploads = [upload(agreed, seed) for seed in range(5)]
+    naive = peers.dense_merge(uploads, agreed.start, 6)
+    ours = list(agreed.method.merge(uploads, agreed))
+    for theirs, own in zip(naive, ours, strict=True):
+        for name in agreed.start:
+            left, right = (unpack(each, [name])[name] for each in (theirs, own))
+            dense = [
+                each if isinstance(each, torch.Tensor) else each.dense() for each in (left, right)
+            ]
+            torch.testing.assert_close(dense[0].double(), dense[1].double(), rtol=1e-3, atol=1e-3)
+
+
+def test_the_naive_moments_are_the_moments() -> None:
+    graph = clients(1)[0]
+    gcn = GCN((FEATURES, 16, CLASSES))
+    local = train(graph, gcn, gcn.start(0), recipe=federation(Pace()).recipe, seed=0)
+    naive = peers.dense_moments(local, graph, gcn)
+    for ours, theirs in zip(propagated(gcn(local, graph), graph).values(), naive, strict=True):
+        torch.testing.assert_close(ours, normalised(theirs))
+
+
+def test_the_peer_trains() -> None:
+    graph = clients(1)[0]
+    torch.manual_seed(0)  # PyG's layers draw from the global generator
+    net = peers.pyg_loop(graph, GCN((FEATURES, 16, CLASSES)), 100)
+    hits = (net.eval()(graph.x, graph.edges).argmax(1) == graph.y)[graph.train]
+    assert float(hits.float().mean()) > 0.8
+
+
+def test_a_ratio_is_the_peers_time_over_ours() -> None:
+    row = compared("a", "b", lambda: None, ("nothing", lambda: sum(range(20000))), turns=3)
+    low, high = row.spread
+    assert low <= row.ratio <= high
+    assert row.plain()["peer"] == "nothing"
+
+
+def test_repeated_uploads_are_a_sequence() -> None:
+    many = Repeated([b"a", b"b"], 5)
+    assert len(many) == 5
+    assert b"".join(many) == b"ababa"
+
+
+def test_the_peak_only_rises() -> None:
+    before = peak()
+    held = torch.ones(2**24)
+    assert peak() >= before
+    assert len(held)
+
+
+@pytest.mark.slow
+def test_the_command_writes_numbers_and_a_picture(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["bench", "--quick", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    found = json.loads((tmp_path / "bench.json").read_text())
+    assert {row["what"] for row in found["rows"]} >= {"training", "study", "merge", "adopt"}
+    assert found["server"]
+    assert found["scale"]
+    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_an_unknown_part_is_refused() -> None:
+    done = CliRunner().invoke(app, ["bench", "--only", "speed"])
+    assert done.exit_code != 0

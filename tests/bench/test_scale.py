@@ -1,0 +1,50 @@
+"""Growth: slow, and never a matter of seconds, only of what depends on what."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pace.bench.scale import sweep
+
+
+@pytest.mark.slow
+def test_memory_of_a_client_grows_no_faster_than_its_graph() -> None:
+    small, large = sweep((20_000, 200_000))
+    assert large["edges"] > 9 * small["edges"]
+    assert large["peak_mb"] < 10 * small["peak_mb"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_client_of_a_million_nodes_trains() -> None:
+    (found,) = sweep((1_000_000,))
+    assert found["edges"] > 7_000_000
+    assert found["peak_mb"] < 12_000
+
+
+# The peak of a process never falls: few clients come first, in a process of their own.
+MERGES = """
+from pace.protocol import steps
+from pace.protocol import wire
+from pace.bench.memory import peak
+from pace.bench.server import Repeated, upload
+from pace.protocol.federation import Federation
+from pace.models.gcn import GCN
+from pace.methods import Pace
+
+agreed = Federation(GCN((1433, 64, 7)), Pace())
+frames = [wire.encode(upload(agreed, seed), agreed.digest) for seed in range(8)]
+for count in (100, 2_000):
+    for _ in steps.merging(Repeated(frames, count), agreed):
+        pass
+    print(peak())
+"""
+
+
+@pytest.mark.slow
+def test_memory_of_the_server_does_not_grow_with_the_clients() -> None:
+    command = [sys.executable, "-c", MERGES]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    few, many = map(float, done.stdout.split())
+    assert many < few + 20

@@ -1,0 +1,238 @@
+"""How a command ends: exit codes, one sentence on stderr, nothing on stdout that is not the result."""
+
+import errno
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pace import cli
+from pace.cli import options
+from pace.errors import SettingError
+from tests.preloaded import Preloaded
+from tests.screen import Screen
+
+COMMAND = [sys.executable, "-c", "from pace.cli import main; main()"]
+
+
+def raising(error: BaseException) -> Callable[..., None]:
+    def app(**_: object) -> None:
+        raise error
+
+    return app
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "says"),
+    [
+        (SettingError("--rank is '0'"), 2, "pace: --rank is '0'\n"),
+        (OSError(errno.ENOSPC, "No space left"), 2, "pace: the system says: No space left\n"),
+        (PermissionError(errno.EACCES, "Permission denied", "out"), 2, "cannot use out: Perm"),
+        (KeyboardInterrupt(), 130, "pace: interrupted; every file is whole or not there"),
+    ],
+)
+def test_an_end_has_its_code_and_one_sentence(
+    error: BaseException,
+    code: int,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(cli, "app", raising(error))
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert says in err
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_a_mistake_of_ours_is_told_apart(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its traceback, and a code that no other end has."""
+    monkeypatch.setattr(cli, "app", raising(ZeroDivisionError("oh")))
+    with pytest.raises(SystemExit) as end:
+        cli.main()
+    assert end.value.code == 70
+    err = capsys.readouterr().err
+    assert "ZeroDivisionError: oh" in err
+    assert err.splitlines()[-1] == "pace: this is a mistake in pace: please report the lines above"
+
+
+def interrupted(running: subprocess.Popen[str]) -> tuple[str, str]:
+    """As a person does it: again after a while, for Python loses a signal that meets a finaliser."""
+    for _ in range(12):
+        running.send_signal(signal.SIGINT)
+        try:
+            return running.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            continue
+    running.kill()
+    return running.communicate()
+
+
+def test_ctrl_c_is_answered_in_one_sentence(tmp_path: Path) -> None:
+    """A real signal, while the command waits for a file."""
+    os.mkfifo(tmp_path / "job.pace")
+    running = subprocess.Popen(
+        [*COMMAND, "show", "job.pace"], stdout=-1, stderr=-1, text=True, cwd=tmp_path
+    )
+    with open(tmp_path / "job.pace", "w"):  # opens when the command does
+        out, err = interrupted(running)
+    assert running.returncode == 130
+    assert out == ""
+    assert re.fullmatch("pace: interrupted; [^\n]*\n", err)
+
+
+def test_a_reader_who_leaves_early_is_no_reason_to_talk() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*COMMAND, "--help"], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_stream_that_is_closed_is_nobody_to_talk_to(closed: str) -> None:
+    for words, code in (("--version", 0), ("run --sedes 3", 2)):
+        line = f'exec "$@" {words} {closed}'
+        done = subprocess.run(["sh", "-c", line, "sh", *COMMAND], capture_output=True, text=True)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        assert "option" not in done.stdout  # errors stay off stdout
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "run --dataset nowhere --json",
+        "run --sedes 3 --json",
+        "partition --dataset nowhere --json",
+        "reproduce nothing --json",
+        "report nowhere --json",
+        "bench --only nothing --json",
+        "graph import --nodes a.csv --edges b.csv --label c --out d.graph --json",
+        "graph show nowhere.graph --json",
+        "new job.pace --json",
+        "show nowhere.pace --json",
+        "client fit nowhere.pace a.graph --keep a.local --upload a.up --yes --json",
+        "client adopt nowhere.pace a.graph --kept a.local --return a.down --out a.model --json",
+        "client predict nowhere a.graph --out a.csv --json",
+        "client evaluate nowhere a.graph --json",
+        "server merge nowhere.pace --out out --json",
+        "server check nowhere.pace a.up --json",
+        "inspect nowhere --json",
+        "keys new . --json",
+        "flower status --superlink nowhere --json",
+        "flower run job.pace --superlink nowhere --json",
+        "flower register key.pub --superlink nowhere --json",
+    ],
+)
+def test_a_command_that_fails_prints_no_json(line: str, pace: Preloaded, tmp_path: Path) -> None:
+    done = pace(*line.split(), cwd=tmp_path)
+    assert done.code == 2, done.err
+    assert done.out == ""
+    assert re.match(r"pace: \S", done.err)
+    assert "Traceback" not in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("group", ["", "client", "server", "graph", "keys", "flower"])
+def test_without_a_command_the_help_is_on_stderr(
+    group: str, pace: Preloaded, tmp_path: Path
+) -> None:
+    done = pace(*group.split(), cwd=tmp_path)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith(f"Usage: {' '.join(['pace', *group.split()])} COMMAND")
+
+
+def on_a_terminal(**environment: str) -> str:
+    """What `pace keys --help` writes to a terminal."""
+    screen = Screen()
+    asked = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
+    asked |= {"TERM": "xterm", "COLUMNS": "80", **environment}
+    subprocess.run([*COMMAND, "keys", "--help"], stdout=screen.slave, env=asked, check=True)
+    os.close(screen.slave)
+    return screen.text().replace("\r\n", "\n")
+
+
+def test_help_is_coloured_on_a_terminal_only() -> None:
+    shown, plain = on_a_terminal(), on_a_terminal(NO_COLOR="1")
+    assert "\x1b[1m" in shown
+    assert "\x1b" not in plain
+    assert re.sub(r"\x1b\[\d*m", "", shown) == plain
+    piped = subprocess.run([*COMMAND, "keys", "--help"], capture_output=True, text=True, check=True)
+    assert piped.stdout == plain
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_study_and_its_workers(tmp_path: Path) -> None:
+    """It reaches all processes of a terminal at once; one of them answers, and cells stay whole."""
+    words = ["reproduce", "main", "--datasets", "synthetic", "--jobs", "2", "--out", "study"]
+    running = subprocess.Popen(
+        [*COMMAND, *words], stdout=-1, stderr=-1, text=True, cwd=tmp_path, start_new_session=True
+    )
+    while not list(tmp_path.glob("study/cells/**/*.json")):
+        assert running.poll() is None
+        time.sleep(0.1)
+    os.killpg(running.pid, signal.SIGINT)
+    out, err = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert out == ""
+    assert re.fullmatch("pace: interrupted; [^\n]*\n", err)
+    for _ in range(100):  # soon nobody is left
+        time.sleep(0.1)
+        if not alive(running.pid):
+            break
+    assert not alive(running.pid)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert all(json.loads(path.read_text()) for path in files)
+
+
+def test_workers_do_not_hear_ctrl_c() -> None:
+    from pace.study import run
+
+    before = signal.getsignal(signal.SIGINT)
+    with run._deaf():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN  # a new process inherits this
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize(
+    ("command", "option"), [("run", "--out"), ("run", "--tensorboard"), ("bench", "--out")]
+)
+def test_work_that_could_not_be_written_is_not_begun(
+    command: str, option: str, pace: Preloaded, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    done = pace(command, option, "file/run", cwd=tmp_path)
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"pace: {option} is file/run, but file is a file: name a folder\n"
+
+
+def test_a_folder_that_may_not_be_written_to_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    options.folder("--out", tmp_path / "new" / "run")
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may always
+    with pytest.raises(SettingError, match=f"but {tmp_path} cannot be written to"):
+        options.folder("--out", tmp_path / "new" / "run")

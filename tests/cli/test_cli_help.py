@@ -1,0 +1,206 @@
+"""Every `--help`: its layout, its examples, its words from one command to the next; completion."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pace.cli import given, manual
+from pace.cli.reproduce import PARTS
+from tests import command_page
+from tests.preloaded import Preloaded
+
+PAGES = {page.command: (page, command) for page, command in command_page.pages()}
+LEAVES = {name: each for name, each in PAGES.items() if not hasattr(each[1], "commands")}
+EXAMPLES = sorted({example for page, _ in PAGES.values() for example in page.examples})
+MAIN = "from pace.cli import main; main()"
+
+# Run in this order, each in the folder that the others left.
+QUICK = (
+    "pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph",
+    "pace graph show mine.graph",
+    "pace new job.pace --like mine.graph --participant north,south,west",
+    "pace show job.pace",
+    "pace show job.pace --json",
+    "pace keys new north",
+    "pace doctor",
+    "pace doctor --json",
+)
+
+
+def test_all_commands_are_here() -> None:
+    assert len(LEAVES) >= 20
+    assert {"pace run", "pace client fit", "pace doctor", "pace flower register"} <= set(LEAVES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_and_has_examples(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    page, _ = PAGES[name]
+    text = re.sub(r"\x1b\[\d*m", "", manual.text(page))
+    assert max(map(len, text.splitlines())) <= 80
+    assert page.examples
+    for rows in page.sections.values():
+        for what, words in rows:
+            assert words, f"{name}: {what} is not explained"
+            assert words[0].isupper() or words.startswith(("louvain", ".")), words
+            assert words.endswith((".", "?", "]", ")")), words
+
+
+@pytest.mark.parametrize("columns", [1, 30, 200])
+def test_a_page_comes_whatever_the_width(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    text = manual.text(PAGES["pace client adopt"][0])
+    assert "--return FILE" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_is_a_command_that_is_understood(example: str) -> None:
+    """Its command exists, its options do, their values are of the right kind, nothing is missing."""
+    words = shlex.split(example)
+    depth = max(count for count in range(len(words)) if " ".join(words[: count + 1]) in PAGES)
+    name = " ".join(words[: depth + 1])
+    assert name in LEAVES, f"{example}: {name} is a group"
+    LEAVES[name][1].make_context(name, words[depth + 1 :])  # parses, and runs nothing
+
+
+def test_an_untrue_example_is_noticed() -> None:
+    for untrue in (["--sedes", "3"], ["--clients", "many"], ["stray"]):
+        with pytest.raises(Exception, match=r"No such option|valid integer|unexpected extra"):
+            LEAVES["pace run"][1].make_context("pace run", untrue)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("examples")
+    nodes = "".join(f"{node},{'ab'[node % 2]},{node % 3},{node % 5}\n" for node in range(40))
+    (made / "nodes.csv").write_text(f"id,kind,width,height\n{nodes}")
+    edges = "".join(f"{node},{(node * 7 + 1) % 40}\n" for node in range(40))
+    (made / "edges.csv").write_text(f"source,target\n{edges}")
+    return made
+
+
+@pytest.mark.parametrize("example", QUICK)
+def test_a_quick_example_runs(example: str, folder: Path, pace: Preloaded) -> None:
+    assert example in EXAMPLES
+    done = pace(*shlex.split(example)[1:], cwd=folder)
+    assert done.code == 0, done.err
+    assert done.out
+    if example.endswith("--json"):
+        assert done.json
+    else:
+        lines = done.out.splitlines()
+        assert max(map(len, lines)) <= 80
+        assert not re.search("[\u2500-\u257f\x1b]", done.out)
+
+
+def test_long_examples_can_be_pasted() -> None:
+    for example in EXAMPLES:
+        pasted = "\n".join(manual.broken(example, 80)).replace("\\\n", " ")
+        assert shlex.split(pasted) == shlex.split(example)
+
+
+def options(command: Any) -> dict[str, Any]:
+    return {each.opts[0]: each for each in command.params if each.param_type_name == "option"}
+
+
+def test_every_command_speaks_json() -> None:
+    assert [name for name, (_, command) in LEAVES.items() if "--json" not in options(command)] == []
+
+
+def test_an_option_means_the_same_everywhere() -> None:
+    """Options of one name have one explanation; those below are the command's own business."""
+    own = {"--out", "--key", "--features", "--classes", "--clients", "--methods", "--datasets"}
+    own |= {"--nodes", "--hidden"}
+    said: dict[str, set[tuple[str, str]]] = {}
+    for _, command in LEAVES.values():
+        for name, option in options(command).items():
+            said.setdefault(name, set()).add((option.help, option.metavar or ""))
+    assert {name: words for name, words in said.items() if len(words) > 1 and name not in own} == {}
+
+
+def test_options_have_no_short_or_negative_twins() -> None:
+    for name, (_, command) in PAGES.items():
+        for option in options(command).values():
+            assert all(each.startswith("--") for each in option.opts), name
+            assert not option.secondary_opts, name
+
+
+def test_the_page_of_commands_is_what_help_says() -> None:
+    made = command_page.PAGE.read_text().partition(command_page.START)[2]
+    assert made == "\n" + command_page.render(), "run `python -m tests.command_page`"
+
+
+def test_completed_names_exist() -> None:
+    from pace.data import DATASETS
+    from pace.methods import GROUPS, METHODS, PAPER
+    from pace.partition import PARTITIONS
+    from pace.protocol.number_formats import KINDS
+    from pace.study import study
+
+    assert set(given.DATASETS) <= set(DATASETS)
+    groups, methods = given.METHODS[: given.GROUPS], given.METHODS[given.GROUPS :]
+    assert groups == tuple(GROUPS)
+    assert {*PAPER, "pace-duo"} <= set(methods) <= set(METHODS)
+    words = options(LEAVES["pace run"][1])["--methods"].help
+    assert all(name in words for name in groups)
+    assert set(given.PARTITIONS) == set(PARTITIONS)
+    assert set(given.NUMBERS) == set(KINDS)
+    assert set(PARTS) == {*study.PARTS, "all"}
+
+
+def complete(line: str, cwd: Path) -> list[str]:
+    """What bash is told when somebody presses Tab at the end of the line."""
+    words = line.split(" ")
+    asks = {
+        "_PACE_COMPLETE": "complete_bash",
+        "COMP_WORDS": line,
+        "COMP_CWORD": f"{len(words) - 1}",
+    }
+    code = f"import sys\ntry: {MAIN}\nfinally: assert 'torch' not in sys.modules"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asks, cwd=cwd, capture_output=True, text=True
+    )
+    assert not done.stderr
+    return done.stdout.split()
+
+
+def test_commands_options_and_values_are_completed(tmp_path: Path) -> None:
+    """Without waiting for torch."""
+    (tmp_path / "pubs.graph").touch()
+    assert complete("pace cl", tmp_path) == ["client"]
+    assert complete("pace run --dataset pub", tmp_path) == ["pubmed", "pubs.graph"]
+    assert complete("pace run --methods local,fedp", tmp_path) == ["local,fedprox", "local,fedpub"]
+
+
+def test_values_that_are_completed() -> None:
+    assert given.words(*given.PARTITIONS)("m") == ["metis"]
+    assert given.lists("local", "pace")("local,") == ["local,pace"]
+    assert given.lists(*given.DATASETS)("c")[:2] == ["cora", "citeseer"]
+
+
+SCRIPT = {
+    "bash": ("complete -o default -F", ["bash", "-n"]),
+    "zsh": ("compdef", ["zsh", "-n"]),
+    "fish": ("complete --command pace", ["fish", "--no-execute"]),
+}
+
+
+@pytest.mark.parametrize("shell", SCRIPT)
+def test_a_shell_gets_its_script(shell: str, tmp_path: Path) -> None:
+    asks = {"_PACE_COMPLETE": f"source_{shell}"}
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN], env=os.environ | asks, capture_output=True, text=True
+    )
+    registers, checks = SCRIPT[shell]
+    assert registers in done.stdout, done.stderr
+    if shutil.which(shell):
+        (tmp_path / "script").write_text(done.stdout)
+        subprocess.run([*checks, str(tmp_path / "script")], check=True)

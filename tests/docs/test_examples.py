@@ -1,0 +1,45 @@
+"""Every example runs, as a user would run it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pace
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_the_quickstart_runs() -> None:
+    command = [sys.executable, str(EXAMPLES / "quickstart.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 5
+    assert all("alpha" in line and "test accuracy" in line for line in lines)
+
+
+def test_the_hospitals_ask_for_a_folder() -> None:
+    command = [sys.executable, str(EXAMPLES / "hospitals.py")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "usage: hospitals.py FOLDER\n")
+
+
+def test_the_public_names_exist() -> None:
+    for name in pace.__all__:
+        assert getattr(pace, name) is not None
+    assert set(pace._HOME) == set(pace.__all__) - {"__version__"}
+
+
+def test_the_readmes_table_is_the_studys() -> None:
+    import csv
+
+    lines = README.read_text().splitlines()
+    table = EXAMPLES.parent / "results" / "tables" / "main.csv"
+    checked = 0
+    for row in csv.DictReader(table.read_text().splitlines()):
+        if row["metric"] == "accuracy":
+            (line,) = (line for line in lines if line.startswith(f"| {row['method']} |"))
+            assert f"{float(row['mean']):.2f}" in line
+            assert f"± {float(row['std']):.2f}" in line
+            checked += 1
+    assert checked == 50

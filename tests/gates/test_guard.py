@@ -1,0 +1,88 @@
+"""The guard: a paired test on held-out validation nodes."""
+
+from functools import partial
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import binom
+from torch import Tensor
+
+from pace.gates.guard import admitted, held_out, mcnemar_p_value
+from pace.gates.mixture import weigh
+
+HUNDRED = 100
+
+
+def pair(better: float, seed: int = 0) -> tuple[list[Tensor], Tensor]:
+    """Local right six times in ten; External on as many nodes, and on a part `better` of the rest."""
+    generator = torch.Generator().manual_seed(seed)
+    labels = torch.randint(3, (HUNDRED,), generator=generator)
+    lucky = torch.rand(HUNDRED, generator=generator)
+    sets = []
+    for right in (lucky < 0.6, lucky < 0.6 + 0.4 * better):
+        said = torch.where(right, labels, (labels + 1) % 3)
+        sets.append(2.0 * torch.nn.functional.one_hot(said, 3).double())
+    return sets, labels
+
+
+@given(st.integers(0, 60), st.integers(0, 60))
+def test_chance_is_mcnemars_mid_p(better: int, worse: int) -> None:
+    coin = binom(better + worse, 0.5)
+    assert mcnemar_p_value(better, worse) == pytest.approx(coin.sf(better) + coin.pmf(better) / 2)
+
+
+def test_chance_by_hand() -> None:
+    assert mcnemar_p_value(0, 0) == mcnemar_p_value(3, 3) == 0.5
+    assert mcnemar_p_value(1, 0) == 0.25  # one head of one throw: a half, of which half counts
+    assert mcnemar_p_value(2, 1) == pytest.approx((1 + 3 / 2) / 8)
+
+
+def test_chance_of_thousands_of_nodes_is_a_number() -> None:
+    assert mcnemar_p_value(20_000, 20_000) == 0.5  # in less than a second
+    assert 0 <= mcnemar_p_value(3000, 1000) < 1e-9
+    coin = binom(20_000, 0.5)
+    assert mcnemar_p_value(10_100, 9_900) == pytest.approx(coin.sf(10_100) + coin.pmf(10_100) / 2)
+
+
+def test_each_node_is_held_out_once_and_never_weighed_by_itself() -> None:
+    sets, labels = pair(0.5)
+    seen: list[Tensor] = []
+
+    def watching(given: object, known: Tensor) -> tuple[float, ...]:
+        seen.append(known)
+        return 0.0, 1.0
+
+    better, worse = held_out(sets, labels, watching, folds=7)
+    local, external = ((each.argmax(1) == labels) for each in sets)
+    assert (better, worse) == (int((external & ~local).sum()), int((local & ~external).sum()))
+    assert len(seen) == 7
+    assert sum(HUNDRED - len(known) for known in seen) == HUNDRED
+
+
+def test_clear_evidence_is_admitted_at_every_level_and_none_at_none() -> None:
+    clear, none = pair(0.8), pair(0.0)
+    for level in (0.5, 0.05, 0.01):
+        assert admitted(*clear, weigh, level)
+    assert mcnemar_p_value(*held_out(*none, weigh)) == 0.5
+    assert admitted(*none, weigh, 0.5)
+    assert not admitted(*none, weigh, 0.2)
+
+
+def test_a_stricter_level_admits_less() -> None:
+    admitted_at = {
+        level: sum(
+            admitted(*pair(0.1, seed), partial(weigh, ridge=2.0), level) for seed in range(20)
+        )
+        for level in (1.0, 0.2, 0.01)
+    }
+    assert admitted_at[1.0] == 20
+    assert admitted_at[1.0] > admitted_at[0.2] > admitted_at[0.01]
+
+
+def test_too_few_nodes_are_no_evidence() -> None:
+    sets, labels = pair(0.8)
+    few = [each[:4] for each in sets]
+    assert not admitted(few, labels[:4], weigh, 0.99)
+    assert admitted(few, labels[:4], weigh, 1.0)

@@ -1,0 +1,160 @@
+"""The gate over several logit sets: convex, optimal, never above Local on validation nodes."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from torch import Tensor
+
+from pace.gates.cnll import blend, calibrate, nll
+from pace.gates.mixture import Problem, minimiser, mix, optimal, weigh
+
+Drawn = tuple[Tensor, Tensor]
+
+
+@st.composite
+def problems(draw: st.DrawFn, least: int = 2) -> Drawn:
+    """(K, n, classes) logits that know something of the labels, and the labels."""
+    sets, nodes = draw(st.integers(least, 4)), draw(st.integers(1, 40))
+    classes, scale = draw(st.integers(2, 6)), draw(st.sampled_from([0.1, 1.0, 5.0]))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))
+    labels = torch.randint(classes, (nodes,), generator=generator)
+    knows = torch.nn.functional.one_hot(labels, classes) * torch.rand(
+        sets, 1, 1, generator=generator
+    )
+    noise = torch.randn(sets, nodes, classes, generator=generator)
+    return (scale * (knows + noise)).double(), labels
+
+
+RIDGES = st.sampled_from([0.1, 2.0, 50.0])
+quick = settings(max_examples=60)
+
+
+@given(problems(), RIDGES, st.integers(0, 2**31), st.floats(0, 1))
+@quick
+def test_r_is_convex(drawn: Drawn, ridge: float, seed: int, part: float) -> None:
+    problem = Problem(*drawn, ridge)
+    generator = torch.Generator().manual_seed(seed)
+    one, other = 3 * torch.rand(2, len(drawn[0]), generator=generator).double()
+    between = problem.value((1 - part) * one + part * other)
+    assert between <= (1 - part) * problem.value(one) + part * problem.value(other) + 1e-9
+
+
+@given(problems(), RIDGES, st.integers(0, 2**31))
+@quick
+def test_gradient_and_hessian_are_those_of_autograd(drawn: Drawn, ridge: float, seed: int) -> None:
+    sets, labels = drawn
+    problem = Problem(sets, labels, ridge)
+    weights = torch.rand(len(sets), generator=torch.Generator().manual_seed(seed)).double()
+
+    def r(w: Tensor) -> Tensor:
+        mixed = torch.einsum("k,knc->nc", w, sets)
+        away = (w.sum() - 1) ** 2
+        return torch.nn.functional.cross_entropy(mixed, labels) + ridge / len(labels) * away
+
+    hessian = torch.autograd.functional.hessian(r, weights)
+    assert isinstance(hessian, Tensor)
+    torch.testing.assert_close(problem.hessian(weights), hessian)
+    asked = weights.clone().requires_grad_()
+    torch.testing.assert_close(problem.gradient(weights), torch.autograd.grad(r(asked), asked)[0])
+    assert problem.value(weights) == pytest.approx(float(r(weights)))
+
+
+@given(problems(), RIDGES)
+@quick
+def test_the_weights_are_those_of_a_general_optimiser(drawn: Drawn, ridge: float) -> None:
+    problem = Problem(*drawn, ridge)
+    weights = minimiser(problem)
+    assert optimal(problem, weights)
+
+    def value(free: object) -> float:
+        return problem.value(torch.as_tensor(free, dtype=torch.float64))
+
+    start = [1.0] + [0.1] * (len(drawn[0]) - 1)
+    other = minimize(value, start, bounds=[(0, None)] * len(start), method="L-BFGS-B", tol=1e-14)
+    assert problem.value(weights) <= other.fun + 1e-9
+
+
+@given(problems(), RIDGES)
+@quick
+def test_the_conditions_of_optimality_refuse_another_point(drawn: Drawn, ridge: float) -> None:
+    problem = Problem(*drawn, ridge)
+    weights = minimiser(problem)
+    assert not optimal(problem, weights + 0.5)
+    assert not optimal(problem, weights - 0.5 * (weights == weights.max()) - 1e-3)
+
+
+@given(problems(), RIDGES)
+@quick
+def test_no_regret_on_validation_nodes(drawn: Drawn, ridge: float) -> None:
+    """Nor against any External, or any blend of two: each of them pays no ridge either."""
+    sets, labels = drawn
+    weights = weigh(list(sets), labels, ridge)
+    assert nll(mix(list(sets), weights), labels) <= nll(sets[0], labels)
+    problem = Problem(sets, labels, ridge)
+    least = problem.value(minimiser(problem))
+    for external in sets[1:]:
+        alpha = calibrate(sets[0], external, labels)
+        assert least <= nll(blend(sets[0], external, alpha), labels) + 1e-9
+
+
+@given(problems(), st.sampled_from([3.0, -7.0]))
+@quick
+def test_constants_added_to_a_nodes_logits_change_no_weight(drawn: Drawn, shift: float) -> None:
+    sets, labels = drawn
+    moved = sets + shift * torch.arange(sets.shape[1])[:, None]
+    assert weigh(list(moved), labels) == pytest.approx(weigh(list(sets), labels), abs=1e-5)
+
+
+@given(problems())
+@quick
+def test_with_a_ridge_that_forces_the_sum_it_is_cnll(drawn: Drawn) -> None:
+    sets, labels = drawn[0][:2], drawn[1]
+    weights = weigh(list(sets), labels, ridge=1e6)
+    alpha = calibrate(sets[0], sets[1], labels)
+    blended = nll(blend(sets[0], sets[1], alpha), labels)
+    assert nll(mix(list(sets), weights), labels) == pytest.approx(blended, rel=1e-3, abs=1e-4)
+
+
+def test_a_temperature_cures_overconfidence() -> None:
+    """Local right nine times in ten with logits ten times too large: half an External is not needed."""
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.randint(3, (300,), generator=generator)
+    honest = 2.0 * torch.nn.functional.one_hot(labels, 3) + torch.randn(300, 3, generator=generator)
+    problem = Problem(torch.stack([10 * honest, torch.zeros(300, 3)]).double(), labels, 2.0)
+    weights = minimiser(problem)
+    # Logits 2 y + noise of variance one are those of a Gaussian with margin 2: twice as sure is right.
+    assert weights[0] == pytest.approx(0.2, abs=0.03)
+
+
+def test_externals_that_say_what_local_says_leave_local_bit_for_bit() -> None:
+    generator = torch.Generator().manual_seed(2)
+    local = torch.randn(20, 4, generator=generator)
+    labels = torch.randint(4, (20,), generator=generator)
+    sets = [local, local.clone(), local.clone()]
+    assert weigh(sets, labels) == (1.0, 0.0, 0.0)
+    assert mix(sets, (1.0, 0.0, 0.0)) is local
+
+
+def test_nothing_to_decide_by_leaves_local() -> None:
+    sets = [torch.randn(0, 3)] * 3
+    assert weigh(sets, torch.zeros(0, dtype=torch.int64)) == (1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, 1e308, 1e38])
+def test_logits_out_of_bounds_leave_local_or_do_no_harm(bad: float) -> None:
+    generator = torch.Generator().manual_seed(3)
+    local = torch.randn(30, 3, generator=generator).double()
+    labels = torch.randint(3, (30,), generator=generator)
+    weights = weigh([local, torch.full_like(local, bad) * torch.tensor([1.0, -1.0, 1.0])], labels)
+    assert nll(mix([local, torch.zeros_like(local)], weights), labels) < torch.inf
+    assert weights == (1.0, 0.0)
+
+
+def test_weights_sum_beyond_one_where_everybody_is_too_modest() -> None:
+    generator = torch.Generator().manual_seed(4)
+    labels = torch.randint(3, (200,), generator=generator)
+    right = torch.nn.functional.one_hot(labels, 3).double()
+    sets = [0.1 * (right + torch.randn(200, 3, generator=generator)) for _ in range(3)]
+    assert sum(weigh(sets, labels)) > 3

@@ -1,0 +1,228 @@
+import codecs
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pace.errors import FileError, OtherJobError, SettingError
+from pace.jobs import job_file
+from pace.jobs.disclosure import disclosure, revealed
+from pace.jobs.explain import facts
+from pace.jobs.job import Job, digest
+from pace.methods import METHODS
+from pace.models.gcn import GCN
+from pace.protocol import number_formats, steps, wire
+from pace.protocol.number_formats import KINDS
+from tests.graphs import clients
+from tests.sites import job
+
+
+def written(path: Path, made: Job) -> Path:
+    job_file.write(path, made)
+    return path
+
+
+def test_a_job_survives_its_file(tmp_path: Path) -> None:
+    for place, made in enumerate(
+        [
+            job(),
+            job(rank=None, participants=(), minimum=2),
+            job(method="fedprox", epochs=None),
+            Job("bare", GCN((5, 3)), seed=7),
+            job(numbers="int8"),
+        ]
+    ):
+        found = job_file.read(written(tmp_path / f"{place}.pace", made))
+        assert found.content == made.content
+        assert found.digest == made.digest
+        assert found.federation.digest == made.federation.digest
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_can_be_agreed_on(method: str) -> None:
+    """What the file says of its training is what TOML can say."""
+    made = job(method=method)
+    found = tomllib.loads(job_file.render(made))
+    assert found.pop("signed-off") == {"sha256": digest(found)} == {"sha256": made.digest}
+
+
+@settings(max_examples=40)
+@given(names=st.lists(st.text(min_size=1), min_size=5, max_size=5))
+def test_any_names_of_features_survive(names: list[str]) -> None:
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError:
+        return  # half a character: no file has it
+    made = Job("names", GCN((5, 3)), features=tuple(names))
+    assert tuple(tomllib.loads(job_file.render(made))["names"]["features"]) == made.features
+
+
+@pytest.mark.fault(13)
+def test_equal_settings_are_two_jobs(tmp_path: Path) -> None:
+    """The nonce: a message of one is refused by the other."""
+    one, other = job(), job()
+    assert one.digest != other.digest
+    upload = steps.fit(clients(1)[0], one.federation)[1]
+    with pytest.raises(OtherJobError, match=one.federation.digest.hex()):
+        steps.check_upload(upload, other.federation)
+
+
+def test_who_takes_part_is_in_the_digest() -> None:
+    made = job()
+    fewer = job(nonce=made.nonce, minimum=2)
+    assert made.federation.digest != fewer.federation.digest
+
+
+@pytest.mark.fault(15)
+@pytest.mark.parametrize(
+    ("change", "to"),
+    [
+        ("epochs = 5", "epochs = 6"),
+        ("rank = 6", "rank = 5"),
+        ("minimum = 3", "minimum = 2"),
+        ('"south"', '"soutj"'),
+        ('"grey"', '"gray"'),
+        ("hidden = [16]", 'hidden = ["a"]'),
+        ("rate = 0.01", "rate = 0.02"),
+        ('numbers = "float32"', 'numbers = "int8"'),
+    ],
+)
+def test_a_change_of_one_setting_is_noticed_and_both_digests_shown(
+    tmp_path: Path, change: str, to: str
+) -> None:
+    made = job()
+    path = written(tmp_path / "job.pace", made)
+    text = path.read_text()
+    assert text.count(change) == 1
+    path.write_text(text.replace(change, to))
+    with pytest.raises(OtherJobError, match=rf"digest [0-9a-f]{{16}}.*{made.digest[:16]}"):
+        job_file.read(path)
+
+
+def test_comments_spaces_and_line_ends_do_not_matter(tmp_path: Path) -> None:
+    """E-mail changes line ends, an editor puts a mark before the text; no training depends on them."""
+    made = job()
+    path = written(tmp_path / "job.pace", made)
+    changed = path.read_bytes().replace(b"\n", b"\r\n").replace(b"# W", b"#  W")
+    for mark in (b"", codecs.BOM_UTF8):
+        path.write_bytes(mark + changed)
+        assert job_file.read(path).digest == made.digest
+
+
+@pytest.mark.parametrize("where", ["", "[model]\n", "[method]\n", "[participants]\n"])
+def test_an_unknown_key_is_refused_by_name(tmp_path: Path, where: str) -> None:
+    path = written(tmp_path / "job.pace", job())
+    text = path.read_text()
+    extra = f"{where}extra = 1\n"
+    path.write_text(text.replace(where, extra, 1) if where else extra + text)
+    name = f"{where.strip('[]' + chr(10))}.extra".lstrip(".")
+    with pytest.raises(SettingError, match=f"unknown key '{re.escape(name)}'"):
+        job_file.read(path)
+
+
+@pytest.mark.fault(15)
+def test_a_software_that_trains_otherwise_is_noticed_with_both_values(tmp_path: Path) -> None:
+    """The file is consistent, but says a rate that this software would not use."""
+    made = job()
+    content = {**made.content, "training": {**made.content["training"], "rate": 0.5}}
+    text = job_file.render(made).replace("rate = 0.01", "rate = 0.5")
+    (tmp_path / "job.pace").write_text(text.replace(made.digest, digest(content)))
+    with pytest.raises(SettingError, match=r"training\.rate is 0\.5, here it is 0\.01"):
+        job_file.read(tmp_path / "job.pace")
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"minimum": 4}, "minimum is 4, expected 1 to 3"),
+        ({"minimum": 0}, "minimum is 0"),
+        ({"numbers": "int4"}, "numbers are 'int4', expected one of float32"),
+        ({"participants": ("a", "../b"), "minimum": 1}, "cannot be used"),
+        ({"participants": ("a", "A"), "minimum": 1}, "same name"),
+        ({"keys": {"north": "x"}}, r"missing \['server', 'south', 'west'\]"),
+        ({"keys": dict.fromkeys(("north", "south", "west", "server"), "x")}, "the same key"),
+        ({"participants": (), "minimum": 2, "keys": {"server": "x"}}, "name the participants"),
+        ({"participants": ("Süd",), "minimum": 1}, "A to Z"),
+        ({"classes": ("a", "b")}, "2 names for 4 classes"),
+        ({"model": GCN((10**6, 10**6, 3)), "features": (), "classes": ()}, "numbers, expected at"),
+    ],
+)
+def test_settings_that_cannot_work_are_refused(changes: dict[str, object], says: str) -> None:
+    settings = {"name": "small", "model": job().model, "participants": ("north", "south", "west")}
+    settings |= {"minimum": 3} | changes
+    with pytest.raises(SettingError, match=says):
+        Job(**settings)  # type: ignore[arg-type]
+
+
+def test_a_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
+    path = written(tmp_path / "job.pace", job())
+    before = path.read_bytes()
+    with pytest.raises(FileError, match="is there already"):
+        job_file.write(path, job())
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[", b"format = 'pace-job-9'", b"a = 1"])
+def test_what_is_no_job_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "job.pace").write_bytes(content)
+    with pytest.raises(FileError, match=r"job\.pace"):
+        job_file.read(tmp_path / "job.pace")
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+def test_sizes_are_known_before_anybody_trains(numbers: str) -> None:
+    made = job(numbers=numbers)
+    upload = steps.fit(clients(1)[0], made.federation)[1]
+    (returned,) = steps.merge([upload], made.federation)
+    said = facts(made)["sent"]
+    assert f"upload {len(upload):,} bytes" in said
+    assert f"return {len(returned):,} bytes" in said
+    assert f"once each way, as {numbers}" in said
+
+
+def test_numbers_stand_in_the_file_as_they_did_when_there_was_one_kind() -> None:
+    """So a job made then is the same job now, by its digest."""
+    assert job().content["wire"] == {"numbers": "float32"}
+    assert job().federation.numbers == "float32"
+    assert job(numbers="int8").federation.numbers == "int8"
+
+
+@pytest.mark.parametrize(("numbers", "says"), [('"int4"', "numbers are 'int4'"), ("8", "text")])
+def test_unknown_numbers_in_a_file_are_refused(tmp_path: Path, numbers: str, says: str) -> None:
+    made = job()
+    text = job_file.render(made).replace('numbers = "float32"', f"numbers = {numbers}")
+    content = {**made.content, "wire": {"numbers": json.loads(numbers)}}
+    (tmp_path / "job.pace").write_text(text.replace(made.digest, digest(content)))
+    with pytest.raises(SettingError, match=says):
+        job_file.read(tmp_path / "job.pace")
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+def test_what_is_disclosed_adds_up_to_the_frame(numbers: str) -> None:
+    """Each tensor's bytes where they stand in a real frame, and an envelope that is the same for all."""
+    federation = job(numbers=numbers).federation
+    upload = steps.fit(clients(1)[0], federation)[1]
+    message = steps.check_upload(upload, federation)
+    found = disclosure(message, federation, 0)
+    assert found.frame == len(upload)
+    place = wire.HEAD.size + len(steps.upload_layout(federation).table)
+    for item in found.items:
+        part = upload[place : place + item.bytes]
+        assert part == number_formats.write(message[item.name].numpy(), numbers)
+        place += item.bytes
+    assert len(upload) == place + wire.CHECKSUM
+
+
+def test_a_moment_that_was_rounded_away_is_not_said_to_be_absent() -> None:
+    message = {"0.weight/m": torch.tensor([0.0] + [1.0] * 39)}
+    exact, rounded = (
+        " ".join(revealed(disclosure(message, job(numbers=numbers).federation, 0), ()))
+        for numbers in ("float32", "int8")
+    )
+    assert "occur nowhere in your" in exact
+    assert "occur nowhere, or next to nowhere, in your" in rounded

@@ -1,0 +1,160 @@
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pace.errors import FileError, LateError, OtherJobError, SecondUploadError, TooFewError
+from pace.io import atomic
+from pace.jobs.admission import Admitted, admit
+from pace.jobs.journal import Journal
+from pace.protocol import steps
+from tests.graphs import clients
+from tests.sites import NAMES, job
+
+JOB = job(minimum=2)
+
+
+@cache
+def uploads() -> dict[str, Admitted]:
+    return {
+        name: admit(steps.fit(graph, JOB.federation)[1], name, JOB)
+        for name, graph in zip(NAMES, clients(3), strict=True)
+    }
+
+
+@pytest.mark.fault(11)
+def test_an_upload_twice_is_accepted_once(tmp_path: Path) -> None:
+    book = Journal.open(tmp_path, JOB)
+    assert book.accept(uploads()["north"])
+    assert not book.accept(uploads()["north"])
+    assert book.accepted() == ["north"]
+
+
+@pytest.mark.fault(12)
+def test_another_upload_under_the_same_name_is_refused(tmp_path: Path) -> None:
+    book = Journal.open(tmp_path, JOB)
+    book.accept(uploads()["north"])
+    other = Admitted("north", uploads()["south"].content, {})
+    with pytest.raises(SecondUploadError, match="the first one counts"):
+        book.accept(other)
+    book.accept(uploads()["south"])
+    book.close()
+    with pytest.raises(SecondUploadError):
+        book.accept(other)
+    assert book.frames()[0] == uploads()["north"].content
+
+
+@pytest.mark.fault(17)
+def test_a_late_upload_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    book = Journal.open(tmp_path, JOB)
+    book.accept(uploads()["west"])
+    book.accept(uploads()["north"])
+    decided = book.close()
+    with pytest.raises(LateError, match="closed with 2 uploads"):
+        book.accept(uploads()["south"])
+    assert Journal.open(tmp_path, JOB).close() == decided
+    assert book.accepted() == list(decided) == ["north", "west"]
+    assert not book.accept(uploads()["north"])
+
+
+@pytest.mark.fault(16)
+def test_too_few_uploads_decide_nothing_and_say_who_is_missing(tmp_path: Path) -> None:
+    book = Journal.open(tmp_path, JOB)
+    book.accept(uploads()["north"])
+    with pytest.raises(TooFewError, match=r"1 of at least 2 .* missing are south, west"):
+        book.close()
+    assert book.decision() is None
+
+
+@pytest.mark.fault(26)
+def test_uploads_are_merged_in_the_order_of_names(tmp_path: Path) -> None:
+    expected = steps.merge([uploads()[name].content for name in NAMES], JOB.federation)
+    for place, order in enumerate((NAMES, NAMES[::-1], ("south", "west", "north"))):
+        book = Journal.open(tmp_path / str(place), JOB)
+        for name in order:
+            book.accept(uploads()[name])
+        book.close()
+        assert list(steps.merging(book.frames(), JOB.federation)) == expected
+
+
+def test_a_return_is_made_once(tmp_path: Path) -> None:
+    book = Journal.open(tmp_path, JOB)
+    assert book.returned("north") is None
+    book.put_return("north", b"first")
+    book.put_return("north", b"second")
+    assert book.returned("north") == b"first"
+
+
+def test_an_upload_that_rots_on_the_disk_is_noticed(tmp_path: Path) -> None:
+    book = Journal.open(tmp_path, JOB)
+    for upload in uploads().values():
+        book.accept(upload)
+    book.close()
+    path = tmp_path / "uploads" / "south.up"
+    content = bytearray(path.read_bytes())
+    content[200] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FileError, match="'south' has changed"):
+        list(book.frames())
+
+
+@pytest.mark.fault(13, 27)
+def test_a_journal_belongs_to_one_job(tmp_path: Path) -> None:
+    Journal.open(tmp_path, JOB)
+    with pytest.raises(OtherJobError, match="journal of its own"):
+        Journal.open(tmp_path, job(minimum=2))
+
+
+def test_refusals_are_written_down_once(tmp_path: Path) -> None:
+    book = Journal.open(tmp_path, JOB)
+    for _ in range(2):
+        book.refuse("east", b"x", LateError("too late"))
+    (found,) = book.refusals()
+    assert (found["sender"], found["code"], found["reason"]) == ("east", "closed", "too late")
+
+
+def test_a_refusal_that_lost_its_words_is_still_listed(tmp_path: Path) -> None:
+    book = Journal.open(tmp_path, JOB)
+    (tmp_path / "refused" / "a.json").write_text('{"sender": 3}')
+    (found,) = book.refusals()
+    assert (found["sender"], found["code"], found["reason"]) == ("3", "None", "None")
+
+
+def test_of_two_servers_the_first_decision_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one closes between our look at the uploads and our decision."""
+    book, other = Journal.open(tmp_path, JOB), Journal.open(tmp_path, JOB)
+    for name in ("north", "south"):
+        book.accept(uploads()[name])
+    real = atomic.create
+
+    def slow(path: Path, content: bytes, **named: bool) -> bool:
+        if path.name == "closed.json":
+            monkeypatch.setattr(atomic, "create", real)
+            other.accept(uploads()["west"])
+            other.close()
+        return real(path, content, **named)
+
+    monkeypatch.setattr(atomic, "create", slow)
+    assert list(book.close()) == ["north", "south", "west"]
+    assert json.loads((tmp_path / "closed.json").read_bytes())["job"] == JOB.digest
+
+
+@pytest.mark.fault(20)
+def test_no_acknowledgement_without_a_disk_that_takes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    book = Journal.open(tmp_path, JOB)
+
+    def full(handle: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(OSError, match="No space"):
+            book.accept(uploads()["north"])
+    assert book.accepted() == []
+    assert list((tmp_path / "uploads").iterdir()) == []
+    assert book.accept(uploads()["north"])

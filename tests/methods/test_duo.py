@@ -1,0 +1,157 @@
+"""pace-duo: two corrections in half the bytes, and what its parts fall back to."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from pace.data import load
+from pace.errors import SettingError
+from pace.graph import Graph
+from pace.merging.carrier import dense, pack, unpack
+from pace.merging.correction import correction
+from pace.merging.moments import uniform
+from pace.merging.peers import peer_consensus, peer_weights
+from pace.methods import Pace, make
+from pace.methods.beyond.duo import BLOCK, DUO, PaceDuo, Rounded, Tempered, joined, parted
+from pace.methods.pace import read
+from pace.models.gcn import GCN
+from pace.partition import divide
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+from tests.merging.test_peers import in_stacks
+
+# Features, classes and the most it may cost: Cora, CiteSeer, PubMed, CS, Computers; ogbn-arxiv, whose
+# model is so small that scales and names weigh more.
+SIZES = [
+    (1433, 7, 0.52),
+    (3703, 6, 0.52),
+    (500, 3, 0.52),
+    (6805, 15, 0.52),
+    (767, 10, 0.52),
+    (128, 40, 0.54),
+]
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[Graph]:
+    return divide(load("synthetic:nodes=600,features=40"), "louvain", BLOCK + 2)
+
+
+def agreed(graphs: list[Graph], method: Pace, epochs: int = 15) -> Federation:
+    classes = 1 + max(int(graph.y.max()) for graph in graphs)
+    return Federation(GCN((graphs[0].features, 16, classes)), method, epochs=epochs)
+
+
+@pytest.mark.parametrize(("features", "classes", "most"), SIZES)
+def test_both_directions_cost_about_half_of_pace(features: int, classes: int, most: float) -> None:
+    gcn = GCN((features, 64, classes))
+    duo, pace = Federation(gcn, PaceDuo()), Federation(gcn, Pace())
+    for layout in (steps.upload_layout, steps.return_layout):
+        assert wire.size(layout(duo)) <= most * wire.size(layout(pace))
+
+
+def test_the_first_correction_is_paces_and_the_second_that_of_the_peers(
+    graphs: list[Graph],
+) -> None:
+    duo = agreed(graphs, PaceDuo(numbers="float32"))
+    fitted = [steps.fit(graph, duo) for graph in graphs]
+    messages = [steps.check_upload(upload, duo) for _, upload in fitted]
+    returned = list(duo.method.merge(messages, duo))
+    plain = list(Pace().merge(messages, duo))
+    pairs = [read(message, duo.start) for message in messages]
+    weights = peer_weights(torch.stack([moments["0.weight"] for _, moments in pairs]))
+    assert len(returned) == len(graphs) > BLOCK
+    for place, message in enumerate(returned):
+        first, second = parted(message, duo.start)
+        for name, value in plain[place].items():
+            assert torch.equal(first[name], value)
+        (view,) = peer_consensus(in_stacks(pairs), weights[place : place + 1])
+        expected = dense(correction(view, pairs[place][0]))
+        for name, value in dense(unpack(second, duo.start)).items():
+            torch.testing.assert_close(value, expected[name], atol=1e-6, rtol=1e-5)
+
+
+def test_joined_and_back_with_factors_without_and_dense(graphs: list[Graph]) -> None:
+    for rank in (2, 6, None):
+        method = PaceDuo(rank=rank)
+        agreement = agreed(graphs, method)
+        message = pack(unpack(method.share(agreement.start, graphs[0], agreement), agreement.start))
+        other = {name: value + 1 for name, value in message.items()}
+        back = parted(joined([message, other]), agreement.start)
+        for each, given in zip(back, (message, other), strict=True):
+            assert list(each) == list(given)
+            assert all(torch.equal(each[name], given[name]) for name in given)
+
+
+def test_adoption_mixes_three_models_and_is_local_where_nothing_helps(graphs: list[Graph]) -> None:
+    duo = agreed(graphs, PaceDuo(level=1.0))
+    fitted = [steps.fit(graph, duo) for graph in graphs]
+    returns = steps.merge([upload for _, upload in fitted], duo)
+    mixed = 0
+    for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True):
+        found = steps.adopt(graph, kept, returned, duo)
+        assert len(found.externals) == 2
+        assert len(found.weights) == 3
+        assert 0 <= found.alpha <= 1
+        mixed += found.alpha > 0
+        if found.alpha == 0:
+            assert found.logits is found.local
+    assert mixed > 0
+    blind = replace(graphs[0], val=torch.zeros_like(graphs[0].val))
+    assert steps.adopt(blind, fitted[0][0], returns[0], duo).weights == (1.0, 0.0, 0.0)
+
+
+def test_a_hostile_return_leaves_local(graphs: list[Graph]) -> None:
+    duo = agreed(graphs, PaceDuo(numbers="float32"))
+    kept, upload = steps.fit(graphs[0], duo)
+    (honest,) = steps.merge([upload], duo)
+    frame = wire.decode(honest, steps.return_layout(duo))
+    wild = {name: torch.full_like(value, 3e38) for name, value in frame.message.items()}
+    returned = wire.encode(wild, duo.digest, kept.upload, duo.numbers)
+    found = steps.adopt(graphs[0], kept, returned, duo)
+    assert found.weights == (1.0, 0.0, 0.0)
+    assert found.logits is found.local
+
+
+def test_a_guard_that_nothing_passes_keeps_local_everywhere(graphs: list[Graph]) -> None:
+    strict = agreed(graphs, PaceDuo(level=1e-300))
+    fitted = [steps.fit(graph, strict) for graph in graphs[:3]]
+    returns = steps.merge([upload for _, upload in fitted], strict)
+    for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=False):
+        assert steps.adopt(graph, kept, returned, strict).alpha == 0
+
+
+def test_names_build_what_they_say() -> None:
+    assert make("pace-duo") == PaceDuo()
+    assert make("pace-duo", rank=4) == PaceDuo(rank=4)
+    assert make("pace-int8") == Rounded(numbers="int8")
+    assert Federation(GCN((5, 4, 2)), make("pace-duo")).numbers == "int8"
+    assert Federation(GCN((5, 4, 2)), make("pace-duo"), numbers="float16").numbers == "float16"
+    assert Federation(GCN((5, 4, 2)), make("pace")).numbers == "float32"
+    assert len({repr(make(name)) for name in DUO}) == len(DUO)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"level": 0.0},
+        {"most": 0.0},
+        {"level": 1.5},
+        {"ridge": -1.0},
+        {"ridge": math.inf},
+        {"sharpness": -1.0},
+        {"sharpness": math.nan},
+        {"geometry": uniform},
+    ],
+)
+def test_settings_out_of_bounds_are_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(SettingError):
+        PaceDuo(**wrong)  # type: ignore[arg-type]
+
+
+def test_tempered_pace_sends_what_pace_sends(graphs: list[Graph]) -> None:
+    one, other = agreed(graphs, Tempered()), agreed(graphs, Pace())
+    assert steps.upload_layout(one) == steps.upload_layout(other)
+    assert steps.return_layout(one) == steps.return_layout(other)

@@ -1,0 +1,148 @@
+"""What holds for every method: real bytes both ways, its own seed, training labels only."""
+
+from itertools import combinations
+
+import pytest
+import torch
+
+from pace.errors import SettingError
+from pace.gates.cnll import calibrate
+from pace.graph import Graph
+from pace.methods import GROUPS, METHODS, PAPER, Fixed, Pace, expand, make
+from pace.methods.baselines.fedaux import FedAux
+from pace.methods.baselines.fedgta import FedGTA, every_row
+from pace.methods.baselines.fednova import FedNova
+from pace.methods.baselines.fedprox import FedProx
+from pace.methods.baselines.fedpub import FedPub, two_layers
+from pace.methods.baselines.fedrcl import RELEASED, FedRCL
+from pace.methods.baselines.fedtad import FedTAD, across_clients
+from pace.methods.baselines.reliability import return_probabilities
+from pace.methods.direct import Direct
+from pace.models.gcn import GCN
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+from pace.protocol.method import Method
+from pace.runtimes.simulation import by_training
+from tests.graphs import CLASSES, FEATURES, clients, federation, none
+
+READINGS: dict[str, Method] = {
+    "fednova, official launch": FedNova(momentum=0.9),
+    "fedrcl, released solver": FedRCL(solver=RELEASED, levels=(0,)),
+    "fedpub, penalty as written": FedPub(mask_l1=1e-3),
+    "fedpub, masks on the shared GCN": FedPub(backbone=two_layers),
+    "fedtad, official normalisation": FedTAD(normalised=across_clients),
+    "fedtad, return probabilities": FedTAD(topology=return_probabilities),
+    "fedgta, original propagation": FedGTA(spread=every_row),
+    "fedaux, wide kernel": FedAux(sigma=10.0),
+}
+EVERY = {name: make(name) for name in METHODS} | READINGS
+
+
+def run(graphs: list[Graph], agreed: Federation) -> tuple[list[bytes], list[bytes]]:
+    """The uploads and the returns."""
+    uploads = [steps.fit(graph, agreed)[1] for graph in graphs]
+    return uploads, steps.merge(uploads, agreed)
+
+
+@pytest.mark.parametrize("method", EVERY.values(), ids=EVERY.keys())
+def test_a_method_runs_over_bytes_and_its_receivers_keep_local(method: Method) -> None:
+    graphs, agreed = clients(), federation(method)
+    fitted = [steps.fit(graph, agreed) for graph in graphs]
+    returns = steps.merge([upload for _, upload in fitted], agreed)
+    for graph, (kept, upload), returned in zip(graphs, fitted, returns, strict=True):
+        assert len(upload) == wire.size(steps.upload_layout(agreed))
+        adoption = steps.adopt(graph, kept, returned, agreed)
+        assert adoption.external.shape == (graph.nodes, CLASSES)
+        assert torch.isfinite(adoption.external).all()
+        assert 0 <= adoption.alpha <= 1
+        torch.testing.assert_close(
+            adoption.local, agreed.network(kept.local, graph).logits, rtol=0, atol=0
+        )
+
+
+@pytest.mark.parametrize("method", EVERY.values(), ids=EVERY.keys())
+def test_the_same_seed_gives_the_same_bytes_whatever_the_global_generator(method: Method) -> None:
+    torch.manual_seed(1)
+    state = torch.get_rng_state()
+    first = run(clients(2), federation(method, epochs=3))
+    assert torch.equal(torch.get_rng_state(), state)
+    torch.manual_seed(2)
+    assert run(clients(2), federation(method, epochs=3)) == first
+
+
+@pytest.mark.parametrize("method", EVERY.values(), ids=EVERY.keys())
+def test_only_training_labels_reach_the_messages(method: Method) -> None:
+    graphs = clients(2)
+    blind = []
+    for graph in graphs:
+        labels = torch.where(graph.train, graph.y, (graph.y + 1) % CLASSES)
+        blind.append(Graph(graph.x, graph.edges, labels, graph.train, graph.val, graph.test))
+    agreed = federation(method, epochs=3)
+    assert run(graphs, agreed) == run(blind, agreed)
+
+
+@pytest.mark.parametrize("method", EVERY.values(), ids=EVERY.keys())
+def test_a_client_without_training_nodes_or_edges_takes_part(method: Method) -> None:
+    whole = clients(2)
+    alone = Graph(
+        whole[0].x[:1],
+        torch.zeros((2, 0), dtype=torch.int64),
+        whole[0].y[:1],
+        none(1),
+        none(1),
+        none(1),
+    )
+    agreed = federation(method, epochs=3)
+    fitted = [steps.fit(graph, agreed) for graph in (*whole, alone)]
+    returns = steps.merge([upload for _, upload in fitted], agreed)
+    for graph, (kept, _), returned in zip((*whole, alone), fitted, returns, strict=True):
+        assert torch.isfinite(steps.adopt(graph, kept, returned, agreed).logits).all()
+
+
+def test_settings_are_part_of_the_digest() -> None:
+    digests = {name: federation(method).digest for name, method in EVERY.items()}
+    for one, other in combinations(digests, 2):
+        assert digests[one] != digests[other], f"{one} and {other} could be mistaken"
+
+
+def test_methods_with_one_recipe_share_one_training() -> None:
+    agreed = {name: Federation(GCN((FEATURES, 8, CLASSES)), make(name)) for name in METHODS}
+    groups = {frozenset(group) for group in by_training(agreed).values()}
+    shared = ("ablations", "robust", "beyond")
+    plain = {"local", "fedavg", "fedtad", "fedgta", "pace"}.union(
+        *(GROUPS[name] for name in shared)
+    )
+    own = {"fedprox", "fednova", "fedrcl", "fedpub", "fedaux"}
+    assert groups == {frozenset(plain), *(frozenset({name}) for name in own)}
+
+
+def test_all_is_the_papers_ten_and_ablations_are_paces() -> None:
+    assert len(expand("all")) == 10
+    assert expand("all") == tuple(PAPER)
+    assert all(name.startswith("pace-") for name in expand("ablations"))
+    assert expand("fedaux-1r") == ("fedaux",)
+    assert make("FedAux-1R") == FedAux()
+
+
+def test_rank_is_for_pace_and_its_ablations() -> None:
+    assert make("pace", rank=2) == Pace(rank=2)
+    assert make("pace-direct", rank=None) == Direct(rank=None)
+    assert make("pace-half", rank=4) == Pace(rank=4, gate=Fixed(0.5))
+    assert make("fedavg", rank=2) == make("fedavg")
+
+
+def test_a_name_nobody_has_is_refused_with_a_suggestion() -> None:
+    with pytest.raises(SettingError, match="did you mean 'fedavg'"):
+        make("fedvag")
+    with pytest.raises(SettingError, match="choose from local, fedavg"):
+        expand("zzz")
+
+
+def test_the_gates_of_the_ablations() -> None:
+    graph, local, external = clients(1)[0], torch.randn(90, CLASSES), torch.randn(90, CLASSES)
+    alphas = {
+        name: make(name).gate(local, external, graph.y) for name in ("pace-transport", "pace-half")
+    }
+    assert alphas == {"pace-transport": 1.0, "pace-half": 0.5}
+    assert make("pace").gate is calibrate
+    assert FedProx().gate is calibrate

@@ -1,0 +1,108 @@
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pace.models.operator import (
+    SPARSE_BELOW,
+    Operator,
+    Product,
+    csr_array,
+    density,
+    gathered,
+    multiplied,
+    multiply,
+)
+
+
+@given(
+    st.integers(1, 12), st.integers(1, 12), st.integers(1, 5), st.floats(0, 1), st.integers(0, 99)
+)
+@settings(max_examples=60)
+def test_product_and_gradient_are_the_dense_ones(
+    rows: int, columns: int, width: int, filled: float, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.rand(rows, columns, generator=generator)
+    matrix = matrix * (torch.rand(rows, columns, generator=generator) < filled)
+    dense = torch.rand(columns, width, generator=generator, requires_grad=True)
+    weight = torch.rand(rows, width, generator=generator)
+    operator = Operator.of(matrix)
+    assert operator.is_sparse == (density(matrix) < SPARSE_BELOW)
+    product = operator @ dense
+    torch.testing.assert_close(product, matrix @ dense)
+    (gradient,) = torch.autograd.grad((product * weight).sum(), dense)
+    torch.testing.assert_close(gradient, matrix.t() @ weight)
+
+
+@pytest.mark.parametrize("filled", [0.05, 0.9])
+def test_rows_are_those_of_the_matrix(filled: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.rand(20, 15, generator=generator)
+    matrix = matrix * (torch.rand(20, 15, generator=generator) < filled)
+    operator = Operator.of(matrix)
+    mask = torch.rand(20, generator=generator) < 0.5
+    assert torch.equal(operator[mask], matrix[mask])
+    index = torch.tensor([3, 3, 0])
+    assert torch.equal(operator[index], matrix[index])
+
+
+def test_a_sparse_operator_survives_scipy() -> None:
+    operator = Operator.of(torch.eye(10))
+    assert (csr_array(operator.matrix).toarray() == torch.eye(10).numpy()).all()
+
+
+@pytest.mark.parametrize("filled", [0.0, 0.1])
+def test_weighted_sums_of_rows_are_the_product(filled: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    matrix = torch.rand(20, 15, generator=generator)
+    matrix = matrix * (torch.rand(20, 15, generator=generator) < filled)
+    dense = torch.rand(15, 4, generator=generator)
+    sparse = Operator.of(matrix).matrix
+    torch.testing.assert_close(gathered(sparse, dense), matrix @ dense)
+
+
+@pytest.mark.parametrize("filled", [0.05, 0.9])
+def test_a_product_is_kept_in_factors_where_that_is_cheaper(filled: float) -> None:
+    generator = torch.Generator().manual_seed(0)
+    left = torch.eye(40) + torch.eye(40).roll(1, 0)
+    right = torch.rand(40, 50, generator=generator)
+    right = right * (torch.rand(40, 50, generator=generator) < filled)
+    product = multiplied(csr_array(Operator.of(left).matrix), right)
+    assert isinstance(product, Product) == (filled < 0.5)
+    dense = torch.rand(50, 3, generator=generator, requires_grad=True)
+    found = product @ dense
+    torch.testing.assert_close(found, left @ right @ dense)
+    weight = torch.rand(40, 3, generator=generator)
+    (gradient,) = torch.autograd.grad((found * weight).sum(), dense)
+    torch.testing.assert_close(gradient, (left @ right).t() @ weight)
+    torch.testing.assert_close(product.back(weight), (left @ right).t() @ weight)
+    rows, columns = torch.tensor([3, 0, 7]), torch.tensor([1, 30])
+    torch.testing.assert_close(product[rows], (left @ right)[rows])
+    part = product.rows(rows).columns(columns).times(2.0)
+    torch.testing.assert_close(
+        part @ dense.detach()[columns],
+        2 * (left @ right)[rows][:, columns] @ dense.detach()[columns],
+    )
+
+
+def test_a_product_reads_no_memory_that_nobody_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Builds of torch without MKL multiply by β what stands in the output, β = 0 or not."""
+
+    def without_mkl(
+        added: torch.Tensor,
+        left: torch.Tensor,
+        right: torch.Tensor,
+        *,
+        beta: float,
+        out: torch.Tensor,
+    ) -> torch.Tensor:
+        return out.copy_(beta * added + left.to_dense() @ right)
+
+    matrix = torch.eye(3).to_sparse_csr()
+    dense = torch.arange(6.0).reshape(3, 2)
+    monkeypatch.setattr(torch, "addmm", without_mkl)
+    monkeypatch.setattr(
+        torch.Tensor, "new_empty", lambda self, *shape: self.new_full(shape, torch.nan)
+    )
+    assert torch.equal(multiply(matrix, dense), dense)

@@ -1,0 +1,352 @@
+import re
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from pace.errors import (
+    DamageError,
+    GraphError,
+    NumberError,
+    OtherJobError,
+    SettingError,
+    SizeError,
+    TooFewError,
+    WireError,
+)
+from pace.gates.cnll import calibrate
+from pace.graph import Graph
+from pace.merging.batches import Stacked
+from pace.methods import METHODS, Direct, FedAvg, FedNova, Fixed, Local, Pace, PaceDuo, Robust, pace
+from pace.models.gcn import GCN
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+from pace.protocol.method import Method
+from pace.protocol.number_formats import KINDS
+from pace.protocol.steps import Kept, adopt, fit, merge
+from pace.training.recipe import Recipe
+from tests.graphs import CLASSES, clients, federation, none
+
+PACE = federation(Pace())
+
+
+class Slower(Pace):
+    """PACE with the same fields and another recipe: software of another version, say."""
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe(rate=0.001)
+
+
+Slower.__name__ = "Pace"
+
+
+def messages(graphs: list[Graph], agreed: Federation = PACE) -> tuple[list[Kept], list[bytes]]:
+    fitted = [fit(graph, agreed) for graph in graphs]
+    return [kept for kept, _ in fitted], [upload for _, upload in fitted]
+
+
+@pytest.mark.parametrize("method", [Pace(), Pace(rank=None), FedAvg(), Local()])
+def test_three_steps_over_bytes(method: Method) -> None:
+    graphs, agreed = clients(3), federation(method)
+    kept, uploads = messages(graphs, agreed)
+    for graph, mine, returned in zip(graphs, kept, merge(uploads, agreed), strict=True):
+        adoption = adopt(graph, mine, returned, agreed)
+        assert 0 <= adoption.alpha <= 1
+        assert adoption.logits.shape == (graph.nodes, CLASSES)
+        torch.testing.assert_close(adoption.local, agreed.network(mine.local, graph).logits)
+
+
+def test_dense_pace_with_uniform_geometry_is_the_mean_of_the_models() -> None:
+    """Nothing compressed and no geometry: External is W_0 + mean(Δ), for everyone."""
+    from pace.merging.moments import uniform
+
+    graphs, agreed = clients(3), federation(Pace(rank=None, geometry=uniform))
+    kept, uploads = messages(graphs, agreed)
+    for graph, mine, returned in zip(graphs, kept, merge(uploads, agreed), strict=True):
+        mean = {
+            name: torch.stack([each.local[name] for each in kept]).mean(0) for name in mine.local
+        }
+        external = adopt(graph, mine, returned, agreed).external
+        torch.testing.assert_close(
+            external, agreed.network(mean, graph).logits, rtol=1e-4, atol=1e-4
+        )
+
+
+def test_what_a_client_sends_does_not_depend_on_the_others_or_their_order() -> None:
+    graphs = clients(3)
+    alone = fit(graphs[1], PACE)[1]
+    assert messages(graphs)[1][1] == alone
+    assert messages(graphs[::-1])[1][1] == alone
+
+
+@pytest.mark.fault(26)
+def test_returns_follow_their_uploads_when_the_order_changes() -> None:
+    graphs = clients(3)
+    kept, uploads = messages(graphs)
+    forward, backward = merge(uploads, PACE), merge(uploads[::-1], PACE)
+    for client, graph in enumerate(graphs):
+        one = adopt(graph, kept[client], forward[client], PACE)
+        other = adopt(graph, kept[client], backward[-1 - client], PACE)
+        torch.testing.assert_close(one.external, other.external, rtol=1e-4, atol=1e-5)
+        assert one.alpha == pytest.approx(other.alpha, abs=1e-3)
+
+
+def test_merging_twice_gives_the_same_bytes() -> None:
+    uploads = messages(clients(3))[1]
+    assert merge(uploads, PACE) == merge(uploads, PACE)
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+@pytest.mark.parametrize("size", [1, 2, 32])
+def test_merging_by_the_stack_gives_what_message_after_message_gives(
+    monkeypatch: pytest.MonkeyPatch, numbers: str, size: int
+) -> None:
+    agreed = replace(PACE, numbers=numbers)
+    uploads = [fit(graph, agreed)[1] for graph in clients(3)]
+    returns = merge(uploads, agreed)
+    monkeypatch.setattr(pace, "STACK", size)
+    messages = [steps.check_upload(upload, agreed) for upload in uploads]
+    singly = list(agreed.method.merge(messages, agreed))
+    for message, upload, returned in zip(singly, uploads, returns, strict=True):
+        opened = wire.decode(returned)
+        assert opened.answers == wire.checksum(upload)
+        frame = wire.encode(message, agreed.digest, opened.answers, numbers)
+        for name, value in wire.decode(frame).message.items():
+            torch.testing.assert_close(opened.message[name], value, rtol=0, atol=1e-6)
+
+
+def test_frames_of_a_stack_are_those_of_its_messages() -> None:
+    generator = torch.Generator().manual_seed(1)
+    stack = {
+        "w/L": torch.randn(3, 5, 2, generator=generator).mT.contiguous().mT,
+        "b": torch.randn(3, 9, generator=generator, dtype=torch.float64),
+        "n": torch.arange(3.0),
+    }
+    answers = [bytes([place] * 4) for place in range(3)]
+    for numbers in KINDS:
+        frames = list(wire.encode_stack(stack, PACE.digest, answers, numbers))
+        for frame, message, answered in zip(frames, Stacked([stack]), answers, strict=True):
+            assert frame == wire.encode(message, PACE.digest, answered, numbers)
+
+
+@pytest.mark.parametrize("place", [0, 2])
+def test_a_bad_upload_among_good_ones_is_refused_as_it_is_alone(place: int) -> None:
+    """By its size, its checksum, its federation, its numbers."""
+    uploads = [fit(graph, PACE)[1] for graph in clients(3)]
+    damaged = bytearray(uploads[place])
+    damaged[-60] ^= 1
+    message = dict(wire.decode(uploads[place]).message)
+    message["0.bias"] = torch.full_like(message["0.bias"], torch.inf)
+    bad = {
+        SizeError: uploads[place][:-1],
+        DamageError: bytes(damaged),
+        OtherJobError: fit(clients(3)[place], replace(PACE, seed=PACE.seed + 1))[1],
+        NumberError: wire.encode(message, PACE.digest),
+    }
+    for error, upload in bad.items():
+        with pytest.raises(error):
+            merge([*uploads[:place], upload, *uploads[place + 1 :]], PACE)
+
+
+def test_a_single_client_gets_nothing_new_and_stays_local() -> None:
+    graphs = clients(1)
+    kept, uploads = messages(graphs)
+    adoption = adopt(graphs[0], kept[0], merge(uploads, PACE)[0], PACE)
+    assert torch.equal(adoption.external, adoption.local)
+    assert adoption.alpha == 0
+    assert adoption.logits is adoption.local
+
+
+@pytest.mark.fault(21)
+def test_a_return_for_another_receiver_is_refused() -> None:
+    graphs = clients(2)
+    kept, uploads = messages(graphs)
+    returns = merge(uploads, PACE)
+    with pytest.raises(WireError, match=f"ask the server for the return to {kept[0].upload.hex()}"):
+        adopt(graphs[0], kept[0], returns[1], PACE)
+
+
+@pytest.mark.fault(13, 15, 21)
+@pytest.mark.parametrize(
+    "other", [federation(Pace(), seed=8), federation(Pace(), epochs=6), federation(Pace(rank=5))]
+)
+def test_a_message_of_another_federation_is_refused(other: Federation) -> None:
+    graphs = clients(2)
+    kept, uploads = messages(graphs)
+    with pytest.raises(WireError):
+        merge(uploads, other)
+    with pytest.raises(WireError):
+        adopt(graphs[0], kept[0], merge(uploads, PACE)[0], other)
+
+
+def test_federations_that_differ_in_anything_have_different_digests() -> None:
+    gcn = GCN((5, 4, 3))
+    different = [
+        Federation(gcn, Pace()),
+        Federation(gcn, Pace(), seed=1),
+        Federation(gcn, Pace(), epochs=3),
+        Federation(gcn, Pace(rank=2)),
+        Federation(gcn, FedAvg()),
+        Federation(GCN((5, 4, 3), dropout=0.2), Pace()),
+        Federation(GCN((5, 6, 3)), Pace()),
+    ]
+    slower = Federation(gcn, Slower())
+    assert len({each.digest for each in (*different, slower)}) == len(different) + 1
+    assert Federation(GCN((5, 4, 3)), Pace()).digest == different[0].digest
+
+
+@pytest.mark.fault(21)
+def test_a_damaged_return_leaves_nothing_behind() -> None:
+    graphs = clients(2)
+    kept, uploads = messages(graphs)
+    returned = bytearray(merge(uploads, PACE)[0])
+    returned[60] ^= 1
+    before = {name: value.clone() for name, value in kept[0].local.items()}
+    with pytest.raises(WireError):
+        adopt(graphs[0], kept[0], bytes(returned), PACE)
+    assert all(torch.equal(before[name], value) for name, value in kept[0].local.items())
+
+
+@pytest.mark.fault(22)
+def test_a_hostile_return_cannot_make_validation_worse() -> None:
+    graphs = clients(2)
+    kept, uploads = messages(graphs)
+    honest = wire.decode(merge(uploads, PACE)[0])
+    for scale in (-3.0, 1e3, 3e38):
+        message = {name: scale * value.sign() for name, value in honest.message.items()}
+        hostile = wire.encode(message, PACE.digest, honest.answers)
+        adoption = adopt(graphs[0], kept[0], hostile, PACE)
+        labels = graphs[0].y[graphs[0].val]
+
+        def risk(logits: torch.Tensor, labels: torch.Tensor = labels) -> float:
+            chosen = logits[graphs[0].val].double()
+            return float(torch.nn.functional.cross_entropy(chosen, labels))
+
+        assert risk(adoption.logits) <= risk(adoption.local)
+        if not torch.isfinite(adoption.external).all():
+            assert adoption.alpha == 0
+            assert adoption.logits is adoption.local
+
+
+def test_externals_that_are_not_finite_are_not_taken_by_a_gate_that_asks_nobody() -> None:
+    agreed = federation(Pace(gate=Fixed(1.0)))
+    (graph,) = clients(1)
+    (kept,), uploads = messages([graph], agreed)
+    honest = wire.decode(merge(uploads, agreed)[0])
+    message = {name: torch.full_like(value, 3e38) for name, value in honest.message.items()}
+    adoption = adopt(graph, kept, wire.encode(message, agreed.digest, honest.answers), agreed)
+    assert not torch.isfinite(adoption.external).all()
+    assert adoption.logits is adoption.local
+
+
+@pytest.mark.parametrize("method", [Pace(), Direct(), PaceDuo(), Robust()])
+def test_an_upload_as_large_as_is_admitted_does_not_stop_the_merge(method: Method) -> None:
+    """Powers of what it gives would overflow if it were larger still."""
+    agreed = federation(method, hidden=64, epochs=1)
+    graphs = clients(3)
+    kept, uploads = messages(graphs, agreed)
+    message = {
+        name: value if name.endswith("/m") else pace.LARGEST / 2 * value.sign()
+        for name, value in wire.decode(uploads[0]).message.items()
+    }
+    uploads[0] = wire.encode(message, agreed.digest, numbers=agreed.numbers)
+    steps.check_upload(uploads[0], agreed)
+    returned = merge(uploads, agreed)
+    for place in (1, 2):
+        assert torch.isfinite(
+            adopt(graphs[place], kept[place], returned[place], agreed).logits
+        ).all()
+
+
+def rebuilt(graph: Graph, **changes: torch.Tensor) -> Graph:
+    parts = {
+        name: getattr(graph, name) for name in ("x", "edges", "y", "train", "val", "test")
+    } | changes
+    return Graph(**parts)
+
+
+def edge_cases() -> dict[str, Graph]:
+    graph = clients(3)[0]
+    empty, one_class = none(graph.nodes), graph.y == int(graph.y[graph.train][0])
+    return {
+        "no edges": rebuilt(graph, edges=torch.zeros((2, 0), dtype=torch.int64)),
+        "no training nodes": rebuilt(graph, train=empty),
+        "no validation nodes": rebuilt(graph, val=empty),
+        "no test nodes": rebuilt(graph, test=empty),
+        "no labels": rebuilt(
+            graph, y=torch.full_like(graph.y, -1), train=empty, val=empty, test=empty
+        ),
+        "one class": rebuilt(
+            graph,
+            train=graph.train & one_class,
+            val=graph.val & one_class,
+            test=graph.test & one_class,
+        ),
+        "no features set": rebuilt(graph, x=torch.zeros_like(graph.x)),
+        "one node": rebuilt(graph.induced(graph.train.nonzero()[0])),
+    }
+
+
+@pytest.mark.fault(23)
+@pytest.mark.parametrize("case", edge_cases())
+def test_unusual_clients_have_a_defined_result(case: str) -> None:
+    odd = edge_cases()[case]
+    graphs = [odd, *clients(3)[1:]]
+    kept, uploads = messages(graphs)
+    for graph, mine, returned in zip(graphs, kept, merge(uploads, PACE), strict=True):
+        adoption = adopt(graph, mine, returned, PACE)
+        assert torch.isfinite(adoption.logits).all()
+        if not graph.val.any():
+            assert adoption.alpha == 0
+            assert adoption.logits is adoption.local
+
+
+def test_a_class_nobody_else_has_is_kept_by_alpha_zero_or_blended() -> None:
+    graphs = clients(3)
+    only = rebuilt(graphs[0], y=torch.full_like(graphs[0].y, CLASSES - 1))
+    others = [rebuilt(graph, y=graph.y.clamp(max=CLASSES - 2)) for graph in graphs[1:]]
+    kept, uploads = messages([only, *others])
+    adoption = adopt(only, kept[0], merge(uploads, PACE)[0], PACE)
+    assert (adoption.logits[only.test].argmax(1) == CLASSES - 1).all()
+
+
+def test_a_graph_of_another_width_is_refused() -> None:
+    graph = clients(1)[0]
+    narrow = Graph.build(graph.x[:, :-1], graph.edges, graph.y)
+    with pytest.raises(GraphError, match=re.escape("has 39 features a node, the federation")):
+        fit(narrow, PACE)
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+@pytest.mark.parametrize(("method", "scale"), [(Pace(), 1e25), (FedNova(), 1e15)])
+def test_a_client_whose_training_diverged_is_told_so(
+    method: Method, scale: float, numbers: str
+) -> None:
+    graph = clients(1)[0]
+    agreed = replace(federation(method), numbers=numbers)
+    with pytest.raises(NumberError, match=f"up to {scale:.3g}".replace("+", r"\+")):
+        fit(rebuilt(graph, x=scale * graph.x), agreed)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_nothing_cannot_be_merged(name: str) -> None:
+    with pytest.raises(TooFewError):
+        merge([], federation(METHODS[name]()))
+
+
+def test_a_setting_without_a_name_is_refused() -> None:
+    with pytest.raises(SettingError, match="has no name"):
+        _ = federation(Pace(gate=partial(calibrate))).digest
+
+
+def test_a_seed_beyond_64_bits_is_refused() -> None:
+    with pytest.raises(SettingError, match="the seed is 1000"):
+        replace(PACE, seed=10**20)
+
+
+def test_labels_beyond_the_agreed_classes_are_refused() -> None:
+    graph = clients(1)[0]
+    with pytest.raises(GraphError, match="the largest label is 4"):
+        fit(rebuilt(graph, y=graph.y + 1), PACE)

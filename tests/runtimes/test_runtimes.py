@@ -1,0 +1,66 @@
+"""Every way to run a federation gives the same bytes and the same alphas."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pace.methods import make
+from pace.protocol import steps, wire
+from pace.protocol.number_formats import KINDS
+from pace.runtimes.files import model
+from pace.runtimes.simulation import simulate
+from tests.graphs import clients
+from tests.preloaded import Preloaded
+from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_sites
+
+
+@pytest.mark.parametrize(
+    ("method", "numbers"), [*(("pace", kind) for kind in KINDS), ("pace-duo-free", "int8")]
+)
+def test_files_and_simulation_give_equal_bytes_and_alphas(
+    pace: Preloaded, tmp_path: Path, method: str, numbers: str
+) -> None:
+    made = job(epochs=20, method=method, numbers=numbers)
+    graphs = dict(zip(NAMES, clients(3), strict=True))
+    server = tmp_path / "server"
+    for site in write_sites(tmp_path, made):
+        assert pace(*FIT, f"{site.name}.up", "--device", "cpu", cwd=site).code == 0
+        shutil.copy(site / f"{site.name}.up", server / "inbox")
+    assert pace(*MERGE, cwd=server).code == 0
+    alphas = []
+    for name in NAMES:
+        returned = server / "outbox" / f"{name}.down"
+        assert pace(*ADOPT, "--return", returned, cwd=tmp_path / name).code == 0
+        found = model.read(tmp_path / name / "mine.model")
+        alphas.append(found.alpha)
+        assert len(found.externals) == (1 if method == "pace" else 2)
+
+    # The same steps in this process, with the job's federation: byte for byte.
+    fitted = {name: steps.fit(graph, made.federation) for name, graph in graphs.items()}
+    uploads = {name: upload for name, (_, upload) in fitted.items()}
+    returns = dict(
+        zip(
+            sorted(NAMES),
+            steps.merge([uploads[name] for name in sorted(NAMES)], made.federation),
+            strict=True,
+        )
+    )
+    for name in NAMES:
+        assert (tmp_path / name / f"{name}.up").read_bytes() == uploads[name]
+        assert (server / "outbox" / f"{name}.down").read_bytes() == returns[name]
+
+    # `pace run` has no job: its frames have another digest, and everything else is the same.
+    methods = {method: make(method, made.rank)}
+    (trial,) = simulate(
+        list(graphs.values()), made.model, methods, [made.seed], epochs=20, numbers=numbers
+    )
+    assert trial.alphas == alphas
+    assert any(alpha > 0 for alpha in alphas)
+    assert trial.upload == [len(uploads[name]) for name in NAMES]
+    assert trial.returned == [len(returns[name]) for name in NAMES]
+    bare = type(made.federation)(made.model, methods[method], made.seed, 20, numbers=numbers)
+    for name, graph in graphs.items():
+        alike = steps.fit(graph, bare)[1]
+        head = wire.HEAD.size
+        assert alike[head : -wire.CHECKSUM] == uploads[name][head : -wire.CHECKSUM]

@@ -1,0 +1,130 @@
+import json
+import math
+import statistics
+
+import pytest
+import torch
+
+from pace.data import load
+from pace.merging.carrier import compress
+from pace.methods import FedAvg, Local, Pace
+from pace.metrics import accuracy, pooled
+from pace.models.gcn import GCN
+from pace.params import size
+from pace.partition import divide
+from pace.protocol import steps
+from pace.protocol.federation import Federation
+from pace.reports.run_result import summarise
+from pace.reports.tables import client_bars, score_table
+from pace.runtimes.simulation import by_training, progress_steps, simulate
+from tests.graphs import CLASSES, FEATURES, clients
+
+GCN_ = GCN((FEATURES, 16, CLASSES))
+METHODS = {"local": Local(), "fedavg": FedAvg(), "pace": Pace()}
+
+
+def test_a_simulation_is_the_three_steps() -> None:
+    graphs = clients(3)
+    (trial,) = simulate(graphs, GCN_, {"pace": Pace()}, [7], epochs=5)
+    agreed = Federation(GCN_, Pace(), 7, 5)
+    fitted = [steps.fit(graph, agreed) for graph in graphs]
+    returns = steps.merge([upload for _, upload in fitted], agreed)
+    for client, graph in enumerate(graphs):
+        adoption = steps.adopt(graph, fitted[client][0], returns[client], agreed)
+        assert trial.alphas[client] == adoption.alpha
+        hits = (adoption.logits.argmax(1) == graph.y)[graph.test]
+        assert accuracy(trial.confusions["adopted"][client]) == float(hits.float().mean())
+        assert trial.upload[client] == len(fitted[client][1])
+        assert trial.returned[client] == len(returns[client])
+
+
+def test_methods_that_train_alike_are_trained_once() -> None:
+    federations = {name: Federation(GCN_, method) for name, method in METHODS.items()}
+    assert list(by_training(federations).values()) == [["local", "fedavg", "pace"]]
+
+
+def test_progress_counts_what_it_announced() -> None:
+    told: list[str] = []
+    graphs = clients(2)
+    list(simulate(graphs, GCN_, METHODS, [1, 2], epochs=1, progress=told.append))
+    assert len(told) == progress_steps(2, GCN_, METHODS, [1, 2])
+
+
+def test_every_number_is_computed_from_the_trials() -> None:
+    graphs = clients(3)
+    trials = list(simulate(graphs, GCN_, METHODS, [1, 2, 3], epochs=5))
+    found = summarise(trials)
+    json.dumps(found)
+    adopted = [trial for trial in trials if trial.method == "pace"]
+    scores = [accuracy(pooled(trial.confusions["adopted"])) for trial in adopted]
+    (result,) = (r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "adopted"))
+    assert result["accuracy"]["per_seed"] == scores
+    assert result["accuracy"]["mean"] == pytest.approx(sum(scores) / 3)
+    assert result["accuracy"]["std"] == pytest.approx(statistics.stdev(scores))
+    assert found["alpha"]["per_seed"] == [trial.alphas for trial in adopted]
+    assert found["bytes"]["return"] == adopted[0].returned[0]
+    assert found["bytes"]["return_ratio"] == adopted[0].returned[0] / size(GCN_.start(0))
+    assert [(r["method"], r["reading"]) for r in found["results"]][:3] == [
+        ("local", "local"),
+        ("fedavg", "local"),
+        ("fedavg", "native"),
+    ]
+
+
+def test_one_seed_has_no_standard_deviation() -> None:
+    found = summarise(list(simulate(clients(2), GCN_, {"local": Local()}, [1], epochs=1)))
+    assert found["results"][0]["accuracy"]["std"] is None
+
+
+def test_the_embedded_graph_shows_the_methods_point() -> None:
+    """PACE gains a point or more over Local, with alpha > 0 for most clients."""
+    dataset = load("synthetic")
+    graphs = divide(dataset, "louvain", 10)
+    gcn = GCN((dataset.graph.features, 64, dataset.classes))
+    found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])))
+    by_reading = {r["reading"]: 100 * r["accuracy"]["mean"] for r in found["results"]}
+    assert by_reading["adopted"] > by_reading["local"] + 1
+    assert found["alpha"]["zero_share"] < 0.5
+
+
+def test_a_harmful_transfer_is_turned_down() -> None:
+    dataset = load("synthetic-clash")
+    graphs = divide(dataset, "louvain", 10)
+    gcn = GCN((dataset.graph.features, 64, dataset.classes))
+    found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])))
+    by_reading = {r["reading"]: 100 * r["accuracy"]["mean"] for r in found["results"]}
+    assert by_reading["native"] < by_reading["local"] - 30
+    assert by_reading["adopted"] > by_reading["local"] - 0.2
+    assert found["alpha"]["zero_share"] > 0.5
+
+
+def found_example() -> dict[str, object]:
+    trials = list(simulate(clients(2), GCN_, METHODS, [1, 2], epochs=2))
+    about = {"dataset": "tiny", "partition": "cut", "clients": 2, "seeds": [1, 2]}
+    return about | summarise(trials)
+
+
+def test_tables_show_a_common_local_model_once() -> None:
+    _, rows = score_table(found_example())
+    assert [row[:2] for row in rows] == [
+        ["local", "α = 0, its own model"],
+        ["fedavg", "α = 1, what came back"],
+        ["fedavg", "α by CNLL"],
+        ["pace", "α = 1, what came back"],
+        ["pace", "α by CNLL"],
+    ]
+
+
+def test_bars_show_each_clients_alpha() -> None:
+    assert client_bars([[0.0, 1.0, 0.5], [0.0, 1.0, 0.5]]) == "·█▅"
+    assert client_bars([[0.5] * 25]).count("▅") == 25
+    assert client_bars([[0.5] * 75]).endswith("…")
+
+
+def test_a_smaller_rank_sends_fewer_bytes() -> None:
+    update = {"w": torch.randn(64, 100)}
+    sizes = []
+    for rank in (2, 4, 6):
+        low = compress(update, rank)["w"]
+        sizes.append(math.prod(low.left.shape) + math.prod(low.right.shape))  # type: ignore[union-attr]
+    assert sizes == [2 * 164, 4 * 164, 6 * 164]

@@ -1,0 +1,120 @@
+"""pace-duo against PACE: every number of its tables, worked out from made-up cells."""
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import torch
+
+from pace.runtimes.simulation import Trial
+from pace.study import beyond, outcome
+from pace.study.cell import Cell, Store
+from pace.study.study import BEYOND, OWN, PACE, PARTS, chosen
+
+SEEDS = [104729, 130363]
+LOCAL = 70  # right of a hundred nodes, at each of two clients
+RIGHT = {  # of each client after adoption, by method; the second seed has one node more
+    "pace": (72, 69),
+    "pace-duo": (74, 70),
+    "pace-duo-free": (75, 69),
+    "pace-duo-guard20": (71, 70),
+    "pace-duo-guard5": (70, 70),
+}
+BYTES = {"pace": (1000, 900)}  # others: half
+
+
+def counts(right: int) -> torch.Tensor:
+    return torch.tensor([[right, 100 - right], [0, 0]])
+
+
+EVERY = [row.method for row in BEYOND]
+
+
+def write(folder: Path, methods: Sequence[str] = EVERY) -> Store:
+    store = Store(folder / "cells")
+    for cell in PARTS["beyond-metis"].cells(SEEDS):
+        if cell.dataset != "cora" or cell.method not in methods:
+            continue
+        more = SEEDS.index(cell.seed)
+        right = RIGHT.get(cell.method, (70, 70))
+        confusions = {
+            "local": [counts(LOCAL)] * 2,
+            "native": [counts(50)] * 2,
+            "adopted": [counts(each + more) for each in right],
+        }
+        up, down = BYTES.get(cell.method, (500, 450))
+        trial = Trial(cell.method, cell.seed, [0.5, 0.5], confusions, [up] * 2, [down] * 2, 9, {})
+        store.write(cell, trial, epochs=None, device="cpu")
+    return store
+
+
+def test_a_setting_by_hand(tmp_path: Path) -> None:
+    (found,) = beyond.settings(write(tmp_path), SEEDS)
+    assert found.name == "Cora, metis, C = 10"
+    assert found.accuracy == pytest.approx(statistics.fmean([72.0, 73.0]), abs=1e-3)
+    assert found.differences == pytest.approx([1.5, 1.5], abs=1e-3)
+    assert found.over_pace == pytest.approx(1.5, abs=1e-3)
+    assert found.over_local == pytest.approx(2.5, abs=1e-3)
+    assert found.harmed == 0
+    assert found.worst == pytest.approx(0.5, abs=1e-3)
+    assert (found.upload, found.returned) == (0.5, 0.5)
+
+
+def test_pace_itself_and_the_lines(tmp_path: Path) -> None:
+    store = write(tmp_path)
+    (pace,) = beyond.settings(store, SEEDS, PACE)
+    assert pace.harmed == 1  # the second client on the first seed: 69 against 70
+    assert pace.worst == pytest.approx(-0.5, abs=1e-3)
+    labels = [line.label for line in beyond.steps(store, SEEDS)]
+    assert labels[0] == "PACE"
+    assert labels[-1] == "pace-duo"
+    assert [line.label for line in beyond.levels(store, SEEDS)] == ["1", "0.5", "0.2", "0.05"]
+    free = beyond.levels(store, SEEDS)[0]
+    assert (free.harmed, free.receivers) == (1, 20)
+    assert free.over_local == pytest.approx(2.5, abs=1e-3)
+
+
+def test_aims_are_judged_both_ways(tmp_path: Path) -> None:
+    assert all(aim.holds for aim in beyond.aims(write(tmp_path / "good"), SEEDS))
+    RIGHT["pace-duo"], kept = (69, 69), RIGHT["pace-duo"]
+    BYTES["pace-duo"] = (530, 450)
+    try:
+        found = beyond.aims(write(tmp_path / "bad"), SEEDS)
+    finally:
+        RIGHT["pace-duo"] = kept
+        del BYTES["pace-duo"]
+    assert not any(aim.holds for aim in found)
+    assert "-1.50 (Cora, metis, C = 10)" in found[0].evidence
+    assert "2 against 1 of 20" in found[3].evidence
+
+
+def test_nothing_is_said_of_what_was_not_run(tmp_path: Path) -> None:
+    store = write(tmp_path, ["local", "pace"])
+    assert beyond.aims(store, SEEDS) == []
+    assert beyond.steps(store, SEEDS) == []
+    assert beyond.settings(store, SEEDS) == []
+
+
+def test_tables_and_figure_are_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures need the extra `report`")
+    store = write(tmp_path)
+    outcome.write(chosen(["beyond"]), store, SEEDS, tmp_path, [])
+    text = (tmp_path / "tables" / "beyond.md").read_text()
+    assert "| Cora, metis, C = 10 | 70.00 | 71.00 | 72.50 | +1.50 |" in text
+    assert (tmp_path / "figures" / "guard.png").stat().st_size > 5000
+    lines = (tmp_path / "tables" / "beyond.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(BEYOND) - 1
+
+
+def test_beyond_is_all_three_partitions_and_not_part_of_the_paper() -> None:
+    names = [part.name for part in chosen(["beyond"])]
+    assert names == ["beyond", "beyond-metis", "beyond-dirichlet"]
+    assert not set(OWN) & {part.name for part in chosen(["all"])}
+    settings = {
+        (cell.dataset, cell.partition, cell.clients)
+        for part in chosen(["beyond"])
+        for cell in part.cells(SEEDS)
+    }
+    assert len(settings) == 25
+    assert all(isinstance(cell, Cell) for part in chosen(["beyond"]) for cell in part.cells(SEEDS))

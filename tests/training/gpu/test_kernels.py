@@ -1,0 +1,146 @@
+"""Our GPU kernels where there is no GPU: in Triton's interpreter, and compiled for one elsewhere."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from pace.models.gcn import GCN
+from pace.training.gpu import cohort
+from pace.training.gradients import WIDEST
+from pace.training.optimiser import Proximal
+from pace.training.recipe import Recipe
+from pace.training.train import train, training_set
+from tests.graphs import CLASSES, FEATURES, clients
+from tests.training.gpu.test_cohort import DEVICE, bag_of_words
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+WORDS = 40
+POINTERS = {torch.float32: "*fp32", torch.bfloat16: "*bf16"}
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        Recipe(epochs=2),
+        Recipe(epochs=2, penalty=Proximal(0.05)),
+        Recipe(epochs=2, optimiser="sgd", rate=0.1, momentum=0.9),
+    ],
+    ids=["adam", "proximal", "sgd"],
+)
+@pytest.mark.parametrize("dropout", [0.0, 0.3, 0.5])
+@pytest.mark.parametrize("hidden", [(8,), (5, 4)])
+@pytest.mark.parametrize("words", [0, WORDS])
+def test_a_small_cohort_learns_what_its_clients_learn_alone(
+    words: int, hidden: tuple[int, ...], dropout: float, recipe: Recipe
+) -> None:
+    graphs = [clients(1, nodes, seed=nodes)[0] for nodes in (20, 9)]
+    if words:
+        graphs = [bag_of_words(graph, words) for graph in graphs]
+    gcn = GCN((words or FEATURES, *hidden, CLASSES), dropout)
+    starts = {seed: gcn.start(seed) for seed in (3, 4)}
+    batch = cohort.learn(
+        [training_set(graph, gcn) for graph in graphs], gcn, starts, recipe, DEVICE
+    )
+    for seed, start in starts.items():
+        for graph, found in zip(graphs, batch[seed], strict=True):
+            alone = train(graph, gcn, start, recipe=recipe, seed=seed)
+            torch.testing.assert_close(found, alone, rtol=1e-4, atol=2e-5)
+
+
+@pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
+def test_the_same_in_tritons_interpreter() -> None:
+    pytest.importorskip("triton", minversion="3.3")
+    words = ["-m", "pytest", "-n0", "-p", "no:cacheprovider", __file__, "-k", "small_cohort"]
+    done = subprocess.run(
+        [sys.executable, *words],
+        env=os.environ | {"TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_interpreter_runs_our_kernels() -> None:
+    from pace.training.gpu.blocks import own_kernels
+
+    assert (own_kernels("cpu") is not None) == INTERPRETED
+
+
+class Compiled:
+    """In place of a kernel: compiles what a call would launch for a GPU that need not be here."""
+
+    def __init__(self, kernel: Any, target: Any) -> None:
+        self.kernel, self.target = kernel, target
+
+    def __getitem__(self, grid: tuple[int, ...]) -> Any:
+        return self.launch
+
+    def launch(self, *values: Any, **options: int) -> None:
+        from triton import compiler
+
+        kinds, constants = {}, {}
+        for place, (parameter, value) in enumerate(zip(self.kernel.params, values, strict=True)):
+            kinds[parameter.name] = POINTERS[value.dtype] if isinstance(value, Tensor) else "i32"
+            if parameter.is_constexpr:
+                kinds[parameter.name], constants[place,] = "constexpr", value
+        source = compiler.ASTSource(self.kernel, kinds, constants)
+        made = compiler.compile(source, target=self.target, options=options)
+        self.shared, self.ptx = made.metadata.shared, made.asm["ptx"]
+
+
+@pytest.fixture
+def gpu(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    if INTERPRETED:
+        pytest.skip("nothing is compiled")
+    pytest.importorskip("triton", minversion="3.3")
+    from triton.backends.compiler import GPUTarget
+
+    return GPUTarget("cuda", request.param, 32)
+
+
+@pytest.mark.filterwarnings("ignore:TRITON_")  # of Triton 3.9, about its next release
+@pytest.mark.parametrize("gpu", [86], indirect=True)
+def test_the_tiles_of_the_widest_layers_fit_on_a_small_gpu(
+    gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pace.training.gpu.kernels import layers
+
+    compiled = {
+        name: Compiled(getattr(layers, name), gpu) for name in ("_linear", "_outer", "_below")
+    }
+    for name, kernel in compiled.items():
+        monkeypatch.setattr(layers, name, kernel)
+    rows = torch.zeros(1, 30, 2 * WIDEST)  # of one client and two seeds
+    weight, bias = torch.zeros(1, WIDEST, 2, WIDEST), torch.zeros(1, 2, WIDEST)
+    layers.linear(rows, weight, rows)
+    layers.outer(rows, rows, weight, bias)
+    layers.below(rows, weight, rows, rows)
+    assert max(kernel.shared for kernel in compiled.values()) <= 99 * 2**10
+
+
+@pytest.mark.filterwarnings("ignore:TRITON_")
+@pytest.mark.parametrize("gpu", [86, 90], indirect=True)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_dense_products_run_on_tensor_cores(
+    transposed: bool, gpu: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pace.training.gpu.kernels import tensor_cores
+
+    cutting, multiplying = (
+        Compiled(getattr(tensor_cores, name), gpu) for name in ("_split", "_product")
+    )
+    monkeypatch.setattr(tensor_cores, "_split", cutting)
+    monkeypatch.setattr(tensor_cores, "_product", multiplying)
+    parts = torch.zeros(3, 2, 100, 64, dtype=torch.bfloat16)  # of two clients
+    dense = torch.zeros(2, 100 if transposed else 50, 32)
+    out = torch.zeros(2, 50 if transposed else 100, 32)
+    tensor_cores.product(parts, 50, dense, out, transposed)
+    assert "mma" in multiplying.ptx
+    assert "mma" not in cutting.ptx
