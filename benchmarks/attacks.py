@@ -79,7 +79,7 @@ class Score:
     attack: str
     liars: int
     rule: str
-    reading: str  # local; native: External always taken; adopted: through the gate
+    reading: str  # local; external: External always taken; adopted: through the gate
     accuracies: list[float]
 
     @property
@@ -174,7 +174,7 @@ def page(scores: Sequence[Score], about: dict[str, Any]) -> str:
     ]
     for attack, liars in dict.fromkeys((each.attack, each.liars) for each in scores):
         cells = [
-            f"{by[attack, liars, rule, 'native'].mean:.1f} → "
+            f"{by[attack, liars, rule, 'external'].mean:.1f} → "
             f"{by[attack, liars, rule, 'adopted'].mean:.1f}"
             for rule in RULES
         ]
@@ -205,7 +205,7 @@ def picture(scores: Sequence[Score], path: Path) -> None:
     local = next(s.mean for s in scores if s.reading == "local")
     for axis, attack in zip(axes, ATTACKS, strict=True):
         for colour, rule in zip(("C0", "C1", "C2", "C3"), RULES, strict=True):
-            for reading, line in (("adopted", "-"), ("native", ":")):
+            for reading, line in (("adopted", "-"), ("external", ":")):
                 chosen = [
                     s
                     for s in scores

@@ -32,7 +32,7 @@ def test_json_is_one_object_with_everything() -> None:
     assert readings == {("local", "local")} | {
         (method, reading)
         for method in ("fedavg", "pace")
-        for reading in ("local", "native", "adopted")
+        for reading in ("local", "external", "adopted")
     }
     for result in found["results"]:
         for score in ("accuracy", "weighted_f1", "macro_f1"):

@@ -116,7 +116,7 @@ def test_forty_clients_and_long_names_fit() -> None:
         "seeds": [1, 2],
         "results": [
             {"method": "a-method-with-a-name", "reading": reading, **scores}
-            for reading in ("local", "native", "adopted")
+            for reading in ("local", "external", "adopted")
         ],
         "methods": {"a-method-with-a-name": {"alpha": alpha, "bytes": way}},
     }

@@ -26,7 +26,7 @@ BENCHMARK = Path(__file__).parents[2] / "benchmarks" / "methods_at_scale.py"
 pytestmark = pytest.mark.slow
 needs_data = pytest.mark.skipif("PACE_DATA" not in os.environ, reason="PACE_DATA is not set")
 
-BANDS = {  # native accuracy in percent
+BANDS = {  # external accuracy in percent
     "cora": {
         "fedavg": (33, 48),
         "fednova": (29, 33),
@@ -61,14 +61,14 @@ def measured(dataset: str) -> dict[tuple[str, str], list[float]]:
     return found
 
 
-def mean(dataset: str, method: str, reading: str = "native") -> float:
+def mean(dataset: str, method: str, reading: str = "external") -> float:
     return statistics.fmean(measured(dataset)[method, reading])
 
 
 @needs_data
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("dataset", BANDS)
-def test_native_accuracy_lands_in_its_band(dataset: str) -> None:
+def test_external_accuracy_lands_in_its_band(dataset: str) -> None:
     outside = {
         method: (found, band)
         for method, band in BANDS[dataset].items()

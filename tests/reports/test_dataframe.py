@@ -71,7 +71,7 @@ def test_a_study_s_rows_are_its_cells(tmp_path: Path) -> None:
         for _, row in same.iterrows():
             counts = pooled(stored.confusions[row.reading])
             assert [row[name] for name in SCORES] == [score(counts) for score in SCORES.values()]
-            expected = {"local": 0.0, "native": 1.0}.get(row.reading)
+            expected = {"local": 0.0, "external": 1.0}.get(row.reading)
             mean = sum(stored.alphas) / len(stored.alphas) if expected is None else expected
             assert row.alpha == pytest.approx(mean)
             assert (row.upload, row.dense, row.fit) == (stored.upload[0], 9000, 1.0)

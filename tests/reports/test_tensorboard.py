@@ -29,7 +29,7 @@ def test_tensorboard_reads_back_what_the_run_found(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1].endswith(str(made.relative_to(tmp_path)))
     found = json.loads((tmp_path / "mine" / "results.json").read_text())
     runs = {path.name: path for path in made.iterdir()}
-    assert set(runs) == {"local-local", "pace-native", "pace-adopted"}
+    assert set(runs) == {"local-local", "pace-external", "pace-adopted"}
     for result in found["results"]:
         name = f"{result['method']}-{result['reading']}"
         if name == "pace-local":  # the same model as local's: once is enough

@@ -67,7 +67,7 @@ def test_every_number_is_computed_from_the_trials() -> None:
     assert [(r["method"], r["reading"]) for r in found["results"]][:3] == [
         ("local", "local"),
         ("fedavg", "local"),
-        ("fedavg", "native"),
+        ("fedavg", "external"),
     ]
 
 
@@ -93,7 +93,7 @@ def test_a_harmful_transfer_is_turned_down() -> None:
     gcn = GCN((dataset.graph.features, 64, dataset.classes))
     found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])))
     by_reading = {r["reading"]: 100 * r["accuracy"]["mean"] for r in found["results"]}
-    assert by_reading["native"] < by_reading["local"] - 30
+    assert by_reading["external"] < by_reading["local"] - 30
     assert by_reading["adopted"] > by_reading["local"] - 0.2
     assert found["alpha"]["zero_share"] > 0.5
 

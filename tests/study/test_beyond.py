@@ -40,7 +40,7 @@ def write(folder: Path, methods: Sequence[str] = EVERY) -> Store:
         right = RIGHT.get(cell.method, (70, 70))
         confusions = {
             "local": [counts(LOCAL)] * 2,
-            "native": [counts(50)] * 2,
+            "external": [counts(50)] * 2,
             "adopted": [counts(each + more) for each in right],
         }
         up, down = BYTES.get(cell.method, (500, 450))

@@ -116,7 +116,11 @@ def trial(name: str = "pace", seed: int = SEEDS[0], shift: int = 0) -> Trial:
     """Two clients, two classes; `shift` of ten test nodes are moved from wrong to right."""
     before = torch.tensor([[3, 2], [2, 3]])
     after = torch.tensor([[3 + shift, 2 - shift], [2, 3]])
-    confusions = {"local": [before, before], "native": [after, before], "adopted": [after, before]}
+    confusions = {
+        "local": [before, before],
+        "external": [after, before],
+        "adopted": [after, before],
+    }
     return Trial(name, seed, [0.5, 0.0], confusions, [20, 20], [10, 10], 100, {"fit": 1.0})
 
 

@@ -77,7 +77,7 @@ def adopt(
         return
     to = console.console()
     to.print(f"{about['decision']}.")
-    before, after = (about["validation"][each]["nll"] for each in ("local", "pace"))
+    before, after = (about["validation"][each]["nll"] for each in ("local", "adopted"))
     if before is not None:
         to.print(
             f"NLL on {about['validation']['nodes']:,} validation nodes: {before:.4f} with Local, "

@@ -128,7 +128,7 @@ def by_client(where: Row, trial: Trial) -> Iterator[Row]:
 
 def used(trial: Trial, reading: str) -> list[float]:
     """The α of a reading, by client: 0 is Local, 1 what came back, else what the receiver chose."""
-    fixed = {"local": 0.0, "native": 1.0}
+    fixed = {"local": 0.0, "external": 1.0}
     return [fixed[reading]] * len(trial.alphas) if reading in fixed else trial.alphas
 
 

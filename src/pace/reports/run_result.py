@@ -41,7 +41,7 @@ def summarise(trials: Sequence[Trial]) -> dict[str, Any]:
 
 
 def readings(method: str) -> list[str]:
-    """Local has one reading; every other method has its own local, its native and the adopted."""
+    """Local has one reading; every other method has its own local, its external and the adopted."""
     return ["local"] if method == "local" else list(READINGS)
 
 

@@ -79,13 +79,13 @@ def plain(trial: Trial) -> dict[str, Any]:
 
 
 def restored(method: str, seed: int, found: Mapping[str, Any]) -> Trial:
-    """The trial again."""
+    """The trial again. The reading `external` was called `native` at first."""
     return Trial(
         method,
         seed,
         found["alphas"],
         {
-            reading: [_counts(rows) for rows in clients]
+            "external" if reading == "native" else reading: [_counts(rows) for rows in clients]
             for reading, clients in found["confusions"].items()
         },
         found["upload"],

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 READING = {
     "local": "α = 0, its own model",
-    "native": "α = 1, what came back",
+    "external": "α = 1, what came back",
     "adopted": "α by CNLL",
 }
 SCORE = {"accuracy": "Accuracy", "weighted_f1": "W-F1", "macro_f1": "Macro-F1"}

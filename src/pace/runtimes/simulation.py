@@ -20,7 +20,7 @@ from pace.training.train import train_cohort
 
 READINGS: dict[str, Callable[[steps.Adoption], Tensor]] = {
     "local": lambda adoption: adoption.local,
-    "native": lambda adoption: adoption.external,
+    "external": lambda adoption: adoption.external,
     "adopted": lambda adoption: adoption.logits,
 }
 

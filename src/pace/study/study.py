@@ -38,20 +38,20 @@ NAMES = {
     "fedaux": "FedAux-1R",
 }
 LOCAL, PACE = Row("Local", "local", "local"), Row("PACE", "pace")
-NATIVE = tuple(Row(label, method, "native") for method, label in NAMES.items())
+EXTERNAL = tuple(Row(label, method, "external") for method, label in NAMES.items())
 CALIBRATED = tuple(Row(f"{label}+CNLL", method) for method, label in NAMES.items())
-MATRIX = (LOCAL, *NATIVE, PACE)  # the ten methods of the main table
-BOTH = tuple(row for pair in zip(NATIVE, CALIBRATED, strict=True) for row in pair)
+MATRIX = (LOCAL, *EXTERNAL, PACE)  # the ten methods of the main table
+BOTH = tuple(row for pair in zip(EXTERNAL, CALIBRATED, strict=True) for row in pair)
 ABLATION = (
     LOCAL,
-    Row("Transport (alpha=1)", "pace", "native"),
+    Row("Transport (alpha=1)", "pace", "external"),
     Row("Fixed alpha=0.5", "pace-half"),
     Row("Mean + CNLL", "pace-mean"),
     Row("Raw-Activation RegMean + CNLL", "pace-raw"),
     Row("Direct Return + CNLL", "pace-direct"),
     replace(PACE, label="Full PACE"),
 )
-RESOLVER = (Row("Transport", "pace", "native"), Row("Transport + CNLL", "pace"))
+RESOLVER = (Row("Transport", "pace", "external"), Row("Transport + CNLL", "pace"))
 RANKS = tuple(
     Row(f"PACE rank {'Dense' if rank is None else rank}", "pace", rank=rank)
     for rank in (2, 4, 6, 8, None)
@@ -167,7 +167,7 @@ PARTS = {
             "masks",
             "",
             "How far redrawing the masks moves a result",
-            (LOCAL, NATIVE[0], PACE),
+            (LOCAL, EXTERNAL[0], PACE),
             datasets=AVAILABLE,
             data_seeds=tuple(range(REDRAWS)),
         ),

@@ -375,7 +375,7 @@ def test_adopt_is_the_protocols_and_the_folder_holds_it(root: Path) -> None:
         assert found.alpha == adoption.alpha
         assert torch.equal(found(graph).logits, adoption.logits)
         assert torch.equal(found(graph).local, adoption.local)
-        before, after = (found.about["validation"][each]["nll"] for each in ("local", "pace"))
+        before, after = (found.about["validation"][each]["nll"] for each in ("local", "adopted"))
         assert after <= before
         card = (root / name / "mine.model" / "README.md").read_text()
         assert found.about["decision"] in card
@@ -502,7 +502,7 @@ def test_evaluation_counts_the_chosen_nodes(pace: Preloaded, root: Path) -> None
         found = good(pace(*words, cwd=north)).json
         chosen = getattr(graph, mask)
         assert found["nodes"] == int(chosen.sum())
-        for name, logits in (("local", adoption.local), ("pace", adoption.logits)):
+        for name, logits in (("local", adoption.local), ("adopted", adoption.logits)):
             counts = confusion(logits.argmax(1)[chosen], graph.y[chosen], 4)
             assert found[name]["accuracy"] == accuracy(counts)
     unlabelled = Graph.build(graph.x, graph.edges, torch.full_like(graph.y, -1))

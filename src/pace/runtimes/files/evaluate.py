@@ -13,15 +13,15 @@ from pace.metrics import SCORES, confusion
 from pace.protocol.steps import Adoption
 
 MASKS = ("train", "val", "test", "all")
-READINGS = ("local", "external", "pace")
+READINGS = ("local", "external", "adopted")
 
 
 def scores(adoption: Adoption, graph: Graph, mask: str, classes: int) -> dict[str, Any]:
-    """Accuracy, both F1 and NLL of Local, External and PACE on the nodes of a mask."""
+    """Accuracy, both F1 and NLL of Local, External and what was adopted on the nodes of a mask."""
     if mask not in MASKS:
         raise SettingError(f"the mask is {mask!r}, expected one of {', '.join(MASKS)}")
     chosen = graph.y >= 0 if mask == "all" else getattr(graph, mask)
-    logits = {"local": adoption.local, "external": adoption.external, "pace": adoption.logits}
+    logits = {"local": adoption.local, "external": adoption.external, "adopted": adoption.logits}
     labels = graph.y[chosen]
     return {
         "mask": mask,

@@ -96,6 +96,8 @@ def read(folder: Path) -> Model:
         kind, alpha, digest = about["format"], float(about["alpha"]), about["job"]
         weights = tuple(float(weight) for weight in about.get("weights", (1 - alpha, alpha)))
         for mask in {"validation", "test"} & set(about):
+            if "pace" in about[mask]:  # what was adopted was called so at first
+                about[mask]["adopted"] = about[mask].pop("pace")
             table(about[mask]["mask"], about[mask])  # scores that are there can be shown
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error

@@ -11,7 +11,7 @@ HEADS = ("Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL")
 NAMES = {
     "local": "Local (this site alone)",
     "external": "External (what came back)",
-    "pace": "PACE",
+    "adopted": "Adopted (what is used)",
 }
 
 
