@@ -30,6 +30,7 @@ ONLY_IN = {
     "pyarrow": {"data/parquet.py", "runtimes/files/predictions.py", "study/formats.py"},
     "cryptography": {"jobs/signatures.py"},
     "pandas": {"reports/dataframe.py"},
+    "jinja2": {"reports/page/html.py"},
     "triton": {
         f"training/gpu/kernels/{name}.py"
         for name in ("layers", "noise", "sparse", "steps", "tensor_cores")

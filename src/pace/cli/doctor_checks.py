@@ -14,6 +14,9 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
 DISTRIBUTION = "pace-fgl"
 NOT_FOR_USE = {"dev", "docs", "fuzz", "site"}  # extras for those who work on PACE itself
 OK, OPTIONAL, BROKEN = "ok", "optional", "broken"
@@ -106,11 +109,9 @@ def extras() -> Iterator[Finding]:
 def requirements() -> Iterator[tuple[str, str, str]]:
     """Name, versions and extra (or nothing) of everything the installed package asks for."""
     for line in metadata.requires(DISTRIBUTION) or []:
-        asked, _, marker = line.partition(";")
-        name = re.match(r"[A-Za-z0-9._-]+", asked)
-        extra = re.search(r"extra\s*==\s*['\"]([\w-]+)['\"]", marker)
-        if name:
-            yield name[0], asked[name.end() :].strip(), extra[1] if extra else ""
+        asked = Requirement(line)
+        extra = re.search(r'extra == "([\w-]+)"', str(asked.marker))
+        yield asked.name, str(asked.specifier), extra[1] if extra else ""
 
 
 def installed(name: str) -> str | None:
@@ -122,20 +123,7 @@ def installed(name: str) -> str | None:
 
 def satisfies(version: str | None, wanted: str) -> bool:
     """Whether a version is there and within bounds such as `>=1.41,<1.43`."""
-    if version is None:
-        return False
-    for bound in filter(None, wanted.split(",")):
-        sign, number = bound.strip()[:2].rstrip("0123456789"), bound.strip().lstrip("<>=!~ ")
-        here, there = numbers(version), numbers(number)
-        if (sign == ">=" and here < there) or (sign == "<" and here >= there):
-            return False
-    return True
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """The leading numbers of a version, as far as they can be compared: three of them."""
-    found = [int(each) for each in re.findall(r"\d+", version.partition("+")[0])[:3]]
-    return tuple(found + [0] * (3 - len(found)))
+    return version is not None and SpecifierSet(wanted).contains(version, prereleases=True)
 
 
 def machine() -> Iterator[Finding]:

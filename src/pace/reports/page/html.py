@@ -1,49 +1,69 @@
-"""A document as one HTML page that needs nothing but itself."""
+"""A document as one HTML page that needs nothing but itself; `page.html.jinja` is its form."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
+from collections.abc import Sequence
+from functools import cache
 from importlib import resources
+from itertools import groupby
+from typing import NoReturn
 
-from pace.reports.page.blocks import render
-from pace.reports.page.document import Document, Section
-from pace.reports.page.element import Html, element
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pace.reports.page.document import Column, Document, Section, View
+
+MARKS = {"best": "strong", "second": "u", "absent": "i"}
+VERDICTS = {
+    True: ("holds", "✓ holds"),
+    False: ("fails", "✗ does not hold"),
+    None: ("absent", "– not run"),
+}
 
 
 def page(document: Document) -> str:
     """The whole file."""
     style, script = _asset("page.css"), _asset("page.js")
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        element("meta", http_equiv="Content-Security-Policy", content=_policy(script)),
-        element("link", rel="icon", href="data:,"),
-        element("title", document.title),
-        element("style", style),
+    return (
+        _environment()
+        .get_template("page.html.jinja")
+        .render(document=document, style=style, script=script, policy=_policy(script))
     )
-    top = element(
-        "header",
-        element("h1", document.title),
-        element("p", document.lede, class_="lede"),
-        _headline(document),
-    )
-    body = element(
-        "body",
-        element("a", "Skip to the content", href="#content", class_="skip"),
-        _contents(document),
-        element("main", top, *map(_section, document.sections), id="content"),
-        element("script", script),
-    )
-    return f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
 
 
-def _asset(name: str) -> Html:
+@cache
+def _environment() -> Environment:
+    """Text is escaped wherever it stands; a name that the template misspells is an error."""
+    environment = Environment(
+        loader=PackageLoader("pace.reports", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.globals |= {
+        "marks": MARKS,
+        "verdicts": VERDICTS,
+        "runs": _runs,
+        "unknown": _unknown,
+    }
+    environment.filters |= {
+        "anchor": _anchor,
+        "base64": lambda content: base64.b64encode(content).decode(),
+        "inert": _inert,
+        "json": json.dumps,
+        "kind": lambda block: type(block).__name__,
+    }
+    environment.tests["section"] = lambda block: isinstance(block, Section)
+    return environment
+
+
+def _asset(name: str) -> str:
     """A file of this package, as it is; no `</` in it ends the element it is put into."""
-    return Html(resources.files("pace.reports.page").joinpath(name).read_text(encoding="utf-8"))
+    return resources.files("pace.reports.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _policy(script: str) -> str:
@@ -55,35 +75,32 @@ def _policy(script: str) -> str:
     )
 
 
-def _headline(document: Document) -> Html:
-    items = [
-        element("div", element("dd", number), element("dt", label))
-        for number, label in document.headline
-    ]
-    return element("dl", *items, class_="headline")
+def _runs(columns: Sequence[Column]) -> list[tuple[str, int]]:
+    """Heads that neighbouring columns share, and over how many of them."""
+    groups = groupby(columns, key=lambda column: column.group)
+    return [(group, len(list(members))) for group, members in groups]
 
 
-def _contents(document: Document) -> Html:
-    entries = []
-    for section in document.sections:
-        inner = [
-            element("li", _link(block)) for block in section.blocks if isinstance(block, Section)
+def _anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _inert(views: Sequence[Sequence[View]]) -> Markup:
+    """Views as JSON inside a script element, which no text in it can end."""
+    plain = [
+        [
+            {
+                "name": view.name,
+                "text": view.text,
+                "matrices": [[matrix.title, matrix.counts] for matrix in view.matrices],
+            }
+            for view in row
         ]
-        entries.append(element("li", _link(section), element("ul", *inner) if inner else ""))
-    return element("nav", element("ul", *entries), aria_label="Contents")
-
-
-def _link(section: Section) -> Html:
-    return element("a", section.title, href=f"#{_anchor(section)}")
-
-
-def _anchor(section: Section) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", section.title.lower()).strip("-")
-
-
-def _section(section: Section, level: int = 2) -> Html:
-    inner = [
-        _section(block, level + 1) if isinstance(block, Section) else render(block)
-        for block in section.blocks
+        for row in views
     ]
-    return element("section", element(f"h{level}", section.title), *inner, id=_anchor(section))
+    text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
+    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _unknown(kind: str) -> NoReturn:
+    raise TypeError(f"a page has no {kind}")
