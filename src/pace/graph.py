@@ -56,12 +56,18 @@ class Graph:
 
     @classmethod
     def from_pyg(cls, data: Data) -> Graph:
-        """A PyG `Data` with `x`, `edge_index`, `y` and, if it has them, its three masks."""
-        for name in ("x", "edge_index", "y"):
+        """A PyG `Data` with `x`, `edge_index` and, if it has them, `y` and its three masks.
+
+        Without `y` no node has a label: such a graph can be predicted, not trained on.
+        """
+        for name in ("x", "edge_index"):
             if getattr(data, name, None) is None:
-                raise GraphError(f"the PyG data has no `{name}`: a graph needs x, edge_index and y")
+                raise GraphError(f"the PyG data has no `{name}`: a graph needs x and edge_index")
+        labels = getattr(data, "y", None)
+        if labels is None:
+            labels = torch.full((len(data.x),), UNKNOWN)
         masks = {name: getattr(data, f"{name}_mask", None) for name in ("train", "val", "test")}
-        return cls.build(data.x, data.edge_index, data.y, **masks)
+        return cls.build(data.x, data.edge_index, labels, **masks)
 
     def to_pyg(self) -> Data:
         """The same graph for PyG."""

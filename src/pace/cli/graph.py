@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pace.cli import manual
 from pace.cli.given import As_json, Data_root, datasets
+
+if TYPE_CHECKING:
+    from pace.data.importing import Imported
 
 EXAMPLES_IMPORT = """
 Example:
@@ -46,10 +49,14 @@ def import_(
     edges: Annotated[
         Path, typer.Option(help="Table of edges: columns source, target.", metavar="FILE")
     ],
-    label: Annotated[
-        str, typer.Option(help="The column with the class; empty: unknown.", metavar="COLUMN")
-    ],
     out: Annotated[Path, typer.Option(help="The .graph file to write.", metavar="FILE")],
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="The column with the class; an empty cell is unknown (default: no labels).",
+            metavar="COLUMN",
+        ),
+    ] = None,
     features: Annotated[
         str | None,
         typer.Option(
@@ -75,6 +82,16 @@ def import_(
             help="All classes in order, separated by commas, if sites must agree.", metavar="NAMES"
         ),
     ] = None,
+    decimal: Annotated[
+        str | None,
+        typer.Option(help="comma or point, where the table does not show it.", metavar="NAME"),
+    ] = None,
+    strangers: Annotated[
+        str,
+        typer.Option(
+            help="Edges to nodes that are not in the table: refuse or drop.", metavar="NAME"
+        ),
+    ] = "refuse",
     as_json: As_json = False,
 ) -> None:
     """Make a .graph file of two tables. Problems are listed with their rows, all of them."""
@@ -86,16 +103,27 @@ def import_(
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
-    columns = Columns(label, id_column, features, client, split, classes)
+    columns = Columns(label, id_column, features, client, split, classes, decimal, strangers)
     made = import_graph(nodes, edges, columns, out.stem)
     file.write(out, made.dataset)
     if as_json:
-        console.one_object(describe(made.dataset) | {"notes": made.notes})
+        told = {"notes": made.notes, "warnings": made.warnings}
+        console.one_object(describe(made.dataset) | told)
         return
     show_facts(describe(made.dataset))
-    for note in made.notes:
-        typer.echo(f"Note: {note}")
+    tell(made)
     typer.echo(f"Written: {out}")
+
+
+def tell(made: Imported) -> None:
+    """What was done on the way, and what will mislead if it is left so."""
+    from pace.cli import console
+
+    to = console.console()
+    for note in (*made.notes, *map(str, made.changes)):
+        to.print(f"Note: {note}")
+    for warning in made.warnings:
+        to.print(f"Warning: {warning}", style="yellow")
 
 
 @app.command("show", cls=manual.Command, epilog=EXAMPLES_SHOW)
@@ -142,7 +170,7 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
             "features",
             f"{facts['features']:,}, {100 * facts['feature_density']:.1f}% not zero{first}",
         ),
-        ("classes", counted(facts["classes"])),
+        ("classes", counted(facts["classes"]) if facts["classes"] else "unknown"),
         ("unlabelled", f"{facts['unlabelled']:,}"),
         ("split", counted(split) if split else "none of its own: drawn when it is divided"),
         ("clients", counted(facts["clients"]) if facts["clients"] else "none of its own"),

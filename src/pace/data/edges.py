@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import torch
@@ -14,8 +14,20 @@ from pace.errors import GraphError
 from pace.graph import Graph
 
 
-def ends(path: Path, ids: Mapping[str, int], problems: Problems, notes: list[str]) -> Tensor:
-    """Both ends of every edge, from the columns source and target, or else the first two."""
+def ends(
+    path: Path,
+    ids: Mapping[str, int],
+    problems: Problems,
+    notes: list[str],
+    *,
+    strangers: str = "refuse",
+    suggest: Callable[[set[str]], str | None] = lambda ends: None,
+) -> Tensor:
+    """Both ends of every edge, from the columns source and target, or else the first two.
+
+    `strangers="drop"` leaves out edges to nodes that are not in the table. `suggest` is asked for a
+    sentence about ends that most edges have and no node.
+    """
     names = named(path, header(path), notes)
     if len(names) < 2:
         found = f"the single column {names[0]!r}" if names else "no column with a name"
@@ -33,12 +45,28 @@ def ends(path: Path, ids: Mapping[str, int], problems: Problems, notes: list[str
         [[ids.get(value, -1) for value in table.text[column]] for column in chosen],
         dtype=torch.int64,
     )
-    for index in (pairs < 0).any(0).nonzero().flatten().tolist():
+    notes += table.notes
+    strange = (pairs < 0).any(0)
+    if 2 * int(strange.sum()) > len(strange):
+        mentioned = {value for column in chosen for value in table.text[column] if value}
+        if (sentence := suggest(mentioned)) is not None:
+            raise GraphError(f"{path.name} {sentence}")
+    if strangers == "drop":
+        if strange.any():
+            notes.append(
+                f"dropped: edges to nodes that are not in the table, {int(strange.sum()):,}"
+            )
+        return pairs[:, ~strange]
+    for index in strange.nonzero().flatten().tolist():
         for column in chosen:
             value = table.text[column][index]
-            if value not in ids:
-                wrong = f"is {value!r}, not the id of any node" if value else "is empty"
-                problems.add(table.file, table.rows[index], f"{column!r} {wrong}")
+            if value in ids:
+                continue
+            wrong = f"{column!r} is {value!r}, not the id of any node"
+            kind = f"{column!r} is not the id of any node (--strangers drop leaves such edges out)"
+            if not value:
+                wrong = kind = f"{column!r} is empty"
+            problems.add(table.file, table.rows[index], wrong, kind=kind, cell=value)
     return pairs
 
 

@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+from torch import Tensor
+
+from pace.data import decimals, encode
+from pace.data.codebook import Codebook
 from pace.data.dataset import Dataset, Names
 from pace.data.edges import ends, note_merged
-from pace.data.features import features
+from pace.data.encode import Change
+from pace.data.features import features, unscaled
 from pace.data.nodes import clients, ids, labels, masks
 from pace.data.problems import Problems
+from pace.data.table import Table
 from pace.data.tables import header, named, read
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
+
+STRANGERS = ("refuse", "drop")  # what becomes of edges to nodes that are not in the table
+ENOUGH = 20  # rows from which a whole number that is different in each looks like an id
 
 
 @dataclass(frozen=True)
 class Columns:
     """Which columns of the table of nodes mean what."""
 
-    label: str
-    id: str | None = None  # default: a column called id, else rows are numbered from 0
+    label: str | None = None  # default: the codebook's, else no node has a label
+    id: str | None = None  # default: the codebook's, a column called id, else rows are numbered
     features: str | None = None  # names or prefixes, by commas; default: all that is left
     client: str | None = None
     split: str | None = None
     classes: str | None = None  # all class names in order, by commas; default: those that occur
+    decimal: str | None = None  # comma or point, where the table does not show it
+    strangers: str = "refuse"  # or drop
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,41 +46,148 @@ class Imported:
 
     dataset: Dataset
     notes: list[str]
+    changes: list[Change] = field(default_factory=list)  # by the codebook, to which rows
+    warnings: list[str] = field(default_factory=list)  # what will mislead, if it is left so
 
 
-def import_graph(nodes: Path, edges: Path, columns: Columns, name: str = "mine") -> Imported:
+def import_graph(
+    nodes: Path, edges: Path, columns: Columns, name: str = "mine", codebook: Codebook | None = None
+) -> Imported:
     """The dataset of two tables, or one error that lists every problem."""
+    decimals.check(columns.decimal)
+    if columns.strangers not in STRANGERS:
+        raise SettingError(
+            f"--strangers is {columns.strangers!r}, expected {' or '.join(STRANGERS)}"
+        )
     problems, notes = Problems(), list[str]()
+    changes: list[Change] = []
     names = header(nodes)
-    special = _special(columns, names, nodes.name)
-    left = named(nodes, [name for name in names if name not in special.values()], notes)
-    chosen = _chosen(columns.features, left, nodes.name)
-    table = read(nodes, text=list(special.values()), numbers=chosen, problems=problems)
-    if not table.rows:
-        raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
+    special = _special(columns, codebook, names, nodes.name, notes)
+    if codebook is None:
+        left = named(nodes, [name for name in names if name not in special.values()], notes)
+        chosen = _chosen(columns.features, left, nodes.name)
+        table = _read(nodes, list(special.values()), chosen, columns, problems)
+    else:
+        table = _read_by(codebook, nodes, special, names, columns, problems, notes)
+    notes += table.notes
     numbered = ids(table, special.get("id"), problems)
-    x, feature_names = features(table, problems, notes)
-    y, class_names = labels(table, columns.label, _classes(columns.classes), problems)
+    if codebook is None:
+        x, feature_names = features(table, problems, notes)
+        listed = _classes(columns.classes)
+    else:
+        x, feature_names = encode.encode(table, codebook, problems, changes), codebook.features
+        listed = list(codebook.classes)
+    y, class_names = labels(table, special.get("label"), listed, problems)
     owner, client_names = clients(table, columns.client, problems)
     split = masks(table, columns.split, y, problems)
-    found = ends(edges, numbered, problems, notes)
+
+    def suggest(ends: set[str]) -> str | None:
+        return suggested_id(nodes, names, special.get("id"), ends)
+
+    found = ends(edges, numbered, problems, notes, strangers=columns.strangers, suggest=suggest)
     problems.stop()
     graph = Graph.build(x, found, y, **split)
     note_merged(found, graph, notes)
     called = Names(class_names, feature_names, client_names, tuple(numbered))
-    return Imported(Dataset(name, graph, len(class_names), owner=owner, names=called), notes)
+    dataset = Dataset(name, graph, len(class_names), owner=owner, names=called)
+    warnings = _warnings(table, special, x, feature_names)
+    return Imported(dataset, notes, changes, warnings)
 
 
-def _special(columns: Columns, names: Sequence[str], file: str) -> dict[str, str]:
+def _read(
+    nodes: Path, text: list[str], numbers: list[str], columns: Columns, problems: Problems
+) -> Table:
+    table = read(nodes, text=text, numbers=numbers, problems=problems, decimal=columns.decimal)
+    if not table.rows:
+        raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
+    return table
+
+
+def _read_by(
+    book: Codebook,
+    nodes: Path,
+    special: dict[str, str],
+    names: Sequence[str],
+    columns: Columns,
+    problems: Problems,
+    notes: list[str],
+) -> Table:
+    """The columns that the codebook names; what it does not name is not used."""
+    if columns.features or columns.classes:
+        raise SettingError(
+            "--features and --classes do not go with a codebook, which says both: leave them out"
+        )
+    wanted = [column.name for column in book.columns]
+    if absent := [name for name in wanted if name not in names]:
+        shown = ", ".join(map(repr, absent[:12]))
+        raise GraphError(
+            f"{nodes.name} lacks {shown}, which the codebook asks for; {did_you_mean(absent[0], names)}"
+            f"it has {_listed(names)}: rename the column, or agree on a codebook without it"
+        )
+    known = {*wanted, *special.values()}
+    if unused := [name for name in names if name and name not in known]:
+        notes.append(f"{nodes.name}: not in the codebook, so not used: {_listed(unused)}")
+    words, numbers = encode.reading(book)
+    return _read(nodes, [*special.values(), *words], numbers, columns, problems)
+
+
+def _special(
+    columns: Columns, book: Codebook | None, names: Sequence[str], file: str, notes: list[str]
+) -> dict[str, str]:
     """The columns that are no features, by what they mean."""
     asked = {"label": columns.label, "id": columns.id, "client": columns.client}
     found = {kind: name for kind, name in (asked | {"split": columns.split}).items() if name}
     for kind, name in found.items():
         if name not in names:
             raise SettingError(f"--{kind} is {name!r}: {_unknown(name, names, file)}")
-    if "id" not in found and "id" in names and "id" not in found.values():
-        found["id"] = "id"
+    if book is not None and "label" not in found:
+        if book.label in names:
+            found["label"] = book.label
+        else:
+            notes.append(f"{file}: no column {book.label!r}, so no node has a label")
+    default = "id" if book is None else book.id
+    if "id" not in found and default in names and default not in found.values():
+        found["id"] = default
+    elif "id" not in found and book is not None and book.id != "id":
+        raise SettingError(
+            f"{file} has no column {default!r}, the codebook's id: name yours with --id; it has "
+            f"{_listed(names)}"
+        )
     return found
+
+
+def suggested_id(
+    nodes: Path, names: Sequence[str], current: str | None, ends: set[str]
+) -> str | None:
+    """A sentence that names the column in which the edges' ends stand, each once."""
+    table = read(nodes, text=[name for name in names if name], problems=Problems())
+    for name, cells in table.text.items():
+        values = set(cells)
+        if name != current and len(values) == len(cells) and 2 * len(ends & values) > len(ends):
+            example = min(ends & values)
+            return (
+                f"names nodes by values such as {example!r}, which stand in column {name!r} of "
+                f"{nodes.name}, a different one in every row: give --id {name}"
+            )
+    return None
+
+
+def _warnings(
+    table: Table, special: dict[str, str], x: Tensor, feature_names: Sequence[str]
+) -> list[str]:
+    said = []
+    if "id" not in special:
+        for name, numbers in table.numbers.items():
+            values = numbers.values[:, 0] if numbers.values.shape[1] == 1 else np.zeros(0)
+            whole = len(values) >= ENOUGH and (values == np.round(values)).all()
+            if whole and len(np.unique(values)) == len(values):
+                said.append(
+                    f"column {name!r} has a different whole number in every row and is used as a "
+                    f"feature: if it is an id, give --id {name}"
+                )
+    if (sentence := unscaled(x, feature_names)) is not None:
+        said.append(sentence)
+    return said
 
 
 def _chosen(features: str | None, names: Sequence[str], file: str) -> list[str]:
@@ -100,5 +219,8 @@ def _classes(given: str | None) -> list[str]:
 
 
 def _unknown(name: str, names: Sequence[str], file: str) -> str:
-    listed = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
-    return f"{file} has no such column; {did_you_mean(name, names)}it has {listed}"
+    return f"{file} has no such column; {did_you_mean(name, names)}it has {_listed(names)}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:12]) + (", …" if len(names) > 12 else "")

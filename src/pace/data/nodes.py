@@ -22,19 +22,31 @@ def ids(table: Table, column: str | None, problems: Problems) -> dict[str, int]:
     numbered: dict[str, int] = {}
     for index, value in enumerate(table.text[column]):
         if not value:
-            problems.add(table.file, table.rows[index], f"the id ({column!r}) is empty")
+            wrong = f"the id ({column!r}) is empty"
+            problems.add(table.file, table.rows[index], wrong, kind=wrong)
         elif value in numbered:
             first = table.rows[numbered[value]]
-            problems.add(table.file, table.rows[index], f"id {value!r} stands in row {first} too")
+            problems.add(
+                table.file,
+                table.rows[index],
+                f"id {value!r} stands in row {first} too",
+                kind=f"an id ({column!r}) that stands in an earlier row too",
+                cell=value,
+            )
         else:
             numbered[value] = index
     return numbered
 
 
 def labels(
-    table: Table, column: str, classes: Sequence[str], problems: Problems
+    table: Table, column: str | None, classes: Sequence[str], problems: Problems
 ) -> tuple[Tensor, tuple[str, ...]]:
-    """Class numbers. Classes are in the given order, else whole numbers by value, words by alphabet."""
+    """Class numbers. Classes are in the given order, else whole numbers by value, words by alphabet.
+
+    Without a column, or where classes are given and every cell is empty, nobody knows any class.
+    """
+    if column is None:
+        return torch.full((len(table.rows),), UNKNOWN), tuple(classes)
     cells = ["" if cell.lower() in MISSING else cell for cell in table.text[column]]
     whole = {cell: _whole(cell) for cell in set(cells) if cell}
     if all(value is not None for value in whole.values()):
@@ -51,12 +63,19 @@ def labels(
     found = in_order({cell for cell in cells if cell})
     listed = classes or found
     number = {name: label for label, name in enumerate(listed)}
-    if not found:
-        problems.add(table.file, None, f"label column {column!r} is empty in every row")
+    if not listed:
+        problems.add(
+            table.file,
+            None,
+            f"label column {column!r} is empty in every row: for nodes to predict, leave --label out",
+        )
     for index, cell in enumerate(cells):
         if cell and cell not in number:
             problems.add(
-                table.file, table.rows[index], f"label {cell!r} is not among the given classes"
+                table.file,
+                table.rows[index],
+                f"label {cell!r} is not among the given classes",
+                kind=f"label {cell!r} is not among the given classes ({', '.join(listed[:12])})",
             )
     return torch.tensor([number.get(cell, UNKNOWN) for cell in cells]), tuple(listed)
 
@@ -92,7 +111,8 @@ def clients(
     cells = table.text[column]
     for index, cell in enumerate(cells):
         if not cell:
-            problems.add(table.file, table.rows[index], f"the client ({column!r}) is empty")
+            wrong = f"the client ({column!r}) is empty"
+            problems.add(table.file, table.rows[index], wrong, kind=wrong)
     names = in_order({cell for cell in cells if cell})
     number = {name: client for client, name in enumerate(names)}
     return torch.tensor([number.get(cell, 0) for cell in cells]), tuple(names)
@@ -106,10 +126,11 @@ def masks(table: Table, column: str | None, y: Tensor, problems: Problems) -> di
         part = SPLITS.get(cell.lower())
         if part is None:
             wrong = f"{column!r} is {cell!r}, expected train, val, test or nothing"
-            problems.add(table.file, table.rows[index], wrong)
+            kind = f"{column!r} is not train, val, test or nothing"
+            problems.add(table.file, table.rows[index], wrong, kind=kind, cell=cell)
         elif part < 3 and y[index] == UNKNOWN:
             wrong = f"the node is in {cell!r} but has no label: give one, or empty {column!r}"
-            problems.add(table.file, table.rows[index], wrong)
+            problems.add(table.file, table.rows[index], wrong, kind=wrong)
         parts.append(3 if part is None else part)
     if set(parts) == {3}:
         problems.add(table.file, None, f"split column {column!r} is empty in every row")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pace.data import decimals
 from pace.data.problems import Problems
 from pace.data.table import Numbers, Table
 from pace.errors import GraphError, SettingError
@@ -17,13 +18,27 @@ def header(path: Path) -> list[str]:
     return list(_seen(path, lambda opened: opened.schema_arrow.names))
 
 
-def read(path: Path, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Table:
+def read(
+    path: Path,
+    text: Sequence[str],
+    numbers: Sequence[str],
+    problems: Problems,
+    decimal: str | None = None,
+) -> Table:
+    """The columns; `decimal` is for numbers that are stored as text."""
     table = _seen(path, lambda opened: opened.read(list(dict.fromkeys((*text, *numbers)))))
+    parsed = {name: _numbers(table.column(name), path.name, name, problems) for name in numbers}
+    words = {name: each for name, each in parsed.items() if _is_text(table.column(name))}
+    notes: list[str] = []
+    if decimal or decimals.suspicious(words.values()):
+        cells = {name: list(map(_say, table.column(name).to_pylist())) for name in words}
+        parsed |= decimals.numbers(cells, decimal, ",", notes)
     return Table(
         path.name,
         list(range(1, len(table) + 1)),
         {name: list(map(_say, table.column(name).to_pylist())) for name in text},
-        {name: _numbers(table.column(name), path.name, name, problems) for name in numbers},
+        parsed,
+        [f"{path.name}: {note}" for note in notes],
     )
 
 
@@ -53,6 +68,10 @@ def _numbers(column: Any, file: str, name: str, problems: Problems) -> Numbers:
         empty = np.flatnonzero(column.is_null().to_numpy())
         return Numbers(values[:, None], dict.fromkeys(empty.tolist(), ""))
     return Numbers.of([_say(cell) for cell in column.to_pylist()])
+
+
+def _is_text(column: Any) -> bool:
+    return str(column.type).startswith(("string", "large_string", "dictionary"))
 
 
 def _say(cell: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,14 @@ class Numbers:
 
     values: Array  # (rows, width)
     text: dict[int, str]  # index -> what stood in a cell that is no number
+    mixed: bool = False  # whether other cells of the column have decimal commas
 
     @classmethod
-    def of(cls, cells: Sequence[str]) -> Numbers:
+    def of(cls, cells: Sequence[str], *, mixed: bool = False) -> Numbers:
         try:
             with np.errstate(over="ignore"):  # too large for float32: infinite, and told so
                 numbers = np.fromiter(map(float, cells), np.float64, len(cells)).astype(np.float32)
-            return cls(numbers[:, None], {})
+            return cls(numbers[:, None], {}, mixed)
         except ValueError:
             pass
         values = np.full((len(cells), 1), np.nan)
@@ -34,7 +35,7 @@ class Numbers:
             except ValueError:
                 text[index] = cell.strip()
         with np.errstate(over="ignore"):
-            return cls(values.astype(np.float32), text)
+            return cls(values.astype(np.float32), text, mixed)
 
     @classmethod
     def join(cls, parts: Sequence[Numbers]) -> Numbers:
@@ -54,3 +55,4 @@ class Table:
     rows: list[int]  # the number of each row, as people count
     text: dict[str, list[str]]
     numbers: dict[str, Numbers]
+    notes: list[str] = field(default_factory=list)  # how the file was read, where that is not plain

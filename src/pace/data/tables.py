@@ -37,11 +37,16 @@ def named(path: Path, names: Sequence[str], notes: list[str]) -> list[str]:
 
 
 def read(
-    path: Path, *, text: Sequence[str], numbers: Sequence[str] = (), problems: Problems
+    path: Path,
+    *,
+    text: Sequence[str],
+    numbers: Sequence[str] = (),
+    problems: Problems,
+    decimal: str | None = None,
 ) -> Table:
-    """The named columns of a table."""
+    """The named columns of a table; `decimal` says comma or point where it cannot be seen."""
     reader = parquet.read if _is_parquet(path) else csv_table.read
-    return reader(path, text, numbers, problems)
+    return reader(path, text, numbers, problems, decimal)
 
 
 def _is_parquet(path: Path) -> bool:

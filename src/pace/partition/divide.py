@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pace.data.dataset import Dataset
-from pace.errors import SettingError, did_you_mean
+from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 from pace.partition.dirichlet import dirichlet
 from pace.partition.louvain import louvain
@@ -49,6 +49,11 @@ def division(
         )
     if not 0 <= data_seed < 2**32:
         raise SettingError(f"the data seed is {data_seed}, expected 0 to {2**32 - 1}")
+    if not dataset.classes:
+        raise GraphError(
+            f"{dataset.name} has no labels: a model can predict such a graph, but not learn from it; "
+            "import it with --label COLUMN"
+        )
     random = generator(data_seed)
     held = list(PARTITIONS[partition](dataset, clients, random))
     if empty := [client for client, nodes in enumerate(held) if not len(nodes)]:

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pace.errors import FileError, ParticipantError, SettingError, SignatureError
+from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
 from pace.io import atomic
 from pace.jobs import signatures
 from pace.jobs.disclosure import Disclosure, disclosure
@@ -98,6 +98,10 @@ def train(
     job: Job, site: Site, who: Identity, *, device: str, progress: Callable[[int], None] | None
 ) -> KeptFile:
     """Train from W_0. The upload is checked here as the server will check it."""
+    if not (site.graph.train | site.graph.val | site.graph.test).any():
+        raise GraphError(
+            "the graph has no labels, so there is nothing to learn from: import it with --label COLUMN"
+        )
     began = time.perf_counter()
     kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress)
     check_upload(frame, job.federation)
