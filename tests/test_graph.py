@@ -7,7 +7,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import remove_self_loops, subgraph, to_undirected
 
 from pace.errors import GraphError
-from pace.graph import Graph, undirected
+from pace.graph import UNKNOWN, Graph, undirected
 from pace.models.propagation import propagated_features, propagation
 from tests.graphs import clients, none
 
@@ -60,9 +60,11 @@ def test_a_graph_survives_pyg() -> None:
         assert torch.equal(getattr(back, name), getattr(graph, name))
 
 
-def test_pyg_data_without_labels_is_refused_by_name() -> None:
-    with pytest.raises(GraphError, match="no `y`"):
-        Graph.from_pyg(Data(x=torch.zeros(2, 2), edge_index=torch.zeros(2, 0, dtype=torch.long)))
+def test_pyg_data_without_labels_is_a_graph_to_predict_and_without_edges_none() -> None:
+    graph = Graph.from_pyg(Data(x=torch.ones(3, 2), edge_index=torch.zeros(2, 0)))
+    assert graph.y.tolist() == [UNKNOWN] * 3
+    with pytest.raises(GraphError, match="no `edge_index`"):
+        Graph.from_pyg(Data(x=torch.ones(3, 2)))
 
 
 X, EDGES, Y = torch.zeros(4, 2), torch.tensor([[0, 1], [1, 2]]), torch.zeros(4)
