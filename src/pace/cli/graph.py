@@ -84,7 +84,7 @@ def import_(
     ] = None,
     decimal: Annotated[
         str | None,
-        typer.Option(help="comma or point, where the table does not show it.", metavar="NAME"),
+        typer.Option(help="Decimal comma or point, where it does not show.", metavar="NAME"),
     ] = None,
     strangers: Annotated[
         str,
