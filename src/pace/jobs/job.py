@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 from pace.errors import SettingError
@@ -175,7 +175,7 @@ def _check(job: Job) -> None:
         raise SettingError("two parties have the same key: everybody makes a key of their own")
     if job.keys and SERVER in job.participants:
         raise SettingError(f"no participant may be called {SERVER!r}: the server is")
-    numbers = sum(fan_out * (fan_in + 1) for fan_in, fan_out in pairwise(job.model.widths))
+    numbers = sum(map(math.prod, job.model.shapes.values()))
     if numbers > LARGEST:
         raise SettingError(f"the model has {numbers:,} numbers, expected at most {LARGEST:,}")
     for kind, count in (("classes", job.model.classes), ("features", job.model.features)):

@@ -37,8 +37,12 @@ def uniform(seen: Pass, graph: Graph) -> dict[str, Tensor]:
 
 
 def second_moment(rows: Tensor) -> Tensor:
-    """The mean square of each column; zero where there are no rows."""
-    return rows.square().sum(0) / max(1, len(rows))
+    """The mean square of each column; zero where there are no rows.
+
+    Where a node has several rows, as a GAT's has one a head, all of them count.
+    """
+    every = rows.flatten(0, -2)
+    return every.square().sum(0) / max(1, len(every))
 
 
 def normalised(moment: Tensor) -> Tensor:

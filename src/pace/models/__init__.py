@@ -5,10 +5,24 @@ from dataclasses import fields
 from typing import Any
 
 from pace.errors import SettingError, did_you_mean
+from pace.models.appnp import APPNP
 from pace.models.base import Model, Network, Pass
+from pace.models.gat import GAT
 from pace.models.gcn import GCN
+from pace.models.gin import GIN
+from pace.models.mlp import MLP
+from pace.models.sage import SAGE
+from pace.models.sgc import SGC
 
-MODELS: Mapping[str, Callable[..., Model]] = {"gcn": GCN}
+MODELS: Mapping[str, Callable[..., Model]] = {
+    "gcn": GCN,
+    "sage": SAGE,
+    "gin": GIN,
+    "gat": GAT,
+    "sgc": SGC,
+    "appnp": APPNP,
+    "mlp": MLP,
+}
 COMMON = ("widths", "dropout")  # fields that every model has; the others are its own settings
 
 
@@ -35,4 +49,19 @@ def settings_of(model: Model | Callable[..., Model]) -> dict[str, Any]:
     return {name: getattr(model, name) for name in named if name not in COMMON}
 
 
-__all__ = ["GCN", "MODELS", "Model", "Network", "Pass", "kind_of", "make", "settings_of"]
+__all__ = [
+    "APPNP",
+    "GAT",
+    "GCN",
+    "GIN",
+    "MLP",
+    "MODELS",
+    "SAGE",
+    "SGC",
+    "Model",
+    "Network",
+    "Pass",
+    "kind_of",
+    "make",
+    "settings_of",
+]

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
+import torch
 from torch import Tensor
 
+from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models.operator import Operator, Product
 from pace.params import Params
 
-Rows = Operator | Product | Tensor  # `[nodes]` of one is dense
+Drop = Callable[[Tensor], Tensor]  # dropout, applied to every hidden activation
+
+
+class Rows(Protocol):
+    """One row a node, or several: `rows[nodes]` is dense, (nodes, columns) or (nodes, k, columns)."""
+
+    def __getitem__(self, nodes: Tensor, /) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Later:
+    """Rows that are computed when somebody asks for them; in training nobody does."""
+
+    make: Callable[[Tensor], Tensor]
+
+    def __getitem__(self, nodes: Tensor, /) -> Tensor:
+        return self.make(nodes)
 
 
 def identity(hidden: Tensor) -> Tensor:
@@ -22,14 +40,14 @@ def identity(hidden: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """What a pass must know of a graph to give the logits of some centre nodes.
+    """The constants of a pass that gives the logits of some centre nodes, made once for all steps.
 
-    Layer l is computed for the rows R_l that later layers read; the last rows are the centres.
+    Layer l is computed for the rows R_l that later layers read; the last rows are the centres. A
+    model adds what it multiplies by.
     """
 
-    # P X at rows R_1, then P between rows R_l and R_l+1; a tensor where a gradient in P X is wanted
-    operators: tuple[Operator | Product | Tensor, ...]
-    centers: tuple[Tensor, ...]  # where the centres stand among the rows of each layer
+    centers: tuple[Tensor, ...]
+    """Where the centres stand among the rows of each layer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,8 +78,8 @@ class Network(Protocol):
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         """The constants of a pass that gives the logits of `centers` (a mask), or of every node."""
 
-    def forward(self, params: Params, field: Field, drop: Callable[[Tensor], Tensor] = ...) -> Pass:
-        """One pass over a field; `drop` is applied to every hidden activation."""
+    def forward(self, params: Params, field: Any, drop: Drop = ...) -> Pass:
+        """One pass over what `field` gave; `drop` is applied to every hidden activation."""
 
     def __call__(self, params: Params, graph: Graph) -> Pass:
         """A pass over the whole graph without dropout."""
@@ -81,8 +99,83 @@ class Model(Network, Protocol):
     def classes(self) -> int: ...
 
     @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Every parameter's name and shape, without making it."""
+
+    @property
     def averaged(self) -> Collection[str]:
         """Parameters that multiply no rows (biases, attention vectors) and take the plain mean.
 
         Any other parameter must be among a pass's `inputs`, or PACE refuses the model.
         """
+
+
+@dataclass(frozen=True)
+class Layered:
+    """What models made of layers share: their sizes, checked, and a start drawn from a seed.
+
+    A model adds `initial`, `averaged`, `field` and `forward`; its settings are further fields.
+    """
+
+    widths: tuple[int, ...]
+    """Features, hidden widths, classes."""
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))
+        if len(self.widths) < 2 or min(self.widths) < 1:
+            raise SettingError(
+                f"widths are {self.widths}: give features, hidden widths and classes, each ≥ 1"
+            )
+        if not 0 <= self.dropout < 1:
+            raise SettingError(f"dropout is {self.dropout}, expected a number in [0, 1)")
+
+    @property
+    def features(self) -> int:
+        return self.widths[0]
+
+    @property
+    def classes(self) -> int:
+        return self.widths[-1]
+
+    @property
+    def layers(self) -> int:
+        return len(self.widths) - 1
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(value.shape) for name, value in self.initial(None).items()}
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        return tuple(name for name in self.shapes if name.endswith("bias"))
+
+    def start(self, seed: int) -> dict[str, Tensor]:
+        """W_0, drawn from `seed`."""
+        return self.initial(torch.Generator().manual_seed(seed))
+
+    @abstractmethod
+    def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
+        """W_0 from a stream of random numbers; without one, tensors that have shapes only."""
+
+    @abstractmethod
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field: ...
+
+    @abstractmethod
+    def forward(self, params: Params, field: Any, drop: Drop = identity) -> Pass: ...
+
+    def __call__(self, params: Params, graph: Graph) -> Pass:
+        """A pass over the whole graph without dropout."""
+        return self.forward(params, self.field(graph))
+
+
+def whole(name: str, value: object, least: int) -> None:
+    """Refuse a setting that is not a whole number of at least `least`."""
+    if type(value) is not int or value < least:
+        raise SettingError(f"{name} is {value!r}, expected a whole number, {least} or more")
+
+
+def real(name: str, value: object, low: float, high: float) -> None:
+    """Refuse a setting that is not a number in [low, high]."""
+    if type(value) not in (int, float) or not low <= value <= high:  # type: ignore[operator]
+        raise SettingError(f"{name} is {value!r}, expected a number from {low:g} to {high:g}")

@@ -1,4 +1,9 @@
-"""How features travel along edges: the constants of a graph that a network multiplies by."""
+"""How features travel along edges: the constants of a graph that a network multiplies by.
+
+Each is made when first asked for and kept with the graph.
+"""
+
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -14,19 +19,52 @@ def propagation(graph: Graph) -> Operator:
 
 def propagated_features(graph: Graph) -> Operator | Product:
     """P X, what the first layer of a GCN multiplies."""
-    return graph.derived("propagated features", _propagated_features)
+    return graph.derived(
+        "propagated features", lambda graph: times_features(propagation(graph), graph)
+    )
+
+
+def features(graph: Graph) -> Operator:
+    """X, sparse where it has many zeros."""
+    return graph.derived("features", lambda graph: Operator.of(graph.x.cpu()).to(graph.x.device))
+
+
+def neighbour_mean(graph: Graph) -> Operator:
+    """D^-1 A: the mean over neighbours, without the node itself; zero where there are none."""
+    return graph.derived("neighbour mean", _neighbour_mean)
+
+
+def neighbour_sum(graph: Graph, own: float) -> Operator:
+    """A + own · I: the sum over neighbours, and the node itself."""
+    return graph.derived(f"neighbour sum {own}", lambda graph: _neighbour_sum(graph, own))
+
+
+def times_features(operator: Operator, graph: Graph) -> Operator | Product:
+    """A X, in factors where that is cheaper."""
+    return multiplied(csr_array(operator.matrix), graph.x.cpu()).to(graph.x.device)
 
 
 def _propagation(graph: Graph) -> Operator:
     loops = np.arange(graph.nodes)
     source, target = (np.concatenate([ends.cpu().numpy(), loops]) for ends in graph.edges)
     scale = 1 / np.sqrt(np.bincount(source, minlength=graph.nodes).astype(np.float32))
-    values = scale[source] * scale[target]
-    shape = (graph.nodes, graph.nodes)
-    matrix = sparse.csr_array((values, (target, source)), shape=shape)
+    return _operator(graph, target, source, scale[source] * scale[target])
+
+
+def _neighbour_mean(graph: Graph) -> Operator:
+    source, target = (ends.cpu().numpy() for ends in graph.edges)
+    degree = np.bincount(target, minlength=graph.nodes).astype(np.float32)
+    return _operator(graph, target, source, 1 / degree[target])
+
+
+def _neighbour_sum(graph: Graph, own: float) -> Operator:
+    loops = np.arange(graph.nodes)
+    source, target = (np.concatenate([ends.cpu().numpy(), loops]) for ends in graph.edges)
+    values = np.ones(len(source), dtype=np.float32)
+    values[len(source) - graph.nodes :] = own
+    return _operator(graph, target, source, values)
+
+
+def _operator(graph: Graph, rows: Any, columns: Any, values: Any) -> Operator:
+    matrix = sparse.csr_array((values, (rows, columns)), shape=(graph.nodes, graph.nodes))
     return Operator(csr_tensor(matrix)).to(graph.x.device)
-
-
-def _propagated_features(graph: Graph) -> Operator | Product:
-    product = multiplied(csr_array(propagation(graph).matrix), graph.x.cpu())
-    return product.to(graph.x.device)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -14,8 +14,9 @@ from pace.errors import SettingError
 from pace.graph import Graph
 from pace.methods.baselines.headed import Headed, topped
 from pace.methods.baselines.mixing import attention, gathered, mixtures
-from pace.models.base import Field, Model, Pass, identity
-from pace.models.gcn import GCN, glorot, initial, only_gcn
+from pace.models.base import Drop, Model, Pass, identity
+from pace.models.gcn import GCN, Propagations, initial, only_gcn
+from pace.models.initialisation import glorot
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
@@ -80,17 +81,15 @@ class Smoothed:
             "line": torch.rand(width, generator=generator),
         }
 
-    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Propagations:
         below = self.body.field(graph)
         if centers is None:
-            return Field(below.operators, (*below.centers, below.centers[-1]))
+            return Propagations((*below.centers, below.centers[-1]), below.operators)
         goal = centers.nonzero().flatten()
         among = torch.arange(len(goal), device=goal.device)
-        return Field(below.operators, (*(goal for _ in below.centers), among))
+        return Propagations((*(goal for _ in below.centers), among), below.operators)
 
-    def forward(
-        self, params: Params, field: Field, drop: Callable[[Tensor], Tensor] = identity
-    ) -> Pass:
+    def forward(self, params: Params, field: Propagations, drop: Drop = identity) -> Pass:
         below = self.body.forward(params, field, drop)
         hidden = drop(below.logits.relu())
         place = cosine_similarity(hidden, params["line"][None], dim=1)

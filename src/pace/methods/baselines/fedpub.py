@@ -12,7 +12,7 @@ from torch import Tensor
 from pace.graph import Graph
 from pace.methods.baselines.headed import Headed
 from pace.methods.baselines.mixing import attention, gathered, mixtures
-from pace.models.base import Field, Model, Network, Pass, identity
+from pace.models.base import Drop, Field, Model, Network, Pass, identity
 from pace.models.gcn import GCN, only_gcn
 from pace.params import Params
 from pace.protocol.federation import Federation
@@ -90,9 +90,7 @@ class Masked:
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         return self.inner.field(graph, centers)
 
-    def forward(
-        self, params: Params, field: Field, drop: Callable[[Tensor], Tensor] = identity
-    ) -> Pass:
+    def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
         effective = {
             name: value * params[mask_of(name)] if mask_of(name) in params else value
             for name, value in unmasked(params).items()

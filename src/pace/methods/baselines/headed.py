@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models.base import Field, Pass, identity
-from pace.models.gcn import GCN, glorot, initial
+from pace.models.base import Drop, Pass, identity
+from pace.models.gcn import GCN, Propagations, initial
+from pace.models.initialisation import glorot
 from pace.params import Params
 
 
@@ -40,13 +40,11 @@ class Headed:
             "head.bias": glorot((1, self.classes), generator)[0],
         }
 
-    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Propagations:
         below = self.body.field(graph, centers)
-        return Field(below.operators, (*below.centers, below.centers[-1]))
+        return Propagations((*below.centers, below.centers[-1]), below.operators)
 
-    def forward(
-        self, params: Params, field: Field, drop: Callable[[Tensor], Tensor] = identity
-    ) -> Pass:
+    def forward(self, params: Params, field: Propagations, drop: Drop = identity) -> Pass:
         below = self.body.forward(params, field, drop)
         hidden = drop(below.logits.relu())
         return topped(below, hidden, params)
