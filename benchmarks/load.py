@@ -1,9 +1,13 @@
-"""The file server under load: ten thousand uploads, one in a hundred hostile.
+"""The server under load: ten thousand uploads as files, and a round with hundreds of sites.
 
-    python benchmarks/load.py [--uploads 10000] [--out DIR]
+    python benchmarks/load.py [--uploads 10000] [--sites 50,200,500] [--out DIR]
 
-Every good client must be served and every bad file named. Prints seconds, bytes and peak memory of
-`pace server merge` as one JSON object.
+Files: one upload in a hundred is hostile; every good client must be served and every bad file named.
+Round: signed uploads through the real round (admission, journal, decision, delivery) over an engine in
+memory; of twenty sites one never answers and one answers only when it is asked again. Waiting is
+skipped, so seconds are the server's own.
+
+Prints a JSON object for each: seconds, files opened, bytes, peak memory of a process of its own.
 """
 
 from __future__ import annotations
@@ -12,23 +16,36 @@ import argparse
 import json
 import math
 import resource
+import subprocess
+import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import torch
 
 from pace.data.synthetic import Synthetic, synthetic
-from pace.jobs.job import Job
+from pace.jobs import job_file, signatures
+from pace.jobs.job import SERVER, Job
+from pace.jobs.journal import Journal
 from pace.models.gcn import GCN
 from pace.partition.split import client_graphs, generator
 from pace.protocol import steps, wire
 from pace.runtimes.files.merge import merge
+from pace.runtimes.network import exchange
+from pace.runtimes.network import round as rounds
+from pace.runtimes.network.in_memory import Handler, InMemory, LostError
+from pace.runtimes.network.messages import UPLOAD, Words
+from pace.runtimes.network.settings import Settings
 
 FEATURES, CLASSES = 40, 4
 HOSTILE = 100  # one in this many
+SILENT, LATE, TWENTY = 3, 7, 20  # of each twenty sites, one never answers, one on the second time
 
 Message = dict[str, torch.Tensor]
 
@@ -57,17 +74,22 @@ def lies(job: Job) -> dict[str, Callable[[Message], bytes]]:
     }
 
 
-def fill(inbox: Path, job: Job, uploads: int) -> dict[str, str]:
-    """Distinct uploads of one trained client; the hostile ones, by name, with their codes."""
-    inbox.mkdir(parents=True)
+def alike(job: Job, count: int) -> Iterator[Message]:
+    """Distinct uploads of one trained client."""
     settings = Synthetic(nodes=90, classes=CLASSES, features=FEATURES, communities=2, words=6)
     (graph,) = client_graphs(synthetic(settings), [range(90)], CLASSES, generator())
     honest = dict(steps.check_upload(steps.fit(graph, job.federation)[1], job.federation))
-    random, bad = torch.Generator().manual_seed(1), {}
-    kinds = list(lies(job).items())
-    for place in range(uploads):
+    random = torch.Generator().manual_seed(1)
+    for _ in range(count):
         noise = torch.randn(honest["0.bias"].shape, generator=random)
-        message = {**honest, "0.bias": honest["0.bias"] + 0.01 * noise}
+        yield {**honest, "0.bias": honest["0.bias"] + 0.01 * noise}
+
+
+def fill(inbox: Path, job: Job, uploads: int) -> dict[str, str]:
+    """Uploads as files; the hostile ones, by name, with their codes."""
+    inbox.mkdir(parents=True)
+    kinds, bad = list(lies(job).items()), {}
+    for place, message in enumerate(alike(job, uploads)):
         name, content = f"c{place:05}", wire.encode(message, job.federation.digest)
         if place % HOSTILE == HOSTILE - 1:
             bad[name], lie = kinds[place // HOSTILE % len(kinds)]
@@ -99,14 +121,103 @@ def measure(folder: Path, uploads: int) -> dict[str, object]:
     }
 
 
+@dataclass
+class Skipped:
+    """A clock that passes only while the round sleeps, and then at once."""
+
+    now: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def play_round(folder: Path, sites: int) -> dict[str, Any]:
+    """One round with so many sites, each with a key."""
+    names = tuple(f"site-{place:04}" for place in range(sites))
+    keys = {
+        name: signatures.new(folder / "keys" / f"{name}.key", folder / "keys" / f"{name}.pub")
+        for name in (*names, SERVER)
+    }
+    gcn = GCN((FEATURES, 16, CLASSES))
+    job = Job("load", gcn, epochs=5, participants=names, minimum=sites * 9 // 10, keys=keys)
+    job_file.write(folder / "job.pace", job)
+    silent = {name for place, name in enumerate(names) if place % TWENTY == SILENT}
+    late = {name for place, name in enumerate(names) if place % TWENTY == LATE}
+    adopted: Counter[str] = Counter()
+
+    def site(name: str, content: bytes) -> Handler:
+        def handle(kind: str, words: Words) -> Words | None:
+            if kind == UPLOAD:
+                if name in late:
+                    late.discard(name)
+                    raise LostError("late")
+                return None if name in silent else {"code": "ok", "name": name, "payload": content}
+            checked = {"kind": signatures.RETURN, "job": job.digest, "name": name}
+            signatures.verify(bytes(words["payload"]), keys[SERVER], **checked)  # type: ignore[arg-type]
+            adopted[name] += 1
+            return {}
+
+        return handle
+
+    handlers = {}
+    for place, (name, message) in enumerate(zip(names, alike(job, sites), strict=True)):
+        key = signatures.load(folder / "keys" / f"{name}.key")
+        frame = wire.encode(message, job.federation.digest)
+        signed = signatures.sign(frame, key, kind=UPLOAD, job=job.digest, name=name)
+        handlers[2**62 + place] = site(name, signed)
+    settings = Settings.of({"job": folder / "job.pace", "key": folder / "keys" / f"{SERVER}.key"})
+    clock = Skipped()
+    with mock.patch.object(exchange, "time", clock), mock.patch.object(rounds, "time", clock):
+        before, began = OPENS[0], time.perf_counter()
+        report = rounds.play(InMemory(handlers), settings, Journal.open(settings.journal, job))
+        seconds, opens = time.perf_counter() - began, OPENS[0] - before
+    assert report["finished"], report["waiting"]
+    assert set(adopted) == set(names) - silent == {each["name"] for each in report["took_part"]}
+    assert set(adopted.values()) == {1}, "a return was sent twice"
+    frames = sum(report["bytes"][f"{kind}_frame"] for kind in ("upload", "return"))
+    return {
+        "sites": sites,
+        "adopted": len(adopted),
+        "missing": len(silent),
+        "seconds": round(seconds, 1),
+        "opens": opens,
+        "bytes": len(adopted) * (frames + 2 * signatures.TRAILER),
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
+OPENS = [0]
+
+
+def count_opens(event: str, arguments: tuple[Any, ...]) -> None:
+    OPENS[0] += event == "open"
+
+
+sys.addaudithook(count_opens)  # it stays for the life of the process, and only counts
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--uploads", type=int, default=10_000)
+    parser.add_argument("--uploads", type=int, default=10_000, help="as files; 0: none")
+    parser.add_argument("--sites", default="50,200,500", help="of a round each; empty: none")
     parser.add_argument("--out", type=Path, help="a folder on the disk to measure")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    sites = given.sites.split(",") if given.sites else []
     with tempfile.TemporaryDirectory(dir=given.out) as folder:
-        print(json.dumps(measure(Path(folder), given.uploads)))
+        if given.uploads:
+            print(json.dumps(measure(Path(folder), given.uploads)), flush=True)
+        elif len(sites) == 1:
+            print(json.dumps(play_round(Path(folder), int(sites[0]))))
+            return
+    out = ["--out", str(given.out)] if given.out else []
+    for each in sites:  # in a process of its own, whose peak memory is that of this round
+        subprocess.run(
+            [sys.executable, __file__, "--uploads", "0", "--sites", each, *out], check=True
+        )
 
 
 if __name__ == "__main__":

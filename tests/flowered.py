@@ -8,31 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import pytest
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from pace.runtimes.flower import watchdog, worker
 from pace.runtimes.flower.client import app
 from pace.runtimes.flower.records import unpack
 
 UNAVAILABLE = 5
-
-
-@dataclass
-class Clock:
-    """A time that passes only while somebody sleeps: no deadline is missed on a busy machine."""
-
-    now: float = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 @dataclass
@@ -91,24 +75,3 @@ def unavailable(asked: Message) -> Message:
     reply = Message(Error(UNAVAILABLE, "somebody's text"), reply_to=asked)
     reply.metadata.__dict__["_src_node_id"] = 1
     return reply
-
-
-def in_this_process(patch: pytest.MonkeyPatch) -> None:
-    """The worker without a process of its own, which takes seconds to start."""
-
-    def run(config: Any, step: str, job: str, returned: bytes = b"") -> dict[str, str]:
-        return worker.answer({"node": dict(config), "step": step, "job": job}, returned)
-
-    patch.setattr(watchdog, "run", run)
-
-
-def configs(root: Path, names: Iterable[str], **more: Any) -> dict[int, dict[str, Any]]:
-    """Node 11, 12, … for the sites' folders under `root`."""
-    found = {}
-    for number, name in enumerate(names, start=11):
-        site = root / name
-        (site / "state").mkdir(exist_ok=True)
-        paths = {"job": "job.pace", "graph": "mine.graph", "folder": "state"}
-        found[number] = {"name": name, **{key: str(site / path) for key, path in paths.items()}}
-        found[number] |= more
-    return found

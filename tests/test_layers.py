@@ -37,7 +37,7 @@ ONLY_IN = {
     },
     "flwr": {
         f"runtimes/flower/{name}.py"
-        for name in ("client", "server", "round", "exchange", "records", "simulated")
+        for name in ("client", "server", "exchange", "records", "simulated")
     },
 }
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
 
     from pace.jobs.disclosure import Disclosure
     from pace.jobs.job import Job
-    from pace.runtimes.files.kept import KeptFile
+    from pace.runtimes.files.fit import Fitted
 
 EXAMPLES = """
 Examples:
@@ -51,12 +50,12 @@ def fit(
     Run again, it gives the same upload without training again.
     """
     import sys
+    from contextlib import ExitStack
 
     import torch
 
     from pace.cli import console, options
     from pace.errors import SettingError
-    from pace.io import atomic
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import fit as step
     from pace.runtimes.files import site as sites
@@ -67,30 +66,39 @@ def fit(
     read = {"the job": job_file, "the graph": graph, "--key": key}
     step.apart(read | {"--keep": keep, "--upload": upload, "--receipt": place})
     job = read_job(job_file)
-    who = step.identity(job, upload, key)
+    step.identity(job, upload, key)  # before a large graph is read for nothing
     site = sites.load(graph, job)
     torch.set_num_threads(1)  # two threads on small products are slower than one
-    made = step.earlier(job, site, who, keep, upload)
-    again = made is not None
-    if made is None:
-        with console.progress(job.federation.recipe.epochs, "Training") as bar:
-            made = step.train(job, site, who, device=options.device(device), progress=bar)
     to = console.console(stderr=as_json)
-    if site.drawn and not as_json:
-        shares = ", ".join(f"{100 * share:.0f}%" for share in site.drawn)
-        to.print(f"{graph} has no split: train, validation and test were drawn ({shares}).")
-    state(step.disclosed(job, made), job, upload, to)
-    if not yes and not typer.confirm(f"Write {upload}?", err=as_json):
+
+    def confirm(disclosed: Disclosure) -> bool:
+        waiting.close()
+        if site.drawn and not as_json:
+            shares = ", ".join(f"{100 * share:.0f}%" for share in site.drawn)
+            to.print(f"{graph} has no split: train, validation and test were drawn ({shares}).")
+        state(disclosed, job, upload, to)
+        return yes or typer.confirm(f"Write {upload}?", err=as_json)
+
+    with ExitStack() as waiting:
+        bar = console.progress(job.federation.recipe.epochs, "Training")
+        fitted = step.fit(
+            job,
+            site,
+            keep=keep,
+            upload=upload,
+            receipt=place,
+            key=key,
+            device=options.device(device),
+            confirm=confirm,
+            progress=waiting.enter_context(bar),
+        )
+    if fitted is None:
         typer.echo("Nothing was written.", err=True)
         raise typer.Exit(1)
-    step.write(job, who, made, keep, upload)
-    record = step.receipt(job, who, made)
-    atomic.sweep(place)
-    atomic.write(place, (json.dumps(record, indent=1) + "\n").encode())
     if as_json:
-        console.one_object(record | {"again": again})
+        console.one_object(fitted.receipt | {"again": fitted.again})
         return
-    said(made, record, again=again, files=(keep, upload, place))
+    said(fitted, files=(keep, upload, place))
 
 
 def state(found: Disclosure, job: Job, upload: Path, to: Console) -> None:
@@ -118,15 +126,15 @@ def state(found: Disclosure, job: Job, upload: Path, to: Console) -> None:
     to.print("")
 
 
-def said(made: KeptFile, record: dict[str, Any], *, again: bool, files: tuple[Path, ...]) -> None:
+def said(fitted: Fitted, files: tuple[Path, ...]) -> None:
     keep, upload, place = files
     how = (
         "The same upload as before; nothing was trained again."
-        if again
-        else f"Trained in {made.about['seconds']:.1f} s."
+        if fitted.again
+        else f"Trained in {fitted.seconds:.1f} s."
     )
     typer.echo(how)
     typer.echo(f"Written: {keep} (keep it: nobody else needs it)")
     typer.echo(f"Written: {upload} (send it to the server)")
     typer.echo(f"Written: {place} (for your records)")
-    typer.echo(f"SHA-256 of the upload: {record['upload']['sha256'][:32]} …")
+    typer.echo(f"SHA-256 of the upload: {fitted.receipt['upload']['sha256'][:32]} …")

@@ -107,7 +107,7 @@ def run(
 
     from pace.cli import console
     from pace.runtimes.flower.launch import COMPLETED
-    from pace.runtimes.flower.settings import Settings
+    from pace.runtimes.network.settings import Settings
 
     link = _link(superlink, certificate, insecure, home)
     paths = {"job": job, "journal": journal, "out": out, "key": key}

@@ -142,6 +142,9 @@ class Journal:
         path = self.folder / "returns" / f"{name}{DOWN}"
         return path.read_bytes() if path.exists() else None
 
+    def has_return(self, name: str) -> bool:
+        return (self.folder / "returns" / f"{name}{DOWN}").exists()
+
     def put_return(self, name: str, content: bytes) -> None:
         """Keep a return; durable after `settle`."""
         atomic.create(self.folder / "returns" / f"{name}{DOWN}", content, settled=False)

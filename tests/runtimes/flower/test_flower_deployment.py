@@ -225,7 +225,7 @@ def test_without_a_node_that_was_killed_the_job_ends_by_its_policy(here: Deploym
     west = here.running["west"]
     wait(
         lambda: any(
-            "pace.runtimes.flower.worker" in command(pid) for pid in children(here, west.pid)
+            "pace.runtimes.network.worker" in command(pid) for pid in children(here, west.pid)
         ),
         LONG,
     )

@@ -1,8 +1,12 @@
-"""A client's first step over files: train once, keep Local, write the one upload."""
+"""A client's first step over files: train once, keep Local, write the one upload.
+
+`fit` is the whole step, the same for the command line and for a node of a network.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import platform
 import time
 from collections.abc import Callable, Mapping
@@ -34,6 +38,59 @@ class Identity:
 
     name: str
     key: Key | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What `fit` wrote."""
+
+    receipt: dict[str, Any]
+    """What was made for sending, for the site's records; the same whenever it is asked for."""
+    seconds: float
+    """Of training."""
+    again: bool
+    """Whether an earlier run had trained: then nothing was trained now."""
+
+
+def fit(
+    job: Job,
+    site: Site,
+    *,
+    keep: Path,
+    upload: Path,
+    receipt: Path,
+    key: Path | None = None,
+    device: str = "cpu",
+    confirm: Callable[[Disclosure], bool] = lambda disclosed: True,
+    progress: Callable[[int], None] | None = None,
+) -> Fitted | None:
+    """Train, or find what an earlier run kept; write Local, the upload and a receipt.
+
+    Args:
+        keep: where Local stays; it is never sent.
+        upload: the file to send, `NAME.up`.
+        receipt: where the record of what was made for sending goes.
+        key: the site's private key, if the job has keys.
+        confirm: is told what will leave the site before anything is written, and may say no.
+
+    Returns:
+        What was written; None, and nothing written, where `confirm` said no.
+    """
+    who = identity(job, upload, key)
+    made = _earlier(job, site, who, keep, upload)
+    again = made is not None
+    if made is None:
+        made = _train(job, site, who, device=device, progress=progress)
+    message = check_upload(made.frame, job.federation)
+    disclosed = disclosure(message, job.federation, signatures.TRAILER if job.signed else 0)
+    if not confirm(disclosed):
+        return None
+    sent = _content(job, who, made.frame)
+    _write(job, made, keep, upload, sent)
+    record = _receipt(job, who, made, sent, disclosed)
+    atomic.sweep(receipt)
+    atomic.write(receipt, (json.dumps(record, indent=1) + "\n").encode())
+    return Fitted(record, made.about["seconds"], again)
 
 
 def apart(files: Mapping[str, Path | None]) -> None:
@@ -72,7 +129,7 @@ def identity(job: Job, upload: Path, key: Path | None) -> Identity:
     return Identity(names[0], loaded)
 
 
-def earlier(job: Job, site: Site, who: Identity, keep: Path, upload: Path) -> KeptFile | None:
+def _earlier(job: Job, site: Site, who: Identity, keep: Path, upload: Path) -> KeptFile | None:
     """What an earlier run of this job kept; one job never gets two different uploads."""
     atomic.sweep(keep)
     atomic.sweep(upload)
@@ -94,7 +151,7 @@ def earlier(job: Job, site: Site, who: Identity, keep: Path, upload: Path) -> Ke
     return found
 
 
-def train(
+def _train(
     job: Job, site: Site, who: Identity, *, device: str, progress: Callable[[int], None] | None
 ) -> KeptFile:
     """Train from W_0. The upload is checked here as the server will check it."""
@@ -122,34 +179,27 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **packages}
 
 
-def content(job: Job, who: Identity, frame: bytes) -> bytes:
+def _content(job: Job, who: Identity, frame: bytes) -> bytes:
     """The bytes of the upload's file."""
     if who.key is None:
         return frame
     return signatures.sign(frame, who.key, kind=signatures.UPLOAD, job=job.digest, name=who.name)
 
 
-def disclosed(job: Job, made: KeptFile) -> Disclosure:
-    """What the upload says."""
-    message = check_upload(made.frame, job.federation)
-    return disclosure(message, job.federation, signatures.TRAILER if job.signed else 0)
-
-
-def write(job: Job, who: Identity, made: KeptFile, keep: Path, upload: Path) -> None:
+def _write(job: Job, made: KeptFile, keep: Path, upload: Path, sent: bytes) -> None:
     """Keep first, then the upload: killed in between, the upload is made from what was kept."""
     if not keep.exists() and not atomic.create(keep, made.encode(job)):
         raise FileError(
             f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
             "command again"
         )
-    sent = content(job, who, made.frame)
     if not atomic.create(upload, sent) and upload.read_bytes() != sent:
         raise FileError(f"{upload} is another file: move it away, then run the command again")
 
 
-def receipt(job: Job, who: Identity, made: KeptFile) -> dict[str, Any]:
-    """What was made for sending, for the site's records; the same whenever it is asked for."""
-    sent, found = content(job, who, made.frame), disclosed(job, made)
+def _receipt(
+    job: Job, who: Identity, made: KeptFile, sent: bytes, disclosed: Disclosure
+) -> dict[str, Any]:
     return {
         "format": "pace-receipt-1",
         "job": {"name": job.name, "digest": job.digest},
@@ -161,12 +211,12 @@ def receipt(job: Job, who: Identity, made: KeptFile) -> dict[str, Any]:
         },
         "bytes": {
             "file": len(sent),
-            "frame": found.frame,
-            "signature": found.signature,
-            "dense_model": found.dense,
-            "share_of_dense": found.share,
+            "frame": disclosed.frame,
+            "signature": disclosed.signature,
+            "dense_model": disclosed.dense,
+            "share_of_dense": disclosed.share,
         },
-        "tensors": [asdict(item) for item in found.items],
-        "zero_moments": {"count": len(found.zeros), "of": found.columns},
+        "tensors": [asdict(item) for item in disclosed.items],
+        "zero_moments": {"count": len(disclosed.zeros), "of": disclosed.columns},
         **{key: made.about[key] for key in ("trained", "seconds", "device", "versions")},
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -47,15 +46,13 @@ def merge(
         return facts(book, refused, {}, str(error))
     refused += [late(name, len(decided)) for name in book.accepted() if name not in decided]
     atomic.sweep(out)
-    for name, returned in answers(book, signer):
-        place = out / f"{name}{DOWN}"
+    for name in make_returns(book, signer):
+        place, returned = out / f"{name}{DOWN}", read_return(book, name)
         if not atomic.create(place, returned, settled=False) and place.read_bytes() != returned:
             raise FileError(f"{place} is another file: move it away, or choose another --out")
         progress(f"return to {name}")
     made = facts(book, refused, decided, None)
-    pages = {"report.json": json.dumps(made, indent=1) + "\n", "report.md": report.markdown(made)}
-    for name, text in pages.items():
-        atomic.write(out / name, text.encode())
+    report.write(out, made)
     return made
 
 
@@ -76,20 +73,23 @@ def server_key(job: Job, key: Path | None) -> Key | None:
     return loaded
 
 
-def answers(book: Journal, key: Key | None) -> Iterator[tuple[str, bytes]]:
-    """Everybody's return, in the order of names; one that was made before is given again."""
+def make_returns(book: Journal, key: Key | None) -> list[str]:
+    """Make the returns that are not there yet; the names of all who get one, in order."""
     frames = book.frames()
     names = [name for name, _ in frames.uploads]
-    if any(book.returned(name) is None for name in names):
+    if not all(map(book.has_return, names)):
         for name, frame in zip(names, steps.merging(frames, book.job.federation), strict=True):
-            if book.returned(name) is None:
-                book.put_return(name, _signed(frame, key, book.job, name))
+            book.put_return(name, _signed(frame, key, book.job, name))
         book.settle()  # before anybody sees one of them
-    for name in names:
-        made = book.returned(name)
-        if made is None:
-            raise FileError(f"the journal lost the return to {name!r}: run the command again")
-        yield name, made
+    return names
+
+
+def read_return(book: Journal, name: str) -> bytes:
+    """A return that was made, as it will be every time."""
+    returned = book.returned(name)
+    if returned is None:
+        raise FileError(f"the journal lost the return to {name!r}: run the command again")
+    return returned
 
 
 def _signed(frame: bytes, key: Key | None, job: Job, name: str) -> bytes:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
+
+from pace.io import atomic
 
 Table = tuple[list[str], list[list[str]]]  # heads, rows
 
@@ -65,6 +69,14 @@ def markdown(found: dict[str, Any]) -> str:
     if found["refused"]:
         parts += [f"## Refused in this run: {len(found['refused'])}", _table(refused(found))]
     return "\n\n".join(parts) + "\n"
+
+
+def write(folder: Path, found: dict[str, Any]) -> None:
+    """The report as data and as a page."""
+    pages = {"report.json": json.dumps(found, indent=1) + "\n", "report.md": markdown(found)}
+    for name, text in pages.items():
+        atomic.sweep(folder / name)
+        atomic.write(folder / name, text.encode())
 
 
 def _table(table: Table) -> str:

@@ -1,1 +1,1 @@
-"""Runtime 3: organisations join over the network, on Flower, by thin adapters over job and journal."""
+"""Flower as an engine of the network runtime: what needs Flower, and nothing else."""

@@ -1,8 +1,7 @@
-"""The ServerApp: one round over the job's journal, and a report of it."""
+"""The ServerApp: one round over Flower's grid, and a report of it."""
 
 from __future__ import annotations
 
-import json
 import logging
 
 import torch
@@ -10,12 +9,12 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from pace.errors import PaceError
-from pace.io import atomic
 from pace.jobs import job_file
 from pace.jobs.journal import Journal
 from pace.runtimes.files import report
-from pace.runtimes.flower.round import play
-from pace.runtimes.flower.settings import Settings
+from pace.runtimes.flower.exchange import GridExchange
+from pace.runtimes.network.round import Contact, play
+from pace.runtimes.network.settings import Settings
 
 
 class UnfinishedError(PaceError):
@@ -26,15 +25,18 @@ class UnfinishedError(PaceError):
 
 def main(grid: Grid, context: Context) -> None:
     torch.set_num_threads(1)  # returns are the same whatever the machine
+    say = logging.getLogger("flwr").info  # Flower carries it to `flwr log`
     settings = Settings.of(context.run_config)
     book = Journal.open(settings.journal, job_file.read(settings.job))
-    found = play(grid, settings, book)
-    pages = {"report.json": json.dumps(found, indent=1) + "\n", "report.md": report.markdown(found)}
-    for name, content in pages.items():
-        atomic.sweep(settings.out / name)
-        atomic.write(settings.out / name, content.encode())
+
+    def met(contact: Contact) -> None:
+        who = f"{contact.step}, node {contact.node} ({contact.name})"
+        say("%s: %s after %.1f s", who, contact.code, contact.seconds)
+
+    found = play(GridExchange(grid), settings, book, met)
+    report.write(settings.out, found)
     for sentence in report.sentences(found):
-        logging.getLogger("flwr").info("%s", sentence)
+        say("%s", sentence)
     if not found["finished"]:
         left = ", ".join(found["undelivered"])
         raise UnfinishedError(

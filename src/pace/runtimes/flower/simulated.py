@@ -11,7 +11,7 @@ from flwr.app import Context
 
 from pace.errors import SettingError
 from pace.runtimes.flower.client import client_app
-from pace.runtimes.flower.node import Config
+from pace.runtimes.network.node import Config
 
 
 def settings(context: Context) -> Config:

@@ -8,16 +8,15 @@ import sys
 from contextlib import suppress
 from threading import Event, Timer
 
-from pace.runtimes.flower.node import Config, Node
-
-OK, FAILED, TOO_SLOW = "ok", "failed", "too-slow"
+from pace.runtimes.network.codes import FAILED, TOO_SLOW
+from pace.runtimes.network.node import Config, Node
 
 
 def run(config: Config, step: str, job: str, returned: bytes = b"") -> dict[str, str]:
     """The worker's answer: a fixed code and, if it is `ok`, the path of what was made."""
     limit = Node.of(config).limit
     words = {"node": dict(config), "step": step, "job": job, "bytes": len(returned)}
-    command = [sys.executable, "-m", "pace.runtimes.flower.worker"]
+    command = [sys.executable, "-m", "pace.runtimes.network.worker"]
     ended = Event()  # set before the worker is killed: who reads its end must know why
 
     def end() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pace.errors import SettingError
-from pace.runtimes.flower.bindings import parse
+from pace.runtimes.network.bindings import parse
 
 LIMITS = ("deadline", "delivery", "patience")
 

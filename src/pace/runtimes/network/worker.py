@@ -1,4 +1,4 @@
-"""The process in which a node works: one step, then it ends. `python -m pace.runtimes.flower.worker`.
+"""The process in which a node works: one step, then it ends. `python -m pace.runtimes.network.worker`.
 
 The first line of stdin is a JSON object, followed by the bytes of a return. stdin then stays open:
 when it closes, whoever asked is gone, and this process ends too. stdout gets one JSON object with a
@@ -11,12 +11,12 @@ import json
 import os
 import sys
 import threading
-import traceback
 from pathlib import Path
 from typing import Any
 
-from pace.errors import FileError, PaceError
-from pace.runtimes.flower.node import Node
+from pace.runtimes.network.codes import OK, code_of
+from pace.runtimes.network.messages import UPLOAD
+from pace.runtimes.network.node import Node
 
 
 def main() -> None:
@@ -31,24 +31,17 @@ def answer(asked: dict[str, Any], returned: bytes) -> dict[str, str]:
     try:
         import torch
 
-        from pace.runtimes.flower import site_steps
+        from pace.runtimes.network import site_steps
 
         torch.set_num_threads(1)  # two threads on small products are slower than one
         node = Node.of(asked["node"])
-        if asked["step"] == "upload":
+        if asked["step"] == UPLOAD:
             made: Path = site_steps.upload(node, asked["job"])
         else:
             made = site_steps.adopt(node, asked["job"], returned)
-        return {"code": "ok", "made": str(made)}
-    except PaceError as error:
-        print(f"pace: {error.code}: {error}", file=sys.stderr)
-        return {"code": error.code}
-    except OSError as error:
-        print(f"pace: {FileError.code}: {error}", file=sys.stderr)
-        return {"code": FileError.code}
-    except Exception:  # whatever it was, its text must not travel
-        traceback.print_exc()
-        return {"code": "failed"}
+        return {"code": OK, "made": str(made)}
+    except Exception as error:
+        return {"code": code_of(error)}
 
 
 def _end_with_stdin() -> None:

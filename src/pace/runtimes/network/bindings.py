@@ -17,26 +17,23 @@ from pace.io import atomic
 
 @dataclass(frozen=True, eq=False)
 class Bindings:
-    """Those in the journal, after those that the operator fixed."""
+    """Those in the journal, after those that the operator fixed. Files are read once, at the start."""
 
     folder: Path
-    fixed: Mapping[str, int]
+    nodes: dict[str, int]  # participant -> node
+    names: dict[int, str]  # node -> participant
 
-    def all(self) -> dict[str, int]:
-        """Participant -> node."""
-        found = {
-            path.stem: int(json.loads(path.read_bytes())["node"])
-            for path in self.folder.glob("*.json")
+    @classmethod
+    def open(cls, folder: Path, fixed: Mapping[str, int]) -> Bindings:
+        kept = {
+            path.stem: int(json.loads(path.read_bytes())["node"]) for path in folder.glob("*.json")
         }
-        return found | dict(self.fixed)
-
-    def name(self, node: int) -> str | None:
-        """Whose node it is, if that is known."""
-        return next((name for name, each in self.all().items() if each == node), None)
+        nodes = kept | dict(fixed)
+        return cls(folder, nodes, {node: name for name, node in nodes.items()})
 
     def check(self, name: str, node: int) -> None:
         """Refuse a node that says it is somebody else."""
-        known, mine = self.all().get(name), self.name(node)
+        known, mine = self.nodes.get(name), self.names.get(node)
         if known not in (None, node):
             raise ParticipantError(
                 f"{name!r} is node {known}, this is node {node}: if the site has registered anew, "
@@ -46,7 +43,9 @@ class Bindings:
             raise ParticipantError(f"node {node} is {mine!r}, and now says it is {name!r}")
 
     def bind(self, name: str, node: int) -> None:
+        """The first binding of a name stands."""
         atomic.create(self.folder / f"{name}.json", json.dumps({"node": str(node)}).encode())
+        self.names.setdefault(self.nodes.setdefault(name, node), name)
 
 
 def parse(text: str) -> dict[str, int]:

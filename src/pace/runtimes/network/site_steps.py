@@ -12,7 +12,6 @@ Every file is whole or not there, so a step that was killed is simply asked for 
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 
 from pace.errors import FileError, OtherJobError, ParticipantError
@@ -21,9 +20,9 @@ from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.jobs.journal import DOWN, UP
 from pace.runtimes.files import adopt as adopting
-from pace.runtimes.files import fit
+from pace.runtimes.files import fit as fitting
 from pace.runtimes.files import site as sites
-from pace.runtimes.flower.node import Node
+from pace.runtimes.network.node import Node
 
 LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
 
@@ -32,18 +31,20 @@ def upload(node: Node, digest: str) -> Path:
     """The upload's file; trained for if it is not there yet."""
     job = agreed(node, digest)
     place = node.place(job.digest)
-    keep, sent = place / LOCAL, place / f"{node.name}{UP}"
-    who = fit.identity(job, sent, node.key)
+    sent = place / f"{node.name}{UP}"
+    who = fitting.identity(job, sent, node.key)
     if who.name != node.name:
         raise ParticipantError(f"{node.key} is the key of {who.name!r}, this is {node.name!r}")
     site = sites.load(node.graph, job)
-    made = fit.earlier(job, site, who, keep, sent)
-    if made is None:
-        made = fit.train(job, site, who, device=node.device, progress=None)
-    fit.write(job, who, made, keep, sent)
-    receipt = json.dumps(fit.receipt(job, who, made), indent=1) + "\n"
-    atomic.sweep(place / RECEIPT)
-    atomic.write(place / RECEIPT, receipt.encode())
+    fitting.fit(
+        job,
+        site,
+        keep=place / LOCAL,
+        upload=sent,
+        receipt=place / RECEIPT,
+        key=node.key,
+        device=node.device,
+    )
     return sent
 
 

@@ -1,0 +1,20 @@
+"""The fixed codes by which a node says what became of a message, and the one place they are made."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+
+from pace.errors import FileError, PaceError
+
+OK, FAILED, TOO_SLOW = "ok", "failed", "too-slow"
+
+
+def code_of(error: Exception) -> str:
+    """The code that may travel. The error's text stays here, in this machine's log."""
+    if isinstance(error, PaceError | OSError):
+        code = error.code if isinstance(error, PaceError) else FileError.code
+        print(f"pace: {code}: {error}", file=sys.stderr, flush=True)
+        return code
+    traceback.print_exception(error)
+    return FAILED

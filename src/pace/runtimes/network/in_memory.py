@@ -1,0 +1,47 @@
+"""An engine without a network: nodes are functions in this process. For tests and for load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from pace.runtimes.network.exchange import Reply
+from pace.runtimes.network.messages import Words, known
+
+Handler = Callable[[str, Words], Words | None]  # kind, words -> reply; None: nothing ever comes
+
+
+class LostError(Exception):
+    """A handler raises it where the engine is to reply in the node's place; its text is the code."""
+
+
+@dataclass(eq=False)
+class InMemory:
+    """Nodes by number; a message is answered when it is sent, its reply waits to be fetched."""
+
+    handlers: Mapping[int, Handler]
+    sent: list[tuple[int, str]] = field(default_factory=list)  # node, kind of message
+    said: list[set[str]] = field(default_factory=list)  # the words of every reply, not their values
+    waiting: dict[str, Reply] = field(default_factory=dict)
+
+    def nodes(self) -> set[int]:
+        return set(self.handlers)
+
+    def send(self, kind: str, messages: Mapping[int, Words], *, expires: float) -> dict[str, int]:
+        tickets = {}
+        for node, words in messages.items():
+            ticket = f"message-{len(self.sent)}"
+            tickets[ticket] = node
+            self.sent.append((node, kind))
+            try:
+                reply = self.handlers[node](kind, words)
+            except LostError as lost:
+                self.waiting[ticket] = Reply(ticket, {}, str(lost))
+                continue
+            if reply is not None:
+                self.said.append(set(reply))
+                self.waiting[ticket] = Reply(ticket, known(reply))
+        return tickets
+
+    def replies(self, tickets: Collection[str]) -> list[Reply]:
+        return [self.waiting.pop(ticket) for ticket in tickets if ticket in self.waiting]

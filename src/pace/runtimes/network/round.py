@@ -1,0 +1,171 @@
+"""The one round at the server: collect uploads into the journal, decide, deliver from the journal.
+
+Everything that must survive is in the journal before it counts. A round that was killed is run again
+with the same job: who is in the journal is not asked again, and gets the same bytes. What it needs to
+know at every answer (who is here, who is which node) is read once and then kept up in memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pace.errors import PaceError, ParticipantError, TooFewError
+from pace.jobs.admission import admit
+from pace.jobs.journal import Journal
+from pace.runtimes.files.intake import Refusal
+from pace.runtimes.files.merge import facts, make_returns, read_return, server_key
+from pace.runtimes.network.bindings import Bindings
+from pace.runtimes.network.codes import OK
+from pace.runtimes.network.exchange import Answer, Asking, Exchange
+from pace.runtimes.network.messages import RETURN, UPLOAD, Words, payload, text
+from pace.runtimes.network.settings import Settings
+
+
+@dataclass(frozen=True)
+class Contact:
+    """One answer of one node, or that there was none."""
+
+    step: str  # upload or return
+    node: str
+    name: str | None
+    code: str
+    seconds: float
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """What one run does, and what it met on the way."""
+
+    exchange: Exchange
+    book: Journal
+    bound: Bindings
+    settings: Settings
+    say: Callable[[Contact], None]
+    here: set[str]  # whose uploads are in the journal
+    contacts: list[Contact] = field(default_factory=list)
+    refused: list[Refusal] = field(default_factory=list)
+
+    def collect(self) -> None:
+        """Ask every node whose upload is not here, until all have come or the deadline has."""
+        decided = self.book.decision()
+        answered: set[int] = set()
+        idle = False  # all who are connected have answered
+
+        def due(online: set[int]) -> set[int]:
+            nonlocal idle
+            invited = online & set(self.settings.nodes.values()) if self.settings.nodes else online
+            missing = {node for node in invited if self.bound.names.get(node) not in self.here}
+            idle = bool(invited) and missing <= answered
+            return missing
+
+        def complete() -> bool:
+            """Whether there is nothing to wait for: all are here, and it is known where they are."""
+            if decided is not None:
+                return decided.keys() <= self.bound.nodes.keys()
+            if self.book.job.participants:
+                listed = set(self.book.job.participants)
+                return self.here == listed <= self.bound.nodes.keys()
+            return idle and len(self.here) >= self.book.job.minimum
+
+        if complete():
+            return
+        for answer in self._ask(UPLOAD, due, self._asked, self.settings.deadline):
+            if answer is not None:
+                if not answer.lost:
+                    answered.add(answer.node)
+                self.take(answer)
+            if complete():
+                return
+
+    def take(self, answer: Answer) -> None:
+        """Journal an upload that may count, before it counts; write down any other answer."""
+        name, code = text(answer.words, "name"), answer.lost or text(answer.words, "code")
+        if code == OK:
+            code = self._admitted(answer.node, name, payload(answer.words))
+        self._met(UPLOAD, answer, name or None, code or "format")
+
+    def _admitted(self, node: int, name: str, content: bytes) -> str:
+        try:
+            upload = admit(content, name, self.book.job)
+            if upload.name != name:
+                raise ParticipantError(
+                    f"node {node} says it is {name!r}, the key {upload.name!r}'s"
+                )
+            self.bound.check(name, node)
+            self.book.accept(upload)
+            self.bound.bind(name, node)
+        except PaceError as error:
+            refusal = Refusal(name or f"node-{node}", error.code, str(error))
+            self.book.refuse(refusal.sender, content, error)
+            if refusal not in self.refused:
+                self.refused.append(refusal)
+            return error.code
+        self.here.add(name)
+        return OK
+
+    def deliver(self) -> list[str]:
+        """Send everybody's return; the names of those who have not confirmed it."""
+        key = server_key(self.book.job, self.settings.key)
+        waiting = set(make_returns(self.book, key))
+
+        def due(online: set[int]) -> set[int]:
+            return {node for node in online if self.bound.names.get(node) in waiting}
+
+        def returned(node: int) -> Words:
+            return self._asked(node) | {"payload": read_return(self.book, self.bound.names[node])}
+
+        for answer in self._ask(RETURN, due, returned, self.settings.delivery):
+            if answer is not None:
+                name = self.bound.names.get(answer.node)
+                code = answer.lost or text(answer.words, "code") or OK
+                if code == OK:
+                    waiting.discard(str(name))
+                self._met(RETURN, answer, name, code)
+            if not waiting:
+                break
+        return sorted(waiting)
+
+    def _asked(self, node: int) -> Words:
+        return {"job": self.book.job.digest}
+
+    def _ask(
+        self,
+        kind: str,
+        due: Callable[[set[int]], set[int]],
+        words: Callable[[int], Words],
+        seconds: float,
+    ) -> Asking:
+        until = time.monotonic() + seconds
+        return Asking(self.exchange, kind, due, words, until, self.settings.patience)
+
+    def _met(self, step: str, answer: Answer, name: str | None, code: str) -> None:
+        contact = Contact(step, str(answer.node), name, code, round(answer.seconds, 3))
+        self.contacts.append(contact)
+        self.say(contact)
+
+
+def play(
+    exchange: Exchange,
+    settings: Settings,
+    book: Journal,
+    say: Callable[[Contact], None] = lambda contact: None,
+) -> dict[str, Any]:
+    """The whole round; its report, which says whether it is finished."""
+    server_key(book.job, settings.key)  # before anybody trains for nothing
+    bound = Bindings.open(settings.journal / "nodes", settings.nodes)
+    this = Round(exchange, book, bound, settings, say, set(book.accepted()))
+    this.collect()
+    undelivered: list[str] = []
+    try:
+        decided, why = book.close(), None
+        undelivered = this.deliver()
+    except TooFewError as error:
+        decided, why = {}, str(error)
+    return facts(book, this.refused, decided, why) | {
+        "contacts": [asdict(each) for each in this.contacts],
+        "undelivered": undelivered,
+        "finished": bool(decided) and not undelivered,
+    }

@@ -1,0 +1,105 @@
+"""Flower's command as `pace flower` calls it; no Flower is needed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pace.cli import flower
+from pace.errors import FlowerError, SettingError
+from pace.runtimes.flower import launch
+from tests.preloaded import Preloaded
+
+FLWR = """#!{python}
+import json, os, sys
+said = dict(words=sys.argv[1:], home=os.environ["FLWR_HOME"])
+said |= {{key: os.environ[key] for key in os.environ if key.startswith("FLWR_")}}
+with open({log!r}, "a") as log:
+    log.write(json.dumps(said) + "\\n")
+traffic = {{"total-bytes": 7}}
+run = {{"run-id": "5", "status": {status!r}, "elapsed": 1.0, "network-traffic": traffic}}
+run["status-details"] = {why!r}
+print(json.dumps({{"success": True, "run-id": "5", "runs": [run]}}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("status", "why", "code"),
+    [("finished:completed", "N/A", 0), ("finished:failed", "cannot read the job", 1)],
+)
+def test_a_run_that_failed_is_a_command_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, why: str, code: int
+) -> None:
+    """`flwr run` itself exits with 0 when the run fails. People are told why it did."""
+    program, log = tmp_path / "flwr", tmp_path / "log"
+    program.write_text(FLWR.format(python=sys.executable, log=str(log), status=status, why=why))
+    program.chmod(0o755)
+    (tmp_path / "ca.crt").write_text("")
+    monkeypatch.setattr(launch, "_program", lambda: str(program))
+    monkeypatch.chdir(tmp_path)
+    words = ["job.pace", "--superlink", "127.0.0.1:1", "--root-certificates", "ca.crt", "--json"]
+    done = CliRunner().invoke(flower.app, ["run", *words, "--home", "home"])
+    assert done.exit_code == code
+    assert json.loads(done.stdout)["status"] == status
+    assert CliRunner().invoke(flower.app, ["status", "5", *words[1:]]).exit_code == code
+    for command in (["run", words[0]], ["status", "5"]):
+        shown = CliRunner().invoke(flower.app, [*command, *words[1:-1]])
+        assert shown.exit_code == code
+        assert status in shown.stdout
+        assert ("cannot read the job" in shown.stdout) is bool(code)
+        assert "N/A" not in shown.stdout
+    assert (tmp_path / "home/run.toml").read_text().startswith(f'job = "{tmp_path}/job.pace"\n')
+    for line in log.read_text().splitlines():
+        said = json.loads(line)
+        assert said["home"] in (str(tmp_path / "home"), str(tmp_path / ".pace-flower"))
+        assert said.items() >= launch.QUIET.items()
+
+
+def test_what_flower_says_is_told_without_the_box_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "flwr"
+    program.write_text(
+        "#!/bin/sh\nprintf '╭─ Error ─╮\\n│ No key. │\\n╰─────────╯\\n' >&2\nexit 1\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(launch, "_program", lambda: str(program))
+    link = launch.Link("127.0.0.1:1", None, tmp_path / "home")
+    with pytest.raises(
+        FlowerError, match=r"supernode failed at 127.0.0.1:1, it said: Error No key\.$"
+    ):
+        link.register(tmp_path / "nothing.pub")
+
+
+def test_without_flower_the_command_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    link = launch.Link("127.0.0.1:1", None, tmp_path)
+    with pytest.raises(SettingError, match=r"pace-fgl\[flower\]"):
+        link.runs()
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("deadline", "0"), ("patience", "nan"), ("nodes", "north:5")]
+)
+def test_a_setting_the_server_would_refuse_is_not_sent_to_it(
+    pace: Preloaded, tmp_path: Path, option: str, value: str
+) -> None:
+    words = ("flower", "run", "job.pace", "--superlink", "127.0.0.1:1", "--insecure")
+    done = pace(*words, f"--{option}", value, cwd=tmp_path)
+    assert done.code == 2
+    assert f"{option} " in done.err
+    assert "expected" in done.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tls_is_chosen_or_refused_in_words(pace: Preloaded, tmp_path: Path) -> None:
+    done = pace("flower", "status", "--superlink", "127.0.0.1:1", cwd=tmp_path)
+    assert done.code == 2
+    assert "--root-certificates" in done.err

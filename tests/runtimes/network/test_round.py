@@ -1,0 +1,282 @@
+"""The round over an engine in memory: what it exchanges, refuses, and how it goes on after a fault."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pace.errors import OtherJobError, ParticipantError
+from pace.jobs import signatures
+from pace.protocol import steps
+from pace.protocol.number_formats import KINDS
+from pace.runtimes.files import model
+from pace.runtimes.network.exchange import MENDING, Reply
+from pace.runtimes.network.in_memory import InMemory, LostError
+from pace.runtimes.network.messages import RETURN, UPLOAD, Words, payload
+from tests.graphs import clients
+from tests.networked import Clock, configs, connected, files, only, run, stopped
+from tests.sites import NAMES, job, write_sites
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return stopped(monkeypatch)
+
+
+@pytest.mark.parametrize("numbers", KINDS)
+def test_round_and_protocol_give_equal_bytes_and_alphas(tmp_path: Path, numbers: str) -> None:
+    made = job(epochs=20, numbers=numbers)
+    write_sites(tmp_path, made)
+    found = run(tmp_path, connected(configs(tmp_path, NAMES)))
+    fitted = [steps.fit(graph, made.federation) for graph in clients(3)]
+    uploads = [upload for _, upload in fitted]
+    returns = steps.merge(uploads, made.federation)  # NAMES are in order
+    for name, graph, (kept, upload), returned in zip(
+        NAMES, clients(3), fitted, returns, strict=True
+    ):
+        # at the site, and in the journal
+        assert set(files(tmp_path, f"{name}.up").values()) == {upload}
+        assert set(files(tmp_path, f"{name}.down").values()) == {returned}
+        (folder,) = (tmp_path / name / "state").glob("*/model")
+        alpha = steps.adopt(graph, kept, returned, made.federation).alpha
+        assert model.read(folder).alpha == alpha
+    assert found["finished"]
+    assert [(each["step"], each["code"]) for each in found["contacts"]] == [
+        *[("upload", "ok")] * 3,
+        *[("return", "ok")] * 3,
+    ]
+
+
+def test_only_uploads_leave_and_acknowledgements_are_empty(tmp_path: Path) -> None:
+    write_sites(tmp_path, job())
+    nodes = connected(configs(tmp_path, NAMES))
+    run(tmp_path, nodes)
+    assert nodes.said == [{"code", "name", "payload"}] * 3 + [set()] * 3
+
+
+def test_an_upload_of_an_old_job_is_refused(tmp_path: Path) -> None:
+    """West replays what it sent in the job before."""
+    old, new = tmp_path / "old", tmp_path / "new"
+    for root in (old, new):
+        write_sites(root, job(minimum=2))
+    run(old, connected(configs(old, NAMES)))
+    replayed = only(old / "west", "west.up")
+
+    def replay(node: int, kind: str, reply: Words) -> Words:
+        if node != 13 or kind != UPLOAD:
+            return reply
+        return {"code": "ok", "name": "west", "payload": replayed}
+
+    found = run(new, connected(configs(new, NAMES), replay))
+    assert [each["code"] for each in found["refused"]] == [OtherJobError.code]
+    assert [each["name"] for each in found["took_part"]] == ["north", "south"]
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_another_node_cannot_be_north(tmp_path: Path, signed: bool) -> None:
+    """South's node sends north's own upload, under north's name and under its own."""
+    changes: dict[str, Any] = {"minimum": 2}
+    if signed:
+        tmp_path.mkdir(exist_ok=True)
+        changes["keys"] = {
+            name: signatures.new(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
+            for name in (*NAMES, "server")
+        }
+    write_sites(tmp_path, job(**changes))
+    nodes = configs(tmp_path, NAMES)
+    if signed:
+        for config in nodes.values():
+            config["key"] = str(tmp_path / f"{config['name']}.key")
+    seen: dict[str, bytes] = {}
+
+    def replay(node: int, kind: str, reply: Words) -> Words:
+        if kind == UPLOAD and node != 13:
+            seen.setdefault("north", payload(reply))
+            if node == 12:
+                return {"code": "ok", "name": claims, "payload": seen["north"]}
+        return reply
+
+    more = {"key": str(tmp_path / "server.key")} if signed else {}
+    for claims in ["north", "south"] if signed else ["north"]:
+        journal = {"journal": str(tmp_path / f"{claims}.journal")}
+        found = run(tmp_path, connected(nodes, replay), **journal, **more)
+        assert [each["code"] for each in found["refused"]] == [ParticipantError.code]
+        assert [each["name"] for each in found["took_part"]] == ["north", "west"]
+
+
+def test_the_operator_may_fix_who_is_who(tmp_path: Path) -> None:
+    """West is not invited; a node whose number is north's says it is south."""
+    write_sites(tmp_path, job(minimum=1))
+    nodes = connected(configs(tmp_path, NAMES))
+    found = run(tmp_path, nodes, nodes="north=11,south=99,other=12")
+    assert [each["name"] for each in found["took_part"]] == ["north"]
+    assert {node for node, _ in nodes.sent} == {11, 12}
+    assert [each["code"] for each in found["refused"]] == [ParticipantError.code]
+
+
+def test_a_second_upload_is_refused_and_the_first_counts(tmp_path: Path) -> None:
+    made = job(minimum=2)
+    write_sites(tmp_path, made)
+    nodes = configs(tmp_path, NAMES)
+    assert not run(tmp_path, connected({11: nodes[11]}))["merged"]  # of three, only north is there
+    first = only(tmp_path / "server", "north.up")
+    other = steps.fit(clients(3)[1], made.federation)[1]
+    (tmp_path / "server/job.journal/nodes/north.json").unlink()  # so that it is asked again
+
+    def change(node: int, kind: str, reply: Words) -> Words:
+        if node != 11 or kind != UPLOAD:
+            return reply
+        return {"code": "ok", "name": "north", "payload": other}
+
+    found = run(tmp_path, connected(nodes, change))
+    assert found["undelivered"] == ["north"]  # nobody knows where to send its return
+    assert [each["code"] for each in found["refused"]] == ["second-upload"]
+    assert only(tmp_path / "server", "north.up") == first
+
+
+def silent(node: int, kind: str, reply: Words) -> Words | None:
+    return None if node == 13 else reply
+
+
+def test_without_a_node_the_job_ends_by_its_minimum(tmp_path: Path, clock: Clock) -> None:
+    write_sites(tmp_path, job(minimum=2))
+    found = run(tmp_path, connected(configs(tmp_path, NAMES), silent), deadline=1000.0)
+    assert 1000 <= clock.now < 1001
+    assert found["missing"] == ["west"]
+    assert [each["name"] for each in found["took_part"]] == ["north", "south"]
+    assert ("13", "no-answer") in [(each["node"], each["code"]) for each in found["contacts"]]
+
+
+def test_answers_that_are_here_at_the_deadline_count(tmp_path: Path, clock: Clock) -> None:
+    """The server was busy when they came: it has not looked for them since."""
+
+    class Busy(InMemory):
+        def replies(self, tickets: Collection[str]) -> list[Reply]:
+            if clock.now < 1000:
+                clock.sleep(1000)
+                return []
+            return super().replies(tickets)
+
+    write_sites(tmp_path, job())
+    nodes = Busy(connected(configs(tmp_path, NAMES)).handlers)
+    assert run(tmp_path, nodes, deadline=1000.0)["finished"]
+
+
+def test_a_job_without_a_list_takes_all_who_are_connected(tmp_path: Path, clock: Clock) -> None:
+    write_sites(tmp_path, job(participants=(), minimum=2))
+    found = run(tmp_path, connected(configs(tmp_path, NAMES)))
+    assert clock.now < 10  # it does not wait for the deadline
+    assert [each["name"] for each in found["took_part"]] == list(NAMES)
+
+
+def test_too_few_uploads_fail_and_a_new_run_goes_on(tmp_path: Path) -> None:
+    write_sites(tmp_path, job(minimum=3))
+    nodes = configs(tmp_path, NAMES)
+    assert "2 of at least 3" in run(tmp_path, connected(nodes, silent))["waiting"]
+    assert not files(tmp_path, "*.down")
+    again = connected(nodes)
+    assert run(tmp_path, again)["finished"]
+    assert [node for node, kind in again.sent if kind == UPLOAD] == [13]
+
+
+def test_killed_between_the_exchanges_a_new_run_sends_the_same_returns(tmp_path: Path) -> None:
+    write_sites(tmp_path, job())
+    nodes = configs(tmp_path, NAMES)
+
+    class Killed(BaseException):
+        pass
+
+    def kill(node: int, kind: str, reply: Words) -> Words:
+        if kind == RETURN:
+            raise Killed
+        return reply
+
+    with pytest.raises(Killed):
+        run(tmp_path, connected(nodes, kill))
+    before = files(tmp_path / "server", "*.down")
+    assert len(before) == 3
+    for _ in range(2):  # finished ones get the same bytes once more, and apply them once
+        again = connected(nodes)
+        assert run(tmp_path, again)["finished"]
+        assert {kind for _, kind in again.sent} == {RETURN}
+        assert files(tmp_path / "server", "*.down") == before
+        for name in NAMES:
+            assert only(tmp_path / name, "*.down") == only(tmp_path / "server", f"{name}.down")
+
+
+def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
+    write_sites(tmp_path, job())
+    lost = Counter[int]()
+
+    def lose(node: int, kind: str, reply: Words) -> Words:
+        if node == 12 and not lost[node]:
+            lost[node] += 1
+            raise LostError("gone")
+        return reply
+
+    found = run(tmp_path, connected(configs(tmp_path, NAMES), lose))
+    assert found["finished"]
+    south = [each["code"] for each in found["contacts"] if each["node"] == "12"]
+    assert south == ["gone", "ok", "ok"]
+
+
+def test_a_node_whose_mistake_is_mended_takes_part_in_the_same_run(
+    tmp_path: Path, clock: Clock
+) -> None:
+    """West has another job file. It is asked again, less and less often, until it has the right one."""
+    made = job()
+    write_sites(tmp_path, made)
+    west = tmp_path / "west" / "job.pace"
+    right = west.read_bytes()
+    west.unlink()
+
+    def mend(node: int, kind: str, reply: Words) -> Words:
+        if clock.now > 100:
+            west.write_bytes(right)
+        return reply
+
+    found = run(tmp_path, connected(configs(tmp_path, NAMES), mend), deadline=1000.0)
+    codes = [each["code"] for each in found["contacts"] if each["node"] == "13"]
+    assert codes == ["file"] * 4 + ["ok", "ok"]
+    assert found["finished"]
+    assert MENDING * 15 <= clock.now < MENDING * 15 + 20  # 15 + 30 + 60 + 120 seconds of rest
+
+
+def test_a_queue_longer_than_patience_ends(tmp_path: Path, clock: Clock) -> None:
+    """One machine plays all nodes, 10 s each, and patience is 15: messages expire in the queue."""
+
+    class Queue(InMemory):
+        free = 0.0
+
+        def send(self, kind: str, messages: Any, *, expires: float) -> dict[str, int]:
+            for node, words in messages.items():
+                self.free = max(self.free, clock.now) + 10
+                late = self.free > clock.now + expires
+                ticket = f"{len(self.sent)}"
+                self.sent.append((node, kind))
+                due[ticket] = min(self.free, clock.now + expires)
+                reply = {} if late else self.handlers[node](kind, words)
+                self.waiting[ticket] = Reply(ticket, reply or {}, "expired" if late else "")
+            return {str(len(self.sent) - len(messages) + i): n for i, n in enumerate(messages)}
+
+        def replies(self, tickets: Collection[str]) -> list[Reply]:
+            return super().replies([each for each in tickets if due[each] <= clock.now])
+
+    due: dict[str, float] = {}
+    write_sites(tmp_path, job())
+    nodes = Queue(connected(configs(tmp_path, NAMES)).handlers)
+    assert run(tmp_path, nodes, patience=15.0, deadline=1000.0)["finished"]
+
+
+def test_the_cost_of_an_answer_does_not_grow_with_the_number_of_nodes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files opened by the server for each node, at 8 nodes and at 64."""
+    from benchmarks.load import play_round
+
+    few, many = (play_round(tmp_path / str(sites), sites) for sites in (8, 64))
+    assert few["opens"] / 8 >= many["opens"] / 64 - 1
