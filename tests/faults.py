@@ -94,6 +94,10 @@ FAULTS = {
         "Byte-equal in the job's order and one thread; otherwise equal to 1e-6",
     ),
     27: Fault("Two jobs at once on one machine", "Folders of their own, no shared state"),
+    28: Fault(
+        "Logits that confuse a gate: huge and nearly equal over classes, denormal, infinite",
+        "What is adopted is finite and no worse than Local on validation nodes; else Local stays",
+    ),
 }
 
 

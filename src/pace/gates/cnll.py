@@ -13,7 +13,8 @@ def calibrate(local: Tensor, external: Tensor, labels: Tensor) -> float:
 
     R is convex, so R'(0) ≥ 0 selects Local, R'(1) ≤ 0 External, and bisection finds the root of R'
     in between. No validation nodes, or logits that are not finite: Local. A flat R: Local, the
-    smallest minimiser. Rounding can leave the root a hair above Local's own NLL; then Local stays.
+    smallest minimiser. Rounding can spoil all of this where logits are huge: `gates.promise` compares
+    what is adopted with Local, whatever was chosen here.
     """
     if len(labels) == 0 or not (torch.isfinite(local).all() and torch.isfinite(external).all()):
         return 0.0
@@ -29,8 +30,7 @@ def calibrate(local: Tensor, external: Tensor, labels: Tensor) -> float:
             low = middle
         else:
             high = middle
-    alpha = (low + high) / 2
-    return alpha if nll(blend(local, external, alpha), labels) <= nll(local, labels) else 0.0
+    return (low + high) / 2
 
 
 def blend(local: Tensor, external: Tensor, alpha: float) -> Tensor:
@@ -59,5 +59,5 @@ def excess(logits: Tensor, sets: Tensor, labels: Tensor) -> Tensor:
 
 
 def nll(logits: Tensor, labels: Tensor) -> float:
-    """Mean negative log-likelihood of the labels."""
+    """Mean negative log-likelihood of the labels, by the log-softmax in float64."""
     return float(torch.nn.functional.cross_entropy(logits.double(), labels))

@@ -1,8 +1,9 @@
 """A guard for those who fear harm more than they want gain: is the evidence for Externals enough?
 
 The validation nodes are divided into folds. For each fold the weights are chosen on the others, and
-the mixture's answers on the fold are held against Local's: b nodes only the mixture has right, c
-only Local. If both were equally good, b would be a fair coin's heads in b + c throws.
+the mixture's predictions on the fold are compared with Local's: some nodes are gained (only the
+mixture has them right), some lost (only Local has). If both models were equally good, the gained
+would be the heads of a fair coin, flipped once for each gained or lost node.
 """
 
 from __future__ import annotations
@@ -37,24 +38,29 @@ def admitted(
 def held_out(
     sets: Sequence[Tensor], labels: Tensor, weigh: Weigh, folds: int = FOLDS
 ) -> tuple[int, int]:
-    """b and c. Folds go by a node's place, so they are the same on every machine."""
-    fold = torch.arange(len(labels), device=labels.device) % folds
-    better = worse = 0
-    for each in range(folds):
-        out = fold == each
+    """Count the held-out nodes gained and lost against Local. Node v is in fold v mod `folds`."""
+    folded = torch.arange(len(labels), device=labels.device) % folds
+    gained = lost = 0
+    for fold in range(folds):
+        out = folded == fold
         weights = weigh([logits[~out] for logits in sets], labels[~out])
         mixed = mix([logits[out] for logits in sets], weights).argmax(1) == labels[out]
         local = sets[0][out].argmax(1) == labels[out]
-        better += int((mixed & ~local).sum())
-        worse += int((local & ~mixed).sum())
-    return better, worse
+        gained += int((mixed & ~local).sum())
+        lost += int((local & ~mixed).sum())
+    return gained, lost
 
 
-def mcnemar_p_value(better: int, worse: int) -> float:
-    """P(more than b heads) + P(b heads) / 2 in b + c fair throws: McNemar's test, mid-p, one side."""
-    throws = better + worse
-    above, ways = 0, 1  # Σ C(throws, k) over k < c tails, which is more than b heads; C(throws, c)
-    for tails in range(worse):
-        above += ways
-        ways = ways * (throws - tails) // (tails + 1)
-    return (2 * above + ways) / (1 << throws + 1)
+def mcnemar_p_value(gained: int, lost: int) -> float:
+    """One-sided mid-p of McNemar's test.
+
+    P(X > gained) + P(X = gained) / 2 with X ~ Bin(gained + lost, ½).
+    """
+    from scipy.stats import binom  # a second to import, so only where a guard is asked
+
+    if gained == lost:
+        return (
+            0.5  # by symmetry; a sum of rounded numbers may be above it, and the default level is ½
+        )
+    flips = gained + lost
+    return float(binom.sf(gained, flips, 0.5) + binom.pmf(gained, flips, 0.5) / 2)

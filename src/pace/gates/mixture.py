@@ -33,20 +33,23 @@ def weigh(sets: Sequence[Tensor], labels: Tensor, ridge: float = RIDGE) -> Weigh
 
     Where no External has a weight the answer is Local itself, (1, 0, …): a temperature alone changes
     no prediction. So it is without validation nodes, for logits that are not finite or absurdly large,
-    and where the conditions do not hold to `TOLERANCE`.
+    and where the conditions do not hold to `TOLERANCE`. `gates.promise` has the last word.
     """
-    local = (1.0,) + (0.0,) * (len(sets) - 1)
     stacked = torch.stack([each.double() for each in sets])
     if len(labels) == 0 or not (stacked.abs() < LARGEST).all():
-        return local
+        return local_alone(sets)
     problem = Problem(stacked, labels, ridge)
     weights = minimiser(problem)
     alone = torch.zeros_like(weights)
     alone[0] = weights.sum()  # as good only where the Externals say what Local says
     if not optimal(problem, weights) or optimal(problem, alone):
-        return local
-    found = tuple(weights.tolist())
-    return found if nll(mix(sets, found), labels) <= nll(sets[0], labels) else local
+        return local_alone(sets)
+    return tuple(weights.tolist())
+
+
+def local_alone(sets: Sequence[Tensor]) -> Weights:
+    """(1, 0, …): Local's logits, bit for bit."""
+    return (1.0,) + (0.0,) * (len(sets) - 1)
 
 
 def mix(sets: Sequence[Tensor], weights: Weights) -> Tensor:

@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from pace.errors import SettingError, did_you_mean
+from pace.gates.fixed import Fixed
 from pace.merging.carrier import RANK
-from pace.methods.ablations import ABLATIONS, Fixed
+from pace.methods.ablations import ABLATIONS
 from pace.methods.baselines.fedaux import FedAux
 from pace.methods.baselines.fedavg import FedAvg
 from pace.methods.baselines.fedgta import FedGTA

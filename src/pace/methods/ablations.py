@@ -1,26 +1,13 @@
 """The paper's ablations of PACE: each replaces one part of it."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
-from torch import Tensor
-
+from pace.gates.fixed import Fixed
 from pace.merging.moments import raw, uniform
 from pace.methods.direct import Direct
 from pace.methods.pace import Pace
 from pace.protocol.method import Method
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A gate that asks nobody: the same alpha for every receiver."""
-
-    alpha: float
-
-    def __call__(self, local: Tensor, external: Tensor, labels: Tensor) -> float:
-        return self.alpha
-
 
 ABLATIONS: Mapping[str, Callable[[], Method]] = {
     "pace-transport": partial(Pace, gate=Fixed(1.0)),  # the correction alone, always taken

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from pace.errors import NumberError, SettingError
 from pace.gates.cnll import calibrate
+from pace.gates.fixed import Fixed
 from pace.graph import Graph
 from pace.merging.batches import Stacked, stacks
 from pace.merging.carrier import RANK, Carrier, compress, pack, unpack
@@ -36,6 +37,10 @@ class Pace(Method):
     def __post_init__(self) -> None:
         if self.rank is not None and self.rank < 1:
             raise SettingError(f"rank is {self.rank}, expected 1 or more, or 'dense'")
+
+    @property
+    def promises(self) -> bool:
+        return not isinstance(self.gate, Fixed)
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         carrier = compress(subtract(local, federation.start), self.rank)

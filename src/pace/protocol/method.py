@@ -40,6 +40,11 @@ class Method(Protocol):
         return calibrate
 
     @property
+    def promises(self) -> bool:
+        """Whether Local stays where the gate's weights would raise validation NLL (`gates.promise`)."""
+        return True
+
+    @property
     def numbers(self) -> str:
         """How its messages are written where nobody says otherwise: exactly."""
         return KINDS[0]

@@ -21,7 +21,8 @@ from pace.errors import (
     ReceiverError,
     TooFewError,
 )
-from pace.gates.mixture import Weights, mix
+from pace.gates.mixture import Weights, local_alone, mix
+from pace.gates.promise import no_worse_than_local
 from pace.graph import Graph
 from pace.merging.batches import Stacked
 from pace.params import Params
@@ -151,12 +152,14 @@ def calibrated(
 ) -> Adoption:
     """The second half of `adopt`: every model's logits, and their weights."""
     with torch.no_grad():
-        before, *after = (federation.network(each, graph).logits for each in (local, *externals))
-    weights: Weights = (1.0,) + (0.0,) * len(after)
-    if all(torch.isfinite(each).all() for each in after):
-        sets = [each[graph.val] for each in (before, *after)]
-        weights = federation.method.weigh(sets, graph.y[graph.val])
-    return Adoption(before, tuple(after), weights)
+        sets = [federation.network(params, graph).logits for params in (local, *externals)]
+    weights = local_alone(sets)
+    if all(torch.isfinite(logits).all() for logits in sets[1:]):
+        labels = graph.y[graph.val]
+        weights = federation.method.weigh([logits[graph.val] for logits in sets], labels)
+        if federation.method.promises:
+            weights = no_worse_than_local(sets, weights, graph.val, labels)
+    return Adoption(sets[0], tuple(sets[1:]), weights)
 
 
 def check_upload(upload: bytes, federation: Federation) -> Message:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.gates.guard import admitted
-from pace.gates.mixture import RIDGE, Weights, weigh
+from pace.gates.mixture import RIDGE, Weights, local_alone, weigh
 from pace.merging.batches import stacks
 from pace.merging.carrier import Carrier, pack, unpack
 from pace.merging.correction import apply, correction
@@ -55,7 +55,7 @@ class Tempered(Pace):
         gate = partial(weigh, ridge=self.ridge)
         weights = gate(sets, labels)
         if sum(weights[1:]) > 0 and not admitted(sets, labels, gate, self.level):
-            return (1.0,) + (0.0,) * (len(sets) - 1)
+            return local_alone(sets)
         return weights
 
 
