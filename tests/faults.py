@@ -105,10 +105,11 @@ def tagged() -> dict[int, set[str]]:
     """Row -> its tests, as the files' marks say, without running them."""
     found: dict[int, set[str]] = {row: set() for row in FAULTS}
     for path in sorted(TESTS.rglob("test_*.py")):
+        room = path.relative_to(TESTS).with_suffix("").as_posix()
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef):
                 for row in _rows(node):
-                    found[row].add(f"{path.stem}::{node.name}")
+                    found[row].add(f"{room}::{node.name}")
     return found
 
 
