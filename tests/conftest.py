@@ -1,6 +1,7 @@
 """One thread: on small products two are slower than one, and many times slower on a busy machine."""
 
 import os
+import signal
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from tests import faults
 from tests.preloaded import Preloaded
 
 torch.set_num_threads(1)
+# Where Ctrl-C is ignored (`make test &`, nohup), the commands that are tested must hear it all the same.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PACE_DATA" in os.environ:  # some tests run commands elsewhere
     os.environ["PACE_DATA"] = str(Path(os.environ["PACE_DATA"]).resolve())
 for name in ("COLUMNS", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE"):

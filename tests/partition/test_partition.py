@@ -261,3 +261,18 @@ def test_long_names_of_clients_do_not_overlap_in_the_picture(
     drawn[0].draw_without_rendering()  # at its own size again
     boxes = [label.get_window_extent() for label in drawn[0].axes[1].get_xticklabels()]
     assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))
+
+
+def test_communities_are_the_same_from_the_cache_and_a_damaged_file_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    graph = synthetic(Synthetic(nodes=1200))
+    first = louvain(graph.edges, graph.nodes, 5)
+    (kept,) = (tmp_path / "pace" / "louvain").iterdir()
+    with monkeypatch.context() as without:
+        without.setattr("pace.partition.louvain.computed", None)  # must not be asked
+        assert louvain(graph.edges, graph.nodes, 5) == first
+    kept.write_bytes(b"damaged")
+    assert louvain(graph.edges, graph.nodes, 5) == first
+    assert kept.read_bytes() != b"damaged"

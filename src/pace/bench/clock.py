@@ -38,6 +38,13 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
+def seconds(work: Callable[[], object]) -> float:
+    """What the work says that it took, or else how long it took."""
+    said: list[object] = []
+    took = timed(lambda: said.append(work()))
+    return said[0] if isinstance(said[0], float) else took
+
+
 def compared(
     what: str,
     where: str,
@@ -45,16 +52,17 @@ def compared(
     peer: tuple[str, Callable[[], object]],
     *,
     turns: int = 5,
-    peer_share: float = 1.0,
+    peer_times: int = 1,
 ) -> Row:
     """Both in turns, after one turn each that does not count.
 
-    `peer_share` is the part of the work that the peer is made to do, where all of it takes too long.
+    A peer that gives a number has timed itself. `peer_times` is how often it would have to do what
+    it does for the same work as ours, one seed after another.
     """
     name, other = peer
     ours()
     other()
-    pairs = [(timed(ours), timed(other) / peer_share) for _ in range(turns)]
+    pairs = [(timed(ours), peer_times * seconds(other)) for _ in range(turns)]
     ratios = sorted(theirs / own for own, theirs in pairs)
     return Row(
         what,

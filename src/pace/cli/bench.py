@@ -28,7 +28,10 @@ Examples:
   pace bench --only scale
 """
 
-PARTS = ("training", "study", "steps", "partition", "numbers", "server", "scale")
+PARTS = ("training", "study", "steps", "partition", "command", "numbers", "server", "scale")
+
+
+PLAIN_SCRIPT = ("cora", "citeseer", "pubmed", "cs", "computers")  # what the peer's script can load
 
 
 def bench(
@@ -155,6 +158,10 @@ def compare(
     """The rows of one dataset."""
     from pace.bench import measure
 
+    if "command" in parts and name in PLAIN_SCRIPT:
+        from pace.bench.command import command
+
+        yield from (row.plain() for row in command(name, device, turns, data_root))
     if not {"training", "study", "steps", "partition"} & set(parts):
         return
     graphs, federation = prepared(name, clients, data_root)
@@ -168,7 +175,7 @@ def compare(
     if "partition" in parts:
         from pace.data import load
 
-        rows.append(measure.partitioning(name, load(name, data_root).graph, clients, turns))
+        rows.append(measure.partitioning(name, load(name, data_root).graph, turns))
     for row in chain.from_iterable(rows):
         yield row.plain()
 
