@@ -24,7 +24,7 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 
 # A heavy or optional library, and the only files that may import it.
 ONLY_IN = {
-    "sknetwork": {"partition/louvain.py"},
+    "sknetwork": {"partition/louvain.py", "bench/plain_script.py"},
     "pymetis": {"partition/metis.py"},
     "matplotlib": {"bench/picture.py", "partition/picture.py", "study/figures.py"},
     "pyarrow": {"data/parquet.py", "runtimes/files/predictions.py", "study/formats.py"},
