@@ -23,6 +23,7 @@ from pace.models.gcn import GCN
 from pace.partition.split import client_graphs, generator
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
+from pace.protocol.uploads import Messages
 from pace.training.train import train
 
 NODES, FEATURES, CLASSES, DEGREE = 17_000, 128, 40, 14
@@ -60,7 +61,7 @@ def merging(method: Method, graph: Graph) -> float:
     agreed = Federation(GCN((FEATURES, 64, CLASSES)), method)
     upload = agreed.method.share(agreed.start, graph, agreed)
     began = time.perf_counter()
-    list(agreed.method.merge([upload] * CLIENTS, agreed))
+    list(agreed.method.merge(Messages([upload] * CLIENTS), agreed))
     return time.perf_counter() - began
 
 

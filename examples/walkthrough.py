@@ -14,6 +14,7 @@ with app.setup:
     from pace import GCN, Adoption, Federation, Graph, Pace, adopt, fit, merge
     from pace.data import load
     from pace.gates.cnll import blend, nll
+    from pace.merging.batches import batches
     from pace.merging.carrier import dense
     from pace.merging.consensus import consensus
     from pace.methods.pace import read
@@ -216,7 +217,7 @@ def _(moments, moments_picture):
 @app.cell
 def _(federation, messages, moments):
     received = [read(message, federation.start) for message in messages]
-    shared = consensus(received)
+    shared = consensus([read(batch, federation.start) for batch in batches(messages)])
     carried = [dense(carrier)["0.weight"].double() for carrier, _ in received]
     rows = torch.stack([*carried, shared["0.weight"]]).flatten(1)
     unit = torch.nn.functional.normalize(rows)

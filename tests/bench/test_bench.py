@@ -15,6 +15,7 @@ from pace.merging.moments import normalised, propagated
 from pace.methods import Pace
 from pace.models.gcn import GCN
 from pace.protocol.federation import Federation
+from pace.protocol.uploads import Messages
 from pace.training.train import train
 from tests.graphs import CLASSES, FEATURES, clients, federation
 
@@ -24,7 +25,7 @@ def test_the_naive_merge_returns_what_ours_does() -> None:
     agreed = Federation(GCN((300, 64, 7)), Pace())
     uploads = [upload(agreed, seed) for seed in range(5)]
     naive = peers.dense_merge(uploads, agreed.start, 6)
-    ours = list(agreed.method.merge(uploads, agreed))
+    ours = list(agreed.method.merge(Messages(uploads), agreed))
     for theirs, own in zip(naive, ours, strict=True):
         for name in agreed.start:
             left, right = (unpack(each, [name])[name] for each in (theirs, own))

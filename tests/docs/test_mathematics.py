@@ -134,7 +134,7 @@ def test_int8_errs_by_half_a_scale(seed: int, rows: int, columns: int, size: flo
     value = (np.random.Generator(np.random.PCG64(seed)).normal(size=(rows, columns)) * size).astype(
         np.float32
     )
-    content = number_formats.write(value, "int8")
+    content = bytes(number_formats.write(value, "int8"))
     scales = np.frombuffer(content, "<f4", count=min(rows, columns)).astype(np.float64)
     found = number_formats.read(content, 0, value.shape, "int8").astype(np.float64)
     bound = scales[:, None] if rows <= columns else scales

@@ -80,7 +80,7 @@ def test_uploads_are_merged_in_the_order_of_names(tmp_path: Path) -> None:
 
 def test_a_return_is_made_once(tmp_path: Path) -> None:
     book = Journal.open(tmp_path, JOB)
-    assert book.returned("north") is None
+    assert not book.has_return("north")
     book.put_return("north", b"first")
     book.put_return("north", b"second")
     assert book.returned("north") == b"first"

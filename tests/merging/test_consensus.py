@@ -1,5 +1,5 @@
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
@@ -7,10 +7,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pace.merging.batches import stacks
-from pace.merging.carrier import Carrier, compress, pack, truncate, unpack
-from pace.merging.consensus import consensus, consensus_of_stacks
-from pace.merging.moments import EPS
+from pace.merging.batches import BATCH
+from pace.merging.carrier import Carrier, LowRank, compress, truncate
+from pace.merging.consensus import CLIENTS, Batch, summed
+from pace.merging.consensus import consensus as of_batches
+from pace.merging.moments import EPS, Moments
+from tests.batches import in_batches
+
+
+def consensus(pairs: Sequence[tuple[Carrier, Moments]]) -> dict[str, Tensor]:
+    """Of clients one by one, read in batches of which the last may be short."""
+    return of_batches(in_batches(pairs))
 
 
 def draw(clients: int, seed: int) -> list[tuple[dict[str, Tensor], dict[str, Tensor]]]:
@@ -47,19 +54,19 @@ def test_consensus_solves_the_papers_least_squares_problem(clients: int, seed: i
 @pytest.mark.parametrize("rank", [None, 2])
 def test_updates_in_float64_stay_as_they_are(rank: int | None) -> None:
     """Sums are in float64 and in place: not in the place of what was given."""
-    drawn = draw(3, 0)
-    updates = [{name: value.double() for name, value in update.items()} for update, _ in drawn]
-    messages = [pack(compress(update, rank)) for update in updates]
-    (together,), (weights,) = stacks(messages, 3), stacks((moment for _, moment in drawn), 3)
-    before = [{name: value.clone() for name, value in each.items()} for each in messages]
-    stacked = {name: value.clone() for name, value in together.items()}
-    consensus(
-        (unpack(each, updates[0]), moment)
-        for each, (_, moment) in zip(messages, drawn, strict=True)
-    )
-    consensus_of_stacks([(unpack(together, updates[0]), weights)])
-    torch.testing.assert_close(messages, before, rtol=0, atol=0)
-    torch.testing.assert_close(together, stacked, rtol=0, atol=0)
+    pairs = [
+        (compress({name: value.double() for name, value in update.items()}, rank), moments)
+        for update, moments in draw(3, 0)
+    ]
+    ((carriers, moments),) = in_batches(pairs)
+    before = {name: tensors(value) for name, value in carriers.items()}
+    copies = {name: [each.clone() for each in values] for name, values in before.items()}
+    of_batches([(carriers, moments), (carriers, moments)])
+    torch.testing.assert_close(before, copies, rtol=0, atol=0)
+
+
+def tensors(value: LowRank | Tensor) -> list[Tensor]:
+    return [value] if isinstance(value, Tensor) else [value.left, value.right]
 
 
 def test_equal_moments_give_the_plain_mean() -> None:
@@ -103,19 +110,21 @@ def test_a_single_client_is_its_own_consensus() -> None:
     )
 
 
-def test_uploads_are_let_go_one_by_one() -> None:
-    """Memory does not grow with the clients: an upload is gone before the next but one is made."""
+def test_batches_are_let_go_one_by_one() -> None:
+    """Memory does not grow with the clients: a batch is gone before the next but one is made."""
     alive: list[weakref.ref[Tensor]] = []
 
-    def stream() -> Iterator[tuple[dict[str, Tensor], dict[str, Tensor]]]:
+    def stream() -> Iterator[Batch]:
         for seed in range(6):
-            upload = draw(1, seed)[0]
-            alive.append(weakref.ref(upload[0]["0.weight"]))
-            yield upload
-            del upload
+            (batch,) = in_batches(draw(2, seed))
+            weight = batch[0]["0.weight"]
+            assert isinstance(weight, Tensor)
+            alive.append(weakref.ref(weight))
+            yield batch
+            del batch, weight
             assert sum(ref() is not None for ref in alive) <= 1
 
-    consensus(stream())
+    of_batches(stream())
     assert len(alive) == 6
 
 
@@ -128,22 +137,22 @@ def test_the_clamp_keeps_division_finite(scale: float) -> None:
 
 
 @pytest.mark.parametrize("rank", [3, None])
-def test_stacked_uploads_give_what_they_give_one_by_one(rank: int | None) -> None:
-    generator = torch.Generator().manual_seed(8)
-    uploads = []
-    for _ in range(7):
-        update = {
-            "w": torch.randn(12, 30, generator=generator),
-            "b": torch.randn(12, generator=generator),
-        }
-        moment = torch.rand(30, generator=generator)
-        uploads.append(pack(compress(update, rank)) | {"w/m": moment})
+def test_the_size_of_batches_does_not_matter(rank: int | None) -> None:
+    pairs = [(compress(update, rank), moments) for update, moments in draw(BATCH + 6, 8)]
+    together = of_batches(in_batches(pairs, len(pairs)))
+    for size in (1, 3, BATCH):
+        found = of_batches(in_batches(pairs, size))
+        torch.testing.assert_close(found, together, rtol=1e-12, atol=1e-12)
 
-    def pair(message: Mapping[str, Tensor]) -> tuple[Carrier, dict[str, Tensor]]:
-        return unpack(message, ("w", "b")), {"w": message["w/m"]}
 
-    found = consensus_of_stacks(map(pair, stacks(uploads, 3)))
-    torch.testing.assert_close(found, consensus(map(pair, uploads)), rtol=1e-12, atol=1e-12)
+def test_sums_of_parts_add_up_to_the_sum_of_all() -> None:
+    """What makes the consensus fit for a server that sees sums only, or for a tree of servers."""
+    pairs = draw(7, 9)
+    whole = summed(in_batches(pairs))
+    parts = [summed(in_batches(part)) for part in (pairs[:2], pairs[2:3], pairs[3:])]
+    for name, value in whole.items():
+        torch.testing.assert_close(value, torch.stack([part[name] for part in parts]).sum(0))
+    assert float(whole[CLIENTS]) == 7
 
 
 @pytest.mark.parametrize("clients", [1, 16, 37])

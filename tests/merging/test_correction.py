@@ -4,9 +4,10 @@ from torch import Tensor
 
 from pace.merging.carrier import LowRank, compress, dense, truncate
 from pace.merging.consensus import consensus
-from pace.merging.correction import BLOCK, apply, correction, corrections
+from pace.merging.correction import apply, correction, corrections
 from pace.merging.leading import leading
 from pace.params import add, subtract
+from tests.batches import in_batches
 
 
 def model(seed: int) -> dict[str, Tensor]:
@@ -29,7 +30,7 @@ def test_the_correction_is_the_rank_six_part_of_the_difference() -> None:
 
 def test_a_single_client_is_sent_a_zero_correction() -> None:
     own = compress(model(3))
-    shared = consensus([(dense(own), {"0.weight": torch.ones(40)})])
+    shared = consensus(in_batches([(dense(own), {"0.weight": torch.ones(40)})]))
     for value in dense(correction(shared, own)).values():
         torch.testing.assert_close(value, torch.zeros_like(value), rtol=0, atol=1e-6)
 
@@ -55,19 +56,20 @@ def low_rank(shape: tuple[int, int], seed: int, rank: int = 6) -> LowRank:
 
 @pytest.mark.parametrize("shape", [(64, 300), (300, 64), (7, 64), (64, 65)])
 def test_corrections_are_the_truncated_svd_to_many_digits(shape: tuple[int, int]) -> None:
-    """A decaying spectrum, as trained updates have; more receivers than a block holds."""
+    """A decaying spectrum, as trained updates have; several batches, the last one short."""
     generator = torch.Generator().manual_seed(0)
     left, values, right = torch.linalg.svd(
         torch.randn(shape, generator=generator, dtype=torch.float64), full_matrices=False
     )
     shared = left * values * 0.8 ** torch.arange(len(values)) @ right
-    owns = [low_rank(shape, seed) for seed in range(BLOCK + 3)]
-    found = list(corrections({"w": shared}, [{"w": own} for own in owns]))
+    owns = [low_rank(shape, seed) for seed in range(35)]
+    batches = in_batches([({"w": own}, {}) for own in owns], 16)
+    sent = corrections({"w": shared}, (carriers for carriers, _ in batches))
+    found = [factors for batch in sent for factors in batch["w"].unbind()]
     assert len(found) == len(owns)
-    for own, sent in zip(owns, found, strict=True):
+    for own, factors in zip(owns, found, strict=True):
         left, values, right = torch.linalg.svd(shared - own.dense(), full_matrices=False)
         best = left[:, :6] * values[:6] @ right[:6]
-        factors = sent["w"]
         assert isinstance(factors, LowRank)
         assert (factors.dense() - best).norm() <= 1e-6 * best.norm()
         eye = torch.eye(6, dtype=torch.float64)

@@ -1,15 +1,14 @@
 """Peers by their moments, and the consensus of a receiver's peers."""
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from torch import Tensor
 
-from pace.merging.carrier import Carrier, compress, dense, stack
+from pace.merging.carrier import Carrier, compress, dense
 from pace.merging.consensus import consensus
 from pace.merging.moments import EPS, Moments
 from pace.merging.peers import peer_consensus, peer_weights
+from tests.batches import in_batches
 
 SHAPES = {"0.weight": (16, 30), "0.bias": (16,), "1.weight": (4, 16), "1.bias": (4,)}
 
@@ -28,17 +27,6 @@ def uploads(count: int, rank: int | None = 3) -> list[tuple[Carrier, Moments]]:
         }
         made.append((compress(update, rank), moments))
     return made
-
-
-def in_stacks(
-    made: list[tuple[Carrier, Moments]], size: int = 4
-) -> Iterator[tuple[Carrier, Moments]]:
-    for begin in range(0, len(made), size):
-        carriers, moments = zip(*made[begin : begin + size], strict=True)
-        yield (
-            {name: stack([each[name] for each in carriers]) for name in carriers[0]},
-            {name: torch.stack([each[name] for each in moments]) for name in moments[0]},
-        )
 
 
 def test_alike_is_the_softmax_of_cosines_over_the_others() -> None:
@@ -90,9 +78,9 @@ def test_alike_of_one_client_and_of_clients_without_moments() -> None:
 def test_equal_weights_give_the_consensus(count: int, rank: int | None) -> None:
     made = uploads(count, rank)
     (view,) = peer_consensus(
-        in_stacks(made), torch.full((1, count), 1 / count, dtype=torch.float64)
+        in_batches(made), torch.full((1, count), 1 / count, dtype=torch.float64)
     )
-    for name, value in consensus(made).items():
+    for name, value in consensus(in_batches(made)).items():
         torch.testing.assert_close(view[name], value, rtol=1e-9, atol=1e-12)
 
 
@@ -101,7 +89,7 @@ def test_a_view_solves_the_weighted_least_squares_problem() -> None:
     made, count = uploads(6), 6
     weights = torch.rand(2, count, generator=torch.Generator().manual_seed(1)).double()
     weights /= weights.sum(1, keepdim=True)
-    for row, view in zip(weights, peer_consensus(in_stacks(made), weights), strict=True):
+    for row, view in zip(weights, peer_consensus(in_batches(made), weights), strict=True):
         column = 7
         scale = torch.stack([moments["0.weight"][column] + EPS for _, moments in made])
         roots = (row * scale).sqrt()[:, None]

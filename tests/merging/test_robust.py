@@ -6,14 +6,17 @@ import pytest
 import torch
 from torch import Tensor
 
+from pace.bench.server import upload
 from pace.errors import SettingError
 from pace.merging import robust
+from pace.merging.batches import BATCH
 from pace.merging.carrier import Carrier, LowRank, compress, dense
-from pace.merging.consensus import consensus
+from pace.merging.consensus import Batch, consensus
 from pace.merging.moments import EPS, Moments, normalised
-from pace.merging.robust import Clipped, Median, Rule, Trimmed, norm, scaled
+from pace.merging.robust import Clipped, Median, Rule, Trimmed, norms, scaled
 from pace.methods import Pace, Robust
 from pace.protocol import steps, wire
+from tests.batches import in_batches
 from tests.graphs import clients, federation
 
 SHAPES = {"0.weight": (9, 12), "0.bias": (9,), "1.weight": (3, 9), "1.bias": (3,)}
@@ -48,16 +51,16 @@ def close(one: dict[str, Tensor], other: dict[str, Tensor]) -> None:
 @pytest.mark.parametrize("rule", [Trimmed(share=0.0), Clipped(100.0), Clipped(math.inf)])
 def test_with_nothing_to_cut_it_is_the_papers_consensus(rule: Rule) -> None:
     pairs = drawn(5)
-    close(rule(pairs), consensus(pairs))
+    close(rule(in_batches(pairs)), consensus(in_batches(pairs)))
 
 
 def test_clipping_that_clips_nobody_changes_no_byte() -> None:
-    graphs = clients(3)
+    """At more clients than a batch holds: one way through the server, in one order."""
     paper, clipped = federation(Pace()), federation(Robust(rule=Clipped(1000.0)))
-    uploads = [steps.fit(graph, paper)[1] for graph in graphs]
-    same = [wire.encode(wire.decode(each).message, clipped.digest) for each in uploads]
     assert paper.digest != clipped.digest  # the rule is part of what everybody agrees on
-    for one, other in zip(steps.merge(uploads, paper), steps.merge(same, clipped), strict=True):
+    messages = [upload(paper, seed) for seed in range(BATCH + 6)]
+    mine, same = ([wire.encode(each, to.digest) for each in messages] for to in (paper, clipped))
+    for one, other in zip(steps.merge(mine, paper), steps.merge(same, clipped), strict=True):
         head = wire.HEAD.size
         assert one[head : -wire.CHECKSUM] == other[head : -wire.CHECKSUM]
 
@@ -66,7 +69,7 @@ def test_clipping_that_clips_nobody_changes_no_byte() -> None:
 def test_a_single_client_is_its_own_consensus(rule: Rule) -> None:
     pairs = drawn(1)
     expected = {name: value.double() for name, value in dense(pairs[0][0]).items()}
-    for name, value in rule(pairs).items():
+    for name, value in rule(in_batches(pairs)).items():
         torch.testing.assert_close(value, expected[name], rtol=1e-5, atol=1e-5)
 
 
@@ -74,7 +77,7 @@ def test_a_single_client_is_its_own_consensus(rule: Rule) -> None:
 def test_the_median_is_the_least_absolute_deviation(clients: int) -> None:
     """Of all the clients' values none has a smaller weighted deviation; number by number."""
     pairs = drawn(clients)
-    found = Median()(pairs)
+    found = Median()(in_batches(pairs))
     for name, shape in SHAPES.items():
         values = torch.stack([dense(carrier)[name].double() for carrier, _ in pairs])
         weights = torch.ones(clients, *shape, dtype=torch.float64)
@@ -90,10 +93,10 @@ def test_equal_weights_give_the_plain_median_and_trimmed_mean() -> None:
     pairs: list[Pair] = [(carrier, {}) for carrier, _ in drawn(5)]
     values = torch.stack([dense(carrier)["0.weight"].double() for carrier, _ in pairs])
     torch.testing.assert_close(
-        Median()(pairs)["0.weight"], values.median(0).values, rtol=1e-5, atol=1e-5
+        Median()(in_batches(pairs))["0.weight"], values.median(0).values, rtol=1e-5, atol=1e-5
     )
     torch.testing.assert_close(
-        Trimmed(share=0.2)(pairs)["0.weight"],
+        Trimmed(share=0.2)(in_batches(pairs))["0.weight"],
         values.sort(0).values[1:4].mean(0),
         rtol=1e-5,
         atol=1e-5,
@@ -116,16 +119,20 @@ def test_who_holds_little_of_a_column_cannot_move_it() -> None:
 
 @pytest.mark.parametrize("block", [1, 50, 10**6])
 def test_blocks_of_any_size_give_the_same(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    pairs = drawn(4)
+    pairs = in_batches(drawn(4), 3)
     expected = Trimmed(share=0.25)(pairs)
     monkeypatch.setattr(robust, "BLOCK", block)
     close(Trimmed(share=0.25)(pairs), expected)
 
 
 def test_the_norm_is_that_of_the_product_and_scaling_is_exact() -> None:
-    carrier = drawn(1)[0][0]
-    assert norm(carrier) == pytest.approx(length(dense(carrier)), rel=1e-5)
-    assert norm(scaled(carrier, 0.5)) == 0.5 * norm(carrier)
+    pairs = drawn(3)
+    ((batch, _),) = in_batches(pairs)
+    found = norms(batch)
+    assert found == pytest.approx([length(dense(carrier)) for carrier, _ in pairs], rel=1e-5)
+    factors = [0.5, 1.0, 2.0]
+    products = [factor * norm for factor, norm in zip(factors, found, strict=True)]
+    assert norms(scaled(batch, torch.tensor(factors))) == products
 
 
 def test_length_hidden_in_the_left_factor_counts_too() -> None:
@@ -135,20 +142,20 @@ def test_length_hidden_in_the_left_factor_counts_too() -> None:
         name: LowRank(1e3 * value.left, value.right) if isinstance(value, LowRank) else value
         for name, value in carrier.items()
     }
-    assert norm(loud) == pytest.approx(length(dense(loud)), rel=1e-5)
+    ((batch, _),) = in_batches([(loud, {})])
+    assert norms(batch) == pytest.approx([length(dense(loud))], rel=1e-5)
 
 
 def test_the_limit_comes_from_the_lower_median() -> None:
     """Of two honest and two who shout the upper median would be a shout."""
     pairs: list[Pair] = [({"w": by * torch.ones(4)}, {}) for by in (1.0, 1.0, 1e6, 1e6)]
-    assert length(Clipped(2.0)(pairs)) == pytest.approx((2 * 1 + 2 * 2) / 4 * 2)
+    assert length(Clipped(2.0)(in_batches(pairs))) == pytest.approx((2 * 1 + 2 * 2) / 4 * 2)
 
 
-def attacked(pairs: list[Pair], liars: int, by: float) -> list[Pair]:
-    return [
-        (scaled(carrier, by) if place < liars else carrier, moments)
-        for place, (carrier, moments) in enumerate(pairs)
-    ]
+def attacked(pairs: list[Pair], liars: int, by: float) -> list[Batch]:
+    ((batch, moments),) = in_batches(pairs, len(pairs))
+    factors = [by] * liars + [1.0] * (len(pairs) - liars)
+    return [(scaled(batch, torch.tensor(factors)), moments)]
 
 
 @pytest.mark.fault(9)
@@ -156,7 +163,7 @@ def attacked(pairs: list[Pair], liars: int, by: float) -> list[Pair]:
 def test_scaled_updates_move_the_clipped_consensus_by_a_bound(liars: int) -> None:
     """A column is a mean of columns, so ‖Δ‖² ≤ Σ_j ‖Δ_j‖² ≤ K (c · median)²."""
     pairs = drawn(10)
-    longest = max(norm(carrier) for carrier, _ in pairs[liars:])
+    longest = max(length(dense(carrier)) for carrier, _ in pairs[liars:])
     rule = Clipped(2.0)
     loud, louder = (rule(attacked(pairs, liars, by)) for by in (1e3, 1e6))
     close(loud, louder)  # beyond the bound, shouting louder changes nothing

@@ -11,13 +11,14 @@ from pace.methods.baselines.fedtad import FedTAD
 from pace.models.gcn import GCN
 from pace.params import Params
 from pace.protocol.federation import Federation
+from pace.protocol.uploads import Messages
 from tests.graphs import CLASSES, FEATURES
 
 GCN_ = GCN((FEATURES, 16, CLASSES))
 
 
-def models(count: int = 3) -> list[dict[str, Tensor]]:
-    return [GCN_.start(seed) for seed in range(count)]
+def models(count: int = 3) -> Messages:
+    return Messages(GCN_.start(seed) for seed in range(count))
 
 
 def randomness() -> torch.Generator:

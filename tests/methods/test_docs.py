@@ -9,6 +9,7 @@ import torch
 
 from pace.methods import METHODS, make
 from pace.protocol import steps
+from pace.protocol.uploads import Messages
 from tests.graphs import clients, federation
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-method.md"
@@ -48,7 +49,7 @@ def test_the_example_is_ties_coordinate_by_coordinate(page: dict[str, Any]) -> N
         for _ in graphs
     ]
     uploads = [agreed.method.share(m, g, agreed) for m, g in zip(models, graphs, strict=True)]
-    returned = next(iter(agreed.method.merge(uploads, agreed)))
+    returned = next(iter(agreed.method.merge(Messages(uploads), agreed)))
     external = agreed.method.adopt(models[0], returned, agreed)
 
     start = np.concatenate([value.numpy().ravel() for value in agreed.start.values()])

@@ -20,7 +20,8 @@ from pace.models.gcn import GCN
 from pace.partition import divide
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
-from tests.merging.test_peers import in_stacks
+from pace.protocol.uploads import Messages
+from tests.batches import in_batches
 
 # Features, classes and the most it may cost: Cora, CiteSeer, PubMed, CS, Computers; ogbn-arxiv, whose
 # model is so small that scales and names weigh more.
@@ -58,8 +59,8 @@ def test_the_first_correction_is_paces_and_the_second_that_of_the_peers(
     duo = agreed(graphs, PaceDuo(numbers="float32"))
     fitted = [steps.fit(graph, duo) for graph in graphs]
     messages = [steps.check_upload(upload, duo) for _, upload in fitted]
-    returned = list(duo.method.merge(messages, duo))
-    plain = list(Pace().merge(messages, duo))
+    returned = list(duo.method.merge(Messages(messages), duo))
+    plain = list(Pace().merge(Messages(messages), duo))
     pairs = [read(message, duo.start) for message in messages]
     weights = peer_weights(torch.stack([moments["0.weight"] for _, moments in pairs]))
     assert len(returned) == len(graphs) > BLOCK
@@ -67,7 +68,7 @@ def test_the_first_correction_is_paces_and_the_second_that_of_the_peers(
         first, second = parted(message, duo.start)
         for name, value in plain[place].items():
             assert torch.equal(first[name], value)
-        (view,) = peer_consensus(in_stacks(pairs), weights[place : place + 1])
+        (view,) = peer_consensus(in_batches(pairs), weights[place : place + 1])
         expected = dense(correction(view, pairs[place][0]))
         for name, value in dense(unpack(second, duo.start)).items():
             torch.testing.assert_close(value, expected[name], atol=1e-6, rtol=1e-5)

@@ -19,6 +19,7 @@ from pace.methods.direct import Direct
 from pace.params import Params, add, subtract
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method
+from pace.protocol.uploads import Messages
 from pace.training.recipe import Recipe
 from pace.training.train import train
 from tests.graphs import clients, federation
@@ -40,7 +41,7 @@ def merged(agreed: Federation, models: list[dict[str, Tensor]]) -> list[Params]:
         agreed.method.share(model, graph, agreed)
         for model, graph in zip(models, GRAPHS, strict=True)
     ]
-    returns = agreed.method.merge(uploads, agreed)
+    returns = agreed.method.merge(Messages(uploads), agreed)
     return [
         agreed.method.adopt(model, returned, agreed)
         for model, returned in zip(models, returns, strict=True)
@@ -78,7 +79,7 @@ def test_fedavg_weighs_by_all_nodes() -> None:
     unequal = [GRAPHS[0], GRAPHS[1].induced(torch.arange(30)), GRAPHS[2]]
     uploads = [agreed.method.share(m, g, agreed) for m, g in zip(models, unequal, strict=True)]
     expected = plain_mean(models, [90, 30, 90])
-    for returned in agreed.method.merge(uploads, agreed):
+    for returned in agreed.method.merge(Messages(uploads), agreed):
         assert_same(returned, expected)
 
 
@@ -134,7 +135,7 @@ def test_fednova_with_unequal_steps_is_its_formula() -> None:
     ]
     shares = [node / sum(nodes) for node in nodes]
     tau = sum(share * amount for share, amount in zip(shares, amounts, strict=True))
-    returned = next(iter(agreed.method.merge(uploads, agreed)))
+    returned = next(iter(agreed.method.merge(Messages(uploads), agreed)))
     for name, value in agreed.start.items():
         expected = value + sum(
             share * tau / amount * (model[name] - value)
@@ -157,7 +158,7 @@ def test_a_client_without_a_step_gives_fednova_no_direction() -> None:
     moved = {  # τ = 2/3 of the others' steps, along the mean of their displacements
         name: value + 2 / 3 * (average[name] - value) for name, value in agreed.start.items()
     }
-    assert_same(next(iter(agreed.method.merge(uploads, agreed))), moved)
+    assert_same(next(iter(agreed.method.merge(Messages(uploads), agreed))), moved)
 
 
 @pytest.mark.parametrize("momentum", [0.5, 0.9, 0.99])
@@ -232,7 +233,7 @@ def test_attention_is_the_softmax_of_cosines_and_mixtures_its_means() -> None:
     raised = np.exp(10.0 * rows @ rows.T / norms[:, None] / norms)
     np.testing.assert_allclose(weights.numpy(), raised / raised.sum(1, keepdims=True), rtol=1e-9)
     models = [{"w": torch.randn(3, 2, generator=random)} for _ in range(4)]
-    for row, mixed in zip(weights, mixtures(models, weights, models[0]), strict=True):
+    for row, mixed in zip(weights, mixtures(Messages(models), weights, models[0]), strict=True):
         assert_same(mixed, plain_mean(models, row.tolist()))
 
 
@@ -248,7 +249,7 @@ def test_fedgta_without_threshold_and_equal_confidence_is_the_uniform_mean(
         for model, graph in zip(models, GRAPHS, strict=True)
     ]
     expected = plain_mean(models, [1, 1, 1])
-    for returned in agreed.method.merge(uploads, agreed):
+    for returned in agreed.method.merge(Messages(uploads), agreed):
         assert_same(returned, expected)
 
 
@@ -267,7 +268,7 @@ def test_fedgta_averages_the_peers_above_the_threshold_by_confidence() -> None:
         {**model, "moments": torch.tensor(moment), "confidence": torch.tensor([weight])}
         for model, moment, weight in zip(models, signatures, (1.0, 3.0, 5.0), strict=True)
     ]
-    returns = list(agreed.method.merge(uploads, agreed))
+    returns = list(agreed.method.merge(Messages(uploads), agreed))
     pair = plain_mean(models[:2], [1.0, 3.0])
     for returned, expected in zip(returns, (pair, pair, models[2]), strict=True):
         assert_same(returned, expected)

@@ -1,4 +1,5 @@
 import re
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -17,10 +18,22 @@ from pace.errors import (
 )
 from pace.gates.cnll import calibrate
 from pace.graph import Graph
-from pace.merging.batches import Stacked
-from pace.methods import METHODS, Direct, FedAvg, FedNova, Fixed, Local, Pace, PaceDuo, Robust, pace
+from pace.jobs.influence import influence
+from pace.methods import (
+    METHODS,
+    Direct,
+    FedAvg,
+    FedGTA,
+    FedNova,
+    Fixed,
+    Local,
+    Pace,
+    PaceDuo,
+    Robust,
+)
+from pace.methods.pace import LARGEST
 from pace.models.gcn import GCN
-from pace.protocol import steps, wire
+from pace.protocol import steps, uploads, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
@@ -100,35 +113,43 @@ def test_merging_twice_gives_the_same_bytes() -> None:
 
 @pytest.mark.parametrize("numbers", KINDS)
 @pytest.mark.parametrize("size", [1, 2, 32])
-def test_merging_by_the_stack_gives_what_message_after_message_gives(
+def test_the_size_of_batches_does_not_matter(
     monkeypatch: pytest.MonkeyPatch, numbers: str, size: int
 ) -> None:
     agreed = replace(PACE, numbers=numbers)
-    uploads = [fit(graph, agreed)[1] for graph in clients(3)]
-    returns = merge(uploads, agreed)
-    monkeypatch.setattr(pace, "STACK", size)
-    messages = [steps.check_upload(upload, agreed) for upload in uploads]
-    singly = list(agreed.method.merge(messages, agreed))
-    for message, upload, returned in zip(singly, uploads, returns, strict=True):
-        opened = wire.decode(returned)
-        assert opened.answers == wire.checksum(upload)
-        frame = wire.encode(message, agreed.digest, opened.answers, numbers)
-        for name, value in wire.decode(frame).message.items():
+    frames = [fit(graph, agreed)[1] for graph in clients(3)]
+    returns = merge(frames, agreed)
+    monkeypatch.setattr(uploads, "BATCH", size)
+    for frame, one, other in zip(frames, returns, merge(frames, agreed), strict=True):
+        opened, again = wire.decode(one), wire.decode(other)
+        assert opened.answers == again.answers == wire.checksum(frame)
+        for name, value in again.message.items():
             torch.testing.assert_close(opened.message[name], value, rtol=0, atol=1e-6)
 
 
-def test_frames_of_a_stack_are_those_of_its_messages() -> None:
-    generator = torch.Generator().manual_seed(1)
-    stack = {
-        "w/L": torch.randn(3, 5, 2, generator=generator).mT.contiguous().mT,
-        "b": torch.randn(3, 9, generator=generator, dtype=torch.float64),
-        "n": torch.arange(3.0),
-    }
-    answers = [bytes([place] * 4) for place in range(3)]
-    for numbers in KINDS:
-        frames = list(wire.encode_stack(stack, PACE.digest, answers, numbers))
-        for frame, message, answered in zip(frames, Stacked([stack]), answers, strict=True):
-            assert frame == wire.encode(message, PACE.digest, answered, numbers)
+@pytest.mark.parametrize("method", [Pace(), PaceDuo(), FedAvg(), FedGTA(), Robust()])
+@pytest.mark.parametrize("held", [0, uploads.HELD])
+def test_small_uploads_are_decoded_once_for_the_merge_and_the_report(
+    monkeypatch: pytest.MonkeyPatch, method: Method, held: int
+) -> None:
+    """With admission, that is twice at the server. Large ones are decoded whenever they are read."""
+    agreed = federation(method)
+    frames = [fit(graph, agreed)[1] for graph in clients(3)]
+    expected = merge(frames, agreed)
+    decoded = Counter[bytes]()
+
+    def counted(frames: list[bytes], *options: object, **more: object) -> object:
+        decoded.update(frames)
+        return numbers_of(frames, *options, **more)  # type: ignore[arg-type]
+
+    numbers_of = wire.numbers_of
+    monkeypatch.setattr(wire, "numbers_of", counted)
+    monkeypatch.setattr(uploads, "HELD", held)
+    received = steps.received(frames, agreed)
+    assert list(steps.returns(received, agreed)) == expected
+    influence(received, agreed)
+    assert set(decoded) == set(frames)
+    assert (max(decoded.values()) == 1) == (held > 0)
 
 
 @pytest.mark.parametrize("place", [0, 2])
@@ -248,7 +269,7 @@ def test_an_upload_as_large_as_is_admitted_does_not_stop_the_merge(method: Metho
     graphs = clients(3)
     kept, uploads = messages(graphs, agreed)
     message = {
-        name: value if name.endswith("/m") else pace.LARGEST / 2 * value.sign()
+        name: value if name.endswith("/m") else LARGEST / 2 * value.sign()
         for name, value in wire.decode(uploads[0]).message.items()
     }
     uploads[0] = wire.encode(message, agreed.digest, numbers=agreed.numbers)

@@ -22,6 +22,7 @@ from pace.jobs import admission, job_file, signatures
 from pace.jobs.job import SERVER, Job
 from pace.models.gcn import GCN
 from pace.protocol import number_formats, steps, wire
+from pace.protocol.uploads import Messages
 from tests import second_implementation as second
 from tests.graphs import clients
 from tests.sites import job
@@ -253,7 +254,8 @@ def test_a_second_client_and_a_second_server_take_part(kind: str) -> None:
         assert read.tensors == theirs(admission.admit(upload, "north", made).message)
 
     returns = steps.merge(uploads, agreed)
-    merged = list(agreed.method.merge([wire.decode(upload).message for upload in uploads], agreed))
+    decoded = Messages(wire.decode(upload).message for upload in uploads)
+    merged = list(agreed.method.merge(decoded, agreed))
     for graph, (kept, upload), returned, message in zip(
         graphs, fitted, returns, merged, strict=True
     ):

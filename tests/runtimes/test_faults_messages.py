@@ -19,6 +19,7 @@ from pace.methods import Pace
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
+from pace.protocol.uploads import Messages
 from pace.runtimes.files import intake, tensors
 from tests.graphs import clients
 from tests.jobs.test_admission import JOB, framed, honest, message, refused
@@ -191,12 +192,12 @@ def test_concentrated_moments_are_legal_and_reported() -> None:
     """All mass on one column: the client owns that column, drops out elsewhere, and both show."""
     uploads = [steps.fit(graph, JOB.federation)[1] for graph in clients(3)]
     messages = [steps.check_upload(upload, JOB.federation) for upload in uploads]
-    before = influence(messages, JOB.federation)
+    before = influence(Messages(messages), JOB.federation)
     moment = torch.zeros_like(messages[0]["0.weight/m"])
     moment[0] = len(moment)
     narrow = {**messages[0], "0.weight/m": moment}
     admit(framed(narrow), "north", JOB)
-    after = influence([narrow, *messages[1:]], JOB.federation)
+    after = influence(Messages([narrow, *messages[1:]]), JOB.federation)
     assert sum(each.share or 0 for each in after) == pytest.approx(1)
     shares = [(was.share or 0, now.share or 0) for was, now in zip(before, after, strict=True)]
     assert shares[0][1] < shares[0][0]

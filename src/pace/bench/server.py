@@ -11,12 +11,11 @@ from typing import Any
 import torch
 
 from pace.bench.memory import peak
-from pace.merging.batches import stacks
+from pace.merging.batches import batches
 from pace.merging.carrier import compress, pack, unpack
-from pace.merging.consensus import consensus_of_stacks
-from pace.merging.correction import corrections_of_stacks
+from pace.merging.consensus import consensus
+from pace.merging.correction import corrections
 from pace.methods import Pace
-from pace.methods.pace import STACK
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
@@ -51,20 +50,20 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
     federation = Federation(GCN(WIDTHS), Pace())
     uploads = [upload(federation, seed) for seed in range(DISTINCT)]
     frames = [wire.encode(each, federation.digest) for each in uploads]
-    carriers = [unpack(stack, federation.start) for stack in stacks(uploads, STACK)]
-    shared = consensus_of_stacks((carrier, {}) for carrier in carriers)
+    carriers = [unpack(batch, federation.start) for batch in batches(uploads)]
+    shared = consensus((carrier, {}) for carrier in carriers)
     update = torch.randn(WIDTHS[1], WIDTHS[0])
 
     def svds() -> None:
         for _ in range(DISTINCT):
             torch.linalg.svd(update, full_matrices=False)
 
-    def corrections() -> None:
-        exhaust(corrections_of_stacks(shared, carriers))
+    def correct() -> None:
+        exhaust(corrections(shared, carriers))
 
     def turn(count: int) -> dict[str, float]:
         before = spent(svds)
-        each = spent(corrections) / DISTINCT
+        each = spent(correct) / DISTINCT
         whole = spent(partial(merged, Repeated(frames, count), federation)) / count
         svd = (before + spent(svds)) / (2 * DISTINCT)
         return {"svd_ms": 1e3 * svd, "correction_ms": 1e3 * each, "ms_per_client": 1e3 * whole}

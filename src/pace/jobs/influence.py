@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pace.merging.carrier import dense
 from pace.merging.moments import EPS
-from pace.methods import FedAvg, Pace
+from pace.methods import FedAvg, FedProx, Pace
 from pace.methods.pace import read
 from pace.params import Params, subtract
 from pace.protocol.federation import Federation
@@ -36,7 +36,7 @@ def influence(uploads: Uploads, federation: Federation) -> list[Influence]:
     column, averaged over all numbers of the model (1/K where there is no moment). FedAvg's share is
     the client's part of all nodes.
     """
-    norms = [_norm(upload, federation) for upload in uploads]
+    norms = [_norm(upload, federation) for upload in uploads] or [None] * len(uploads)  # all empty
     shares = _shares(uploads, federation)
     known = [norm for norm in norms if norm is not None]
     median = statistics.median(known) if known else 0.0
@@ -71,9 +71,10 @@ def _norm(upload: Message, federation: Federation) -> float | None:
 
 
 def _shares(uploads: Uploads, federation: Federation) -> list[float] | list[None]:
-    if isinstance(federation.method, Pace):
+    method = federation.method
+    if isinstance(method, Pace):
         return _column_shares(uploads, federation.start)
-    if type(federation.method).merge is FedAvg.merge:
+    if type(method) in (FedAvg, FedProx):
         nodes = [float(upload["nodes"]) for upload in uploads]
         return [count / sum(nodes) for count in nodes]
     return [None] * len(uploads)

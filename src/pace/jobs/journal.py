@@ -137,20 +137,27 @@ class Journal:
         """The uploads that take part, without signatures, each read when it is asked for."""
         return Frames(self, tuple(sorted((self.decision() or {}).items())))
 
-    def returned(self, name: str) -> bytes | None:
-        """The return to a participant, if it has been made."""
-        path = self.folder / "returns" / f"{name}{DOWN}"
-        return path.read_bytes() if path.exists() else None
-
     def has_return(self, name: str) -> bool:
-        return (self.folder / "returns" / f"{name}{DOWN}").exists()
+        return self._return(name).exists()
+
+    def returned(self, name: str) -> bytes:
+        """The return to a participant, once it has been made."""
+        try:
+            return self._return(name).read_bytes()
+        except FileNotFoundError:
+            raise FileError(
+                f"the journal lost the return to {name!r}: run the command again"
+            ) from None
 
     def put_return(self, name: str, content: bytes) -> None:
         """Keep a return; durable after `settle`."""
-        atomic.create(self.folder / "returns" / f"{name}{DOWN}", content, settled=False)
+        atomic.create(self._return(name), content, settled=False)
 
     def _upload(self, name: str) -> Path:
         return self.folder / "uploads" / f"{name}{UP}"
+
+    def _return(self, name: str) -> Path:
+        return self.folder / "returns" / f"{name}{DOWN}"
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -1,50 +1,33 @@
-"""Many messages as one: every tensor gets a first dimension, for the messages."""
+"""Messages in batches: every tensor has a first dimension, for the clients."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
+BATCH = 64  # uploads that are read, and receivers that are answered, together
 CACHE = 2**20  # bytes that a core has near at hand, more or less
 
 
-@runtime_checkable
-class Stacks(Protocol):
-    """Messages that are had by the stack for less than one by one."""
-
-    def stacks(self, size: int) -> Iterator[Mapping[str, Tensor]]: ...
-
-
-@dataclass(frozen=True)
-class Stacked:
-    """Messages that are made by the stack, for whoever takes them one by one."""
-
-    stacks: Iterable[Mapping[str, Tensor]]
-
-    def __iter__(self) -> Iterator[dict[str, Tensor]]:
-        for stack in self.stacks:
-            for parts in zip(*(value.unbind() for value in stack.values()), strict=True):
-                yield dict(zip(stack, parts, strict=True))
-
-
-def runs(stack: Tensor) -> Iterator[slice]:
-    """Parts of a stack, equally long and so short that each, in float64, stays in the cache."""
-    count = math.ceil(8 * stack.numel() / CACHE)
-    step = max(1, math.ceil(len(stack) / max(1, count)))
-    return (slice(begin, begin + step) for begin in range(0, len(stack), step))
-
-
-def stacks(messages: Iterable[Mapping[str, Tensor]], size: int) -> Iterator[Mapping[str, Tensor]]:
-    """The messages, `size` at a time."""
-    if isinstance(messages, Stacks):
-        yield from messages.stacks(size)
-        return
+def batches(messages: Iterable[Mapping[str, Tensor]]) -> Iterator[dict[str, Tensor]]:
+    """The messages, `BATCH` at a time."""
     remaining = iter(messages)
-    while some := list(islice(remaining, size)):
-        yield {name: torch.stack([each[name] for each in some]) for name in some[0]}
+    while several := list(islice(remaining, BATCH)):
+        yield {name: torch.stack([each[name] for each in several]) for name in several[0]}
+
+
+def unbatched(batch: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+    """The messages of a batch, one by one."""
+    for values in zip(*(value.unbind() for value in batch.values()), strict=True):
+        yield dict(zip(batch, values, strict=True))
+
+
+def runs(batch: Tensor) -> Iterator[slice]:
+    """Parts of a batch, equally long and so short that each, in float64, stays in the cache."""
+    count = math.ceil(8 * batch.numel() / CACHE)
+    step = max(1, math.ceil(len(batch) / max(1, count)))
+    return (slice(begin, begin + step) for begin in range(0, len(batch), step))

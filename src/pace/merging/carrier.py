@@ -23,6 +23,11 @@ class LowRank:
     def dense(self) -> Tensor:
         return self.left @ self.right
 
+    def unbind(self) -> list[LowRank]:
+        """Each client's factors, of a batch."""
+        pairs = zip(self.left.unbind(), self.right.unbind(), strict=True)
+        return [LowRank(left, right) for left, right in pairs]
+
     def flipped(self) -> LowRank:
         """The transpose; its left factor need not be orthonormal."""
         return LowRank(self.right.mT, self.left.mT)
@@ -35,7 +40,7 @@ class LowRank:
 
 
 def stack(values: Sequence[LowRank | Tensor]) -> LowRank | Tensor:
-    """Many of one parameter as one, with a first dimension for them."""
+    """One parameter of some clients as a batch."""
     factors = [value for value in values if isinstance(value, LowRank)]
     if len(factors) < len(values):
         return torch.stack([v.dense() if isinstance(v, LowRank) else v for v in values])

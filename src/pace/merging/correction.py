@@ -1,59 +1,34 @@
 """Receiver-anchored correction (Section 4.3)."""
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 import torch
 from torch import Tensor
 
-from pace.merging.batches import Stacked, runs
-from pace.merging.carrier import (
-    RANK,
-    Carrier,
-    LowRank,
-    dense,
-    factorised,
-    pack,
-    stack,
-    truncate,
-    unpack,
-)
+from pace.merging.batches import runs
+from pace.merging.carrier import RANK, Carrier, LowRank, dense, factorised, stack, truncate
 from pace.merging.leading import leading
 from pace.params import Params, add
 
 EXTRA = 8  # directions of the consensus that are looked through beside a receiver's own
-BLOCK = 64  # receivers whose corrections are computed together
 
 
 def correction(
     consensus: Params, own: Carrier, rank: int | None = RANK
 ) -> dict[str, LowRank | Tensor]:
     """Γ_i = P_r(Δ - own carrier): what receiver i is sent, and right for nobody else."""
-    return next(corrections(consensus, [own], rank))
+    alone = {name: stack([value]) for name, value in own.items()}
+    (batch,) = corrections(consensus, [alone], rank)
+    return {name: value.unbind()[0] for name, value in batch.items()}
 
 
 def corrections(
-    consensus: Params, owns: Iterable[Carrier], rank: int | None = RANK
+    consensus: Params, batches: Iterable[Carrier], rank: int | None = RANK
 ) -> Iterator[dict[str, LowRank | Tensor]]:
-    """The correction of each receiver in turn."""
-    names = list(consensus)
-    stacked = Stacked(map(pack, corrections_of_stacks(consensus, _stacks(owns), rank)))
-    return (unpack(message, names) for message in stacked)
-
-
-def corrections_of_stacks(
-    consensus: Params, stacks: Iterable[Carrier], rank: int | None = RANK
-) -> Iterator[dict[str, LowRank | Tensor]]:
-    """The same for receivers that come stacked (see `stacked`), and leave so."""
+    """The correction of each receiver, for own carriers that come in batches."""
     differences = {name: Difference(value, rank) for name, value in consensus.items()}
-    for owns in stacks:
+    for owns in batches:
         yield {name: difference(owns[name]) for name, difference in differences.items()}
-
-
-def _stacks(owns: Iterable[Carrier]) -> Iterator[dict[str, LowRank | Tensor]]:
-    remaining = iter(owns)
-    while some := list(islice(remaining, BLOCK)):
-        yield {name: stack([own[name] for own in some]) for name in some[0]}
 
 
 class Difference:

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from pace.merging.carrier import Carrier, LowRank
-from pace.merging.moments import EPS, Moments
+from pace.merging.carrier import LowRank
+from pace.merging.consensus import Batch
+from pace.merging.moments import EPS
 
 SHARPNESS = 10.0
 LARGEST = 0.5
@@ -38,20 +39,17 @@ def peer_weights(moments: Tensor, sharpness: float = SHARPNESS, largest: float =
     return weights + shrinkage * (uniform - weights)
 
 
-def peer_consensus(
-    stacks: Iterable[tuple[Carrier, Moments]], weights: Tensor
-) -> list[dict[str, Tensor]]:
+def peer_consensus(batches: Iterable[Batch], weights: Tensor) -> list[dict[str, Tensor]]:
     """RegMean with weights of its own for each receiver, a row of `weights` (receivers, K):
 
         Δ_i = (Σ_j w_ij Δ_j C_j) (Σ_j w_ij C_j)^-1,   C_j = diag(m_j + ε)
 
     With equal weights each is the `consensus`. Parameters without a moment take the weighted mean.
-    Uploads come stacked (see `stacked`).
     """
     above: dict[str, Tensor] = {}  # Σ_j w_ij Δ_j C_j, (receivers, *shape)
     below: dict[str, Tensor] = {}  # Σ_j w_ij C_j, (receivers, in), or (receivers, 1)
     seen = 0
-    for updates, moments in stacks:
+    for updates, moments in batches:
         many = len(next(iter(moments.values())))
         share = weights[:, seen : seen + many]
         seen += many
@@ -69,7 +67,7 @@ def peer_consensus(
 
 
 def _weighted(updates: LowRank | Tensor, column: Tensor, share: Tensor) -> Tensor:
-    """Σ_j w_ij Δ_j C_j over a stack; of factors, [w_i1 L_1 …] [R_1 C_1; …] for every receiver i."""
+    """Σ_j w_ij Δ_j C_j over a batch; of factors, [w_i1 L_1 …] [R_1 C_1; …] for every receiver i."""
     if isinstance(updates, LowRank):
         right = updates.right.double() * column[:, None]
         left = updates.left.double() * share[..., None, None]  # (receivers, many, out, r)

@@ -19,22 +19,22 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.merging.carrier import Carrier, LowRank
-from pace.merging.consensus import consensus
-from pace.merging.moments import EPS, Moments
+from pace.merging.consensus import Batch, consensus
+from pace.merging.moments import EPS
 
 BLOCK = 2**22  # numbers of all clients that are dense at the same time
 
 
-class Pairs(Protocol):
-    """Carriers and moments of the uploads, read as often as a rule likes."""
+class Batches(Protocol):
+    """Carriers and moments of the uploads in batches, read as often as a rule likes."""
 
-    def __iter__(self) -> Iterator[tuple[Carrier, Moments]]: ...
+    def __iter__(self) -> Iterator[Batch]: ...
 
 
 class Rule(Protocol):
     """A consensus of the uploads, in float64."""
 
-    def __call__(self, uploads: Pairs) -> dict[str, Tensor]: ...
+    def __call__(self, batches: Batches) -> dict[str, Tensor]: ...
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,16 @@ class Clipped:
         if not self.most > 0:
             raise SettingError(f"clipping is at {self.most} times the median, expected above 0")
 
-    def __call__(self, uploads: Pairs) -> dict[str, Tensor]:
-        return consensus(self.clipped(uploads))
+    def __call__(self, batches: Batches) -> dict[str, Tensor]:
+        return consensus(self.clipped(batches))
 
-    def clipped(self, uploads: Pairs) -> Iterator[tuple[Carrier, Moments]]:
-        norms = [norm(carrier) for carrier, _ in uploads]
-        limit = self.most * statistics.median_low(norms) if self.most < math.inf else math.inf
-        for (carrier, moments), length in zip(uploads, norms, strict=True):
-            yield scaled(carrier, limit / length) if length > limit else carrier, moments
+    def clipped(self, batches: Batches) -> Iterator[Batch]:
+        lengths = [norms(carriers) for carriers, _ in batches]
+        median = statistics.median_low(length for several in lengths for length in several)
+        limit = self.most * median if self.most < math.inf else math.inf
+        for (carriers, moments), several in zip(batches, lengths, strict=True):
+            factors = [limit / length if length > limit else 1.0 for length in several]
+            yield scaled(carriers, torch.tensor(factors, dtype=torch.float64)), moments
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,8 @@ class Trimmed(Clipped):
         if not 0 <= self.share < 0.5:
             raise SettingError(f"the trimmed share is {self.share}, expected 0 to below 0.5")
 
-    def __call__(self, uploads: Pairs) -> dict[str, Tensor]:
-        return by_number(self.clipped(uploads), self.middle)
+    def __call__(self, batches: Batches) -> dict[str, Tensor]:
+        return by_number(self.clipped(batches), self.middle)
 
     def middle(self, values: Tensor, weights: Tensor) -> Tensor:
         ordered, order = values.sort(dim=0)
@@ -101,8 +103,8 @@ class Median(Clipped):
     than half of a column's weight.
     """
 
-    def __call__(self, uploads: Pairs) -> dict[str, Tensor]:
-        return by_number(self.clipped(uploads), self.middle)
+    def __call__(self, batches: Batches) -> dict[str, Tensor]:
+        return by_number(self.clipped(batches), self.middle)
 
     def middle(self, values: Tensor, weights: Tensor) -> Tensor:
         ordered, order = values.sort(dim=0)
@@ -117,23 +119,23 @@ class Middle(Protocol):
     def __call__(self, values: Tensor, weights: Tensor) -> Tensor: ...
 
 
-def by_number(uploads: Iterable[tuple[Carrier, Moments]], middle: Middle) -> dict[str, Tensor]:
+def by_number(batches: Iterable[Batch], middle: Middle) -> dict[str, Tensor]:
     """A model whose numbers are each the middle of the clients' values of it."""
-    held = list(uploads)
-    made = {}
+    held = list(batches)
+    model = {}
     for name in held[0][0]:
-        updates = [carrier[name] for carrier, _ in held]
+        updates = [update for carriers, _ in held for update in carriers[name].unbind()]
         if name in held[0][1]:
-            weights = torch.stack([moments[name].double() for _, moments in held]) + EPS
+            weights = torch.cat([moments[name] for _, moments in held]).double() + EPS
         else:
-            weights = torch.ones(len(held), 1, dtype=torch.float64)
-        made[name] = torch.cat(
+            weights = torch.ones(len(updates), 1, dtype=torch.float64)
+        model[name] = torch.cat(
             [
                 middle(block, weights[:, None] if block.ndim == 3 else weights)
                 for block in rows(updates)
             ]
         )
-    return made
+    return model
 
 
 def rows(updates: list[LowRank | Tensor]) -> Iterator[Tensor]:
@@ -156,23 +158,28 @@ def rows(updates: list[LowRank | Tensor]) -> Iterator[Tensor]:
         )
 
 
-def norm(carrier: Carrier) -> float:
-    """‖Δ‖ of the whole update; of factors √ tr(L^T L R R^T), without multiplying them out."""
-    squares = 0.0
-    for value in carrier.values():
-        if isinstance(value, LowRank):
-            left, right = value.left.double(), value.right.double()
-            squares += max(0.0, float(((left.t() @ left) * (right @ right.t())).sum()))
-        else:
-            squares += float(value.double().square().sum())
-    return math.sqrt(squares)
+def norms(carriers: Carrier) -> list[float]:
+    """‖Δ‖ of each client's whole update; of factors √ tr(L^T L R R^T), without multiplying them out."""
+    clients = zip(*(value.unbind() for value in carriers.values()), strict=True)
+    return [math.sqrt(sum(map(_square, values))) for values in clients]
 
 
-def scaled(carrier: Carrier, by: float) -> dict[str, LowRank | Tensor]:
-    """A multiple of an update; of factors the right one takes it, so it is exact."""
+def _square(value: LowRank | Tensor) -> float:
+    if isinstance(value, Tensor):
+        return float(value.double().square().sum())
+    left, right = value.left.double(), value.right.double()
+    return max(0.0, float(((left.t() @ left) * (right @ right.t())).sum()))
+
+
+def scaled(carriers: Carrier, factors: Tensor) -> dict[str, LowRank | Tensor]:
+    """A multiple of each client's update; of factors the right one takes it, so it is exact."""
+
+    def times(value: Tensor) -> Tensor:
+        return value.double() * factors.view(-1, *[1] * (value.ndim - 1))
+
     return {
-        name: LowRank(value.left, (value.right.double() * by))
+        name: LowRank(value.left, times(value.right))
         if isinstance(value, LowRank)
-        else value.double() * by
-        for name, value in carrier.items()
+        else times(value)
+        for name, value in carriers.items()
     }

@@ -1,16 +1,15 @@
 """Direct: the consensus itself is returned, in place of a correction (the paper's ablation)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from torch import Tensor
 
 from pace.merging.carrier import compress, dense, pack, unpack
-from pace.merging.consensus import consensus
-from pace.methods.pace import Pace, read
+from pace.methods.pace import Pace
 from pace.params import Params, add
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Uploads
+from pace.protocol.method import Message, Summable, Uploads
 
 
 @dataclass(frozen=True)
@@ -21,10 +20,14 @@ class Direct(Pace):
     chooses between the two.
     """
 
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
-        shared = consensus(read(upload, federation.start) for upload in uploads)
-        returned = pack(compress(shared, self.rank))
-        return (returned for _ in uploads)
+    def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
+        return pack(compress(super().answer(total, federation), self.rank))
+
+    def personal(self, answer: Message, local: Params, federation: Federation) -> Message:
+        return answer
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
+        return Summable.merge(self, uploads, federation)
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
         return add(federation.start, dense(unpack(returned, federation.start)))

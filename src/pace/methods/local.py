@@ -17,7 +17,7 @@ class Local(Method):
         return {}
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        return ({} for _ in uploads)
+        return ({} for _ in range(len(uploads)))
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
         return local

@@ -1,6 +1,6 @@
 """PACE: a propagation-aware, receiver-anchored correction (the paper's method)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
@@ -9,21 +9,21 @@ from pace.errors import NumberError, SettingError
 from pace.gates.cnll import calibrate
 from pace.gates.fixed import Fixed
 from pace.graph import Graph
-from pace.merging.batches import Stacked, stacks
+from pace.merging.batches import unbatched
 from pace.merging.carrier import RANK, Carrier, compress, pack, unpack
-from pace.merging.consensus import consensus_of_stacks
-from pace.merging.correction import apply, corrections_of_stacks
+from pace.merging.consensus import Batch, mean, summed
+from pace.merging.correction import apply, correction, corrections
 from pace.merging.moments import Geometry, check, check_complete, propagated, uniform
 from pace.params import Params, subtract
 from pace.protocol.federation import Federation
-from pace.protocol.method import Gate, Message, Method, Uploads
+from pace.protocol.method import Gate, Message, Summable, Uploads
+from pace.protocol.uploads import Messages
 
-STACK = 64  # uploads that are read, and receivers that are answered, together
 LARGEST = 1e9  # a number whose products the server can still compute with; no training gets there
 
 
 @dataclass(frozen=True)
-class Pace(Method):
+class Pace(Summable):
     """Upload: P_r(W_L - W_0) and the moments. Return: P_r(Δ - own carrier). External: W_L + return.
 
     Ablations replace a part: `Pace(geometry=raw)`, `Pace(geometry=uniform)`, `Pace(rank=2)`,
@@ -58,17 +58,46 @@ class Pace(Method):
         for name, moment in read(upload, federation.start)[1].items():
             check(f"{name}/m", moment)
 
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterable[dict[str, Tensor]]:
-        start = federation.start
-        shared = consensus_of_stacks(read(stack, start) for stack in stacks(uploads, STACK))
-        carriers = (read(stack, start)[0] for stack in stacks(uploads, STACK))
-        return Stacked(map(pack, corrections_of_stacks(shared, carriers, self.rank)))
+    def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
+        """Δ_k C_k, C_k and a one to count by; `total` makes the sum of all without any of these."""
+        return self.total(Messages([upload]), federation)
+
+    def total(self, uploads: Uploads, federation: Federation) -> dict[str, Tensor]:
+        return summed(Pairs(uploads, federation.start))
+
+    def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
+        return mean(total)
+
+    def personal(self, answer: Message, local: Params, federation: Federation) -> Message:
+        own = compress(subtract(local, federation.start), self.rank)
+        return pack(correction(answer, own, self.rank))
+
+    def consensus(self, uploads: Uploads, federation: Federation) -> dict[str, Tensor]:
+        """Δ of uploads that the server may see."""
+        return self.answer(self.total(uploads, federation), federation)
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
+        shared = self.consensus(uploads, federation)
+        owns = (carriers for carriers, _ in Pairs(uploads, federation.start))
+        for batch in corrections(shared, owns, self.rank):
+            yield from unbatched(pack(batch))
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
         return apply(local, unpack(returned, local))
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """The carriers and moments of uploads, in batches, read anew each time."""
+
+    uploads: Uploads
+    start: Params
+
+    def __iter__(self) -> Iterator[Batch]:
+        return (read(batch, self.start) for batch in self.uploads.batches())
+
+
 def read(upload: Message, start: Params) -> tuple[Carrier, Mapping[str, Tensor]]:
-    """The carrier and the moments of an upload."""
+    """The carrier and the moments of an upload, or of a batch of them."""
     moments = {name: upload[f"{name}/m"] for name in start if f"{name}/m" in upload}
     return unpack(upload, start), moments

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from torch import Tensor
 
@@ -11,14 +11,15 @@ from pace.gates.cnll import calibrate
 from pace.gates.mixture import Weights
 from pace.graph import Graph
 from pace.models.base import Model, Network
-from pace.params import Params
+from pace.params import Params, add
 from pace.protocol.number_formats import KINDS
+from pace.protocol.uploads import Message as Message
+from pace.protocol.uploads import Uploads as Uploads
 from pace.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from pace.protocol.federation import Federation
 
-Message = Mapping[str, Tensor]  # all that any method sends, either way
 Gate = Callable[[Tensor, Tensor, Tensor], float]  # (Local logits, External logits, labels) -> alpha
 
 
@@ -28,6 +29,8 @@ class Method(Protocol):
     A method is a frozen dataclass that inherits from this class: its settings are its fields, and
     it has no state. Some parts have defaults; `share`, `merge` and `adopt` are its own.
     """
+
+    needs: ClassVar[str] = "its server reads every upload"  # why a sum over clients is not enough
 
     @property
     def recipe(self) -> Recipe:
@@ -81,8 +84,39 @@ class Method(Protocol):
         return 1 - alpha, alpha
 
 
-class Uploads(Protocol):
-    """The uploads of a federation, read as often as a method likes and never held all at once."""
+class Summable(Method):
+    """A method whose server needs of its clients no more than a sum, and answers everybody alike.
 
-    def __iter__(self) -> Iterator[Message]: ...
-    def __len__(self) -> int: ...
+    It writes `share`, `statistic_of`, `answer` and `adopt`; a subclass that needs more says so in
+    `needs`.
+    """
+
+    needs: ClassVar[str] = ""
+
+    def statistic(self, local: Params, graph: Graph, federation: Federation) -> Message:
+        """What a trained client adds to the sum, in float64."""
+        return self.statistic_of(self.share(local, graph, federation), federation)
+
+    def statistic_of(self, upload: Message, federation: Federation) -> Message:
+        """The same from what the client shares where the server may see it."""
+        raise NotImplementedError
+
+    def total(self, uploads: Uploads, federation: Federation) -> Message:
+        """The sum of all clients' statistics, added up in their order."""
+        total: Message = {}
+        for upload in uploads:
+            statistic = self.statistic_of(upload, federation)
+            total = add(total, statistic) if total else statistic
+        return total
+
+    def answer(self, total: Message, federation: Federation) -> Message:
+        """From the sum alone, the same for everybody."""
+        raise NotImplementedError
+
+    def personal(self, answer: Message, local: Params, federation: Federation) -> Message:
+        """The return to one client, which the client can make of the answer by itself."""
+        return answer
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
+        answer = self.answer(self.total(uploads, federation), federation)
+        return (answer for _ in range(len(uploads)))

@@ -30,11 +30,11 @@ def size(shape: tuple[int, ...], kind: str) -> int:
     return numbers + 4 * min(shape) if _scaled(shape, kind) else 2 * numbers
 
 
-def write(value: Array, kind: str) -> bytes:
-    """The numbers in row-major order."""
+def write(value: Array, kind: str) -> bytes | memoryview:
+    """The numbers in row-major order; as a view of them where they are written as they are."""
     if not _scaled(value.shape, kind):
         if _whole(value.shape, kind):
-            return bytes(value.astype(SINGLE, copy=False).tobytes())
+            return np.ascontiguousarray(value, SINGLE).reshape(-1).view(np.uint8).data
         bounded: Array = value.clip(-HIGHEST, HIGHEST)
         return bytes(bounded.astype(HALF).tobytes())
     long = int(value.shape[0] <= value.shape[1])  # the axis along which numbers share a scale

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 
 import torch
 from torch import Tensor
@@ -17,21 +16,17 @@ from pace.errors import (
     GraphError,
     LayoutError,
     NumberError,
-    OtherJobError,
     ReceiverError,
     TooFewError,
 )
 from pace.gates.mixture import Weights, local_alone, mix
 from pace.gates.promise import no_worse_than_local
 from pace.graph import Graph
-from pace.merging.batches import Stacked
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message
+from pace.protocol.uploads import Message, Messages, Received, opened
 from pace.training.train import train
-
-TOGETHER = 2**25  # bytes of uploads that are decoded together, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,16 +112,20 @@ def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
 
 def merging(uploads: Sequence[bytes], federation: Federation) -> Iterator[bytes]:
     """The same one at a time, for uploads that are read when they are asked for."""
-    if not uploads:
+    return returns(received(uploads, federation), federation)
+
+
+def received(uploads: Sequence[bytes], federation: Federation) -> Received:
+    """Uploads as the server reads them; one that is not of this federation is refused when read."""
+    return Received(uploads, upload_layout(federation), federation.digest)
+
+
+def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
+    """The frame of each return, in order."""
+    if not len(uploads):
         raise TooFewError("there are no uploads, expected one or more to merge")
-    returned = federation.method.merge(_Decoded(uploads, federation), federation)
-    answers = map(wire.checksum, uploads)
-    if isinstance(returned, Stacked):
-        for stack in returned.stacks:
-            some = list(islice(answers, len(next(iter(stack.values())))))
-            yield from wire.encode_stack(stack, federation.digest, some, federation.numbers)
-        return
-    for message, answered in zip(returned, answers, strict=True):
+    for place, message in enumerate(federation.method.merge(uploads, federation)):
+        answered = uploads.checksums[place]
         yield wire.encode(message, federation.digest, answered, federation.numbers)
 
 
@@ -138,7 +137,7 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
 
 def externals(kept: Kept, returned: bytes, federation: Federation) -> tuple[Params, ...]:
     """The first half of `adopt`: the External models, from the return to this very upload."""
-    frame = _opened(returned, federation, return_layout(federation))
+    frame = opened(returned, federation.digest, return_layout(federation))
     if frame.answers != kept.upload:
         raise ReceiverError(
             f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
@@ -164,7 +163,7 @@ def calibrated(
 
 def check_upload(upload: bytes, federation: Federation) -> Message:
     """The message of an upload that may count; anything else is refused, each kind by its error."""
-    frame = _opened(upload, federation, upload_layout(federation))
+    frame = opened(upload, federation.digest, upload_layout(federation))
     if frame.answers != wire.NOBODY:
         raise LayoutError(
             f"this is the return to upload {frame.answers.hex()}, expected an upload: "
@@ -198,7 +197,7 @@ def upload_layout(federation: Federation) -> wire.Layout:
 @lru_cache(maxsize=16)
 def return_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every return: those of a federation with a single client."""
-    returned = next(iter(federation.method.merge([_probe(federation)], federation)))
+    returned = next(iter(federation.method.merge(Messages([_probe(federation)]), federation)))
     return wire.layout(returned, federation.numbers)
 
 
@@ -209,43 +208,3 @@ def _probe(federation: Federation) -> Message:
     label = torch.zeros(1, dtype=torch.int64)
     lonely = Graph(torch.zeros(1, federation.model.features), nothing, label, yes, no, no)
     return federation.method.share(federation.start, lonely, federation)
-
-
-def _opened(frame: bytes, federation: Federation, layout: wire.Layout) -> wire.Frame:
-    opened = wire.decode(frame, layout)
-    if opened.digest != federation.digest:
-        raise OtherJobError(
-            f"the message belongs to federation {opened.digest.hex()}, "
-            f"this is {federation.digest.hex()}: the two were set up differently"
-        )
-    return opened
-
-
-@dataclass
-class _Decoded:
-    """Uploads decoded one by one or by the stack, as often as they are read."""
-
-    uploads: Sequence[bytes]
-    federation: Federation
-    whole: bool = False  # whether all were found in order once: bytes do not change thereafter
-
-    def __len__(self) -> int:
-        return len(self.uploads)
-
-    def __iter__(self) -> Iterator[Message]:
-        layout = upload_layout(self.federation)
-        for upload in self.uploads:
-            yield _opened(upload, self.federation, layout).message
-
-    def stacks(self, size: int) -> Iterator[Message]:
-        """At most `size` at a time, fewer where they are large."""
-        layout = upload_layout(self.federation)
-        begin = wire.opening(layout, self.federation.digest)
-        uploads = iter(self.uploads)
-        while some := list(islice(uploads, max(1, min(size, TOGETHER // layout.size)))):
-            for upload in some:
-                plain = len(upload) == layout.size and upload.startswith(begin)
-                if not (plain and (self.whole or wire.intact(upload))):
-                    _opened(upload, self.federation, layout)  # says what is wrong with it
-            yield wire.numbers_of(some, len(begin), layout, finite=self.whole)
-        self.whole = True

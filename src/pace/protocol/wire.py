@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -30,7 +30,7 @@ import torch
 from torch import Tensor
 
 from pace.errors import DamageError, FormatError, LayoutError, NumberError, SizeError, VersionError
-from pace.merging.batches import Stacked
+from pace.merging.batches import unbatched
 from pace.protocol import number_formats
 
 MAGIC = b"PACE"
@@ -101,23 +101,6 @@ def encode(
     return _sealed(opening(layout(message, numbers), digest, answers), *written)
 
 
-def encode_stack(
-    stack: Mapping[str, Tensor], digest: bytes, answers: Sequence[bytes], numbers: str = "float32"
-) -> Iterator[bytes]:
-    """The frames of messages that are stacked, each the answer to one upload."""
-    if numbers != "float32":
-        for message, answered in zip(Stacked([stack]), answers, strict=True):
-            yield encode(message, digest, answered, numbers)
-        return
-    shapes = Layout({name: tuple(value.shape[1:]) for name, value in stack.items()}, numbers)
-    rows = torch.empty(len(answers), sum(shapes.volumes), dtype=torch.float32)
-    for place, value in zip(rows.split_with_sizes(shapes.volumes, 1), stack.values(), strict=True):
-        place.copy_(value.reshape(place.shape))
-    written = rows.numpy().astype(number_formats.SINGLE, copy=False)
-    for row, answered in zip(written, answers, strict=True):
-        yield _sealed(opening(shapes, digest, answered), row.data)
-
-
 def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
     """All that stands before a frame's numbers."""
     return HEAD.pack(MAGIC, VERSIONS[shapes.numbers], digest, answers, len(shapes)) + shapes.table
@@ -157,7 +140,7 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
         raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
     if shapes.size != len(frame):
         raise SizeError(f"the frame has {len(frame)} bytes, its table speaks of {shapes.size}")
-    (message,) = Stacked([numbers_of([frame], offset, shapes)]) if shapes else ({},)
+    (message,) = unbatched(numbers_of([frame], offset, shapes)) if shapes else ({},)
     return Frame(digest, answers, message)
 
 
@@ -169,7 +152,7 @@ def intact(frame: bytes) -> bool:
 def numbers_of(
     frames: Sequence[bytes], offset: int, shapes: Layout, *, finite: bool = False
 ) -> dict[str, Tensor]:
-    """The tensors of frames of one layout, stacked, every number finite; or known to be `finite`."""
+    """The tensors of frames of one layout, as a batch, every number finite; or known to be `finite`."""
     rows = np.empty((len(frames), sum(shapes.volumes)), np.float32)
     for row, frame in zip(rows, frames, strict=True):
         _read(frame, offset, shapes, row)

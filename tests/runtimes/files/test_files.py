@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pace.jobs.job import Job
 from pace.metrics import accuracy, confusion
 from pace.protocol import steps, wire
 from pace.runtimes.files import kept, model, tensors
+from pace.runtimes.files import merge as merging
 from pace.runtimes.files.site import load
 from tests.graphs import clients
 from tests.preloaded import Done, Preloaded
@@ -710,3 +712,27 @@ def test_help_has_an_example_a_json_option_and_80_columns(
     assert f"pace {' '.join(words)}" in done.out.partition("Example")[2]
     assert "--json" in done.out
     assert max(map(len, done.out.splitlines())) <= 80
+
+
+def test_the_server_decodes_an_upload_twice_and_reads_a_return_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When it is admitted, and when it is merged and reported on."""
+    decoded, read = Counter[bytes](), Counter[str]()
+    numbers_of, read_bytes = wire.numbers_of, Path.read_bytes
+
+    def counted(frames: list[bytes], *options: Any, **more: Any) -> Any:
+        decoded.update(frames)
+        return numbers_of(frames, *options, **more)
+
+    def seen(path: Path) -> bytes:
+        read[path.name] += path.parent.name == "returns"
+        return read_bytes(path)
+
+    monkeypatch.setattr(wire, "numbers_of", counted)
+    monkeypatch.setattr(Path, "read_bytes", seen)
+    inbox, journal, out = (root / "server" / name for name in ("inbox", "fresh", "away"))
+    merging.merge(the_job(root), [inbox], journal=journal, out=out)
+    frames = [kept.read(root / name / "mine.local", the_job(root)).frame for name in NAMES]
+    assert [decoded[frame] - 1 for frame in frames] == [2] * 3  # `kept.read` decodes it too
+    assert [read[f"{name}.down"] for name in NAMES] == [1] * 3

@@ -1,6 +1,6 @@
 """FedAvg, one round: the average of the local models replaces them (McMahan et al., 2017)."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -10,11 +10,11 @@ from pace.errors import WeightError
 from pace.graph import Graph
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import Message, Summable
 
 
 @dataclass(frozen=True)
-class FedAvg(Method):
+class FedAvg(Summable):
     """W = Σ_i p_i W_i with p_i the share of all nodes, not of training nodes, as in OpenFGL."""
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
@@ -23,11 +23,13 @@ class FedAvg(Method):
     def check(self, upload: Message, federation: Federation) -> None:
         at_least(upload, "nodes", 1)
 
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        average = weighted_mean(
-            ((upload, float(upload["nodes"])) for upload in uploads), federation.start
-        )
-        return (average for _ in uploads)
+    def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
+        """n W and n."""
+        nodes = upload["nodes"].double()
+        return {name: nodes * upload[name].double() for name in federation.start} | {"nodes": nodes}
+
+    def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
+        return {name: (total[name] / total["nodes"]).float() for name in federation.start}
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
         return returned

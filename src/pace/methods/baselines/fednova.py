@@ -1,16 +1,15 @@
 """FedNova, one round: displacements are averaged by the step (Wang et al., 2020)."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.methods.baselines.fedavg import FedAvg, at_least, weighted_mean
+from pace.methods.baselines.fedavg import FedAvg, at_least
 from pace.params import Params, subtract
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Uploads
+from pace.protocol.method import Message
 from pace.training.recipe import Recipe
 
 
@@ -40,25 +39,20 @@ class FedNova(FedAvg):
         super().check(upload, federation)
         at_least(upload, "amount", 0)
 
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        start = federation.start
-        nodes = sum(float(upload["nodes"]) for upload in uploads)
-        tau = sum(float(upload["nodes"]) * float(upload["amount"]) for upload in uploads) / nodes
-        step = weighted_mean(
-            (
-                (
-                    {
-                        name: value / max(1.0, float(upload["amount"]))
-                        for name, value in subtract(start, upload).items()
-                    },
-                    float(upload["nodes"]),
-                )
-                for upload in uploads
-            ),
-            start,
-        )
-        average = {name: value - tau * step[name] for name, value in start.items()}
-        return (average for _ in uploads)
+    def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
+        """n (W_0 - W) / a, n and n a."""
+        amount = upload["amount"]
+        steps = {
+            name: value / amount.clamp_min(1.0)
+            for name, value in subtract(federation.start, upload).items()
+        }
+        total = super().statistic_of({**upload, **steps}, federation)
+        return total | {"amount": total["nodes"] * amount.double()}
+
+    def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
+        step = super().answer(total, federation)
+        tau = float(total["amount"] / total["nodes"])
+        return {name: value - tau * step[name] for name, value in federation.start.items()}
 
 
 def normaliser(steps: int, momentum: float) -> float:

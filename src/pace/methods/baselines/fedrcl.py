@@ -1,6 +1,5 @@
 """FedRCL, one round: relaxed contrastive training, uniform average (Seo et al., 2024)."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import torch
@@ -8,10 +7,9 @@ from torch import Tensor
 from torch.nn.functional import normalize, softplus
 
 from pace.graph import Graph
-from pace.methods.baselines.fedavg import weighted_mean
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import Message, Summable
 from pace.training.recipe import Recipe
 
 MATCHED = Recipe(optimiser="sgd")  # the shared rate, decay and budget
@@ -22,7 +20,7 @@ BLOCK = 1024  # rows of the similarity matrix that exist at a time
 
 
 @dataclass(frozen=True)
-class FedRCL(Method):
+class FedRCL(Summable):
     """W = mean_i W_i of clients trained by plain SGD on CE + contrast · SCL + relaxation · PEN.
 
     The paper says only "a GCN layer-feature adapter". Its numbers rule out Adam and every SGD that
@@ -47,9 +45,13 @@ class FedRCL(Method):
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         return local
 
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        average = weighted_mean(((upload, 1.0) for upload in uploads), federation.start)
-        return (average for _ in uploads)
+    def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
+        """W, and a one to count by."""
+        models = {name: upload[name].double() for name in federation.start}
+        return models | {"clients": torch.ones(1, dtype=torch.float64)}
+
+    def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
+        return {name: (total[name] / total["clients"]).float() for name in federation.start}
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
         return returned

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -36,6 +37,8 @@ class FedTAD(FedAvg):
     `FedTAD(topology=return_probabilities)` is the walk as it seems to be meant.
     """
 
+    needs: ClassVar[str] = "its server distils from every client's model"
+
     rounds: int = 5
     topology: Topology = walked_ids
     normalised: Callable[[Tensor], Tensor] = within_clients
@@ -47,7 +50,7 @@ class FedTAD(FedAvg):
         return {**super().share(local, graph, federation), "reliability": known}
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        average = next(super().merge(uploads, federation))
+        average = self.answer(self.total(uploads, federation), federation)
         weights = self.normalised(gathered(uploads, "reliability")).float()
         distilled = distil(average, uploads, weights, rounds=self.rounds, federation=federation)
-        return (distilled for _ in uploads)
+        return (distilled for _ in range(len(uploads)))

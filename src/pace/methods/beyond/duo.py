@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -13,12 +14,11 @@ from torch import Tensor
 from pace.errors import SettingError
 from pace.gates.guard import admitted
 from pace.gates.mixture import RIDGE, Weights, local_alone, weigh
-from pace.merging.batches import stacks
 from pace.merging.carrier import Carrier, pack, unpack
 from pace.merging.correction import apply, correction
-from pace.merging.moments import Moments, uniform
+from pace.merging.moments import uniform
 from pace.merging.peers import LARGEST, SHARPNESS, peer_consensus, peer_weights
-from pace.methods.pace import STACK, Pace, read
+from pace.methods.pace import Pace, Pairs, read
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
@@ -66,6 +66,8 @@ class PaceDuo(Tempered):
     The receiver weighs Local and both Externals together. Numbers are int8 on the wire.
     """
 
+    needs: ClassVar[str] = "it finds each client's peers by their moments"
+
     sharpness: float = SHARPNESS
     most: float = LARGEST
     numbers: str = KINDS[2]
@@ -88,11 +90,12 @@ class PaceDuo(Tempered):
 
     def _of_peers(self, uploads: Uploads, start: Params) -> Iterator[Carrier]:
         """Each receiver's correction from its peers. All moments of the first layer are held."""
-        first = [next(iter(moments.values())) for _, moments in _read(uploads, start)]
+        pairs = Pairs(uploads, start)
+        first = [next(iter(moments.values())) for _, moments in pairs]
         weights = peer_weights(torch.cat(first), self.sharpness, self.most)
         owns = (read(upload, start)[0] for upload in uploads)
         for rows in weights.split(BLOCK):
-            seen = peer_consensus(_read(uploads, start), rows)
+            seen = peer_consensus(pairs, rows)
             for view, own in zip(seen, owns, strict=False):  # owns go on in the next block
                 yield correction(view, own, self.rank)
 
@@ -104,10 +107,6 @@ class PaceDuo(Tempered):
         self, local: Params, returned: Message, federation: Federation
     ) -> tuple[Params, ...]:
         return tuple(apply(local, unpack(message, local)) for message in parted(returned, local))
-
-
-def _read(uploads: Uploads, start: Params) -> Iterator[tuple[Carrier, Moments]]:
-    return (read(stack, start) for stack in stacks(uploads, STACK))
 
 
 def joined(messages: Sequence[Message]) -> dict[str, Tensor]:

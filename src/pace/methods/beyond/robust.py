@@ -1,17 +1,14 @@
 """PACE with a consensus that a few lying clients cannot carry away; see `pace.merging.robust`."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import ClassVar
 
 from torch import Tensor
 
-from pace.merging.carrier import Carrier, pack
-from pace.merging.correction import corrections
-from pace.merging.moments import Moments
 from pace.merging.robust import Clipped, Median, Rule, Trimmed
-from pace.methods.pace import Pace, read
-from pace.params import Params
+from pace.methods.pace import Pace, Pairs
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method, Uploads
 
@@ -22,21 +19,10 @@ class Robust(Pace):
 
     rule: Rule = Clipped()  # noqa: RUF009 - a frozen setting
 
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
-        pairs = _Pairs(uploads, federation.start)
-        carriers = (carrier for carrier, _ in pairs)
-        return map(pack, corrections(self.rule(pairs), carriers, self.rank))
+    needs: ClassVar[str] = "its rule compares the clients' updates"
 
-
-@dataclass(frozen=True)
-class _Pairs:
-    """The uploads, read anew each time."""
-
-    uploads: Uploads
-    start: Params
-
-    def __iter__(self) -> Iterator[tuple[Carrier, Moments]]:
-        return (read(upload, self.start) for upload in self.uploads)
+    def consensus(self, uploads: Uploads, federation: Federation) -> dict[str, Tensor]:
+        return self.rule(Pairs(uploads, federation.start))
 
 
 ROBUST: Mapping[str, Callable[[], Method]] = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +14,9 @@ from pace.jobs import signatures
 from pace.jobs.admission import exact_size
 from pace.jobs.influence import influence
 from pace.jobs.job import SERVER, Job
-from pace.jobs.journal import DOWN, Frames, Journal
+from pace.jobs.journal import DOWN, Journal
 from pace.protocol import steps, wire
-from pace.protocol.method import Message
+from pace.protocol.uploads import Received
 from pace.runtimes.files import report
 from pace.runtimes.files.intake import Refusal as Refusal
 from pace.runtimes.files.intake import listed, take
@@ -43,15 +43,16 @@ def merge(
     try:
         decided = book.close()
     except TooFewError as error:
-        return facts(book, refused, {}, str(error))
+        return facts(book, refused, None, waiting=str(error))
     refused += [late(name, len(decided)) for name in book.accepted() if name not in decided]
     atomic.sweep(out)
-    for name in make_returns(book, signer):
-        place, returned = out / f"{name}{DOWN}", read_return(book, name)
+    uploads = received(book)
+    for name in make_returns(book, signer, uploads):
+        place, returned = out / f"{name}{DOWN}", book.returned(name)
         if not atomic.create(place, returned, settled=False) and place.read_bytes() != returned:
             raise FileError(f"{place} is another file: move it away, or choose another --out")
         progress(f"return to {name}")
-    made = facts(book, refused, decided, None)
+    made = facts(book, refused, uploads)
     report.write(out, made)
     return made
 
@@ -73,23 +74,14 @@ def server_key(job: Job, key: Path | None) -> Key | None:
     return loaded
 
 
-def make_returns(book: Journal, key: Key | None) -> list[str]:
+def make_returns(book: Journal, key: Key | None, uploads: Received) -> list[str]:
     """Make the returns that are not there yet; the names of all who get one, in order."""
-    frames = book.frames()
-    names = [name for name, _ in frames.uploads]
+    names = sorted(book.decision() or {})
     if not all(map(book.has_return, names)):
-        for name, frame in zip(names, steps.merging(frames, book.job.federation), strict=True):
+        for name, frame in zip(names, steps.returns(uploads, book.job.federation), strict=True):
             book.put_return(name, _signed(frame, key, book.job, name))
         book.settle()  # before anybody sees one of them
     return names
-
-
-def read_return(book: Journal, name: str) -> bytes:
-    """A return that was made, as it will be every time."""
-    returned = book.returned(name)
-    if returned is None:
-        raise FileError(f"the journal lost the return to {name!r}: run the command again")
-    return returned
 
 
 def _signed(frame: bytes, key: Key | None, job: Job, name: str) -> bytes:
@@ -98,26 +90,22 @@ def _signed(frame: bytes, key: Key | None, job: Job, name: str) -> bytes:
     return signatures.sign(frame, key, kind=signatures.RETURN, job=job.digest, name=name)
 
 
-@dataclass(frozen=True, eq=False)
-class Messages:
-    """The uploads of a decision, decoded one at a time."""
-
-    frames: Frames
-
-    def __len__(self) -> int:
-        return len(self.frames)
-
-    def __iter__(self) -> Iterator[Message]:
-        return (wire.decode(frame).message for frame in self.frames)
+def received(book: Journal) -> Received:
+    """The uploads of the journal's decision."""
+    return steps.received(book.frames(), book.job.federation)
 
 
 def facts(
-    book: Journal, refused: Sequence[Refusal], decided: dict[str, str], why: str | None
+    book: Journal,
+    refused: Sequence[Refusal],
+    uploads: Received | None,
+    *,
+    waiting: str | None = None,
 ) -> dict[str, Any]:
-    """The report as plain data."""
-    job = book.job
+    """The report as plain data; without `uploads`, that of a job which is waiting for some."""
+    job, decided = book.job, (book.decision() or {}) if uploads else {}
     overhead = signatures.TRAILER if job.signed else 0
-    weighed = influence(Messages(book.frames()), job.federation) if decided else []
+    weighed = influence(uploads, job.federation) if uploads else []
     took_part = [
         {"name": name, "sha256": decided[name], **asdict(each)}
         for name, each in zip(sorted(decided), weighed, strict=True)
@@ -128,7 +116,7 @@ def facts(
         "format": "pace-merge-report-1",
         "job": {"name": job.name, "digest": job.digest},
         "merged": bool(decided),
-        "waiting": why,
+        "waiting": waiting,
         "took_part": took_part,
         "here": book.accepted(),
         "missing": job.missing(decided or book.accepted()),

@@ -15,8 +15,9 @@ from typing import Any
 from pace.errors import PaceError, ParticipantError, TooFewError
 from pace.jobs.admission import admit
 from pace.jobs.journal import Journal
+from pace.protocol.uploads import Received
 from pace.runtimes.files.intake import Refusal
-from pace.runtimes.files.merge import facts, make_returns, read_return, server_key
+from pace.runtimes.files.merge import facts, make_returns, received, server_key
 from pace.runtimes.network.bindings import Bindings
 from pace.runtimes.network.codes import OK
 from pace.runtimes.network.exchange import Answer, Asking, Exchange
@@ -106,16 +107,16 @@ class Round:
         self.here.add(name)
         return OK
 
-    def deliver(self) -> list[str]:
+    def deliver(self, uploads: Received) -> list[str]:
         """Send everybody's return; the names of those who have not confirmed it."""
         key = server_key(self.book.job, self.settings.key)
-        waiting = set(make_returns(self.book, key))
+        waiting = set(make_returns(self.book, key, uploads))
 
         def due(online: set[int]) -> set[int]:
             return {node for node in online if self.bound.names.get(node) in waiting}
 
         def returned(node: int) -> Words:
-            return self._asked(node) | {"payload": read_return(self.book, self.bound.names[node])}
+            return self._asked(node) | {"payload": self.book.returned(self.bound.names[node])}
 
         for answer in self._ask(RETURN, due, returned, self.settings.delivery):
             if answer is not None:
@@ -159,13 +160,15 @@ def play(
     this = Round(exchange, book, bound, settings, say, set(book.accepted()))
     this.collect()
     undelivered: list[str] = []
+    uploads, waiting = None, None
     try:
-        decided, why = book.close(), None
-        undelivered = this.deliver()
+        book.close()
+        uploads = received(book)
+        undelivered = this.deliver(uploads)
     except TooFewError as error:
-        decided, why = {}, str(error)
-    return facts(book, this.refused, decided, why) | {
+        waiting = str(error)
+    return facts(book, this.refused, uploads, waiting=waiting) | {
         "contacts": [asdict(each) for each in this.contacts],
         "undelivered": undelivered,
-        "finished": bool(decided) and not undelivered,
+        "finished": uploads is not None and not undelivered,
     }

@@ -1,0 +1,53 @@
+"""Methods whose server needs only a sum: the parts give what the whole gives."""
+
+import pytest
+import torch
+
+from pace.methods import METHODS, make
+from pace.protocol import steps, wire
+from pace.protocol.method import Summable
+from pace.protocol.uploads import Messages
+from tests.graphs import clients, federation
+
+ENOUGH = {
+    *("fedavg", "fedprox", "fednova", "fedrcl", "pace", "pace-int8", "pace-tempered"),
+    *("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct"),
+}
+
+
+def test_which_methods_need_only_a_sum_and_the_others_say_why() -> None:
+    for name in METHODS:
+        method = make(name)
+        assert (isinstance(method, Summable) and not method.needs) == (name in ENOUGH)
+        assert bool(method.needs) == (name not in ENOUGH)
+
+
+@pytest.mark.parametrize("name", sorted(ENOUGH))
+def test_statistics_add_up_to_the_open_total_and_the_receiver_makes_its_own_return(
+    name: str,
+) -> None:
+    method = make(name)
+    assert isinstance(method, Summable)
+    agreed, graphs = federation(method), clients(3)
+    fitted = [steps.fit(graph, agreed) for graph in graphs]
+    shared = [
+        method.share(kept.local, graph, agreed)
+        for graph, (kept, _) in zip(graphs, fitted, strict=True)
+    ]
+    statistics = [
+        method.statistic(kept.local, graph, agreed)
+        for graph, (kept, _) in zip(graphs, fitted, strict=True)
+    ]
+    total = method.total(Messages(shared), agreed)
+    for part, value in total.items():
+        assert value.dtype == torch.float64
+        added = torch.stack([statistic[part] for statistic in statistics]).sum(0)
+        torch.testing.assert_close(added, value, rtol=1e-12, atol=1e-15)
+    answer = method.answer(total, agreed)
+    for (kept, _), returned in zip(fitted, method.merge(Messages(shared), agreed), strict=True):
+        own = method.personal(answer, kept.local, agreed)
+        ours, theirs = (
+            method.externals(kept.local, message, agreed)[0] for message in (own, returned)
+        )
+        torch.testing.assert_close(dict(ours), dict(theirs), rtol=0, atol=1e-6)
+    assert wire.layout(own) == wire.layout(returned)
