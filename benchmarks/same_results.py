@@ -270,7 +270,17 @@ def cells(stored: Path) -> Leaves:
 def counted(confusions: Any) -> list[int]:
     """All counts of all readings and clients, in an order that no renaming changes."""
     ordered = sorted(renamed(leaves(confusions, "")).items())
-    return [int(count) for _, text in ordered for count in re.findall(r"\d+", str(text))]
+    rows = [text.split(";") for _, text in ordered if isinstance(text, str)]
+    return [count for matrix in rows for row in matrix for count in dense(row, len(matrix))]
+
+
+def dense(row: str, width: int) -> list[int]:
+    """A row of counts, `5 0 2`, or of those that are not zero, `0:5 2:2`."""
+    counts = [0] * width
+    for place, item in enumerate(row.split()):
+        column, _, count = item.rpartition(":")
+        counts[int(column or place)] = int(count)
+    return counts
 
 
 def renamed(found: Iterable[tuple[str, Leaf]]) -> dict[str, Leaf]:

@@ -13,7 +13,7 @@ from pace.merging.moments import uniform
 from pace.methods import FedAux, FedAvg, FedGTA, FedNova, FedProx, FedPub, FedRCL, FedTAD, Pace
 from pace.methods.baselines.fedgta import without_loops
 from pace.methods.baselines.fednova import normaliser
-from pace.methods.baselines.fedpub import mask_of, unmasked
+from pace.methods.baselines.masked import mask_of, unmasked
 from pace.methods.baselines.mixing import attention, mixtures
 from pace.methods.direct import Direct
 from pace.params import Params, add, subtract
@@ -212,8 +212,9 @@ def test_with_endless_sharpness_everyone_gets_its_own(kind: type[FedPub] | type[
         assert_same(external, model, atol=0)
 
 
-def test_fedpub_keeps_its_masks_at_home() -> None:
-    agreed = federation(FedPub())
+@pytest.mark.parametrize("kind", [FedPub, FedAux])
+def test_masks_stay_at_home(kind: type[FedPub] | type[FedAux]) -> None:
+    agreed = federation(kind())
     models = locals_of(agreed)
     assert not torch.equal(models[0]["0.mask"], models[1]["0.mask"])
     upload = agreed.method.share(models[0], GRAPHS[0], agreed)

@@ -65,12 +65,16 @@ def test_fedpubs_network_is_two_masked_convolutions_and_a_masked_head(evaluation
     torch.testing.assert_close(seen.outputs[-2], output, rtol=1e-4, atol=1e-5)
 
 
-def test_masks_start_at_one_and_the_heads_bias_does_not_start_at_zero() -> None:
-    start = PUB.start(3)
+@pytest.mark.parametrize("model", [PUB, AUX], ids=["fedpub", "fedaux"])
+def test_masks_start_at_one_and_the_heads_bias_does_not_start_at_zero(model: Any) -> None:
+    start = model.start(3)
     assert {name for name in start if name.endswith("mask")} == {"0.mask", "1.mask", "head.mask"}
     assert all((start[name] == 1).all() for name in start if name.endswith("mask"))
     assert not start["1.bias"].any()
     assert start["head.bias"].all()
+
+
+def test_fedpub_can_mask_the_shared_gcn_instead() -> None:
     assert set(FedPub(backbone=two_layers).network(SHARED).start(3)) == {
         f"{layer}.{part}" for layer in (0, 1) for part in ("weight", "bias", "mask")
     }
@@ -94,15 +98,22 @@ def kernel_smoothed(hidden: Tensor, line: Tensor, sigma: float) -> Tensor:
     return kernel @ hidden / kernel.sum(1, keepdim=True)
 
 
+@pytest.mark.parametrize("evaluation", [True, False])
 @pytest.mark.parametrize("sigma", [0.3, 1.0, 10.0])
-def test_fedauxs_network_smooths_with_the_dense_kernel(sigma: float) -> None:
+def test_fedauxs_masked_network_smooths_with_the_dense_kernel(
+    sigma: float, evaluation: bool
+) -> None:
     model = FedAux(sigma=sigma).network(SHARED)
     params = perturbed(model.start(3))
-    _, hidden = embedding(params, GRAPH, {})
+    masks = {layer: params[f"{layer}.mask"] for layer in ("0", "1", "head")}
+    if evaluation:
+        masks = {layer: mask * (mask.abs() >= 1e-3) for layer, mask in masks.items()}
+    _, hidden = embedding(params, GRAPH, masks)
     smooth = kernel_smoothed(hidden, params["line"], sigma).float()
     both = torch.cat([hidden, smooth], dim=1)
-    expected = both @ params["head.weight"].t() + params["head.bias"]
-    torch.testing.assert_close(model(params, GRAPH).logits, expected, rtol=1e-4, atol=2e-5)
+    expected = both @ (params["head.weight"] * masks["head"]).t() + params["head.bias"]
+    seen = model(params, GRAPH) if evaluation else model.forward(params, model.field(GRAPH))
+    torch.testing.assert_close(seen.logits, expected, rtol=1e-4, atol=2e-5)
 
 
 @pytest.mark.parametrize("sigma", [0.2, 0.5, 1.0, 3.0])

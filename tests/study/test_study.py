@@ -18,12 +18,13 @@ from pace.runtimes.simulation import Trial
 from pace.study import run
 from pace.study.cell import Cell, Store
 from pace.study.claims import claims
-from pace.study.compare import Twin, mask_spread, twins
+from pace.study.compare import Twin, twins
 from pace.study.diagnostics import paired, receivers, t_interval, win_tie_loss
+from pace.study.draws import Draws, known_draws
 from pace.study.formats import latex, markdown, markdown_twins, tidy
 from pace.study.outcome import write
 from pace.study.records import Record, measured, published
-from pace.study.study import AVAILABLE, OWN, PARTS, SEEDS, chosen, narrowed
+from pace.study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, chosen, narrowed
 from pace.study.tables import Grid, grids, places
 
 SMALL = "synthetic:nodes=300,features=40,communities=12"
@@ -146,6 +147,24 @@ def test_a_cell_comes_back_as_it_was_stored(tmp_path: Path) -> None:
         for ours, theirs in zip(back.confusions[reading], clients, strict=True):
             assert torch.equal(ours, theirs)
     assert (back.upload, back.returned, back.dense) == ([20, 20], [10, 10], 100)
+
+
+def test_a_cell_with_many_classes_leaves_its_zeros_out(tmp_path: Path) -> None:
+    random = torch.Generator().manual_seed(0)
+    counts = torch.randint(0, 9, (15, 15), generator=random)
+    counts *= torch.rand(15, 15, generator=random) < 0.15
+    counts[3], counts[4] = 0, 7
+    many = replace(trial(), confusions={"local": [counts], "native": [counts.t()], "adopted": []})
+    store = Store(tmp_path)
+    store.write(cell(), many, epochs=None, device="cpu")
+    back = store.read(cell())
+    assert back is not None
+    assert torch.equal(back.confusions["local"][0], counts)
+    assert torch.equal(back.confusions["native"][0], counts.t())
+    dense = sum(2 * len(row) for row in (*counts, *counts))
+    stored = json.loads((tmp_path / cell().path).read_text())["confusions"]
+    assert len(stored["local"][0]) + len(stored["native"][0]) < 0.7 * dense
+    assert stored["local"][0].split(";")[3:5] == ["", " ".join(["7"] * 15)]
 
 
 def test_a_changed_setting_never_reuses_a_stale_cell(
@@ -271,17 +290,37 @@ def test_differences_are_paired_by_seed_and_receiver(store: Store) -> None:
     assert each.worst == 0
 
 
-def test_the_spread_of_redrawn_masks_is_over_redraws_of_means(tmp_path: Path) -> None:
-    part = replace(
-        PARTS["masks"], datasets=("cora",), data_seeds=(0, 1), rows=(PARTS["masks"].rows[2],)
-    )
+def test_a_draw_is_the_mean_over_the_first_three_seeds(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    for data_seed in (0, 1):
-        for seed in SEEDS[:2]:
+    for data_seed, shift in ((0, 0), (1, 1), (2, 2), (3, 2)):
+        for seed in SEEDS[: 3 if data_seed < 3 else 2]:  # the fourth is not whole
             place = Cell("cora", "louvain", 10, "pace", 6, seed, data_seed)
-            store.write(place, trial(shift=data_seed), epochs=None, device="cpu")
-    spread = mask_spread(part, store, SEEDS[:2])
-    assert spread["Cora", "PACE", "accuracy"] == pytest.approx(np.std([60, 65], ddof=1))
+            store.write(place, trial(shift=shift), epochs=None, device="cpu")
+        place = Cell("cora", "louvain", 10, "pace", 6, SEEDS[4], data_seed)
+        store.write(place, trial(shift=2), epochs=None, device="cpu")  # a seed too many
+    draws = known_draws(store, SEEDS)["Cora", "PACE", "accuracy", "louvain", 10]
+    assert draws.values == pytest.approx((60, 65, 70))
+    assert known_draws(store, SEEDS).keys() >= {("Cora", "PACE", "mean_alpha", "louvain", 10)}
+    assert ("Cora", "PACE", "accuracy", "louvain", 20) not in known_draws(store, SEEDS)
+
+
+def test_the_interval_over_draws_is_where_one_more_would_fall() -> None:
+    """Of ten thousand elevenths of normal draws, nineteen in twenty fall inside."""
+    random = np.random.default_rng(0)
+    inside = []
+    for row in random.normal(3.0, 2.0, size=(10_000, 11)):
+        low, high = Draws(tuple(row[:10])).interval
+        inside.append(low <= row[10] <= high)
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.01)
+
+
+def test_two_draws_are_rarely_farther_apart_than_that() -> None:
+    random = np.random.default_rng(1)
+    near = [
+        abs(row[10] - row[11]) <= Draws(tuple(row[:10])).apart
+        for row in random.normal(3.0, 2.0, size=(10_000, 12))
+    ]
+    assert np.mean(near) == pytest.approx(0.95, abs=0.01)
 
 
 # --- tables -----------------------------------------------------------------------------------
@@ -303,6 +342,7 @@ def test_every_published_number_has_a_place_in_its_part(name: str) -> None:
         (part.table, title(dataset), row.label, metric, clients)
         for dataset in part.datasets
         for row in part.rows
+        if row.method not in UNPUBLISHED
         for metric in part.metrics
         for clients in part.clients
     }
@@ -338,10 +378,11 @@ def test_markdown_and_latex_mark_best_and_second() -> None:
 
 def test_twins_stand_beside_the_paper(store: Store) -> None:
     records = measured(MAIN, store, SEEDS)
-    spread = {("Cora", "PACE", "accuracy"): 10.0, ("Cora", "Local", "accuracy"): 1.0}
-    found = {
-        (t.ours.dataset, t.ours.method, t.ours.metric): t for t in twins(MAIN, records, spread)
+    redrawn = {
+        ("Cora", "PACE", "accuracy", "louvain", 10): Draws((79.0, 80.0, 81.0)),
+        ("Cora", "Local", "accuracy", "louvain", 10): Draws((60.0, 61.0, 62.0)),
     }
+    found = {(t.ours.dataset, t.ours.method, t.ours.metric): t for t in twins(records, redrawn)}
     pace = found["Cora", "PACE", "accuracy"]
     assert pace.paper is not None
     assert pace.paper.mean == 80.34
@@ -350,8 +391,28 @@ def test_twins_stand_beside_the_paper(store: Store) -> None:
     assert found["Cora", "Local", "accuracy"].within is False
     assert found["Cora", "FedAvg", "accuracy"].within is None
     page = markdown_twins(grids(MAIN, records)[0], list(found.values()))
-    assert "67.00 (80.34) -13.34 ✓" in page
-    assert "60.00 (79.16) -19.16 ✗" in page
+    assert "67.00 ± 4.47 [75.03, 84.97] (80.34 ± 0.61) -13.34 ✓" in page
+    assert "60.00 ± 0.00 [56.03, 65.97] (79.16 ± 0.25) -19.16 ✗" in page
+    assert "**67.00 ± 4.47** [75.03, 84.97]" in markdown(
+        grids(MAIN, records)[0], list(found.values())
+    )
+
+
+def test_draws_of_ten_louvain_clients_lend_their_spread_to_other_settings(store: Store) -> None:
+    records = [
+        replace(record, table="metis", partition="metis")
+        for record in measured(MAIN, store, SEEDS)
+        if record.dataset == "Cora"
+    ]
+    for spread, mark in ((0.1, "(✗)"), (5.0, "(✓)")):
+        redrawn = {
+            ("Cora", "PACE", "accuracy", "louvain", 10): Draws((50 - spread, 50.0, 50 + spread))
+        }
+        (pace,) = [t for t in twins(records, redrawn) if t.draws]
+        assert pace.borrowed
+        part = replace(MAIN, datasets=("cora",), partition="metis")
+        page = markdown_twins(grids(part, records)[0], twins(records, redrawn))
+        assert f"67.00 ± 4.47 (79.68 ± 0.25) -12.68 {mark}" in page
 
 
 def test_tidy_rows_hold_both_numbers() -> None:

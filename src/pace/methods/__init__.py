@@ -13,7 +13,7 @@ from pace.methods.baselines.fedgta import FedGTA
 from pace.methods.baselines.fednova import FedNova
 from pace.methods.baselines.fedprox import FedProx
 from pace.methods.baselines.fedpub import FedPub
-from pace.methods.baselines.fedrcl import FedRCL
+from pace.methods.baselines.fedrcl import READINGS, FedRCL
 from pace.methods.baselines.fedtad import FedTAD
 from pace.methods.beyond.duo import DUO, PaceDuo
 from pace.methods.beyond.robust import ROBUST, Robust
@@ -34,7 +34,7 @@ PAPER: Mapping[str, Callable[[], Method]] = {
     "fedaux": FedAux,
     "pace": Pace,
 }
-METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **ABLATIONS, **ROBUST, **DUO}
+METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **READINGS, **ABLATIONS, **ROBUST, **DUO}
 
 GROUPS = {  # names that stand for several
     "all": tuple(PAPER),
@@ -72,6 +72,7 @@ __all__ = [
     "GROUPS",
     "METHODS",
     "PAPER",
+    "READINGS",
     "ROBUST",
     "Direct",
     "FedAux",

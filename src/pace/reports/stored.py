@@ -63,12 +63,13 @@ def content(path: Path) -> dict[str, Any]:
     return found
 
 
-def plain(trial: Trial) -> dict[str, Any]:
-    """All that a trial found, as JSON has it."""
+def plain(trial: Trial, *, sparse: bool = False) -> dict[str, Any]:
+    """All that a trial found, as JSON has it; with rows of many zeros as pairs, if `sparse`."""
+    rows = _sparse_rows if sparse else _rows
     return {
         "alphas": trial.alphas,
         "confusions": {
-            reading: [_rows(counts) for counts in clients]
+            reading: [rows(counts) for counts in clients]
             for reading, clients in trial.confusions.items()
         },
         "upload": trial.upload,
@@ -100,5 +101,26 @@ def _rows(counts: Tensor) -> str:
     return ";".join(" ".join(map(str, row)) for row in counts.tolist())
 
 
-def _counts(rows: str) -> Tensor:
-    return torch.tensor([list(map(int, row.split())) for row in rows.split(";")])
+def _sparse_rows(counts: Tensor) -> str:
+    """The same, with a row as `class:count` pairs where that is shorter: `12 0 3;1:5;;`."""
+    rows = []
+    for row, dense in zip(counts.tolist(), _rows(counts).split(";"), strict=True):
+        pairs = " ".join(f"{label}:{count}" for label, count in enumerate(row) if count)
+        rows.append(min(dense, pairs, key=len))
+    return ";".join(rows)
+
+
+def _counts(text: str) -> Tensor:
+    """A confusion matrix of either notation: a row of counts, or of pairs."""
+    rows = text.split(";")
+    return torch.tensor([_dense(row, len(rows)) for row in rows])
+
+
+def _dense(row: str, width: int) -> list[int]:
+    if len(items := row.split()) == width and ":" not in row:
+        return list(map(int, items))
+    counts = [0] * width
+    for item in items:
+        label, _, count = item.partition(":")
+        counts[int(label)] = int(count)
+    return counts

@@ -75,7 +75,7 @@ class Store:
             "settings": cell.settings(epochs),
             "versions": versions(),
             "device": device,
-            **plain(trial),
+            **plain(trial, sparse=True),
         }
         atomic.write(self.folder / cell.path, json.dumps(content, indent=0).encode() + b"\n")
 

@@ -20,7 +20,7 @@ from pace.study import beyond
 from pace.study.cell import Store
 from pace.study.diagnostics import paired, receivers
 from pace.study.records import CITATION_MEAN, measured, score, title, trials
-from pace.study.study import LOCAL, MATRIX, PACE, Part
+from pace.study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -164,8 +164,9 @@ def bytes_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | Non
     if not names:
         return None
     figure, axes = plt.subplots(1, len(names), figsize=(2.4 * len(names) + 1, 2.7), squeeze=False)
+    published = [row for row in MATRIX if row.method not in UNPUBLISHED]
     for axis, name in zip(axes[0], names, strict=True):
-        for row, mark in zip(MATRIX, MARKS, strict=True):
+        for row, mark in zip(published, MARKS, strict=True):
             found = trials(part, row, name, part.clients[0], store, seeds)
             if found:
                 sent = 0.0 if row is LOCAL else statistics.fmean(map(_exchanged, found)) / 1000

@@ -15,7 +15,7 @@ from pace.reports import stored
 from pace.runtimes.simulation import Trial
 from pace.study.cell import Cell, Store
 from pace.study.records import CITATION_MEAN, Record, measured, rank_bytes
-from pace.study.study import CITATION, OWN, PARTS, SEEDS, SIX, Part, narrowed
+from pace.study.study import CITATION, OWN, PARTS, SIX, Part, in_order, narrowed
 
 COMMANDS = "commands.json"
 
@@ -93,11 +93,6 @@ class Study:
             common = set.intersection(*(set(self.seeds_of(part, name)) for name in CITATION))
             found += rank_bytes(citation, self.store, in_order(common)) if common else []
         return found
-
-
-def in_order(seeds: set[int]) -> list[int]:
-    """The paper's seeds in its order, then any others."""
-    return [seed for seed in SEEDS if seed in seeds] + sorted(seeds - set(SEEDS))
 
 
 def read(folder: Path) -> Study:

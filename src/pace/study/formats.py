@@ -16,21 +16,23 @@ from pace.study.tables import DIGITS, Grid, places, shown
 ABSENT = "not run"
 
 
-def markdown(grid: Grid) -> str:
-    """Best bold, second underlined."""
+def markdown(grid: Grid, twins: Sequence[Twin] = ()) -> str:
+    """Best bold, second underlined; after a number where one more draw of the masks would fall."""
+    known = {twin.ours.key: twin for twin in twins}
     heads = ["", *(f"{name} {metric}".strip() for name, metric in grid.heads)]
     lines = [heads, ["---"] * len(heads)]
     for (label, records), marks in zip(grid.rows, places(grid), strict=True):
-        cells = [ABSENT if record is None else shown(record) for record in records]
-        marked = [
-            ("{}", "**{}**", "<u>{}</u>")[m].format(c) for c, m in zip(cells, marks, strict=True)
-        ]
-        lines.append([label, *marked])
+        cells = []
+        for record, mark in zip(records, marks, strict=True):
+            text = ABSENT if record is None else shown(record)
+            text = ("{}", "**{}**", "<u>{}</u>")[mark].format(text)
+            cells.append(text + (over_draws(known.get(record.key)) if record else ""))
+        lines.append([label, *cells])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def markdown_twins(grid: Grid, twins: Sequence[Twin]) -> str:
-    """Ours, the paper's in brackets, the difference; ✓ or ✗ where the mask spread is known."""
+    """Ours with both intervals, the paper's in brackets, the difference; ✓ or ✗ by the draws."""
     known = {twin.ours.key: twin for twin in twins}
     heads = ["", *(f"{name} {metric}".strip() for name, metric in grid.heads)]
     lines = [heads, ["---"] * len(heads)]
@@ -41,11 +43,25 @@ def markdown_twins(grid: Grid, twins: Sequence[Twin]) -> str:
 
 def _beside(twin: Twin) -> str:
     digits = DIGITS.get(twin.ours.metric, 2)
-    ours = f"{twin.ours.mean:.{digits}f}"
+    ours = shown(twin.ours) + over_draws(twin)
     if twin.paper is None or twin.difference is None:
         return ours
-    mark = {True: " ✓", False: " ✗", None: ""}[twin.within]
-    return f"{ours} ({twin.paper.mean:.{digits}f}) {twin.difference:+.{digits}f}{mark}"
+    return f"{ours} ({shown(twin.paper)}) {twin.difference:+.{digits}f}{mark(twin)}"
+
+
+def over_draws(twin: Twin | None) -> str:
+    """` [79.31, 80.92]`: where one more draw of the masks falls with 95 %."""
+    if twin is None or twin.draws is None or twin.borrowed:
+        return ""
+    digits = DIGITS.get(twin.ours.metric, 2)
+    low, high = twin.draws.interval
+    return f" [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def mark(twin: Twin) -> str:
+    """Whether the draws explain the difference; in brackets where they are borrowed."""
+    text = {True: "✓", False: "✗", None: ""}[twin.within]
+    return f" ({text})" if text and twin.borrowed else f" {text}".rstrip()
 
 
 def latex(grid: Grid) -> str:
@@ -85,8 +101,11 @@ def tidy(twins: Sequence[Twin]) -> list[dict[str, Any]]:
             "published_mean": twin.paper.mean if twin.paper else None,
             "published_std": twin.paper.std if twin.paper else None,
             "difference": twin.difference,
-            "mask_spread": twin.spread,
-            "within_mask_spread": twin.within,
+            "draws": len(twin.draws.values) if twin.draws and not twin.borrowed else 0,
+            "draws_mean": twin.draws.mean if twin.draws and not twin.borrowed else None,
+            "draws_low": twin.draws.interval[0] if twin.draws and not twin.borrowed else None,
+            "draws_high": twin.draws.interval[1] if twin.draws and not twin.borrowed else None,
+            "within_draws": twin.within,
         }
         for twin in twins
     ]

@@ -12,7 +12,9 @@ from pace.io import atomic
 from pace.study import beyond, beyond_tables, formats
 from pace.study.cell import Store
 from pace.study.claims import claims
-from pace.study.compare import known_spread, twins
+from pace.study.compare import twins
+from pace.study.draws import known_draws
+from pace.study.folder import Remembered
 from pace.study.records import measured
 from pace.study.study import Part
 from pace.study.tables import grids, places, shown
@@ -30,7 +32,8 @@ def write(
 ) -> list[Path]:
     """Write `tables/` and `figures/`; the paths written."""
     written: list[Path] = []
-    spread = known_spread(store, seeds)
+    store = Remembered(store.folder)
+    redrawn = known_draws(store, seeds)
 
     def put(path: Path, text: str) -> None:
         atomic.write(path, text.encode())
@@ -40,13 +43,14 @@ def write(
         records = measured(part, store, seeds)
         if not records or not part.table:
             continue
-        beside = twins(part, records, spread)
+        beside = twins(records, redrawn)
         made = grids(part, records)
         stem = out / "tables" / part.name
         titled = [(f"## {grid.title}", grid) for grid in made]
         put(
             stem.with_suffix(".md"),
-            "\n\n".join(f"{head}\n\n{formats.markdown(grid)}" for head, grid in titled) + "\n",
+            "\n\n".join(f"{head}\n\n{formats.markdown(grid, beside)}" for head, grid in titled)
+            + "\n",
         )
         put(
             out / "tables" / f"{part.name}-beside-paper.md",

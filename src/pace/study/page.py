@@ -19,11 +19,12 @@ from pace.reports.page import (
 )
 from pace.study import folder, page_about, page_beyond, page_receivers, page_tables
 from pace.study.claims import claims
-from pace.study.compare import Spread, Twin, known_spread, twins
+from pace.study.compare import Twin, twins
+from pace.study.draws import Redrawn, known_draws
 from pace.study.folder import Study
 from pace.study.page_about import NO_DATA
 from pace.study.records import title
-from pace.study.study import Part
+from pace.study.study import Part, in_order
 
 FIGURES = {  # name: caption, what can be seen
     "transfer": (
@@ -63,9 +64,9 @@ def document(study: Study, figures: Path) -> Document:
         Finding(claim.statement, claim.holds, claim.evidence)
         for claim in claims(study.store, study.seeds)
     )
-    spread = known_spread(study.store, folder.in_order({cell.seed for cell in study.cells}))
+    redrawn = known_draws(study.store, in_order(cell.seed for cell in study.cells))
     numbers = {part: study.records(part) for part in study.parts if part.table}
-    compared = {part: twins(part, found, spread) for part, found in numbers.items() if found}
+    compared = {part: twins(found, redrawn) for part, found in numbers.items() if found}
     holding = sum(finding.holds is True for finding in judged)
     looked = sum(finding.holds is not None for finding in judged)
     datasets = len(study.datasets)
@@ -88,7 +89,7 @@ def document(study: Study, figures: Path) -> Document:
             _claims(study, judged),
             Section("What was run", tuple(page_about.what_was_run(study))),
             *_figures(figures),
-            Section("Tables", tuple(_tables(study, compared, spread))),
+            Section("Tables", tuple(_tables(study, compared, redrawn))),
             _receivers(study),
             *page_beyond.sections(study),
             Section("Command and versions", tuple(page_about.provenance(study))),
@@ -114,7 +115,7 @@ def _figures(figures: Path) -> Iterable[Section]:
         yield Section("Figures", tuple(blocks))
 
 
-def _tables(study: Study, compared: dict[Part, list[Twin]], spread: Spread) -> Iterable[Block]:
+def _tables(study: Study, compared: dict[Part, list[Twin]], redrawn: Redrawn) -> Iterable[Block]:
     yield page_tables.agreement({part.title: found for part, found in compared.items()})
     for part, found in compared.items():
         records = [twin.ours for twin in found]
@@ -122,8 +123,8 @@ def _tables(study: Study, compared: dict[Part, list[Twin]], spread: Spread) -> I
         own = page_tables.ours(whole, records, _note(study, part, whole))
         pairs = page_tables.beside(whole, records, found)
         yield Section(part.title, (*own, Fold("Beside the paper's numbers", tuple(pairs))))
-    if spread:
-        yield Section("Redrawing the masks", (page_tables.mask_table(spread),))
+    if redrawn:
+        yield Section("Redrawing the masks", (page_tables.mask_table(redrawn),))
 
 
 def _note(study: Study, part: Part, whole: Part) -> str:

@@ -15,10 +15,10 @@ from pace.reports.page import Choice, Column, Drilldown, Matrix, Table, Value, V
 from pace.runtimes.simulation import Trial
 from pace.study.cell import Cell
 from pace.study.diagnostics import paired, receivers
-from pace.study.folder import Study, in_order
+from pace.study.folder import Study
 from pace.study.page_tables import signed
 from pace.study.records import title
-from pace.study.study import PARTS
+from pace.study.study import PARTS, in_order
 from pace.study.tables import METRIC
 
 EVERY = "all seeds"

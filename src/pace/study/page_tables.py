@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pace.reports.page import Column, Table, Value
-from pace.study.compare import WITHIN, Spread, Twin
+from pace.study.compare import Twin
+from pace.study.draws import Redrawn
+from pace.study.formats import mark, over_draws
 from pace.study.records import Record
 from pace.study.study import Part
 from pace.study.tables import DIGITS, METRIC, RANKED, Grid, grids, places, shown
@@ -52,9 +54,10 @@ def beside(part: Part, records: Sequence[Record], twins: Iterable[Twin]) -> list
     """Ours above; below it the paper's, the difference, and what a draw of the masks explains."""
     known = {twin.ours.key: twin for twin in twins}
     note = (
-        "Ours, and below it the paper's number and the difference; a column sorts by difference. "
-        f"✓ or ✗: the difference is within or beyond {WITHIN:g} standard deviations of what redrawing "
-        "the masks does to that score at ten Louvain clients; no mark: not measured."
+        "Ours, and below it the paper's number and the difference; a column sorts by difference. In "
+        "square brackets: where one more draw of the masks falls with 95 %. ✓ or ✗: the paper's number "
+        "lies inside or outside; with the mark in brackets, as far as the spread at ten Louvain "
+        "clients tells; no mark: not measured."
     )
     return [
         _table(
@@ -87,9 +90,9 @@ def _pair(twin: Twin) -> Value:
     mine = f"{twin.ours.mean:.{digits}f}"
     if twin.paper is None or twin.difference is None:
         return Value(mine, below="not in the paper")
-    mark, tone = {True: (" ✓", "good"), False: (" ✗", "bad"), None: ("", "")}[twin.within]
-    below = f"{twin.paper.mean:.{digits}f}  {signed(twin.difference, digits)}{mark}"
-    return Value(mine, twin.difference, below=below, tone=tone)
+    tone = {True: "good", False: "bad", None: ""}[twin.within]
+    below = f"{twin.paper.mean:.{digits}f}  {signed(twin.difference, digits)}{mark(twin)}"
+    return Value(mine + over_draws(twin), twin.difference, below=below, tone=tone)
 
 
 def agreement(by_part: Mapping[str, Sequence[Twin]]) -> Table:
@@ -114,7 +117,7 @@ def agreement(by_part: Mapping[str, Sequence[Twin]]) -> Table:
                 else Value("not measured", mark="absent"),
             )
         )
-    heads = ("Numbers", "Median |difference|", "Farthest", "Within mask spread")
+    heads = ("Numbers", "Median |difference|", "Farthest", "Explained by the draw")
     return Table(
         "Our scores against the published ones, in points",
         (Column("Part", numeric=False), *map(Column, heads)),
@@ -122,23 +125,26 @@ def agreement(by_part: Mapping[str, Sequence[Twin]]) -> Table:
     )
 
 
-def mask_table(spread: Spread) -> Table:
-    """How far a draw of the masks alone moves each score."""
-    metrics = [name for name in RANKED if any(metric == name for _, _, metric in spread)]
-    rows = [
-        (
-            Value(dataset, dataset),
-            Value(label, label),
-            *(
-                Value(f"{spread[key]:.2f}", spread[key]) if key in spread else NOT_RUN
-                for key in ((dataset, label, metric) for metric in metrics)
-            ),
+def mask_table(redrawn: Redrawn) -> Table:
+    """How far a draw of the masks alone moves each score: mean over redraws ± standard deviation."""
+    metrics = [name for name in RANKED if any(key[2] == name for key in redrawn)]
+    rows = []
+    for dataset, label, partition, clients in dict.fromkeys(
+        (dataset, label, partition, clients) for dataset, label, _, partition, clients in redrawn
+    ):
+        found = [redrawn.get((dataset, label, name, partition, clients)) for name in metrics]
+        setting = f"{partition}, C = {clients}"
+        rows.append(
+            (
+                Value(dataset, dataset),
+                Value(setting, setting),
+                Value(label, label),
+                *(Value(f"{d.mean:.2f} ± {d.std:.2f}", d.std) if d else NOT_RUN for d in found),
+            )
         )
-        for dataset, label in dict.fromkeys((dataset, label) for dataset, label, _ in spread)
-    ]
-    words = (Column("Dataset", numeric=False), Column("Method", numeric=False))
+    words = tuple(Column(name, numeric=False) for name in ("Dataset", "Clients", "Method"))
     return Table(
-        "Standard deviation over redraws of the masks, in points",
+        "Mean ± standard deviation over redraws of the masks; sorts by the latter",
         (*words, *(Column(METRIC[metric]) for metric in metrics)),
         tuple(rows),
     )

@@ -77,7 +77,7 @@ def trials(
     cells = [
         Cell(dataset, part.partition, clients, row.method, row.rank, seed, data_seed)
         for data_seed in part.data_seeds
-        for seed in seeds
+        for seed in part.seeds(seeds)
     ]
     found = [trial for cell in cells if (trial := store.read(cell)) is not None]
     return found if len(found) == len(cells) else []

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from pace.graph import Graph
 from pace.methods.baselines.headed import Headed
+from pace.methods.baselines.masked import Masked, unmasked
 from pace.methods.baselines.mixing import attention, gathered, mixtures
-from pace.models.base import Drop, Field, Model, Network, Pass, identity
+from pace.models.base import Model, Network
 from pace.models.gcn import GCN, only_gcn
 from pace.params import Params
 from pace.protocol.federation import Federation
@@ -20,7 +21,6 @@ from pace.protocol.method import Message, Method, Uploads
 from pace.training.recipe import Recipe
 
 BLOCKS, BLOCK_NODES, INSIDE = 5, 100, 0.1  # the proxy graph: a random partition graph, p_out = 0
-NEGLIGIBLE = 1e-3  # a mask entry below this is zero in evaluation
 
 
 def three_layers(gcn: GCN) -> Network:
@@ -70,42 +70,6 @@ class FedPub(Method):
 
 
 @dataclass(frozen=True)
-class Masked:
-    """A network whose every weight W acts as W ⊙ m, with m its mask, all ones at the start.
-
-    A whole pass, which is evaluation, takes entries |m| < 1e-3 for zero; training does not.
-    """
-
-    inner: Network
-
-    @property
-    def dropout(self) -> float:
-        return self.inner.dropout
-
-    def start(self, seed: int) -> dict[str, Tensor]:
-        params = dict(self.inner.start(seed))
-        weights = [name for name in params if name.endswith(".weight")]
-        return params | {mask_of(name): torch.ones_like(params[name]) for name in weights}
-
-    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
-        return self.inner.field(graph, centers)
-
-    def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
-        effective = {
-            name: value * params[mask_of(name)] if mask_of(name) in params else value
-            for name, value in unmasked(params).items()
-        }
-        return self.inner.forward(effective, field, drop)
-
-    def __call__(self, params: Params, graph: Graph) -> Pass:
-        pruned = {
-            name: value * (value.abs() >= NEGLIGIBLE) if name.endswith(".mask") else value
-            for name, value in params.items()
-        }
-        return self.forward(pruned, self.field(graph))
-
-
-@dataclass(frozen=True)
 class MaskNorm:
     """weight · Σ |m|."""
 
@@ -116,15 +80,6 @@ class MaskNorm:
     ) -> Tensor:
         norms = [value.abs().sum() for name, value in params.items() if name.endswith(".mask")]
         return self.weight * torch.stack(norms).sum()
-
-
-def mask_of(name: str) -> str:
-    return name.removesuffix(".weight") + ".mask"
-
-
-def unmasked(params: Params) -> dict[str, Tensor]:
-    """The parameters that are exchanged."""
-    return {name: value for name, value in params.items() if not name.endswith(".mask")}
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,8 @@
 """FedRCL, one round: relaxed contrastive training, uniform average (Seo et al., 2024)."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -9,7 +11,7 @@ from torch.nn.functional import normalize, softplus
 from pace.graph import Graph
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Summable
+from pace.protocol.method import Message, Method, Summable
 from pace.training.recipe import Recipe
 
 MATCHED = Recipe(optimiser="sgd")  # the shared rate, decay and budget
@@ -24,10 +26,11 @@ class FedRCL(Summable):
     """W = mean_i W_i of clients trained by plain SGD on CE + contrast · SCL + relaxation · PEN.
 
     The paper says only "a GCN layer-feature adapter". Its numbers rule out Adam and every SGD that
-    trains well. Two readings come close: the matched budget on the outputs of both layers (the
-    default; the better fit of the local models) and the release's own short solver,
-    `FedRCL(solver=RELEASED, levels=(0,))` (the better fit of their average). Neither is proven.
-    The release's decay of the rate, 0.2 % an epoch, is left out.
+    trains well. Two readings come close: the matched budget on the outputs of both layers, and the
+    release's own short solver on the hidden layer, `fedrcl-released`. The default is the one whose
+    mean |difference| from the paper's numbers is smaller, over all that it prints of FedRCL on five
+    datasets: 4.3 points against 5.5 (`tests/study/test_committed.py`). In the main table alone the
+    other is nearer. The release's decay of the rate, 0.2 % an epoch, is left out.
     """
 
     contrast: float = 1.0
@@ -55,6 +58,11 @@ class FedRCL(Summable):
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
         return returned
+
+
+READINGS: Mapping[str, Callable[[], Method]] = {  # of the paper, beside the default
+    "fedrcl-released": partial(FedRCL, solver=RELEASED, levels=(0,)),
+}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,115 @@
+"""How far a draw of the masks alone moves a number, from redraws of them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from pace.runtimes.simulation import Trial
+from pace.study.cell import Cell, Store
+from pace.study.records import score, title
+from pace.study.study import FAMILIES, PARTS, REDRAW_SEEDS, REDRAWS, Row, in_order
+
+LEVEL = 0.95
+METRICS = ("accuracy", "weighted_f1", "macro_f1", "mean_alpha", "alpha_zero_percent")
+
+Number = Callable[..., float]  # of a row's trials over seeds, or of several rows'
+
+
+@dataclass(frozen=True)
+class Draws:
+    """A number on each redraw of the masks, each over the same seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return statistics.fmean(self.values)
+
+    @property
+    def std(self) -> float:
+        return statistics.stdev(self.values)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where one more draw falls with 95 %: mean ± t s sqrt(1 + 1/n)."""
+        half = _t(len(self.values)) * self.std * math.sqrt(1 + 1 / len(self.values))
+        return self.mean - half, self.mean + half
+
+    @property
+    def apart(self) -> float:
+        """How far apart two draws are, at most, with 95 %: t s sqrt(2)."""
+        return _t(len(self.values)) * self.std * math.sqrt(2)
+
+    @property
+    def positive(self) -> int:
+        return sum(value > 0 for value in self.values)
+
+
+@cache
+def _t(count: int) -> float:
+    from scipy.stats import t
+
+    return float(t.ppf((1 + LEVEL) / 2, count - 1))
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A dataset divided among clients."""
+
+    dataset: str
+    partition: str = "louvain"
+    clients: int = 10
+
+    def trials(
+        self, row: Row, store: Store, seeds: Sequence[int], data_seed: int
+    ) -> list[Trial] | None:
+        """A row's trials in order of seeds, None unless all are stored."""
+        cells = [
+            Cell(self.dataset, self.partition, self.clients, row.method, row.rank, seed, data_seed)
+            for seed in seeds
+        ]
+        found = [trial for cell in cells if (trial := store.read(cell)) is not None]
+        return found if found and len(found) == len(cells) else None
+
+    def redrawn(
+        self, number: Number, rows: Sequence[Row], store: Store, seeds: Sequence[int]
+    ) -> Draws | None:
+        """`number` of the rows' trials on each redraw that has them all; None below two."""
+        chosen = in_order(seeds)[:REDRAW_SEEDS]
+        values = []
+        for data_seed in range(REDRAWS):
+            each = [self.trials(row, store, chosen, data_seed) for row in rows]
+            if all(each):
+                values.append(number(*each))
+        return Draws(tuple(values)) if len(values) > 1 else None
+
+
+Key = tuple[str, str, str, str, int]  # dataset's title, row's label, metric, partition, clients
+Redrawn = Mapping[Key, Draws]
+
+
+def known_draws(store: Store, seeds: Sequence[int]) -> dict[Key, Draws]:
+    """Every score that `pace reproduce masks` has measured, as far as it has."""
+    known = {}
+    for part in PARTS.values():
+        if part.name.split("-")[0] != FAMILIES[0]:
+            continue
+        for dataset in part.datasets:
+            setting = Setting(dataset, part.partition, part.clients[0])
+            for row in part.rows:
+                for metric in METRICS:
+                    draws = setting.redrawn(mean_of(row.reading, metric), (row,), store, seeds)
+                    if draws is None:
+                        break
+                    key = (title(dataset), row.label, metric, part.partition, part.clients[0])
+                    known[key] = draws
+    return known
+
+
+def mean_of(reading: str, metric: str) -> Number:
+    """The mean over seeds of one reading's score."""
+    return lambda trials: statistics.fmean(score(trial, reading, metric) for trial in trials)
