@@ -107,6 +107,30 @@ def test_constants_added_to_a_nodes_logits_change_no_weight(drawn: Drawn, shift:
     assert weigh(list(moved), labels) == pytest.approx(weigh(list(sets), labels), abs=1e-5)
 
 
+@pytest.mark.parametrize("ridge", [0.2, 2.0, 20.0, None])
+def test_the_gate_solves_the_problem_with_the_ridge_it_is_given(ridge: float | None) -> None:
+    """Modest logits on few nodes, so that every ridge gives another sum; 2 where nobody says."""
+    random = torch.Generator().manual_seed(5)
+    labels = torch.randint(3, (12,), generator=random)
+    knows = torch.nn.functional.one_hot(labels, 3).double()
+    noise = 0.5 * torch.randn(2, 12, 3, generator=random).double()
+    sets = [0.2 * knows + 0.2 * noise[0], 0.3 * knows + 0.2 * noise[1]]
+    found = weigh(sets, labels) if ridge is None else weigh(sets, labels, ridge)
+
+    def r(weights: Tensor, rho: float) -> float:
+        mixed = torch.einsum("k,knc->nc", weights, torch.stack(sets))
+        away = float(weights.sum() - 1) ** 2
+        return float(torch.nn.functional.cross_entropy(mixed, labels)) + rho / 12 * away
+
+    rho = 2.0 if ridge is None else ridge
+    best = torch.tensor(found, dtype=torch.float64)
+    assert best[1] > 0
+    around = 0.01 * torch.randn(50, 2, generator=random).double()
+    assert all(r(best, rho) <= r((best + step).clamp_min(0), rho) for step in around)
+    for other in {0.2, 2.0, 20.0} - {rho}:
+        assert sum(weigh(sets, labels, other)) != pytest.approx(sum(found), rel=0.05)
+
+
 @given(problems())
 @quick
 def test_with_a_ridge_that_forces_the_sum_it_is_cnll(drawn: Drawn) -> None:

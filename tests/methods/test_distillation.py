@@ -1,5 +1,7 @@
 """FedTAD's server, against the same steps with modules and one joint graph for all clients."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -144,3 +146,36 @@ def test_a_round_is_one_generator_step_and_five_of_the_average() -> None:
     for name, value in leaves.items():
         assert not torch.equal(found[name], average[name])
         torch.testing.assert_close(found[name], value.detach(), rtol=1e-3, atol=1e-5)
+
+
+def test_the_average_learns_with_dropout_and_the_clients_teach_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Five steps a round; the other passes of a round are the clients' and the generator's."""
+    dropped: list[tuple[float, torch.Size]] = []
+
+    def dropout(probability: float, random: torch.Generator) -> Callable[[Tensor], Tensor]:
+        def drop(hidden: Tensor) -> Tensor:
+            dropped.append((probability, hidden.shape))
+            return actual(probability, random)(hidden)
+
+        return drop
+
+    actual = distillation.dropout
+    agreed = Federation(GCN_, FedTAD(), seed=7)
+    weights = torch.rand(3, CLASSES, generator=randomness())
+    average = GCN_.start(9)
+    plain = distillation.distil(average, models(), weights, rounds=2, federation=agreed)
+    monkeypatch.setattr(distillation, "dropout", dropout)
+    watched = distillation.distil(average, models(), weights, rounds=2, federation=agreed)
+    assert dropped == [(0.5, torch.Size([100, 16]))] * 10
+    assert all(torch.equal(plain[name], watched[name]) for name in plain)
+    monkeypatch.setattr(distillation, "dropout", lambda *_: lambda hidden: hidden)
+    without = distillation.distil(average, models(), weights, rounds=2, federation=agreed)
+    assert not torch.allclose(plain["0.weight"], without["0.weight"], rtol=1e-4)
+
+
+def test_dropout_zeroes_its_share_and_keeps_the_mean() -> None:
+    kept = distillation.dropout(0.25, randomness())(torch.ones(400, 100))
+    assert float((kept == 0).float().mean()) == pytest.approx(0.25, abs=0.01)
+    assert float(kept.mean()) == pytest.approx(1.0, abs=0.01)

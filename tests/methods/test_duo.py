@@ -8,6 +8,7 @@ import torch
 
 from pace.data import load
 from pace.errors import SettingError
+from pace.gates.mixture import weigh
 from pace.graph import Graph
 from pace.merging.carrier import dense, pack, unpack
 from pace.merging.correction import correction
@@ -156,3 +157,18 @@ def test_tempered_pace_sends_what_pace_sends(graphs: list[Graph]) -> None:
     one, other = agreed(graphs, Tempered()), agreed(graphs, Pace())
     assert steps.upload_layout(one) == steps.upload_layout(other)
     assert steps.return_layout(one) == steps.return_layout(other)
+
+
+def test_the_ridge_of_a_method_is_its_gates() -> None:
+    random = torch.Generator().manual_seed(5)
+    labels = torch.randint(3, (60,), generator=random)
+    knows = torch.nn.functional.one_hot(labels, 3).double()
+    noise = torch.randn(2, 60, 3, generator=random).double()
+    sets = [0.2 * knows + 0.1 * noise[0], 0.5 * knows + 0.1 * noise[1]]
+    for ridge in (0.2, 2.0, 20.0):
+        method = PaceDuo(ridge=ridge, level=1.0)
+        assert method.weigh(sets, labels) == weigh(sets, labels, ridge)
+    assert PaceDuo().ridge == 2.0
+    sums = [sum(PaceDuo(ridge=ridge, level=1.0).weigh(sets, labels)) for ridge in (0.2, 2.0, 20.0)]
+    assert sums == sorted(sums, reverse=True)
+    assert sums[0] > 1.2 * sums[2]

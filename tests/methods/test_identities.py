@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pace.errors import WeightError
 from pace.merging.carrier import compress, dense
-from pace.merging.moments import uniform
+from pace.merging.moments import propagated, uniform
 from pace.methods import FedAux, FedAvg, FedGTA, FedNova, FedProx, FedPub, FedRCL, FedTAD, Pace
 from pace.methods.baselines.fedgta import without_loops
 from pace.methods.baselines.fednova import normaliser
@@ -318,3 +318,14 @@ def test_dense_pace_and_dense_direct_have_the_same_external_model() -> None:
     corrected, direct = (merged(federation(method), models) for method in pairs)
     for ours, theirs in zip(corrected, direct, strict=True):
         assert_same(ours, theirs, atol=1e-5)
+
+
+def test_paces_moments_are_of_the_trained_model_not_of_the_start() -> None:
+    agreed = federation(Pace())
+    for local, graph in zip(locals_of(agreed), GRAPHS, strict=True):
+        upload = agreed.method.share(local, graph, agreed)
+        trained = propagated(agreed.network(local, graph), graph)
+        untrained = propagated(agreed.network(agreed.start, graph), graph)
+        assert torch.equal(upload["0.weight/m"], trained["0.weight"])
+        assert torch.equal(upload["1.weight/m"], trained["1.weight"])
+        assert not torch.allclose(trained["1.weight"], untrained["1.weight"], rtol=1e-2)

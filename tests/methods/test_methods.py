@@ -14,6 +14,7 @@ from pace.methods.baselines.fedgta import FedGTA, every_row
 from pace.methods.baselines.fednova import FedNova
 from pace.methods.baselines.fedprox import FedProx
 from pace.methods.baselines.fedpub import FedPub, two_layers
+from pace.methods.baselines.fedrcl import RELEASED, FedRCL
 from pace.methods.baselines.fedtad import FedTAD, across_clients
 from pace.methods.baselines.reliability import return_probabilities
 from pace.methods.direct import Direct
@@ -112,6 +113,17 @@ def test_methods_with_one_recipe_share_one_training() -> None:
     )
     own = {"fedprox", "fednova", "fedrcl", "fedrcl-released", "fedpub", "fedaux"}
     assert groups == {frozenset(plain), *(frozenset({name}) for name in own)}
+
+
+def test_the_presets_are_those_that_fit_the_paper() -> None:
+    """docs/reproduce.md and each baseline's docstring say why."""
+    assert FedProx().mu == 1e-3
+    assert (FedPub().tau, FedPub().mask_l1) == (10.0, 0.0)
+    assert (FedAux().tau, FedAux().sigma) == (10.0, 1.0)
+    contrast = FedRCL()
+    assert (contrast.contrast, contrast.relaxation) == (1.0, 1.0)
+    assert (contrast.temperature, contrast.threshold, contrast.levels) == (0.05, 0.7, None)
+    assert make("fedrcl-released") == FedRCL(solver=RELEASED, levels=(0,))
 
 
 def test_all_is_the_papers_ten_and_ablations_are_paces() -> None:

@@ -80,6 +80,21 @@ def test_fedpub_can_mask_the_shared_gcn_instead() -> None:
     }
 
 
+@pytest.mark.parametrize("model", [PUB, AUX], ids=["fedpub", "fedaux"])
+def test_a_mask_entry_below_a_thousandth_is_zero_in_evaluation_alone(model: Any) -> None:
+    """Just below it counts as zero, just above as it is."""
+    params = perturbed(model.start(3))
+    for entry, pruned in ((9.9e-4, True), (1.01e-3, False)):
+        masks = {name: value for name, value in params.items() if name.endswith(".mask")}
+        few = {name: torch.where(value == 5e-4, entry, value) for name, value in masks.items()}
+        none = {name: torch.where(value == 5e-4, 0.0, value) for name, value in masks.items()}
+        seen, cut = model({**params, **few}, GRAPH), model({**params, **none}, GRAPH)
+        assert torch.equal(seen.logits, cut.logits) is pruned
+        field = model.field(GRAPH)
+        trained = model.forward({**params, **few}, field)
+        assert not torch.equal(trained.logits, model.forward({**params, **none}, field).logits)
+
+
 def test_fedauxs_line_starts_in_the_positive_orthant_for_everyone() -> None:
     line = AUX.start(3)["line"]
     assert line.shape == (16,)

@@ -95,7 +95,7 @@ def everything(text: str) -> Document:
         Text(text),
         Code(text),
         Facts(((text, text),)),
-        Findings((Finding(text, None, text),)),
+        Findings((Finding(text, "holds", text),)),
         table,
         Figure(text, text, png(2, 2)),
         Fold(text, (Text(text),)),
@@ -174,10 +174,11 @@ def test_a_number_stands_beside_the_papers_with_its_difference(made: tuple[Path,
 
 def test_claims_carry_their_verdict_in_words(made: tuple[Path, Outline]) -> None:
     folder, outline = made
-    words = {True: "✓ holds", False: "✗ does not hold", None: "– not run"}
+    marks = {"holds": "✓", "holds within the draw's spread": "≈", "does not hold": "✗"}
     for claim in claims(study_folder.read(folder).store, SEEDS):
-        place = outline.texts.index(claim.statement)
-        assert outline.texts[place - 1] == words[claim.holds]
+        place = outline.texts.index(f"{claim.statement} ({claim.place})")
+        mark = marks.get(claim.verdict, "–")
+        assert outline.texts[place - 1] == f"{mark} {claim.verdict}"
         assert outline.texts[place + 1] == claim.evidence
 
 

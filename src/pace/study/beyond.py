@@ -8,12 +8,20 @@ from dataclasses import dataclass
 
 from pace.runtimes.simulation import Trial
 from pace.study.cell import Store
-from pace.study.claims import Claim
 from pace.study.diagnostics import each_gain, t_interval, win_tie_loss
 from pace.study.records import score, title, trials
 from pace.study.study import DUO, GUARDS, LOCAL, OWN, PACE, PARTS, STEPS, Part, Row
 
 HOMES = tuple(PARTS[name] for name in OWN if name.startswith("beyond"))
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What pace-duo set out to do, whether it did, and the numbers that say so."""
+
+    statement: str
+    holds: bool
+    evidence: str
 
 
 @dataclass(frozen=True)
@@ -150,7 +158,7 @@ def _lines(rows: dict[str, Row], store: Store, seeds: Sequence[int]) -> list[Lin
     return [line(label, some) for label, some in kept.items() if some]
 
 
-def aims(store: Store, seeds: Sequence[int]) -> list[Claim]:
+def aims(store: Store, seeds: Sequence[int]) -> list[Aim]:
     """What pace-duo set out to do, and whether it did."""
     ours = settings(store, seeds)
     if not ours:
@@ -163,29 +171,29 @@ def aims(store: Store, seeds: Sequence[int]) -> list[Claim]:
     dearest = max(ours, key=lambda each: max(each.upload, each.returned))
     most = max(dearest.upload, dearest.returned)
     return [
-        Claim(
+        Aim(
             "No setting is worse than PACE by more than 0.1 point.",
             new.lowest >= -0.1,
             f"lowest {least.over_pace:+.2f} ({least.name}); "
             f"{sum(each.over_pace < -0.1 for each in ours)} of {len(ours)} settings below -0.1",
         ),
-        Claim(
+        Aim(
             "On average it is at least 0.3 point better than PACE.",
             new.over_pace >= 0.3,
             f"{new.over_pace:+.2f} over {new.settings} settings",
         ),
-        Claim(
+        Aim(
             "No setting is below Local by more than 0.1 point.",
             new.below_local >= -0.1,
             f"lowest {lowest.over_local:+.2f} ({lowest.name}); PACE's lowest {old.below_local:+.2f}",
         ),
-        Claim(
+        Aim(
             "At most half as many receivers are harmed as by PACE.",
             new.harmed <= old.harmed / 2,
             f"{new.harmed} against {old.harmed} of {new.receivers}; worst receiver "
             f"{new.worst:+.2f} against {old.worst:+.2f}",
         ),
-        Claim(
+        Aim(
             "It costs at most 52 % of PACE's bytes, in each direction.",
             most <= 0.52,
             f"upload {100 * new.upload:.1f} %, return {100 * new.returned:.1f} % on average; "

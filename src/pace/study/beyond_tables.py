@@ -87,8 +87,8 @@ def tidy(store: Store, seeds: Sequence[int]) -> list[dict[str, Any]]:
 def markdown(store: Store, seeds: Sequence[int]) -> str:
     """All three tables and the aims."""
     judged = beyond.aims(store, seeds)
-    word = {True: "reached", False: "**not reached**", None: "not run"}
-    first = [[claim.statement, word[claim.holds], claim.evidence] for claim in judged]
+    word = {True: "reached", False: "**not reached**"}
+    first = [[aim.statement, word[aim.holds], aim.evidence] for aim in judged]
     tables = {
         "What it set out to do": (("Aim", "", "Measured"), first),
         "Setting by setting": (SETTING_HEADS, setting_rows(store, seeds)),

@@ -16,7 +16,8 @@ from pace.study.study import FAMILIES, PARTS, REDRAW_SEEDS, REDRAWS, Row, in_ord
 LEVEL = 0.95
 METRICS = ("accuracy", "weighted_f1", "macro_f1", "mean_alpha", "alpha_zero_percent")
 
-Number = Callable[..., float]  # of a row's trials over seeds, or of several rows'
+Trials = Sequence[Sequence[Sequence[Trial]]]  # setting, row, seed
+Number = Callable[[Trials], float]
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,25 @@ class Setting:
         found = [trial for cell in cells if (trial := store.read(cell)) is not None]
         return found if found and len(found) == len(cells) else None
 
-    def redrawn(
-        self, number: Number, rows: Sequence[Row], store: Store, seeds: Sequence[int]
-    ) -> Draws | None:
-        """`number` of the rows' trials on each redraw that has them all; None below two."""
-        chosen = in_order(seeds)[:REDRAW_SEEDS]
-        values = []
-        for data_seed in range(REDRAWS):
-            each = [self.trials(row, store, chosen, data_seed) for row in rows]
-            if all(each):
-                values.append(number(*each))
-        return Draws(tuple(values)) if len(values) > 1 else None
+
+def on_each_draw(
+    number: Number,
+    settings: Sequence[Setting],
+    rows: Sequence[Row],
+    store: Store,
+    seeds: Sequence[int],
+) -> Draws | None:
+    """`number` of trials[setting][row] on each redraw that has them all; None below two."""
+    chosen = in_order(seeds)[:REDRAW_SEEDS]
+    values = []
+    for data_seed in range(REDRAWS):
+        found = [
+            [setting.trials(row, store, chosen, data_seed) for row in rows] for setting in settings
+        ]
+        whole = [[trials for trials in line if trials] for line in found]
+        if whole == found:
+            values.append(number(whole))
+    return Draws(tuple(values)) if len(values) > 1 else None
 
 
 Key = tuple[str, str, str, str, int]  # dataset's title, row's label, metric, partition, clients
@@ -102,7 +111,7 @@ def known_draws(store: Store, seeds: Sequence[int]) -> dict[Key, Draws]:
             setting = Setting(dataset, part.partition, part.clients[0])
             for row in part.rows:
                 for metric in METRICS:
-                    draws = setting.redrawn(mean_of(row.reading, metric), (row,), store, seeds)
+                    draws = on_each_draw(mean(row, metric), [setting], [row], store, seeds)
                     if draws is None:
                         break
                     key = (title(dataset), row.label, metric, part.partition, part.clients[0])
@@ -110,6 +119,14 @@ def known_draws(store: Store, seeds: Sequence[int]) -> dict[Key, Draws]:
     return known
 
 
-def mean_of(reading: str, metric: str) -> Number:
-    """The mean over seeds of one reading's score."""
-    return lambda trials: statistics.fmean(score(trial, reading, metric) for trial in trials)
+def mean(row: Row, metric: str) -> Number:
+    """A row's mean over seeds, averaged over settings."""
+
+    def number(trials: Trials) -> float:
+        return statistics.fmean(mean_over_seeds(each, row, metric) for (each,) in trials)
+
+    return number
+
+
+def mean_over_seeds(trials: Sequence[Trial], row: Row, metric: str) -> float:
+    return statistics.fmean(score(trial, row.reading, metric) for trial in trials)

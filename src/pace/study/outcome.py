@@ -12,11 +12,12 @@ from pace.io import atomic
 from pace.study import beyond, beyond_tables, formats
 from pace.study.cell import Store
 from pace.study.claims import claims
-from pace.study.compare import twins
+from pace.study.compare import Twin, twins
 from pace.study.draws import known_draws
 from pace.study.folder import Remembered
 from pace.study.records import measured
 from pace.study.study import Part
+from pace.study.summaries import claims_table, fairness_summary, unexplained
 from pace.study.tables import grids, places, shown
 
 if TYPE_CHECKING:
@@ -39,11 +40,12 @@ def write(
         atomic.write(path, text.encode())
         written.append(path)
 
+    compared: dict[Part, list[Twin]] = {}
     for part in parts:
         records = measured(part, store, seeds)
         if not records or not part.table:
             continue
-        beside = twins(records, redrawn)
+        beside = compared[part] = twins(records, redrawn)
         made = grids(part, records)
         stem = out / "tables" / part.name
         titled = [(f"## {grid.title}", grid) for grid in made]
@@ -64,16 +66,19 @@ def write(
         formats.write_csv(stem.with_suffix(".csv"), rows)
         formats.write_parquet(stem.with_suffix(".parquet"), rows)
         written += [stem.with_suffix(".csv"), stem.with_suffix(".parquet")]
+        if part.name == "fairness":
+            put(stem.with_name("fairness-summary.md"), fairness_summary(records) + "\n")
     if _ours(parts) and beyond.settings(store, seeds):
         put(out / "tables" / "beyond.md", beyond_tables.markdown(store, seeds))
         rows = beyond_tables.tidy(store, seeds)
         formats.write_csv(out / "tables" / "beyond.csv", rows)
         formats.write_parquet(out / "tables" / "beyond.parquet", rows)
         written += [out / "tables" / f"beyond.{kind}" for kind in ("csv", "parquet")]
-    put(
-        out / "claims.json",
-        json.dumps([asdict(claim) for claim in claims(store, seeds)], indent=1) + "\n",
-    )
+    if compared:
+        put(out / "tables" / "unexplained.md", unexplained(compared) + "\n")
+    judged = claims(store, seeds)
+    put(out / "claims.json", json.dumps([asdict(claim) for claim in judged], indent=1) + "\n")
+    put(out / "claims.md", claims_table(judged) + "\n")
     put(out / "absent.json", json.dumps(_absent(out / "absent.json", absent, parts)) + "\n")
     from pace.study.figures import draw
 

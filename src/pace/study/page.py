@@ -18,6 +18,7 @@ from pace.reports.page import (
     page,
 )
 from pace.study import folder, page_about, page_beyond, page_receivers, page_tables
+from pace.study.checks import FAILS, HOLDS, UNKNOWN, WITHIN
 from pace.study.claims import claims
 from pace.study.compare import Twin, twins
 from pace.study.draws import Redrawn, known_draws
@@ -26,6 +27,7 @@ from pace.study.page_about import NO_DATA
 from pace.study.records import title
 from pace.study.study import Part, in_order
 
+KINDS = {HOLDS: "holds", WITHIN: "within", FAILS: "fails", UNKNOWN: "absent"}
 FIGURES = {  # name: caption, what can be seen
     "transfer": (
         "Who gains and who loses: PACE − Local with 95 % paired t intervals over seeds, beside them "
@@ -61,14 +63,14 @@ def write(path: Path) -> Path:
 
 def document(study: Study, figures: Path) -> Document:
     judged = tuple(
-        Finding(claim.statement, claim.holds, claim.evidence)
+        Finding(f"{claim.statement} ({claim.place})", KINDS[claim.verdict], claim.evidence)
         for claim in claims(study.store, study.seeds)
     )
     redrawn = known_draws(study.store, in_order(cell.seed for cell in study.cells))
     numbers = {part: study.records(part) for part in study.parts if part.table}
     compared = {part: twins(found, redrawn) for part, found in numbers.items() if found}
-    holding = sum(finding.holds is True for finding in judged)
-    looked = sum(finding.holds is not None for finding in judged)
+    holding = sum(finding.verdict in ("holds", "within") for finding in judged)
+    looked = sum(finding.verdict != "absent" for finding in judged)
     datasets = len(study.datasets)
     return Document(
         "PACE: the study, reproduced",
@@ -76,7 +78,10 @@ def document(study: Study, figures: Path) -> Document:
         "This page holds what was run here, the paper's claims with the evidence for or against "
         "them, every table beside the published numbers, and every receiver.",
         (
-            (f"{holding} of {looked}", "claims that could be judged hold"),
+            (
+                f"{holding} of {looked}",
+                "judged sentences of the paper hold, here or on another draw of the masks",
+            ),
             (str(datasets), "dataset" if datasets == 1 else "datasets"),
             (str(len(study.seeds)), "seed" if len(study.seeds) == 1 else "seeds"),
             (f"{len(study.cells):,}", "cells: a method on a dataset, partition and seed"),
@@ -100,8 +105,10 @@ def document(study: Study, figures: Path) -> Document:
 def _claims(study: Study, judged: tuple[Finding, ...]) -> Section:
     names = ", ".join(map(title, study.datasets))
     about = Text(
-        f"Each claim of the paper is judged on what was run here: {names}; "
-        f"seeds {', '.join(map(str, study.seeds))}."
+        f"Each quantitative sentence of the paper's Section 5 and appendix is judged on what was run "
+        f"here: {names}; seeds {', '.join(map(str, study.seeds))}. After `draws`: the mean over redraws "
+        "of the masks and, in brackets, where one more draw falls with 95 %. A sentence holds within "
+        "the draw's spread if it fails here or on average, and a draw may meet it."
     )
     return Section("Claims", (about, Findings(judged)))
 

@@ -20,7 +20,12 @@ def sections(study: Study) -> Iterable[Section]:
         "temperature, a guard, and numbers in int8. Harmed receivers are counted on every seed; the "
         "worst receiver is a mean over seeds; bytes are against PACE's in float32."
     )
-    findings = Findings(tuple(Finding(aim.statement, aim.holds, aim.evidence) for aim in judged))
+    findings = Findings(
+        tuple(
+            Finding(aim.statement, "holds" if aim.holds else "fails", aim.evidence)
+            for aim in judged
+        )
+    )
     every = _table(
         "Setting by setting", beyond_tables.SETTING_HEADS, beyond_tables.setting_rows(store, seeds)
     )

@@ -28,10 +28,10 @@ class Facts:
 
 @dataclass(frozen=True)
 class Finding:
-    """What somebody claims, whether it holds (None: nobody looked), and what was seen."""
+    """What somebody claims, what became of it, and what was seen."""
 
     statement: str
-    holds: bool | None
+    verdict: str  # holds, within (a draw's spread), fails, absent (cannot be judged)
     evidence: str
 
 

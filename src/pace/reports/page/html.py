@@ -19,9 +19,10 @@ from pace.reports.page.document import Column, Document, Section, View
 
 MARKS = {"best": "strong", "second": "u", "absent": "i"}
 VERDICTS = {
-    True: ("holds", "✓ holds"),
-    False: ("fails", "✗ does not hold"),
-    None: ("absent", "– not run"),
+    "holds": "✓ holds",
+    "within": "≈ holds within the draw's spread",
+    "fails": "✗ does not hold",
+    "absent": "– cannot be judged",
 }
 
 

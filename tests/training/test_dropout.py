@@ -1,0 +1,33 @@
+"""Dropout's draws belong to one client and one seed."""
+
+import pytest
+import torch
+
+from pace.graph import Graph
+from pace.training.dropout import Dropout
+
+
+def ring(nodes: int, step: int) -> Graph:
+    """Every node joined to the one `step` places on."""
+    here = torch.arange(nodes)
+    edges = torch.stack([here, (here + step) % nodes])
+    return Graph.build(torch.ones(nodes, 2), edges, torch.zeros(nodes, dtype=torch.int64))
+
+
+def drawn(seed: int, graph: Graph) -> torch.Tensor:
+    return Dropout(0.5, seed, graph)(torch.ones(64, 32))
+
+
+def test_the_same_client_and_seed_draw_the_same() -> None:
+    assert torch.equal(drawn(3, ring(30, 1)), drawn(3, ring(30, 1)))
+
+
+@pytest.mark.parametrize(
+    ("seed", "graph"),
+    [(3, ring(30, 2)), (4, ring(30, 1)), (3, ring(31, 1))],
+    ids=["other edges", "other seed", "other nodes"],
+)
+def test_another_client_or_seed_draws_independently(seed: int, graph: Graph) -> None:
+    """As many nodes and edges, only other ends: about half of the draws agree."""
+    same = (drawn(seed, graph) == drawn(3, ring(30, 1))).float().mean()
+    assert float(same) == pytest.approx(0.5, abs=0.05)
