@@ -41,7 +41,9 @@ class PapersNumbers(Store):
     def read(self, cell: Cell) -> Trial | None:
         if cell.dataset == "ogbn-arxiv" or (cell.data_seed != 2024 and not self.redraws):
             return None
-        scores = {reading: self.score(cell, reading) for reading in ("local", "external", "adopted")}
+        scores = {
+            reading: self.score(cell, reading) for reading in ("local", "external", "adopted")
+        }
         if None in scores.values():
             return None
         confusions = {reading: [confusion(score or 0)] for reading, score in scores.items()}
