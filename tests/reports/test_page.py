@@ -168,7 +168,9 @@ def test_a_number_stands_beside_the_papers_with_its_difference(made: tuple[Path,
     mean = next(
         r.mean for r in ours if (r.dataset, r.method, r.metric) == ("Cora", "PACE", "accuracy")
     )
-    pattern = rf"{mean:.2f}80\.34  {re.escape(f'{mean - 80.34:+.2f}')} [✓✗]"  # 80.34: the paper's
+    low, high = r"\[-?[\d.]+, ", r"-?[\d.]+\]"  # where one more draw falls
+    paper = rf"80\.34  {re.escape(f'{mean - 80.34:+.2f}')} [✓✗]"
+    pattern = rf"{mean:.2f} {low}{high}{paper}"
     assert any(re.fullmatch(pattern, text) for row in outline.rows for text, _ in row)
 
 
