@@ -98,6 +98,20 @@ FAULTS = {
         "Logits that confuse a gate: huge and nearly equal over classes, denormal, infinite",
         "What is adopted is finite and no worse than Local on validation nodes; else Local stays",
     ),
+    29: Fault(
+        "Small files that ask for much: 10^9 classes, a huge model, 60 million equal rows, deep or "
+        "long TOML and JSON",
+        "Refused before memory or time is spent, in one sentence",
+    ),
+    30: Fault(
+        "FIFOs, sockets and devices in place of files, also swapped in after a check",
+        "Refused at once, nobody waits",
+    ),
+    31: Fault(
+        "Public keys in another spelling, of small order, in two roles; key files put there before; "
+        "a short nonce",
+        "Refused; keys are made anew, for their owner only",
+    ),
 }
 
 

@@ -1,3 +1,4 @@
+import base64
 import codecs
 import json
 import re
@@ -20,6 +21,9 @@ from pace.protocol import number_formats, steps, wire
 from pace.protocol.number_formats import KINDS
 from tests.graphs import clients
 from tests.sites import job
+
+PARTIES = ("north", "south", "west", "server")
+KEY = "ed25519:" + base64.b64encode(bytes(31) + b"\x01").decode()
 
 
 def written(path: Path, made: Job) -> Path:
@@ -145,11 +149,16 @@ def test_a_software_that_trains_otherwise_is_noticed_with_both_values(tmp_path: 
         ({"participants": ("a", "../b"), "minimum": 1}, "cannot be used"),
         ({"participants": ("a", "A"), "minimum": 1}, "same name"),
         ({"keys": {"north": "x"}}, r"missing \['server', 'south', 'west'\]"),
-        ({"keys": dict.fromkeys(("north", "south", "west", "server"), "x")}, "the same key"),
+        ({"keys": dict.fromkeys(PARTIES, KEY)}, "the same key"),
+        ({"keys": dict.fromkeys(PARTIES, "x")}, "not a public key"),
+        ({"nonce": ""}, "nonce is '', expected 32"),
+        ({"nonce": "0" * 31}, "expected 32 hexadecimal"),
+        ({"model": GCN((40, *[8] * 64, 4))}, "65 layers, expected at most 64"),
+        ({"model": GCN((40, 2000, 2000, 4))}, "shorter side is 2,000, expected at most 1,024"),
         ({"participants": (), "minimum": 2, "keys": {"server": "x"}}, "name the participants"),
         ({"participants": ("Süd",), "minimum": 1}, "A to Z"),
         ({"classes": ("a", "b")}, "2 names for 4 classes"),
-        ({"model": GCN((10**6, 10**6, 3)), "features": (), "classes": ()}, "numbers, expected at"),
+        ({"model": GCN((10**6, 10**2, 3)), "features": (), "classes": ()}, "numbers, expected at"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(changes: dict[str, object], says: str) -> None:

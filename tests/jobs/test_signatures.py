@@ -1,10 +1,11 @@
+import base64
 import stat
 from pathlib import Path
 
 import pytest
 
 from pace.errors import FileError, SettingError, SignatureError
-from pace.jobs import signatures
+from pace.jobs import curve, signatures
 
 STATEMENT = {"kind": signatures.UPLOAD, "job": "ab" * 32, "name": "north"}
 
@@ -58,21 +59,83 @@ def test_private_keys_are_for_their_owner_and_never_replaced(tmp_path: Path) -> 
     assert signatures.read_public(tmp_path / "north.pub") == public
     (tmp_path / "edited.pub").write_text(f"\ufeff{public}\r\n", encoding="utf-8")
     assert signatures.read_public(tmp_path / "edited.pub") == public
-    with pytest.raises(FileError, match="there already"):
+    with pytest.raises(FileError, match="already exists"):
         pair(tmp_path)
     assert signatures.public_of(signatures.load(path)) == public
 
 
-def test_interrupted_between_the_two_files_the_public_half_is_made_again(tmp_path: Path) -> None:
+@pytest.mark.fault(31)
+def test_a_key_that_was_put_there_before_is_never_adopted(tmp_path: Path) -> None:
+    """Whoever put it there knows it; a link to nothing is in the way as well."""
     path, public = pair(tmp_path)
     (tmp_path / "north.pub").unlink()
+    path.chmod(0o644)
     before = path.read_bytes()
-    assert pair(tmp_path) == (path, public)
-    assert path.read_bytes() == before
-    assert signatures.read_public(tmp_path / "north.pub") == public
-    path.unlink()
-    with pytest.raises(FileError, match=r"north\.pub is there already"):
+    with pytest.raises(FileError, match=r"north\.key already exists"):
         pair(tmp_path)
+    assert path.read_bytes() == before
+    assert not (tmp_path / "north.pub").exists()
+    path.unlink()
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FileError, match=r"north\.key already exists"):
+        pair(tmp_path)
+    assert not (tmp_path / "elsewhere").exists()
+    path.unlink()
+    (tmp_path / "north.pub").write_text(public)
+    with pytest.raises(FileError, match=r"north\.pub already exists"):
+        pair(tmp_path)
+    assert not path.exists()
+
+
+@pytest.mark.fault(31)
+def test_a_key_has_one_spelling(tmp_path: Path) -> None:
+    """43 characters of base64 have two spare bits: three other spellings of the same 32 bytes."""
+    _, public = pair(tmp_path)
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    last = letters.index(public[-2])
+    for spare in range(1, 4):
+        other = f"{public[:-2]}{letters[last ^ spare]}="
+        with pytest.raises(SettingError, match="not a public key"):
+            signatures.raw(other)
+    assert signatures.raw(public)
+
+
+def order(y: int) -> int:
+    """The order of a point of the curve -x² + y² = 1 + d x² y², by adding it to itself."""
+    prime = curve.FIELD
+    d = -121665 * pow(121666, -1, prime) % prime
+    square = (y * y - 1) * pow(d * y * y + 1, -1, prime) % prime
+    x = pow(square, (prime + 3) // 8, prime)
+    if x * x % prime != square:
+        x = x * pow(2, (prime - 1) // 4, prime) % prime
+    assert x * x % prime == square
+    at, count = (x, y), 1
+    while at != (0, 1):
+        (x1, y1), t = at, d * at[0] * x * at[1] * y
+        at = (
+            (x1 * y + x * y1) * pow(1 + t, -1, prime) % prime,
+            (y1 * y + x1 * x) * pow(1 - t, -1, prime) % prime,
+        )
+        count += 1
+    return count
+
+
+@pytest.mark.fault(31)
+def test_keys_under_which_anybody_can_sign_are_refused(tmp_path: Path) -> None:
+    """The weak points in every encoding, also with y beyond the field, which libraries wrap."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    assert sorted(map(order, curve.SMALL_ORDER)) == [1, 2, 4, 8, 8]
+    identity = bytes([1]) + bytes(31)
+    Ed25519PublicKey.from_public_bytes(identity).verify(identity + bytes(32), b"nobody signed this")
+    beyond = range(curve.FIELD, 2**255)
+    for y in (*curve.SMALL_ORDER, *beyond):
+        for sign in (0, curve.SIGN):
+            encoded = (y | sign).to_bytes(32, "little")
+            public = signatures.KIND + base64.b64encode(encoded).decode()
+            with pytest.raises(SettingError, match="small order"):
+                signatures.raw(public)
+    assert signatures.raw(pair(tmp_path)[1])
 
 
 def test_a_private_key_in_place_of_a_public_one_is_named_and_not_shown(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import IO
@@ -21,6 +22,7 @@ from pace.data import decimals
 from pace.data.problems import Problems
 from pace.data.table import Numbers, Table
 from pace.errors import GraphError
+from pace.io.regular import open_regular
 
 CHUNK = 2_000  # rows in memory as text at a time
 BLOCK = 2**20  # bytes that are looked at together
@@ -70,7 +72,8 @@ def read(
 def _read(path: Path, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Table:
     records = _records(path)
     _, names = next(records)
-    place = {name: names.index(name) for name in (*text, *numbers)}
+    places = {name: place for place, name in reversed(list(enumerate(names)))}
+    place = {name: places[name] for name in (*text, *numbers)}
     rows: list[int] = []
     texts: dict[str, list[str]] = {name: [] for name in text}  # each once, whatever it is for
     parts: dict[str, list[Numbers]] = {name: [Numbers.of([])] for name in numbers}
@@ -92,7 +95,7 @@ def _read(path: Path, text: Sequence[str], numbers: Sequence[str], problems: Pro
 def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Each row's number and cells, the header first; blank lines are no rows."""
     dialect = _dialect(path)
-    with path.open(newline="", encoding=dialect.encoding) as opened:
+    with _opened(path, dialect.encoding) as opened:
         for _ in range(dialect.skipped):
             opened.readline()
         reader = csv.reader(_composed(opened), delimiter=dialect.delimiter, strict=True)
@@ -111,6 +114,10 @@ def _records(path: Path) -> Iterator[tuple[int, list[str]]]:
             ) from error
 
 
+def _opened(path: Path, encoding: str) -> TextIOWrapper:
+    return TextIOWrapper(open_regular(path), newline="", encoding=encoding)
+
+
 def _composed(lines: IO[str]) -> Iterator[str]:
     return (line if line.isascii() else normalize("NFC", line) for line in lines)
 
@@ -123,7 +130,7 @@ def _dialect(path: Path) -> Dialect:
 @lru_cache(maxsize=16)
 def _found(path: Path, changed: int, size: int) -> Dialect:
     encoding = _encoding(path)
-    with path.open(newline="", encoding=encoding) as opened:
+    with _opened(path, encoding) as opened:
         try:
             line = opened.readline()
         except UnicodeError as error:
@@ -148,7 +155,7 @@ def _found(path: Path, changed: int, size: int) -> Dialect:
 
 def _encoding(path: Path) -> str:
     """UTF-8 if all of it is, UTF-16 if it says so, else Windows-1252; what is no text is refused."""
-    with path.open("rb") as opened:
+    with open_regular(path) as opened:
         head = opened.read(4)
         if head.startswith(b"PK\x03\x04"):
             raise GraphError(

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -31,13 +31,18 @@ from pace.data.dataset import Dataset, Names
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 from pace.io import atomic, untrusted
+from pace.io.regular import open_regular, size_of
 from pace.models.operator import SPARSE_BELOW, density
 
 SUFFIX = ".graph"
 FORMAT = "pace-graph-1"
 MASKS = ("train", "val", "test")  # 1, 2, 3 in `split`
 HEADER = 64 * 2**20  # bytes; a million feature names fit
-ROOM, ROOM_PER_BYTE = 2**26, 2**12  # bytes of features that a file may unfold to
+ROOM, ROOM_PER_BYTE = 2**26, 2**10  # bytes of features that a file may unfold to
+CLASSES = 2**16
+TENSORS = (
+    "edges", "y", "x", "x.indptr", "x.indices", "x.values", "split", "owner", "ids"
+)  # fmt: skip
 
 
 def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
@@ -46,6 +51,8 @@ def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     A dense x is mapped into memory when read, which is faster than making it from CSR.
     """
     graph = dataset.graph
+    if dataset.classes > CLASSES:
+        raise GraphError(f"there are {dataset.classes:,} classes, expected at most {CLASSES:,}")
     features = _sparse(graph.x) if compact and density(graph.x) < SPARSE_BELOW else {"x": graph.x}
     tensors = {"edges": dataset.stored.int(), "y": graph.y.int(), **features}
     if dataset.has_split:
@@ -81,19 +88,20 @@ def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
 
 def read(path: Path) -> Dataset:
     """The dataset of a .graph file; anything else is refused with one sentence."""
-    if not path.is_file():
+    if not path.exists():
         raise GraphError(f"{path} is not there: make it with `pace graph import`")
     try:
-        _check_header(path)
-        with safe_open(path, framework="pt") as opened:
+        with open_regular(path) as file, safe_open(_checked(file, path), framework="pt") as opened:
+            size = size_of(file)
             about = untrusted.json((opened.metadata() or {}).get("pace", "{}"))
             if about.get("format") != FORMAT:
                 raise GraphError(
                     f"{path} has format {about.get('format')!r}, expected {FORMAT!r}: "
                     "make it again with `pace graph import`"
                 )
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        _check_room(path, about, tensors)
+            present = [name for name in opened.keys() if name in TENSORS]  # noqa: SIM118
+            tensors = {name: opened.get_tensor(name) for name in present}
+        _check_room(path, size, about, tensors)
         return _dataset(about, tensors)
     except (SafetensorError, OSError) as error:
         raise GraphError(
@@ -106,21 +114,26 @@ def read(path: Path) -> Dataset:
         raise GraphError(f"{path} is damaged ({error!r}): make it again") from error
 
 
-def _check_header(path: Path) -> None:
-    """A header lists nine tensors and the names; the library would read 100 MB of it."""
-    with path.open("rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
+def _checked(file: BinaryIO, path: Path) -> str:
+    """A name of the open file for the library, which would read 100 MB of a header.
+
+    It is the descriptor's name: a FIFO that is put in the file's place meanwhile is not opened.
+    """
+    length = int.from_bytes(file.read(8), "little")
     if length > HEADER:
         raise GraphError(
             f"{path} is not a .graph file (its header would have {length:,} bytes, expected at most "
             f"{HEADER:,}): make one of tables with `pace graph import`"
         )
+    return f"/dev/fd/{file.fileno()}"
 
 
-def _check_room(path: Path, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
-    """A small file must not ask for much memory: absent features take no bytes as CSR."""
+def _check_room(path: Path, size: int, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """A small file must not ask for much memory: absent features and classes take no bytes."""
+    if not 1 <= int(about["classes"]) <= CLASSES:
+        raise GraphError(f"{path} speaks of {about['classes']} classes, expected 1 to {CLASSES:,}")
     if "x" not in tensors:
-        room = ROOM + ROOM_PER_BYTE * path.stat().st_size
+        room = ROOM + ROOM_PER_BYTE * size
         if 4 * len(tensors["y"]) * int(about["features"]) > room:
             raise GraphError(
                 f"{path} speaks of {about['features']} features for {len(tensors['y'])} nodes, "

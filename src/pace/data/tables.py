@@ -7,6 +7,7 @@ Parquet file has no header row, so its first row is 1.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,7 +24,8 @@ def header(path: Path) -> list[str]:
     if not path.is_file():
         raise GraphError(f"{path} is not there: give a .csv or .parquet file")
     names = parquet.header(path) if _is_parquet(path) else csv_table.header(path)
-    if twice := next((name for name in names if name and names.count(name) > 1), None):
+    counts = Counter(filter(None, names))
+    if twice := next((name for name, count in counts.items() if count > 1), None):
         raise GraphError(f"{path.name} has two columns called {twice!r}: rename one")
     return names
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from pace.errors import SettingError
+from pace.jobs import signatures
 from pace.merging.carrier import RANK
 from pace.methods import Pace, make
 from pace.models import Model, kind_of, settings_of
@@ -22,8 +23,11 @@ from pace.protocol.number_formats import KINDS
 FORMAT = "pace-job-1"
 FIRST_MODEL = "gcn"  # what a job that names no model means
 SERVER = "server"  # whose key signs returns
-LARGEST = 2**28  # numbers in a model: a GiB, and far from what a job file may make a site allocate
+LARGEST = 2**24  # numbers in a model, 64 MiB: a small job file must not make a site allocate GiBs
+LAYERS = 64
+SHORT_SIDE = 1024  # of a weight: messages cost an eigenproblem of that side
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+NONCE = re.compile(r"[0-9a-f]{32}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +46,7 @@ class Job:
     classes: tuple[str, ...] = ()  # names, in the order of the numbers
     features: tuple[str, ...] = ()
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
-    numbers: str = KINDS[0]  # on the wire; see `numerals`
+    numbers: str = KINDS[0]  # on the wire; see `number_formats`
 
     def __post_init__(self) -> None:
         if self.epochs is None:
@@ -149,6 +153,10 @@ def check_name(name: str, what: str) -> None:
 
 def _check(job: Job) -> None:
     check_name(job.name, "the job's name")
+    if not NONCE.fullmatch(job.nonce):
+        raise SettingError(
+            f"the nonce is {job.nonce[:40]!r}, expected 32 hexadecimal digits drawn at random"
+        )
     if job.numbers not in KINDS:
         raise SettingError(f"numbers are {job.numbers!r}, expected one of {', '.join(KINDS)}")
     for name in job.participants:
@@ -171,11 +179,22 @@ def _check(job: Job) -> None:
         raise SettingError(
             "with keys, who takes part is listed: name the participants and their keys"
         )
-    if len(set(job.keys.values())) < len(job.keys):
+    if len(set(map(signatures.raw, job.keys.values()))) < len(job.keys):
         raise SettingError("two parties have the same key: everybody makes a key of their own")
     if job.keys and SERVER in job.participants:
         raise SettingError(f"no participant may be called {SERVER!r}: the server is")
-    numbers = sum(map(math.prod, job.model.shapes.values()))
+    if len(job.model.widths) - 1 > LAYERS:
+        raise SettingError(
+            f"the model has {len(job.model.widths) - 1} layers, expected at most {LAYERS}: use "
+            "fewer layers"
+        )
+    shapes = job.model.shapes.values()
+    if (side := max(min(shape) for shape in shapes if len(shape) > 1)) > SHORT_SIDE:
+        raise SettingError(
+            f"a weight's shorter side is {side:,}, expected at most {SHORT_SIDE:,}: choose smaller "
+            "hidden widths"
+        )
+    numbers = sum(map(math.prod, shapes))
     if numbers > LARGEST:
         raise SettingError(f"the model has {numbers:,} numbers, expected at most {LARGEST:,}")
     for kind, count in (("classes", job.model.classes), ("features", job.model.features)):

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError, OtherJobError, SettingError
-from pace.io import atomic, toml, untrusted
+from pace.io import atomic, regular, toml, untrusted
 from pace.jobs.job import FIRST_MODEL, FORMAT, Job, digest
 from pace.models import MODELS, make, settings_of
 
 SUFFIX = ".pace"
-LARGEST = 64 * 2**20  # bytes; a million feature names fit
+LARGEST = 2**24  # bytes; half a million feature names fit
 HEAD = """\
 # What everybody agrees on before anything is sent. Every site and the server need this very file;
 # all messages carry its digest. Do not edit it, not even one number: that is noticed. Make
@@ -31,19 +31,32 @@ COMMENTS = {
 }
 SIGNED_OFF = "signed-off"
 LISTS = ("model.hidden", "participants.names", "names.classes", "names.features")
-KINDS: dict[str, type] = {
+KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(
         ("name", "nonce", "model.kind", "method.name", "wire.numbers", *LISTS[1:]), str
     ),
     **dict.fromkeys(("model.features", "model.hidden", "model.classes", "model.seed"), int),
     **dict.fromkeys(("training.epochs", "participants.minimum"), int),
+    "model.dropout": (int, float),
+    "method.rank": (int, str),
 }
-WORDS = {str: "text", int: "whole numbers"}
+WORDS: dict[type | tuple[type, ...], str] = {
+    str: "text",
+    int: "whole numbers",
+    (int, float): "a number",
+    (int, str): 'a whole number or "dense"',
+}
 
 
 def write(path: Path, job: Job) -> None:
     """A new file; one that is there is never replaced, since messages may depend on it."""
-    if not atomic.create(path, render(job).encode()):
+    content = render(job).encode()
+    if len(content) > LARGEST:
+        raise SettingError(
+            f"the job would have {len(content):,} bytes, expected at most {LARGEST:,}: make it "
+            "without the names of features"
+        )
+    if not atomic.create(path, content):
         raise FileError(f"{path} is there already: choose another name, or move it away")
 
 
@@ -55,11 +68,11 @@ def render(job: Job) -> str:
 def read(path: Path) -> Job:
     """The job of a file that is as it was made; otherwise both digests, or both values, are shown."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise FileError(f"{path} has {path.stat().st_size:,} bytes: that is no job")
-        found = untrusted.toml(path.read_bytes())
+        found = untrusted.toml(regular.read(path, LARGEST))
     except OSError as error:
         raise FileError(f"cannot read the job {path}: {error.strerror}") from error
+    except FileError:
+        raise
     except ValueError as error:
         raise FileError(f"{path} is not a job ({error}): make one with `pace new`") from error
     if found.get("format") != FORMAT:
@@ -113,8 +126,13 @@ def _check_kinds(found: Mapping[str, Any]) -> None:
         for key in at.split("."):
             value = value.get(key) if isinstance(value, Mapping) else None
         each = value if at in LISTS and isinstance(value, list) else [value]
-        if value is not None and not all(type(one) is kind for one in each):
-            raise SettingError(f"{at} is {value!r}, expected {WORDS[kind]}")
+        if value is not None and not all(_is(one, kind) for one in each):
+            raise SettingError(f"{at} is {str(value)[:80]!r}, expected {WORDS[kind]}")
+
+
+def _is(value: Any, kind: type | tuple[type, ...]) -> bool:
+    """Whether it is of that very kind: TOML's true is no number, 4.0 no whole one."""
+    return type(value) in (kind if isinstance(kind, tuple) else (kind,))
 
 
 def _job(found: Mapping[str, Any]) -> Job:

@@ -138,6 +138,7 @@ class Journal:
         return Frames(self, tuple(sorted((self.decision() or {}).items())))
 
     def has_return(self, name: str) -> bool:
+        """Whether the return to a participant has been made."""
         return self._return(name).exists()
 
     def returned(self, name: str) -> bytes:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, SettingError, SignatureError
-from pace.io import atomic
+from pace.io import atomic, regular
+from pace.jobs.curve import strong_point
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -24,35 +26,44 @@ if TYPE_CHECKING:
 KIND = "ed25519:"
 FINGERPRINT, SIGNATURE = 8, 64
 TRAILER = FINGERPRINT + SIGNATURE  # bytes
+LARGEST = 2**14  # bytes of a key file
 UPLOAD, RETURN = "upload", "return"
 
 
 def new(private: Path, public: Path) -> str:
-    """A new pair of files, the private one readable by its owner only; the public key.
+    """Make a new pair of files, the private one readable by its owner only; the public key.
 
-    Of a private key that stands alone, as after an interruption, the public half is written.
+    A key that already exists is never adopted: whoever put it there may know it.
     """
     serialization, ed25519 = _library()
-    if public.exists():
-        there = private if private.exists() else public
-        raise FileError(f"{there} is there already: a lost key cannot be made again, keep it")
-    if not private.exists():
-        encoded = ed25519.Ed25519PrivateKey.generate().private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        atomic.create(private, encoded, private=True)
-    made = public_of(load(private))
-    atomic.create(public, f"{made}\n".encode())
+    for path in (private, public):
+        if os.path.lexists(path):
+            raise _in_the_way(path)
+    key = ed25519.Ed25519PrivateKey.generate()
+    encoded = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    made = public_of(key)
+    for path, content in ((private, encoded), (public, f"{made}\n".encode())):
+        if not atomic.create(path, content, private=path is private):
+            raise _in_the_way(path)
     return made
+
+
+def _in_the_way(path: Path) -> FileError:
+    return FileError(
+        f"{path} already exists: a lost key cannot be made again, so nothing was replaced; choose "
+        "another name, or, if an interrupted run left it, remove it"
+    )
 
 
 def load(path: Path) -> Key:
     """The private key of a file."""
     serialization, ed25519 = _library()
     try:
-        found = serialization.load_pem_private_key(path.read_bytes(), None)
+        found = serialization.load_pem_private_key(regular.read(path, LARGEST), None)
     except OSError as error:
         raise FileError(f"cannot read the key {path}: {error.strerror}") from error
     except (ValueError, TypeError) as error:
@@ -67,13 +78,17 @@ def load(path: Path) -> Key:
 
 def public_of(key: Key) -> str:
     """The public key, as jobs list it."""
-    return KIND + base64.b64encode(key.public_key().public_bytes_raw()).decode()
+    return _encoded(key.public_key().public_bytes_raw())
+
+
+def _encoded(found: bytes) -> str:
+    return KIND + base64.b64encode(found).decode()
 
 
 def read_public(path: Path) -> str:
     """The public key of a file, checked."""
     try:
-        text = path.read_text(encoding="utf-8-sig").strip()
+        text = regular.read(path, LARGEST).decode("utf-8-sig").strip()
         raw(text)
     except OSError as error:
         raise FileError(f"cannot read the public key {path}: {error.strerror}") from error
@@ -90,10 +105,15 @@ def raw(public: str) -> bytes:
         found = base64.b64decode(public.removeprefix(KIND), validate=True)
     except ValueError:
         found = b""
-    if not public.startswith(KIND) or len(found) != 32:
+    if len(found) != 32 or public != _encoded(found):  # base64 has spare bits: one spelling only
         raise SettingError(
             f"{public[:40]!r} is not a public key: expected {KIND} and 44 characters, as in the "
             ".pub file that `pace keys new` makes"
+        )
+    if not strong_point(found):
+        raise SettingError(
+            f"{public!r} is a key of small order, under which anybody can sign: expected one that "
+            "`pace keys new` made"
         )
     return found
 

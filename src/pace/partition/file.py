@@ -12,13 +12,14 @@ import torch
 from pace.data.dataset import Dataset
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.io import atomic, untrusted
+from pace.io import atomic, regular, untrusted
 from pace.partition.dirichlet import ALPHA
 from pace.partition.divide import Division
 from pace.partition.louvain import DELTA, RESOLUTION
 from pace.partition.split import induced, with_masks
 
 FORMAT = "pace-partition-1"
+LARGEST = 2**28  # bytes; twenty million nodes fit
 MASKS = ("train", "val", "test")
 PARAMS: dict[str, dict[str, float]] = {
     "louvain": {"resolution": RESOLUTION, "delta": DELTA},
@@ -61,7 +62,7 @@ def read(path: str | Path, dataset: Dataset) -> list[Graph]:
 def read_division(path: str | Path, dataset: Dataset) -> Division:
     """The same with the clients' nodes; a file that does not fit the dataset is refused."""
     try:
-        content = untrusted.json(Path(path).read_bytes())
+        content = untrusted.json(regular.read(Path(path), LARGEST))
         clients = [
             {kind: _ints(each[kind]) for kind in ("nodes", *MASKS)} for each in content["clients"]
         ]

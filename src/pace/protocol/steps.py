@@ -197,7 +197,8 @@ def upload_layout(federation: Federation) -> wire.Layout:
 @lru_cache(maxsize=16)
 def return_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every return: those of a federation with a single client."""
-    returned = next(iter(federation.method.merge(Messages([_probe(federation)]), federation)))
+    method = federation.method.probe(federation)
+    returned = next(iter(method.merge(Messages([_probe(federation)]), federation)))
     return wire.layout(returned, federation.numbers)
 
 

@@ -40,6 +40,7 @@ NOBODY = bytes(4)  # what an upload answers
 CHECKSUM = 4
 TENSORS = 255  # of a message, at most
 DIMENSIONS, NUMBERS = 8, 2**40  # of a tensor, at most
+LONGEST_OPENING = HEAD.size + TENSORS * (2 + 255 + 4 * DIMENSIONS)  # bytes before the numbers
 
 
 class Layout(dict[str, tuple[int, ...]]):

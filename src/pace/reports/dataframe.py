@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, SettingError
-from pace.io import untrusted
+from pace.io import regular, untrusted
 from pace.methods import make
 from pace.metrics import SCORES, pooled
 from pace.protocol.number_formats import KINDS
 from pace.reports.run_result import readings
-from pace.reports.stored import HIDDEN, LAYERS, cells, not_a_cell, restored
+from pace.reports.stored import HIDDEN, LARGEST, LAYERS, cells, not_a_cell, restored
 from pace.runtimes.simulation import Trial
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def stored(folder: Path) -> Iterator[tuple[Row, Trial]]:
     elif (folder / "results.json").is_file():
         path = folder / "results.json"
         try:
-            yield from of_run(untrusted.json(path.read_bytes()))
+            yield from of_run(untrusted.json(regular.read(path, LARGEST)))
         except (ValueError, LookupError, TypeError, AttributeError) as error:
             raise FileError(
                 f"{path} holds no trials of `pace run` ({error!r}): run it again"

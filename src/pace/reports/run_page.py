@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError
-from pace.io import atomic, untrusted
+from pace.io import atomic, regular, untrusted
 from pace.reports.page import (
     Block,
     Choice,
@@ -23,6 +23,7 @@ from pace.reports.page import (
     Value,
     page,
 )
+from pace.reports.stored import LARGEST
 from pace.reports.tables import READING, SCORE, distinct, percent, title, verdict
 
 
@@ -30,7 +31,7 @@ def write(folder: Path) -> Path:
     """Write `index.html` beside a run's `results.json`."""
     path = folder / "results.json"
     try:
-        found = untrusted.json(path.read_bytes())
+        found = untrusted.json(regular.read(path, LARGEST))
         text = page(document(found))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise FileError(f"{path} is no result of `pace run` ({error!r}): run it again") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import platform
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,9 +12,11 @@ import torch
 from torch import Tensor
 
 from pace.errors import FileError
+from pace.io import regular, untrusted
 from pace.runtimes.simulation import Trial
 
 FORMAT = "pace-cell-1"
+LARGEST = 2**28  # bytes of a file of results
 HIDDEN, LAYERS = 64, 2  # of the study's network
 PARTS = {
     "settings", "versions", "device",
@@ -55,7 +56,7 @@ def not_a_cell(path: Path, error: Exception) -> FileError:
 
 def content(path: Path) -> dict[str, Any]:
     """What a cell's file holds; a ValueError says what else it is."""
-    found = json.loads(path.read_text(encoding="utf-8"))
+    found = untrusted.json(regular.read(path, LARGEST))
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise ValueError(f"it has not the format {FORMAT}")
     if absent := PARTS - found.keys():

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError
-from pace.io import atomic
+from pace.io import atomic, regular, untrusted
 from pace.reports import stored
 from pace.runtimes.simulation import Trial
 from pace.study.cell import Cell, Store
@@ -140,7 +140,7 @@ def note_command(folder: Path, command: str) -> Path:
 def _json(path: Path) -> Any:
     """A file's content, None where there is none."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return untrusted.json(regular.read(path, stored.LARGEST))
     except FileNotFoundError:
         return None
     except ValueError as error:

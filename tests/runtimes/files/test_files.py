@@ -323,16 +323,16 @@ def test_a_file_that_cannot_be_read_keeps_nobody_from_being_served(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As an upload that another user put there for himself, given by its name."""
-    real, may = Path.open, os.access
+    real, may = os.open, os.access
 
     def denied(path: Path, *given: Any, **named: Any) -> Any:
-        if path.name == "locked.up":
+        if Path(path).name == "locked.up":
             raise PermissionError(13, "Permission denied", str(path))
         return real(path, *given, **named)
 
     inbox = root / "server" / "inbox"
     shutil.copy(inbox / "north.up", inbox / "locked.up")
-    monkeypatch.setattr(Path, "open", denied)
+    monkeypatch.setattr(os, "open", denied)
     monkeypatch.setattr(
         os, "access", lambda path, mode: "locked" not in str(path) and may(path, mode)
     )

@@ -1,11 +1,12 @@
 """FedTAD, one round: the average, distilled without data from what clients know (Zhu et al., 2024)."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from torch import Tensor
 
+from pace.errors import SettingError
 from pace.graph import Graph
 from pace.methods.baselines.distillation import distil
 from pace.methods.baselines.fedavg import FedAvg
@@ -14,6 +15,8 @@ from pace.methods.baselines.reliability import Topology, reliability, walked_ids
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Uploads
+
+CLASSES = 4096  # at most
 
 
 def within_clients(raw: Tensor) -> Tensor:
@@ -49,8 +52,18 @@ class FedTAD(FedAvg):
         )
         return {**super().share(local, graph, federation), "reliability": known}
 
+    def probe(self, federation: Federation) -> "FedTAD":
+        if federation.model.classes > CLASSES:
+            raise SettingError(
+                f"FedTAD's generator holds classes², and there are {federation.model.classes:,} "
+                f"classes, expected at most {CLASSES:,}: choose another method"
+            )
+        return replace(self, rounds=0)
+
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         average = self.answer(self.total(uploads, federation), federation)
+        if not self.rounds:
+            return (average for _ in range(len(uploads)))
         weights = self.normalised(gathered(uploads, "reliability")).float()
         distilled = distil(average, uploads, weights, rounds=self.rounds, federation=federation)
         return (distilled for _ in range(len(uploads)))

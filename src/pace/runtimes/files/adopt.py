@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError, SizeError
-from pace.io import atomic
+from pace.io import atomic, regular
 from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.protocol import steps, wire
@@ -79,10 +79,11 @@ def _content(path: Path, job: Job) -> bytes:
     expected = wire.size(steps.return_layout(job.federation))
     expected += signatures.TRAILER if job.signed else 0
     try:
-        size = path.stat().st_size
-        if size != expected:
-            raise SizeError(f"{path} has {size:,} bytes, a return of this job {expected:,}")
-        return path.read_bytes()
+        with regular.open_regular(path) as opened:
+            size = regular.size_of(opened)
+            if size != expected:
+                raise SizeError(f"{path} has {size:,} bytes, a return of this job {expected:,}")
+            return opened.read(expected)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
 

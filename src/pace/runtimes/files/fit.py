@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
-from pace.io import atomic
+from pace.io import atomic, regular
 from pace.jobs import signatures
 from pace.jobs.disclosure import Disclosure, disclosure
 from pace.jobs.job import Job, check_name
@@ -193,7 +193,7 @@ def _write(job: Job, made: KeptFile, keep: Path, upload: Path, sent: bytes) -> N
             f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
             "command again"
         )
-    if not atomic.create(upload, sent) and upload.read_bytes() != sent:
+    if not atomic.create(upload, sent) and not regular.same(upload, sent):
         raise FileError(f"{upload} is another file: move it away, then run the command again")
 
 

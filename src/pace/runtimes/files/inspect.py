@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from pace.data import describe as graph_facts
 from pace.data import file as graph_file
 from pace.errors import FileError, PaceError
-from pace.io import untrusted
+from pace.io import regular
 from pace.jobs import explain, job_file, signatures
 from pace.jobs.job import FORMAT, Job
 from pace.jobs.journal import Journal
@@ -21,6 +22,8 @@ from pace.runtimes.files.messages import message
 from pace.runtimes.files.messages import tensors as listed
 
 Facts = dict[str, Any]
+HEAD = 4096  # bytes that tell what a file is
+JSON_FORMAT = re.compile(rb'"format": ?"pace-([a-z-]{1,40})-([0-9]{1,4})"')
 
 
 def inspect(path: Path, job: Job | None = None) -> Facts:
@@ -40,8 +43,7 @@ def inspect(path: Path, job: Job | None = None) -> Facts:
 def _kind(path: Path) -> str:
     if path.is_dir():
         return "model" if model.is_one(path) else "journal"
-    with path.open("rb") as opened:
-        head = opened.read(4096)
+    head = regular.read_head(path, HEAD)
     if head.startswith(wire.MAGIC):
         return "message"
     if head.startswith(signatures.KIND.encode()) or b"PRIVATE KEY" in head:
@@ -56,10 +58,7 @@ def _kind(path: Path) -> str:
 
 
 def _tensors_file(path: Path, job: Job | None) -> Facts:
-    with path.open("rb") as opened:
-        content = opened.read()
-    told = tensors.header(content).get("__metadata__", {}).get("pace", "{}")
-    found = untrusted.json(told).get("format")
+    found = tensors.about(path).get("format")
     if found == graph_file.FORMAT:
         return _graph(path, job)
     if found not in (kept.FORMAT, model.PARAMS):
@@ -103,7 +102,7 @@ def _journal(path: Path, job: Job | None) -> Facts:
         "uploads": book.accepted(),
         "missing": book.job.missing(book.accepted()),
         "closed": decided is not None,
-        "returns": [name for name in decided or () if book.returned(name) is not None],
+        "returns": [name for name in decided or () if book.has_return(name)],
         "refused": book.refusals(),
         "sanity": [
             "open" if decided is None else "closed: nothing is taken any more",
@@ -145,7 +144,7 @@ def _graph(path: Path, job: Job | None) -> Facts:
 
 
 def _key(path: Path, job: Job | None) -> Facts:
-    private = b"PRIVATE" in path.read_bytes()
+    private = b"PRIVATE" in regular.read(path, signatures.LARGEST)
     public = (
         signatures.public_of(signatures.load(path)) if private else signatures.read_public(path)
     )
@@ -164,15 +163,15 @@ def _key(path: Path, job: Job | None) -> Facts:
 
 
 def _json(path: Path, job: Job | None) -> Facts:
-    try:
-        found = untrusted.json(path.read_bytes())
-        kind = found["format"]
-    except (ValueError, KeyError, TypeError):
-        raise FileError(f"{path} is no file of ours") from None
+    """Only its format is shown, so only the beginning is read."""
+    found = JSON_FORMAT.search(regular.read_head(path, HEAD))
+    if found is None:
+        raise FileError(f"{path} is no file of ours")
+    kind, version = found[1].decode(), found[2].decode()
     return {
-        "kind": kind.removeprefix("pace-").rsplit("-", 1)[0],
-        "version": kind,
-        "sanity": ["JSON"],
+        "kind": kind,
+        "version": f"pace-{kind}-{version}",
+        "sanity": ["JSON by its first lines; the rest was not read"],
     }
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError, PaceError
+from pace.io import regular
 from pace.jobs.admission import admit, check_size, exact_size
 from pace.jobs.job import Job
 from pace.jobs.journal import UP, Journal
@@ -69,10 +70,8 @@ def sender(path: Path) -> str:
 def read(path: Path, job: Job) -> bytes:
     """An upload's bytes. Its size is looked at first, and no more than that is read."""
     try:
-        if not path.is_file():
-            raise FileError(f"{path.name} is not a file")
-        check_size(path.stat().st_size, job)
-        with path.open("rb") as opened:
+        with regular.open_regular(path) as opened:
+            check_size(regular.size_of(opened), job)
             return opened.read(exact_size(job) + 1)
     except OSError as error:  # somebody else's file must not keep the others from being served
         raise FileError(f"{path.name} cannot be read: {error.strerror}") from error

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pace import params
 from pace.errors import FileError, LateError, SettingError, SignatureError, TooFewError
-from pace.io import atomic
+from pace.io import atomic, regular
 from pace.jobs import signatures
 from pace.jobs.admission import exact_size
 from pace.jobs.influence import influence
@@ -49,7 +49,7 @@ def merge(
     uploads = received(book)
     for name in make_returns(book, signer, uploads):
         place, returned = out / f"{name}{DOWN}", book.returned(name)
-        if not atomic.create(place, returned, settled=False) and place.read_bytes() != returned:
+        if not atomic.create(place, returned, settled=False) and not regular.same(place, returned):
             raise FileError(f"{place} is another file: move it away, or choose another --out")
         progress(f"return to {name}")
     made = facts(book, refused, uploads)

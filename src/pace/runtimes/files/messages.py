@@ -10,22 +10,25 @@ import torch
 from torch import Tensor
 
 from pace.errors import PaceError, SignatureError
+from pace.io import regular
 from pace.jobs import signatures
 from pace.jobs.admission import admit
 from pace.jobs.disclosure import words
 from pace.jobs.job import SERVER, Job
 from pace.protocol import number_formats, steps, wire
 from pace.runtimes.files.intake import sender
+from pace.runtimes.files.tensors import LARGEST
 
 Facts = dict[str, Any]
 
 
 def message(path: Path, job: Job | None) -> Facts:
     """The facts of a message; with the job, whether it is one of its messages."""
-    content = path.read_bytes()
-    _, version, digest, answers, count = wire.HEAD.unpack_from(content.ljust(wire.HEAD.size))
-    shapes, _ = wire.read_table(content, count)
+    head = regular.read_head(path, wire.LONGEST_OPENING).ljust(wire.HEAD.size)
+    _, version, digest, answers, count = wire.HEAD.unpack_from(head)
+    shapes, _ = wire.read_table(head, count)
     size = wire.size(shapes)
+    content = regular.read(path, min(size + signatures.TRAILER, LARGEST))
     signed = len(content) == size + signatures.TRAILER
     frame = wire.decode(content[:size] if signed else content)
     upload = answers == wire.NOBODY

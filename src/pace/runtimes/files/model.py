@@ -17,7 +17,7 @@ import torch
 from pace.errors import FileError
 from pace.gates.mixture import Weights
 from pace.graph import Graph
-from pace.io import atomic, untrusted
+from pace.io import atomic, regular, untrusted
 from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.params import Params
@@ -28,6 +28,7 @@ from pace.runtimes.files.model_card import card, table
 FORMAT = "pace-model-1"
 PARAMS = "pace-params-1"
 MOST = 9  # models in a folder
+LARGEST = 2**20  # bytes of model.json
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ def read(folder: Path) -> Model:
     if not is_one(folder):
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
     try:
-        about = untrusted.json((folder / "model.json").read_bytes())
+        about = untrusted.json(regular.read(folder / "model.json", LARGEST))
         kind, alpha, digest = about["format"], float(about["alpha"]), about["job"]
         weights = tuple(float(weight) for weight in about.get("weights", (1 - alpha, alpha)))
         for mask in {"validation", "test"} & set(about):

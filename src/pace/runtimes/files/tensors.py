@@ -13,10 +13,11 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from pace.errors import FileError
-from pace.io import untrusted
+from pace.io import regular, untrusted
 from pace.protocol.wire import Layout, layout, say
 
 HEADER = 2**20  # bytes of the largest header we write or read
+LARGEST = 2**30  # bytes of a file; the largest model and its upload take a third
 DTYPES = ("F32", "U8")
 
 
@@ -29,12 +30,11 @@ def encode(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
 def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """What the file says about itself, and its tensors; refused if it is not of this format."""
     try:
-        content = path.read_bytes()
-        about = untrusted.json(header(content).get("__metadata__", {}).get("pace", "{}"))
-        if not isinstance(about, dict) or about.get("format") != kind:
-            found = about.get("format") if isinstance(about, dict) else None
-            raise FileError(f"{path} has format {found!r}, expected {kind!r}")
-        return about, load(content)
+        content = regular.read(path, LARGEST)
+        told = _told(header(content))
+        if told.get("format") != kind:
+            raise FileError(f"{path} has format {told.get('format')!r}, expected {kind!r}")
+        return told, load(content)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
     except FileError:
@@ -43,6 +43,17 @@ def read(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise FileError(
             f"{path} is damaged, or another kind of file ({error}): `pace inspect` says what it is"
         ) from error
+
+
+def about(path: Path) -> dict[str, Any]:
+    """What the file says about itself; of its tensors nothing is read."""
+    return _told(header(regular.read_head(path, 8 + HEADER)))
+
+
+def _told(found: dict[str, Any]) -> dict[str, Any]:
+    """Our own object in a header, empty if there is none."""
+    told = untrusted.json(found.get("__metadata__", {}).get("pace", "{}"))
+    return told if isinstance(told, dict) else {}
 
 
 def header(content: bytes) -> dict[str, Any]:

@@ -1,0 +1,238 @@
+"""Small files that ask for much, and things that are no files: rows 29 and 30."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import save
+
+from pace.data import file as graph_file
+from pace.data import tables
+from pace.data.problems import Problems
+from pace.errors import FileError, GraphError, OtherJobError, PaceError, SettingError
+from pace.jobs import explain, job_file, signatures
+from pace.jobs.job import LARGEST, Job, digest
+from pace.methods import METHODS
+from pace.models.gcn import GCN
+from pace.protocol import wire
+from pace.runtimes.files import intake, kept, model
+from pace.runtimes.files.inspect import inspect
+from tests.memory import MIB, peak
+from tests.sites import job
+
+
+def graph_bytes(**about: object) -> bytes:
+    """A .graph of one node."""
+    told = {
+        "format": graph_file.FORMAT, "name": "a", "title": "a", "features": 1, "classes": 2,
+        "ratios": [0.2, 0.4, 0.4], "names": {"classes": [], "features": [], "clients": []},
+    }  # fmt: skip
+    tensors = {
+        "edges": torch.zeros(2, 0, dtype=torch.int32),
+        "y": torch.zeros(1, dtype=torch.int32),
+        "x.indptr": torch.zeros(2, dtype=torch.int64),
+        "x.indices": torch.zeros(0, dtype=torch.int32),
+        "x.values": torch.zeros(0),
+    }
+    return save(tensors, {"pace": json.dumps(told | about)})
+
+
+@pytest.mark.fault(29)
+@pytest.mark.parametrize("about", [{"classes": 10**9}, {"classes": 0}, {"features": 10**9}])
+def test_a_small_graph_file_cannot_ask_for_much(tmp_path: Path, about: dict[str, int]) -> None:
+    path = tmp_path / "a.graph"
+    path.write_bytes(graph_bytes())
+    inspect(path)  # it is sound, and everything is imported
+    path.write_bytes(graph_bytes(**about))
+
+    def read() -> None:
+        with pytest.raises(GraphError, match=r"speaks of \d+ (classes|features)"):
+            inspect(path)
+
+    assert peak(read) < 32 * MIB
+
+
+@pytest.mark.fault(29)
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("features = 40", f"features = {2**24}"),
+        ("hidden = [16]", f"hidden = [{', '.join(['1'] * 500_000)}]"),
+        ("hidden = [16]", "hidden = [5000, 5000]"),
+        ("rank = 6", "rank = 4.0"),
+        ("rank = 6", "rank = true"),
+        ("epochs = 5", "epochs = 0x" + "f" * 100),
+        ("epochs = 5", ".".join(["a"] * 2000) + " = 1"),
+        ("nonce", "zz.zz.zz.zz = 1979-05-27T07:32:00Z\nnonce"),
+    ],
+)
+def test_no_line_of_a_job_takes_memory_or_ends_in_a_traceback(
+    tmp_path: Path, line: str, says: str
+) -> None:
+    text = job_file.render(job(classes=(), features=()))
+    assert line in text
+    path = tmp_path / "job.pace"
+    path.write_text(text)
+    job_file.read(path)
+    path.write_text(text.replace(line, says, 1))
+
+    def read() -> None:
+        with pytest.raises((FileError, OtherJobError, SettingError)):
+            job_file.read(path)
+
+    began = time.perf_counter()
+    assert peak(read) < 128 * MIB
+    assert time.perf_counter() - began < 20
+
+
+@pytest.mark.fault(29)
+def test_a_rank_that_is_no_whole_number_is_named(tmp_path: Path) -> None:
+    """Also with the digest that fits, as a software that made it would write it."""
+    made = job()
+    content = {**made.content, "method": {**made.content["method"], "rank": 4.0}}
+    text = job_file.render(made).replace("rank = 6", "rank = 4.0")
+    (tmp_path / "job.pace").write_text(text.replace(made.digest, digest(content)))
+    with pytest.raises(SettingError, match=r"method.rank is '4.0', expected a whole number"):
+        job_file.read(tmp_path / "job.pace")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_the_largest_job_takes_a_stated_multiple_of_the_largest_model(method: str) -> None:
+    """`pace show` of a job of a few hundred bytes: at most 32 times the largest model's 64 MiB."""
+    made = Job("large", GCN((LARGEST // 65, 64, 7)), method=method)
+    assert peak(lambda: explain.facts(made)) < 32 * 4 * LARGEST
+
+
+@pytest.mark.fault(29)
+def test_a_generator_of_classes_squared_is_refused_before_it_is_made() -> None:
+    made = Job("large", GCN((7, 64, 100_000)), method="fedtad")
+
+    def read() -> None:
+        with pytest.raises(SettingError, match="100,000 classes, expected at most 4,096"):
+            explain.facts(made)
+
+    assert peak(read) < 512 * MIB
+
+
+@pytest.mark.fault(29)
+@pytest.mark.parametrize("kind", ["rows", "text", "lists"])
+def test_a_small_parquet_file_cannot_ask_for_much(tmp_path: Path, kind: str) -> None:
+    """Equal cells take next to nothing; a long text that is repeated is held once."""
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "nodes.parquet"
+    if kind == "rows":
+        columns = {"id": arrow.array([0] * 2_000_000, arrow.int32())}
+    elif kind == "text":
+        places = arrow.array([0] * 100_000, arrow.int32())
+        columns = {"id": arrow.DictionaryArray.from_arrays(places, arrow.array(["x" * 100_000]))}
+    else:
+        columns = {"id": arrow.array([[0.0] * 2_000_000] * 40)}
+    parquet.write_table(arrow.table(columns), path, row_group_size=10**9)
+    del columns
+    assert path.stat().st_size < 400_000
+    problems = Problems()
+
+    def read() -> None:
+        assert tables.header(path) == ["id"]
+        tables.read(path, text=["id"], problems=problems)
+
+    def run() -> None:
+        if kind == "text":
+            read()
+            return
+        with pytest.raises(GraphError, match=r"speaks of [\d,]+ (rows|cells|bytes)"):
+            read()
+
+    assert peak(run) < 128 * MIB
+
+
+@pytest.mark.fault(29)
+def test_a_header_of_very_many_columns_takes_time_in_proportion(tmp_path: Path) -> None:
+    path = tmp_path / "nodes.csv"
+    path.write_text(",".join(f"c{place}" for place in range(100_000)) + "\n")
+    began = time.perf_counter()
+    names = tables.header(path)
+    tables.read(path, text=names[:1], numbers=names[1:2], problems=Problems())
+    assert time.perf_counter() - began < 5
+
+
+@pytest.mark.fault(29)
+@pytest.mark.parametrize("kind", ["message", "tensors", "key", "json", "job"])
+def test_inspect_reads_what_it_shows(tmp_path: Path, kind: str) -> None:
+    """Files of ten gigabytes that begin as files of ours do."""
+    path = tmp_path / "a"
+    head = {
+        "message": wire.encode({"a": torch.zeros(3)}, bytes(8)),
+        "tensors": save({"a": torch.zeros(3)}, {"pace": json.dumps({"format": model.PARAMS})}),
+        "key": b"-----BEGIN PRIVATE KEY-----\n",
+        "json": b'{"format": "pace-receipt-1", "job": ',
+        "job": b'format = "pace-job-1"\n',
+    }[kind]
+    path.write_bytes(head)
+    with path.open("r+b") as opened:
+        opened.truncate(10 * 2**30)
+
+    def read() -> None:
+        if kind == "json":
+            assert inspect(path)["kind"] == "receipt"
+            return
+        with pytest.raises(FileError, match="10,737,418,240 bytes, expected at most"):
+            inspect(path)
+
+    assert peak(read) < 16 * MIB
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "show": job_file.read,
+    "inspect": inspect,
+    "graph": graph_file.read,
+    "kept": lambda path: kept.read(path, job()),
+    "key": signatures.load,
+    "public": signatures.read_public,
+    "upload": lambda path: intake.read(path, job()),
+    "table": lambda path: tables.header(path),
+}
+
+
+@pytest.mark.fault(30)
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("name", READERS)
+def test_no_reader_waits_for_a_fifo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, swapped: bool
+) -> None:
+    """Also where it takes a file's place after every look at it, just before it is opened."""
+    path = tmp_path / ("a.csv" if name == "table" else "a.up")
+    if swapped:
+        path.write_bytes(b"x" * 100)
+        real = os.open
+
+        def swap(place: Path, *given: int, **named: int) -> int:
+            if Path(place) == path and path.is_file():
+                path.unlink()
+                os.mkfifo(path)
+            return real(place, *given, **named)
+
+        monkeypatch.setattr(os, "open", swap)
+    else:
+        os.mkfifo(path)
+    ended: list[str] = []
+
+    def read() -> None:
+        try:
+            READERS[name](path)
+        except (PaceError, OSError) as error:
+            ended.append(str(error))
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert len(ended) == 1
