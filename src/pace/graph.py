@@ -26,6 +26,16 @@ class Graph:
     """An undirected graph with features, labels and three disjoint masks.
 
     `edges` holds every edge in both directions, without self-loops; `Graph.build` makes it so.
+
+    Raises:
+        GraphError: shapes, labels or masks do not fit, or a feature is not finite.
+
+    Example:
+        >>> import torch
+        >>> from pace import Graph
+        >>> path = torch.tensor([[0, 1], [1, 2]])
+        >>> Graph.build(torch.eye(3), path, torch.tensor([0, 1, 0])).edges.shape
+        torch.Size([2, 4])
     """
 
     x: Tensor  # (n, d) float32, finite

@@ -24,15 +24,27 @@ LARGEST = 1e9  # a number whose products the server can still compute with; no t
 
 @dataclass(frozen=True)
 class Pace(Summable):
-    """Upload: P_r(W_L - W_0) and the moments. Return: P_r(Δ - own carrier). External: W_L + return.
+    """The paper's method. Ablations replace a part of it.
 
-    Ablations replace a part: `Pace(geometry=raw)`, `Pace(geometry=uniform)`, `Pace(rank=2)`,
-    `Pace(rank=None)` for dense messages, `Pace(gate=Fixed(0.5))` for one alpha for everyone.
+        upload    P_r(W_L - W_0) and the moments
+        return    P_r(Δ - own carrier)
+        External  W_L + return
+
+    Raises:
+        SettingError: the rank is below 1.
+
+    Example:
+        >>> from pace import Pace
+        >>> Pace(rank=2).rank
+        2
     """
 
     rank: int | None = RANK
+    """Of the factors that are sent; None sends dense updates."""
     geometry: Geometry = propagated
+    """Whose second moments weigh the consensus: propagated rows, `raw` ones, or `uniform`."""
     gate: Gate = calibrate
+    """How a receiver chooses α; `Fixed(0.5)` takes one α for everyone."""
 
     def __post_init__(self) -> None:
         if self.rank is not None and self.rank < 1:

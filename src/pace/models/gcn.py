@@ -32,6 +32,14 @@ class GCN(Layered):
     """H_l+1 = ReLU(P H_l W_l^T + 1 b_l^T), logits last; dropout after each hidden activation.
 
     Weights are stored (out, in) and the bias is added after propagation, as in PyG.
+
+    Raises:
+        SettingError: a width is below 1, or dropout is not in [0, 1).
+
+    Example:
+        >>> from pace import GCN
+        >>> GCN((1433, 64, 7)).layers
+        2
     """
 
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:

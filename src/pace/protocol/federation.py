@@ -22,14 +22,30 @@ SEED = 104729  # the first of the paper's five
 
 @dataclass(frozen=True)
 class Federation:
-    """The shared model, the method and the seed of the public start W_0."""
+    """What everybody agrees on before anything is sent; its digest is in every message.
+
+    Raises:
+        SettingError: a setting is out of range.
+
+    Example:
+        >>> from pace import GCN, Federation, Pace
+        >>> federation = Federation(GCN((12, 8, 3)), Pace(), seed=7)
+        >>> {name: tuple(value.shape) for name, value in federation.start.items()}["0.weight"]
+        (8, 12)
+    """
 
     model: Model = field(metadata={"digest": "gcn"})
+    """The shared model."""
     method: Method
+    """How clients train, what they send, how it is merged and adopted."""
     seed: int = SEED
-    epochs: int | None = None  # in place of the recipe's own budget
-    job: str = ""  # the digest of the job it comes from: equal settings, yet two federations
-    numbers: str = ""  # on the wire: float32, float16 or int8; if not said, the method's own
+    """Of the public start W_0."""
+    epochs: int | None = None
+    """Training steps, in place of the recipe's own budget."""
+    job: str = ""
+    """The digest of the job it comes from: equal settings, yet two federations."""
+    numbers: str = ""
+    """How numbers are written: float32, float16 or int8; if not said, the method's own."""
 
     def __post_init__(self) -> None:
         if not self.numbers:

@@ -31,22 +31,28 @@ from pace.training.train import train
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """All a client keeps between the steps: its Local model and the name of the upload it sent."""
+    """What a client keeps between `fit` and `adopt`."""
 
     local: Params
-    upload: bytes  # the upload's checksum
+    """W_L, its complete Local model."""
+    upload: bytes
+    """The checksum of the upload it sent, four bytes: a return names the upload that it answers."""
 
 
 @dataclass(frozen=True, eq=False)
 class Adoption:
-    """What the receiver ends up with: logits of Local and of each External, and their weights."""
+    """What a receiver ends up with."""
 
-    local: Tensor  # (n, classes) logits
-    externals: tuple[Tensor, ...]  # the same; PACE has one
-    weights: Weights  # Local's, then each External's
+    local: Tensor
+    """Local's logits, (nodes, classes)."""
+    externals: tuple[Tensor, ...]
+    """Logits of each External; PACE has one."""
+    weights: Weights
+    """Weight of Local, then of each External."""
 
     @property
     def alpha(self) -> float:
+        """The Externals' share of all weight: 0 is Local, 1 is External."""
         return alpha(self.weights)
 
     @property
@@ -56,6 +62,7 @@ class Adoption:
 
     @property
     def logits(self) -> Tensor:
+        """The logits to use, (nodes, classes). With α = 0 they are Local's, bit for bit."""
         return mix((self.local, *self.externals), self.weights)
 
 
@@ -72,7 +79,32 @@ def fit(
     device: torch.device | str = "cpu",
     progress: Callable[[int], None] | None = None,
 ) -> tuple[Kept, bytes]:
-    """Train on one's own graph; what to keep, and the upload. `seed` is the federation's by default."""
+    """Train a Local model on one's own graph and make the upload: a client's first step.
+
+    Args:
+        graph: the client's graph, with the federation's features and classes.
+        federation: what everybody agreed on.
+        seed: of the dropout masks; the federation's own by default.
+        device: where to train, `"cpu"` or `"cuda"`.
+        progress: is told each epoch that is done.
+
+    Returns:
+        What to keep for `adopt`, and the upload's bytes, to be sent once.
+
+    Raises:
+        GraphError: the graph has other features or classes than the federation.
+        NumberError: training diverged, as happens with unscaled features.
+
+    Example:
+        >>> from pace import GCN, Federation, Pace, fit
+        >>> from pace.data import load
+        >>> from pace.partition import divide
+        >>> dataset = load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> federation = Federation(GCN((12, 8, 3)), Pace(rank=2), epochs=5)
+        >>> kept, upload = fit(divide(dataset, "dirichlet", 3)[0], federation)
+        >>> upload[:4]
+        b'PACE'
+    """
     check(graph, federation)
     local = train(
         graph.to(device),
@@ -106,7 +138,29 @@ def _check_finite(learnt: Message, graph: Graph) -> None:
 
 
 def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
-    """One return for each upload, in order."""
+    """Merge all uploads: the server's one step.
+
+    Args:
+        uploads: the bytes of `fit`, one for each client.
+        federation: what everybody agreed on.
+
+    Returns:
+        One return for each upload, in the same order; each is for the sender of its upload alone.
+
+    Raises:
+        TooFewError: there are no uploads.
+        WireError: an upload is damaged, of another federation or not an upload.
+
+    Example:
+        >>> from pace import GCN, Federation, Pace, fit, merge
+        >>> from pace.data import load
+        >>> from pace.partition import divide
+        >>> dataset = load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> federation = Federation(GCN((12, 8, 3)), Pace(rank=2), epochs=5)
+        >>> uploads = [fit(graph, federation)[1] for graph in divide(dataset, "dirichlet", 3)]
+        >>> len(merge(uploads, federation))
+        3
+    """
     return list(merging(uploads, federation))
 
 
@@ -130,7 +184,36 @@ def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
 
 
 def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> Adoption:
-    """Apply the return to the kept Local model and choose alpha on one's own validation nodes."""
+    """Make the External model of a return and choose α on one's own validation nodes.
+
+    The logits that are used never have a higher negative log-likelihood there than Local's.
+
+    Args:
+        graph: the client's graph, as it was for `fit`.
+        kept: what `fit` gave beside the upload.
+        returned: the server's return to that upload.
+        federation: what everybody agreed on.
+
+    Returns:
+        The logits of Local and External, and their weights.
+
+    Raises:
+        ReceiverError: the return answers somebody else's upload.
+        WireError: the return is damaged or of another federation.
+
+    Example:
+        >>> from pace import GCN, Federation, Pace, adopt, fit, merge
+        >>> from pace.data import load
+        >>> from pace.partition import divide
+        >>> dataset = load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> federation = Federation(GCN((12, 8, 3)), Pace(rank=2), epochs=5)
+        >>> graphs = divide(dataset, "dirichlet", 3)
+        >>> fitted = [fit(graph, federation) for graph in graphs]
+        >>> returns = merge([upload for _, upload in fitted], federation)
+        >>> adoption = adopt(graphs[0], fitted[0][0], returns[0], federation)
+        >>> 0 <= adoption.alpha <= 1, tuple(adoption.logits.shape) == (graphs[0].nodes, 3)
+        (True, True)
+    """
     check(graph, federation)
     return calibrated(graph, kept.local, externals(kept, returned, federation), federation)
 

@@ -32,11 +32,28 @@ Row = dict[str, Any]
 
 
 def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
-    """Everything that `pace reproduce --out` or `pace run --out` stored in a folder.
+    """Everything that `pace reproduce --out` or `pace run --out` stored in a folder, as one table.
 
-    `by="seed"`: one row for each method, reading and seed, scores pooled over clients as the paper
-    does, bytes of a client's message on average. `by="client"`: one row for each client too.
     Scores and shares are between 0 and 1, sizes are bytes, times are seconds.
+
+    Args:
+        folder: with `cells/`, a study's, or `results.json`, a run's.
+        by: `"seed"` gives a row for each method, reading and seed, scores pooled over clients as the
+            paper does; `"client"` a row for each client too.
+
+    Returns:
+        A pandas DataFrame.
+
+    Raises:
+        FileError: the folder holds neither, or something damaged.
+        SettingError: `by` is something else, or pandas is not installed.
+
+    Example:
+        >>> from pace import results
+        >>> results("nowhere")
+        Traceback (most recent call last):
+        ...
+        pace.errors.FileError: nowhere has neither cells/ (from `pace reproduce --out`) nor ...
     """
     if by not in BY:
         raise SettingError(f"by is {by!r}, expected one of {', '.join(BY)}")

@@ -23,16 +23,29 @@ class Penalty(Protocol):
 class Recipe:
     """How a client trains: full-batch steps from W_0, the last checkpoint kept.
 
-    `decay` is the coupled kind: decay · W joins the gradient, of biases too.
+    Raises:
+        SettingError: a setting is unknown or out of range.
+
+    Example:
+        >>> from pace import Recipe
+        >>> Recipe(epochs=50, optimiser="sgd", momentum=0.9).rate
+        0.01
     """
 
     epochs: int = 100
+    """Number of steps."""
     rate: float = 0.01
+    """The learning rate."""
     decay: float = 5e-4
-    optimiser: str = "adam"  # or "sgd"
-    momentum: float = 0.0  # of sgd
-    clip: float | None = None  # the largest norm of a step's whole gradient
+    """Weight decay of the coupled kind: decay · W joins the gradient, of biases too."""
+    optimiser: str = "adam"
+    """`"adam"` or `"sgd"`."""
+    momentum: float = 0.0
+    """Of SGD."""
+    clip: float | None = None
+    """The largest norm of a step's whole gradient; None does not clip."""
     penalty: Penalty | None = None
+    """A term beside the cross-entropy, such as FedProx's."""
 
     def __post_init__(self) -> None:
         if self.optimiser not in ("adam", "sgd"):
