@@ -104,13 +104,17 @@ def test_labels_are_read_in_three_places() -> None:
         "protocol/steps.py",
         "runtimes/simulation.py",
         "runtimes/files/evaluate.py",
+        "study/rounds.py",  # many rounds, and one site that holds everything, to compare with
+        "study/ceiling.py",
     }
-    # y[train] goes by a name of its own. Besides training, two baselines read it: FedTAD and FedGTA
-    # are published to upload statistics of their training labels.
+    # y[train] goes by a name of its own. Besides training, two baselines read it, since FedTAD and
+    # FedGTA are published to upload statistics of their training labels; the ridge regression too.
     assert readers("training_labels") == {
         "training/train.py",
         "methods/baselines/reliability.py",
         "methods/baselines/fedgta.py",
+        "methods/beyond/ridge.py",
+        "study/ceiling.py",
     }
 
 

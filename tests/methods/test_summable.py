@@ -11,7 +11,7 @@ from tests.graphs import clients, federation
 
 ENOUGH = {
     *("fedavg", "fedprox", "fednova", "fedrcl", "pace", "pace-int8", "pace-tempered"),
-    *("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct"),
+    *("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct", "pace-ridge-sums"),
 }
 
 
@@ -44,10 +44,11 @@ def test_statistics_add_up_to_the_open_total_and_the_receiver_makes_its_own_retu
         added = torch.stack([statistic[part] for statistic in statistics]).sum(0)
         torch.testing.assert_close(added, value, rtol=1e-12, atol=1e-15)
     answer = method.answer(total, agreed)
-    for (kept, _), returned in zip(fitted, method.merge(Messages(shared), agreed), strict=True):
+    answers = method.merge(Messages(shared), agreed)
+    for graph, (kept, _), returned in zip(graphs, fitted, answers, strict=True):
         own = method.personal(answer, kept.local, agreed)
         ours, theirs = (
-            method.externals(kept.local, message, agreed)[0] for message in (own, returned)
+            method.externals(kept.local, message, graph, agreed)[0] for message in (own, returned)
         )
         torch.testing.assert_close(dict(ours), dict(theirs), rtol=0, atol=1e-6)
     assert wire.layout(own) == wire.layout(returned)

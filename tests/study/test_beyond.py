@@ -1,4 +1,4 @@
-"""pace-duo against PACE: every number of its tables, worked out from made-up cells."""
+"""What is beyond the paper against PACE: every number of its tables, worked out from made-up cells."""
 
 import statistics
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from pace.runtimes.simulation import Trial
-from pace.study import beyond, outcome
+from pace.study import beyond, beyond_tables, outcome
 from pace.study.cell import Cell, Store
 from pace.study.study import BEYOND, OWN, PACE, PARTS, chosen
 
@@ -20,6 +20,8 @@ RIGHT = {  # of each client after adoption, by method; the second seed has one n
     "pace-duo-free": (75, 69),
     "pace-duo-guard20": (71, 70),
     "pace-duo-guard5": (70, 70),
+    "pace-ridge": (78, 74),
+    "pace-ridge-sums": (77, 74),
 }
 BYTES = {"pace": (1000, 900)}  # others: half
 
@@ -89,6 +91,31 @@ def test_aims_are_judged_both_ways(tmp_path: Path) -> None:
     assert "2 against 1 of 20" in found[3].evidence
 
 
+def test_the_closed_form_is_judged_both_ways(tmp_path: Path) -> None:
+    store = write(tmp_path / "good")
+    assert all(aim.holds for aim in beyond.regression_aims(store, SEEDS))
+    assert [line.label for line in beyond.methods(store, SEEDS)] == [
+        *("PACE", "pace-duo", "pace-ridge", "pace-ridge-sums")
+    ]
+    ridge, sums, alone = beyond.choices(store, SEEDS)[:3]
+    assert ridge.over_pace == pytest.approx(5.5, abs=1e-3)
+    assert sums.over_pace == pytest.approx(5.0, abs=1e-3)
+    assert alone.over_local == pytest.approx(0.5, abs=1e-3)
+    (row,) = beyond_tables.method_rows(store, SEEDS)
+    assert row[:6] == ["Cora, metis, C = 10", "70.00", "71.00", "72.50", "76.50", "+5.50"]
+    assert row[10:14] == ["1", "0", "0", "0"]
+    RIGHT["pace-ridge"], kept = (69, 69), RIGHT["pace-ridge"]
+    BYTES["pace-ridge"] = (1001, 450)
+    try:
+        found = beyond.regression_aims(write(tmp_path / "bad"), SEEDS)
+    finally:
+        RIGHT["pace-ridge"] = kept
+        del BYTES["pace-ridge"]
+    judged = {aim.statement.split(":")[0]: True for aim in found if not aim.holds}
+    assert list(judged) == ["pace-ridge"]
+    assert sum(not aim.holds for aim in found) == 4
+
+
 def test_nothing_is_said_of_what_was_not_run(tmp_path: Path) -> None:
     store = write(tmp_path, ["local", "pace"])
     assert beyond.aims(store, SEEDS) == []
@@ -103,13 +130,16 @@ def test_tables_and_figure_are_written(tmp_path: Path) -> None:
     text = (tmp_path / "tables" / "beyond.md").read_text()
     assert "| Cora, metis, C = 10 | 70.00 | 71.00 | 72.50 | +1.50 |" in text
     assert (tmp_path / "figures" / "guard.png").stat().st_size > 5000
+    closed_form = (tmp_path / "tables" / "ridge.md").read_text()
+    assert "| Cora, metis, C = 10 | 70.00 | 71.00 | 72.50 | 76.50 | +5.50 |" in closed_form
+    assert "| own rows only: nothing is sent |" in closed_form
     lines = (tmp_path / "tables" / "beyond.csv").read_text().splitlines()
     assert len(lines) == 1 + len(BEYOND) - 1
 
 
 def test_beyond_is_all_three_partitions_and_not_part_of_the_paper() -> None:
     names = [part.name for part in chosen(["beyond"])]
-    assert names == ["beyond", "beyond-metis", "beyond-dirichlet"]
+    assert names == ["beyond", "beyond-metis", "beyond-dirichlet", "beyond-masks"]
     assert not set(OWN) & {part.name for part in chosen(["all"])}
     settings = {
         (cell.dataset, cell.partition, cell.clients)

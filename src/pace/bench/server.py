@@ -15,7 +15,7 @@ from pace.merging.batches import batches
 from pace.merging.carrier import compress, pack, unpack
 from pace.merging.consensus import consensus
 from pace.merging.correction import corrections
-from pace.methods import Pace
+from pace.methods import Pace, PaceRidge
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
@@ -41,7 +41,8 @@ class Repeated:
 
 
 def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
-    """Milliseconds a client: of `merge` from bytes to bytes, of its correction, of one dense SVD.
+    """Milliseconds a client: of `merge` from bytes to bytes, of its correction, of one dense SVD,
+    and of pace-ridge's merge.
 
     In turns, as CPU time, which other work on the machine does not add to. A turn has as many SVDs
     before the others as after them, since the machine's pace drifts. Ratios are medians over the
@@ -52,6 +53,9 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
     frames = [wire.encode(each, federation.digest) for each in uploads]
     carriers = [unpack(batch, federation.start) for batch in batches(uploads)]
     shared = consensus((carrier, {}) for carrier in carriers)
+    ridge = Federation(GCN(WIDTHS), PaceRidge())
+    rows = [regressed(ridge, seed) for seed in range(DISTINCT)]
+    ridge_frames = [wire.encode(each, ridge.digest, numbers=ridge.numbers) for each in rows]
     update = torch.randn(WIDTHS[1], WIDTHS[0])
 
     def svds() -> None:
@@ -65,8 +69,10 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
         before = spent(svds)
         each = spent(correct) / DISTINCT
         whole = spent(partial(merged, Repeated(frames, count), federation)) / count
+        solved = spent(partial(merged, Repeated(ridge_frames, count), ridge)) / count
         svd = (before + spent(svds)) / (2 * DISTINCT)
-        return {"svd_ms": 1e3 * svd, "correction_ms": 1e3 * each, "ms_per_client": 1e3 * whole}
+        taken = {"svd": svd, "correction": each, "ridge": solved}
+        return {"ms_per_client": 1e3 * whole} | {f"{k}_ms": 1e3 * v for k, v in taken.items()}
 
     svds()
     for count in counts:
@@ -80,6 +86,9 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
             "merge_highest": ratios[-1],
             "correction_ratio": statistics.median(
                 each["svd_ms"] / each["correction_ms"] for each in taken
+            ),
+            "ridge_ratio": statistics.median(
+                each["ms_per_client"] / each["ridge_ms"] for each in taken
             ),
             "peak_mb": peak(),
         }
@@ -116,3 +125,13 @@ def upload(federation: Federation, seed: int) -> dict[str, torch.Tensor]:
         if value.ndim == 2
     }
     return pack(compress(update)) | moments
+
+
+def regressed(federation: Federation, seed: int) -> dict[str, torch.Tensor]:
+    """Rows and labels of the sizes that pace-ridge sends, which fall off as a spectrum does."""
+    generator = torch.Generator().manual_seed(seed)
+    falling = torch.arange(1, 13)[:, None] ** -0.5
+    return {
+        name: falling * torch.randn(shape, generator=generator)
+        for name, shape in steps.upload_layout(federation).items()
+    }

@@ -19,7 +19,7 @@ DATASETS = (
 PARTITIONS = ("louvain", "metis", "dirichlet", "column")
 METHODS = (
     "all", "ablations", "robust", "beyond", "local", "fedavg", "fedprox", "fednova", "fedrcl",
-    "fedpub", "fedtad", "fedgta", "fedaux", "pace", "pace-duo",
+    "fedpub", "fedtad", "fedgta", "fedaux", "pace", "pace-duo", "pace-ridge", "pace-ridge-sums",
 )  # fmt: skip
 GROUPS = 4  # of the methods' names stand for several
 DEVICES = ("auto", "cpu", "cuda")

@@ -23,8 +23,8 @@ from pace.cli.given import (
 
 PARTS = (
     "main", "c20", "c30", "macro-f1", "ablation", "resolver", "fairness", "rank", "communication",
-    "metis", "dirichlet", "diagnostics", "beyond", "beyond-metis", "beyond-dirichlet", "masks",
-    "masks-ablation", "masks-c20", "masks-c30", "masks-metis", "all",
+    "metis", "dirichlet", "diagnostics", "beyond", "beyond-metis", "beyond-dirichlet",
+    "beyond-masks", "masks", "masks-ablation", "masks-c20", "masks-c30", "masks-metis", "all",
 )  # fmt: skip
 
 EXAMPLES = """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pace import params
-from pace.methods import Pace
+from pace.methods import Pace, PaceRidge, RidgeSums
 from pace.protocol import number_formats, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message
@@ -36,6 +36,7 @@ class Disclosure:
     zeros: tuple[int, ...]
     columns: int  # input columns of the first layer that have a moment
     rounded: bool = False  # whether a moment may be zero because it is too small to be written
+    regression: tuple[str, ...] = ()  # what rows or sums of a regression tell, in sentences
 
     @property
     def share(self) -> float:
@@ -59,7 +60,32 @@ def disclosure(message: Message, federation: Federation, signature: int) -> Disc
         () if moment is None else tuple((moment == 0).nonzero().flatten().tolist()),
         0 if moment is None else moment.numel(),
         layout.numbers != "float32",
+        tuple(_regression(message, federation)),
     )
+
+
+def _regression(message: Message, federation: Federation) -> Iterator[str]:
+    """What pace-ridge's rows or pace-ridge-sums' sums tell of the training nodes."""
+    method = federation.method
+    if isinstance(method, PaceRidge):
+        labels = message[f"hop{method.hops[0]}/labels"]
+        classes = int(labels.any(0).sum())
+        rows = int(labels.any(1).sum())
+        yield (
+            f"{rows} rows at each hop are weighted sums of your training nodes' features and of what "
+            f"surrounds them, one row for every {method.nodes_per_row} nodes or more. Together with "
+            "their labels they tell the server, nearly exactly, the sum of these features over each "
+            f"class and how many training nodes it has: of {classes} classes here. Classes with "
+            f"fewer than {method.smallest_class} training nodes are not in it."
+        )
+    if isinstance(method, RidgeSums):
+        sums = message[f"hop{method.hops[0]}/class sums"]
+        single = int(((sums.norm(dim=0) - 1).abs() < SINGLE).sum())
+        yield (
+            "The class sums are the sum of your training nodes' features, scaled to length one, over "
+            "each class. A class with one training node sends that node's features: here "
+            f"{single} of {sums.shape[1]} classes look like that. Meant for jobs whose sums are sealed."
+        )
 
 
 KNOWN = {
@@ -75,27 +101,50 @@ PARTS = {
     "/R": "update of layer {}, right factor",
     "/m": "mean square of what layer {} reads",
 }
+REGRESSED = {
+    "rows": "rows that stand for your training nodes' features after {} hops",
+    "labels": "how these rows are spread over the classes",
+    "class sums": "sum of your training nodes' features after {} hops, by class",
+    "gram": "products of every two features after {} hops, summed over training nodes",
+    "sketch": "random sums of these products after {} hops",
+    "nodes": "how many training nodes you have",
+    "basis": "everybody's regressions after {} hops: the directions they read",
+    "mixing": "everybody's regressions after {} hops: how directions make classes",
+}
+UNKNOWN = "of the method; see its documentation"
+SINGLE = 1e-3  # from one, the length of one node's row
 
 
 def words(name: str, update: bool = False) -> str:
     """What a tensor is, for people."""
+    if regressed := re.fullmatch(r"hop(\d+)/(.+)", name):
+        return REGRESSED.get(regressed[2], UNKNOWN).format(regressed[1])
     found = re.fullmatch(r"(\d+)\.(weight|bias)(/[LRm])?", name)
     if found is None:
-        return KNOWN.get(name, "of the method; see its documentation")
+        return KNOWN.get(name, UNKNOWN)
     layer, kind, part = int(found[1]) + 1, found[2], found[3]
     if part:
         return PARTS[part].format(layer)
     return f"{'update of ' if update else ''}layer {layer}, {kind}"
 
 
+WITHOUT_PROMISE = (
+    "It is computed from them, and no formal privacy is promised: whoever gets it may infer "
+    "something about your data."
+)
+
+
 def revealed(found: Disclosure, features: Sequence[str]) -> list[str]:
     """What the server can read out of the upload, in sentences."""
     if not found.items:
         return ["It is empty: nothing about your data leaves the site."]
-    sentences = [
-        "It holds no node, edge, feature value or label. It is computed from them, and no formal "
-        "privacy is promised: whoever gets it may infer something about your data."
-    ]
+    sentences = ["It holds no node, edge, feature value or label. " + WITHOUT_PROMISE]
+    if found.regression:
+        return [
+            "It holds no edge, and no feature value or label of a node as it is. "
+            + WITHOUT_PROMISE,
+            *found.regression,
+        ]
     if not found.columns:
         return sentences
     sentences.append(

@@ -16,6 +16,8 @@ from pace.methods.baselines.fedpub import FedPub
 from pace.methods.baselines.fedrcl import READINGS, FedRCL
 from pace.methods.baselines.fedtad import FedTAD
 from pace.methods.beyond.duo import DUO, PaceDuo
+from pace.methods.beyond.ridge import REGRESSIONS, PaceRidge
+from pace.methods.beyond.ridge_sums import RidgeSums
 from pace.methods.beyond.robust import ROBUST, Robust
 from pace.methods.direct import Direct
 from pace.methods.local import Local
@@ -34,13 +36,21 @@ PAPER: Mapping[str, Callable[[], Method]] = {
     "fedaux": FedAux,
     "pace": Pace,
 }
-METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **READINGS, **ABLATIONS, **ROBUST, **DUO}
+RIDGE: Mapping[str, Callable[[], Method]] = {**REGRESSIONS, "pace-ridge-sums": RidgeSums}
+METHODS: Mapping[str, Callable[[], Method]] = {
+    **PAPER,
+    **READINGS,
+    **ABLATIONS,
+    **ROBUST,
+    **DUO,
+    **RIDGE,
+}
 
 GROUPS = {  # names that stand for several
     "all": tuple(PAPER),
     "ablations": tuple(ABLATIONS),
     "robust": tuple(ROBUST),
-    "beyond": tuple(DUO),
+    "beyond": (*DUO, *RIDGE),
 }
 ALIASES = {"fedaux-1r": "fedaux"}
 
@@ -73,6 +83,7 @@ __all__ = [
     "METHODS",
     "PAPER",
     "READINGS",
+    "RIDGE",
     "ROBUST",
     "Direct",
     "FedAux",
@@ -87,6 +98,8 @@ __all__ = [
     "Local",
     "Pace",
     "PaceDuo",
+    "PaceRidge",
+    "RidgeSums",
     "Robust",
     "expand",
     "make",

@@ -77,10 +77,19 @@ class Method(Protocol):
         ...
 
     def externals(
-        self, local: Params, returned: Message, federation: Federation
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> tuple[Params, ...]:
-        """All External models, for a method that returns more than one."""
+        """All External models, for a method that returns more than one, or models of another kind."""
         return (self.adopt(local, returned, federation),)
+
+    def logits(self, external: Params, graph: Graph, federation: Federation) -> Tensor:
+        """What an External says of every node, by the same network unless it is of another kind."""
+        return federation.network(external, graph).logits
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What its Externals are called where people read about them, in order."""
+        return ("External",)
 
     def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
         """A weight for each set of validation logits, Local's and the Externals': by the gate."""

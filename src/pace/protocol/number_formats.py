@@ -43,8 +43,10 @@ def write(value: Array, kind: str) -> bytes | memoryview:
     return bytes(scales.tobytes() + steps.astype(np.int8).tobytes())
 
 
-def read(content: bytes, offset: int, shape: tuple[int, ...], kind: str) -> Array:
-    """The numbers again, as float32."""
+def read(
+    content: bytes, offset: int, shape: tuple[int, ...], kind: str, out: Array | None = None
+) -> Array:
+    """The numbers again, as float32; those with scales straight into `out`, if it is given."""
     take: Callable[..., Array] = np.frombuffer
     numbers = volume(shape)
     if not _scaled(shape, kind):
@@ -57,7 +59,8 @@ def read(content: bytes, offset: int, shape: tuple[int, ...], kind: str) -> Arra
     scales = take(content, SINGLE, count=min(shape), offset=offset)
     steps = take(content, np.int8, count=numbers, offset=offset + scales.nbytes).reshape(shape)
     with np.errstate(over="ignore", invalid="ignore"):  # not finite: refused by whoever reads
-        return steps * (scales[:, None] if shape[0] <= shape[1] else scales)
+        by_row = scales[:, None] if shape[0] <= shape[1] else scales
+        return np.multiply(steps, by_row, out=out)
 
 
 def volume(shape: tuple[int, ...]) -> int:

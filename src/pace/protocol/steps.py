@@ -175,12 +175,15 @@ def received(uploads: Sequence[bytes], federation: Federation) -> Received:
 
 
 def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
-    """The frame of each return, in order."""
+    """The frame of each return, in order; what is the same for everybody is written once."""
     if not len(uploads):
         raise TooFewError("there are no uploads, expected one or more to merge")
+    last, content = None, b""
     for place, message in enumerate(federation.method.merge(uploads, federation)):
-        answered = uploads.checksums[place]
-        yield wire.encode(message, federation.digest, answered, federation.numbers)
+        if message is not last:
+            last, content = message, wire.written(message, federation.numbers)
+        layout = wire.layout(message, federation.numbers)
+        yield wire.framed(layout, content, federation.digest, uploads.checksums[place])
 
 
 def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> Adoption:
@@ -215,10 +218,12 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
         (True, True)
     """
     check(graph, federation)
-    return calibrated(graph, kept.local, externals(kept, returned, federation), federation)
+    return calibrated(graph, kept.local, externals(graph, kept, returned, federation), federation)
 
 
-def externals(kept: Kept, returned: bytes, federation: Federation) -> tuple[Params, ...]:
+def externals(
+    graph: Graph, kept: Kept, returned: bytes, federation: Federation
+) -> tuple[Params, ...]:
     """The first half of `adopt`: the External models, from the return to this very upload."""
     frame = opened(returned, federation.digest, return_layout(federation))
     if frame.answers != kept.upload:
@@ -226,15 +231,14 @@ def externals(kept: Kept, returned: bytes, federation: Federation) -> tuple[Para
             f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
             f"ask the server for the return to {kept.upload.hex()}"
         )
-    return federation.method.externals(kept.local, frame.message, federation)
+    return federation.method.externals(kept.local, frame.message, graph, federation)
 
 
 def calibrated(
     graph: Graph, local: Params, externals: Sequence[Params], federation: Federation
 ) -> Adoption:
     """The second half of `adopt`: every model's logits, and their weights."""
-    with torch.no_grad():
-        sets = [federation.network(params, graph).logits for params in (local, *externals)]
+    sets = logit_sets(graph, local, externals, federation)
     weights = local_alone(sets)
     if all(torch.isfinite(logits).all() for logits in sets[1:]):
         labels = graph.y[graph.val]
@@ -242,6 +246,17 @@ def calibrated(
         if federation.method.promises:
             weights = no_worse_than_local(sets, weights, graph.val, labels)
     return Adoption(sets[0], tuple(sets[1:]), weights)
+
+
+def logit_sets(
+    graph: Graph, local: Params, externals: Sequence[Params], federation: Federation
+) -> list[Tensor]:
+    """What Local and each External say of every node, Local first; each (nodes, classes)."""
+    with torch.no_grad():
+        return [
+            federation.network(local, graph).logits,
+            *(federation.method.logits(external, graph, federation) for external in externals),
+        ]
 
 
 def check_upload(upload: bytes, federation: Federation) -> Message:
@@ -285,10 +300,22 @@ def return_layout(federation: Federation) -> wire.Layout:
     return wire.layout(returned, federation.numbers)
 
 
+@lru_cache(maxsize=16)
+def external_layouts(federation: Federation) -> tuple[wire.Layout, ...]:
+    """The names and shapes of each External, made of a return that says nothing."""
+    silent = {name: torch.zeros(shape) for name, shape in return_layout(federation).items()}
+    start, graph = federation.start, _lonely(federation)
+    return tuple(map(wire.layout, federation.method.externals(start, silent, graph, federation)))
+
+
 def _probe(federation: Federation) -> Message:
     """What a client with one node and no training would send."""
+    return federation.method.share(federation.start, _lonely(federation), federation)
+
+
+def _lonely(federation: Federation) -> Graph:
+    """A graph of one node."""
     yes, no = torch.ones(1, dtype=torch.bool), torch.zeros(1, dtype=torch.bool)
     nothing = torch.zeros((2, 0), dtype=torch.int64)
     label = torch.zeros(1, dtype=torch.int64)
-    lonely = Graph(torch.zeros(1, federation.model.features), nothing, label, yes, no, no)
-    return federation.method.share(federation.start, lonely, federation)
+    return Graph(torch.zeros(1, federation.model.features), nothing, label, yes, no, no)

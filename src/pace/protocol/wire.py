@@ -65,10 +65,14 @@ class Layout(dict[str, tuple[int, ...]]):
         return [number_formats.volume(shape) for shape in self.values()]
 
     @cached_property
+    def lengths(self) -> list[int]:
+        """The bytes that each tensor's numbers take."""
+        return [number_formats.size(shape, self.numbers) for shape in self.values()]
+
+    @cached_property
     def size(self) -> int:
         """The bytes of a frame."""
-        numbers = sum(number_formats.size(shape, self.numbers) for shape in self.values())
-        return HEAD.size + len(self.table) + numbers + CHECKSUM
+        return HEAD.size + len(self.table) + sum(self.lengths) + CHECKSUM
 
 
 @lru_cache(maxsize=64)
@@ -98,8 +102,19 @@ def encode(
     numbers: str = "float32",
 ) -> bytes:
     """The frame of a message."""
-    written = [number_formats.write(value.numpy(force=True), numbers) for value in message.values()]
-    return _sealed(opening(layout(message, numbers), digest, answers), *written)
+    return framed(layout(message, numbers), written(message, numbers), digest, answers)
+
+
+def written(message: Mapping[str, Tensor], numbers: str) -> bytes:
+    """A message's numbers, tensor after tensor."""
+    return b"".join(
+        number_formats.write(value.numpy(force=True), numbers) for value in message.values()
+    )
+
+
+def framed(shapes: Layout, content: bytes, digest: bytes, answers: bytes = NOBODY) -> bytes:
+    """The frame around a message's numbers."""
+    return _sealed(opening(shapes, digest, answers), content)
 
 
 def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
@@ -177,11 +192,13 @@ def _read(frame: bytes, offset: int, shapes: Layout, row: number_formats.Array) 
         row[:] = np.frombuffer(frame, number_formats.SINGLE, len(row), offset)
         return
     begin = 0
-    for shape in shapes.values():
-        value = number_formats.read(frame, offset, shape, shapes.numbers)
-        row[begin : begin + value.size] = value.reshape(-1)
-        begin += value.size
-        offset += number_formats.size(shape, shapes.numbers)
+    for shape, volume, length in zip(shapes.values(), shapes.volumes, shapes.lengths, strict=True):
+        place = row[begin : begin + volume].reshape(shape)
+        value = number_formats.read(frame, offset, shape, shapes.numbers, place)
+        if value is not place:
+            place[...] = value
+        begin += volume
+        offset += length
 
 
 def checksum(frame: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""pace-duo against PACE, setting by setting, part by part and level by level."""
+"""Methods beyond the paper against PACE: setting by setting, part by part and level by level."""
 
 from __future__ import annotations
 
@@ -10,14 +10,26 @@ from pace.runtimes.simulation import Trial
 from pace.study.cell import Store
 from pace.study.diagnostics import each_gain, t_interval, win_tie_loss
 from pace.study.records import score, title, trials
-from pace.study.study import DUO, GUARDS, LOCAL, OWN, PACE, PARTS, STEPS, Part, Row
+from pace.study.study import (
+    DUO,
+    GUARDS,
+    LOCAL,
+    PACE,
+    PARTS,
+    REGRESSIONS,
+    RIDGE,
+    STEPS,
+    SUMS,
+    Part,
+    Row,
+)
 
-HOMES = tuple(PARTS[name] for name in OWN if name.startswith("beyond"))
+HOMES = tuple(PARTS[name] for name in ("beyond", "beyond-metis", "beyond-dirichlet"))
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What pace-duo set out to do, whether it did, and the numbers that say so."""
+    """What a method set out to do, whether it did, and the numbers that say so."""
 
     statement: str
     holds: bool
@@ -149,6 +161,16 @@ def levels(store: Store, seeds: Sequence[int]) -> list[Line]:
     return _lines({f"{level:g}": row for level, row in GUARDS.items()}, store, seeds)
 
 
+def methods(store: Store, seeds: Sequence[int]) -> list[Line]:
+    """PACE and everything beyond it that a user may choose, over the settings that all have."""
+    return _lines({row.label: row for row in (PACE, DUO, RIDGE, SUMS)}, store, seeds)
+
+
+def choices(store: Store, seeds: Sequence[int]) -> list[Line]:
+    """What each choice of the closed form is worth."""
+    return _lines({row.label: row for row in REGRESSIONS}, store, seeds)
+
+
 def _lines(rows: dict[str, Row], store: Store, seeds: Sequence[int]) -> list[Line]:
     found = {label: settings(store, seeds, row) for label, row in rows.items()}
     if not all(found.values()):
@@ -156,6 +178,50 @@ def _lines(rows: dict[str, Row], store: Store, seeds: Sequence[int]) -> list[Lin
     common = set.intersection(*({each.name for each in some} for some in found.values()))
     kept = {label: [each for each in some if each.name in common] for label, some in found.items()}
     return [line(label, some) for label, some in kept.items() if some]
+
+
+def regression_aims(store: Store, seeds: Sequence[int]) -> list[Aim]:
+    """What the closed form set out to do, and whether both its forms did."""
+    found = {row.label: settings(store, seeds, row) for row in (PACE, RIDGE, SUMS)}
+    common = set.intersection(*({each.name for each in some} for some in found.values()))
+    if not common:
+        return []
+    every = {
+        label: line(label, [each for each in some if each.name in common])
+        for label, some in found.items()
+    }
+    old, factored, summed = every.values()
+    judged = [
+        Aim(
+            f"{new.label}: on average at least {least} points above PACE.",
+            new.over_pace >= least,
+            f"{new.over_pace:+.2f} over {new.settings} settings",
+        )
+        for new, least in ((factored, 3.0), (summed, 2.5))
+    ]
+    for new in (factored, summed):
+        judged += [
+            Aim(
+                f"{new.label}: no setting more than 0.1 point below PACE or Local.",
+                min(new.lowest, new.below_local) >= -0.1,
+                f"lowest {new.lowest:+.2f} against PACE, {new.below_local:+.2f} against Local",
+            ),
+            Aim(
+                f"{new.label}: at most a third of PACE's harmed receivers.",
+                new.harmed <= old.harmed / 3,
+                f"{new.harmed} against {old.harmed} of {new.receivers}; worst receiver "
+                f"{new.worst:+.2f} against {old.worst:+.2f}",
+            ),
+        ]
+    judged.append(
+        Aim(
+            f"{factored.label}: each direction at most PACE's bytes.",
+            max(factored.upload, factored.returned) <= 1,
+            f"upload {100 * factored.upload:.1f} %, return {100 * factored.returned:.1f} % on "
+            f"average; {summed.label} {100 * summed.upload:.0f} % and {100 * summed.returned:.0f} %",
+        )
+    )
+    return judged
 
 
 def aims(store: Store, seeds: Sequence[int]) -> list[Aim]:

@@ -1,19 +1,24 @@
-"""pace-duo's tables, as rows of words, as Markdown and as tidy rows."""
+"""The tables of what is beyond the paper, as rows of words, as Markdown and as tidy rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pace.study import beyond
 from pace.study.cell import Store
 from pace.study.records import title
-from pace.study.study import BEYOND, LOCAL, PACE
+from pace.study.study import BEYOND, DUO, LOCAL, PACE, PARTS, RIDGE, SUMS, Part
 
 SETTING_HEADS = (
     "Setting", "Local", "PACE", "pace-duo", "− PACE", "95 % paired", "Harmed, PACE",
     "Harmed, duo", "Worst, PACE", "Worst, duo", "Upload", "Return",
 )  # fmt: skip
+METHOD_HEADS = (
+    "Setting", "Local", "PACE", "pace-duo", "pace-ridge", "− PACE", "95 % paired", "sums",
+    "− PACE", "95 % paired", "Harmed: PACE", "duo", "ridge", "sums", "Worst, ridge", "Worst, sums",
+)  # fmt: skip
+AIM_HEADS = ("Aim", "", "Measured")
 LINE_HEADS = (
     "", "− PACE", "− Local", "Lowest − PACE", "Lowest − Local", "Harmed", "Worst", "Upload",
     "Return",
@@ -44,6 +49,37 @@ def setting_rows(store: Store, seeds: Sequence[int]) -> list[list[str]]:
             ]
         )
     return rows
+
+
+def method_rows(
+    store: Store, seeds: Sequence[int], homes: Iterable[Part] = beyond.HOMES
+) -> list[list[str]]:
+    """The closed form beside PACE and pace-duo, setting by setting."""
+    homes = list(homes)
+    pace, duo, ridge, sums = (
+        {each.name: each for each in beyond.settings(store, seeds, row, homes)}
+        for row in (PACE, DUO, RIDGE, SUMS)
+    )
+    return [
+        [
+            name,
+            f"{one.accuracy - one.over_local:.2f}",
+            f"{pace[name].accuracy:.2f}",
+            f"{duo[name].accuracy:.2f}",
+            *(text for each in (one, sums[name]) for text in _against_pace(each)),
+            *(str(each[name].harmed) for each in (pace, duo, ridge, sums)),
+            f"{one.worst:+.2f}",
+            f"{sums[name].worst:+.2f}",
+        ]
+        for name, one in ridge.items()
+        if name in sums and name in duo
+    ]
+
+
+def _against_pace(found: beyond.Setting) -> list[str]:
+    low, high = found.interval
+    spread = f"{low:+.2f} to {high:+.2f}" if len(found.ours) > 1 else "one seed"
+    return [f"{found.accuracy:.2f}", f"{found.over_pace:+.2f}", spread]
 
 
 def line_row(found: beyond.Line) -> list[str]:
@@ -84,13 +120,39 @@ def tidy(store: Store, seeds: Sequence[int]) -> list[dict[str, Any]]:
     ]
 
 
-def markdown(store: Store, seeds: Sequence[int]) -> str:
-    """All three tables and the aims."""
-    judged = beyond.aims(store, seeds)
+def ridge_markdown(store: Store, seeds: Sequence[int]) -> str:
+    """The closed form's tables and aims."""
+    redrawn = method_rows(store, seeds, [PARTS["beyond-masks"]])
+    return _sections(
+        {
+            "What the closed form set out to do": (
+                AIM_HEADS,
+                judged(beyond.regression_aims(store, seeds)),
+            ),
+            "Which one to take": (
+                LINE_HEADS,
+                list(map(line_row, beyond.methods(store, seeds))),
+            ),
+            "The closed form, setting by setting": (METHOD_HEADS, method_rows(store, seeds)),
+            "The closed form with ten redrawn masks": (METHOD_HEADS, redrawn),
+            "What each choice is worth": (
+                LINE_HEADS,
+                list(map(line_row, beyond.choices(store, seeds))),
+            ),
+        }
+    )
+
+
+def judged(aims: Iterable[beyond.Aim]) -> list[list[str]]:
     word = {True: "reached", False: "**not reached**"}
-    first = [[aim.statement, word[aim.holds], aim.evidence] for aim in judged]
+    return [[aim.statement, word[aim.holds], aim.evidence] for aim in aims]
+
+
+def markdown(store: Store, seeds: Sequence[int]) -> str:
+    """pace-duo's three tables and its aims."""
+    first = judged(beyond.aims(store, seeds))
     tables = {
-        "What it set out to do": (("Aim", "", "Measured"), first),
+        "What it set out to do": (AIM_HEADS, first),
         "Setting by setting": (SETTING_HEADS, setting_rows(store, seeds)),
         "Part by part": (LINE_HEADS, list(map(line_row, beyond.steps(store, seeds)))),
         "The guard by its level": (
@@ -98,6 +160,10 @@ def markdown(store: Store, seeds: Sequence[int]) -> str:
             list(map(line_row, beyond.levels(store, seeds))),
         ),
     }
+    return _sections(tables)
+
+
+def _sections(tables: Mapping[str, tuple[Sequence[str], list[list[str]]]]) -> str:
     return "\n".join(
         f"## {name}\n\n{_table(heads, rows)}\n" for name, (heads, rows) in tables.items() if rows
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.io import atomic
-from pace.methods import make
+from pace.methods import Pace, make
 from pace.models.gcn import GCN
 from pace.protocol.federation import describe
 from pace.reports.stored import FORMAT, HIDDEN, LAYERS, content, plain, restored, versions
@@ -37,7 +37,8 @@ class Cell:
     @property
     def path(self) -> Path:
         """`cora/louvain-c10-d2024/pace-r6/104729.json`; a file's dataset goes by its stem."""
-        rank = f"-r{self.rank or 'dense'}" if self.method.startswith("pace") else ""
+        ranked = isinstance(make(self.method), Pace)
+        rank = f"-r{self.rank or 'dense'}" if ranked else ""
         where = f"{self.partition}-c{self.clients}-d{self.data_seed}"
         name = Path(self.dataset).stem if self.dataset.endswith(".graph") else self.dataset
         folder = re.sub(r"[^\w.=,-]", "_", name)

@@ -70,6 +70,8 @@ def write(
             put(stem.with_name("fairness-summary.md"), fairness_summary(records) + "\n")
     if _ours(parts) and beyond.settings(store, seeds):
         put(out / "tables" / "beyond.md", beyond_tables.markdown(store, seeds))
+        if beyond.methods(store, seeds):
+            put(out / "tables" / "ridge.md", beyond_tables.ridge_markdown(store, seeds))
         rows = beyond_tables.tidy(store, seeds)
         formats.write_csv(out / "tables" / "beyond.csv", rows)
         formats.write_parquet(out / "tables" / "beyond.parquet", rows)
@@ -88,7 +90,7 @@ def write(
 
 
 def _ours(parts: Iterable[Part]) -> bool:
-    """Whether pace-duo is among what was asked for."""
+    """Whether what is beyond the paper is among what was asked for."""
     return any(part.name == home.name for part in parts for home in beyond.HOMES)
 
 
@@ -127,8 +129,8 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
                 rows.append(values)
             table(f"{grid.title}: {grid.heads[0][1]}", heads, rows, console, words=0)
     if _ours(parts) and (judged := beyond.aims(store, seeds)):
-        console.print("What pace-duo set out to do\n")
-        for claim in judged:
+        console.print("What pace-duo and the closed form set out to do\n")
+        for claim in (*judged, *beyond.regression_aims(store, seeds)):
             console.print(f"{'reached' if claim.holds else 'NOT reached'}: {claim.statement}")
             console.print(f"  {claim.evidence}\n")
         table(

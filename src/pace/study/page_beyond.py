@@ -1,4 +1,4 @@
-"""pace-duo on the study's page: aims, settings, parts and levels."""
+"""What is beyond the paper on the study's page: aims, settings, parts and levels."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from pace.reports.page import Column, Finding, Findings, Section, Table, Text, Value
 from pace.study import beyond, beyond_tables
+from pace.study.beyond_tables import LINE_HEADS as LINES
+from pace.study.beyond_tables import line_row
 from pace.study.folder import Study
 
 
@@ -20,16 +22,32 @@ def sections(study: Study) -> Iterable[Section]:
         "temperature, a guard, and numbers in int8. Harmed receivers are counted on every seed; the "
         "worst receiver is a mean over seeds; bytes are against PACE's in float32."
     )
-    findings = Findings(
-        tuple(
-            Finding(aim.statement, "holds" if aim.holds else "fails", aim.evidence)
-            for aim in judged
-        )
-    )
+    findings = _findings(judged)
     every = _table(
         "Setting by setting", beyond_tables.SETTING_HEADS, beyond_tables.setting_rows(store, seeds)
     )
     yield Section("Beyond the paper", (about, findings, every, *_lines(study)))
+    if judged := beyond.regression_aims(store, seeds):
+        yield Section("A closed form beside Local", tuple(_closed_form(study, judged)))
+
+
+def _findings(judged: Iterable[beyond.Aim]) -> Findings:
+    words = {True: "holds", False: "fails"}
+    return Findings(tuple(Finding(aim.statement, words[aim.holds], aim.evidence) for aim in judged))
+
+
+def _closed_form(study: Study, judged: Sequence[beyond.Aim]) -> Iterable[Text | Findings | Table]:
+    store, seeds = study.store, study.seeds
+    yield Text(
+        "pace-ridge and pace-ridge-sums are not in the paper: a ridge regression over everybody's "
+        "training nodes, solved by the server, weighed beside Local on the receiver's validation "
+        "nodes. The second needs sums over clients only."
+    )
+    yield _findings(judged)
+    yield _table("Which one to take", LINES, map(line_row, beyond.methods(store, seeds)))
+    rows = beyond_tables.method_rows(store, seeds)
+    yield _table("The closed form, setting by setting", beyond_tables.METHOD_HEADS, rows)
+    yield _table("What each choice is worth", LINES, map(line_row, beyond.choices(store, seeds)))
 
 
 def _lines(study: Study) -> Iterable[Table]:

@@ -78,7 +78,19 @@ GUARDS = {  # the guard's level: 1 is none
     0.2: Row("guard at 0.2", "pace-duo-guard20"),
     0.05: Row("guard at 0.05", "pace-duo-guard5"),
 }
-BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS.values())))
+RIDGE, SUMS = Row("pace-ridge", "pace-ridge"), Row("pace-ridge-sums", "pace-ridge-sums")
+REGRESSIONS = (  # the closed form, and what each choice is worth
+    RIDGE,
+    SUMS,
+    Row("own rows only: nothing is sent", "pace-ridge-alone"),
+    Row("only hop 0, a node's own features", "pace-ridge-features"),
+    Row("only hop 2, its neighbourhood", "pace-ridge-neighbours"),
+    Row("one λ in place of three", "pace-ridge-one"),
+    Row("not corrected on own nodes", "pace-ridge-uncorrected"),
+    Row("every class, every row", "pace-ridge-every-class"),
+    Row("float32 in place of int8", "pace-ridge-float32"),
+)
+BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS.values(), *REGRESSIONS)))
 
 
 @dataclass(frozen=True)
@@ -199,7 +211,7 @@ PARTS = {
         Part(
             "beyond",
             "",
-            "pace-duo, Louvain",
+            "Beyond the paper, Louvain",
             BEYOND,
             datasets=AVAILABLE,
             clients=(10, 20, 30),
@@ -208,12 +220,21 @@ PARTS = {
             Part(
                 f"beyond-{partition}",
                 "",
-                f"pace-duo, {partition}",
+                f"Beyond the paper, {partition}",
                 BEYOND,
                 datasets=AVAILABLE,
                 partition=partition,
             )
             for partition in ("metis", "dirichlet")
+        ),
+        Part(
+            "beyond-masks",
+            "",
+            "Beyond the paper: masks redrawn",
+            (LOCAL, PACE, DUO, RIDGE, SUMS),
+            datasets=AVAILABLE,
+            data_seeds=tuple(range(REDRAWS)),
+            most_seeds=REDRAW_SEEDS,
         ),
     )
 }

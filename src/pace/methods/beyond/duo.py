@@ -14,6 +14,7 @@ from torch import Tensor
 from pace.errors import SettingError
 from pace.gates.guard import admitted
 from pace.gates.mixture import RIDGE, Weights, local_alone, weigh
+from pace.graph import Graph
 from pace.merging.carrier import Carrier, pack, unpack
 from pace.merging.correction import apply, correction
 from pace.merging.moments import uniform
@@ -104,9 +105,13 @@ class PaceDuo(Tempered):
         return apply(local, unpack(parted(returned, local)[0], local))
 
     def externals(
-        self, local: Params, returned: Message, federation: Federation
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> tuple[Params, ...]:
         return tuple(apply(local, unpack(message, local)) for message in parted(returned, local))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return "External 1", "External 2"
 
 
 def joined(messages: Sequence[Message]) -> dict[str, Tensor]:

@@ -43,7 +43,7 @@ def adopt(job: Job, site: Site, *, kept: Path, returned: Path, out: Path) -> dic
             job=job.digest,
             name=mine.about["name"],
         )
-    externals = steps.externals(mine.kept, frame, job.federation)
+    externals = steps.externals(site.graph, mine.kept, frame, job.federation)
     adoption = steps.calibrated(site.graph, mine.kept.local, externals, job.federation)
     classes = job.model.classes
     about = {

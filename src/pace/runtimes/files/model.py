@@ -1,6 +1,6 @@
 """The model folder: all that predicting needs, and a card that says what it is.
 
-local.safetensors, external.safetensors (external-2.safetensors where a method returns two),
+local.safetensors, external.safetensors (external-2.safetensors and so on where a method returns more),
 model.json (the weights and how they came about), job.pace, README.md
 """
 
@@ -11,8 +11,6 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from pace.errors import FileError
 from pace.gates.mixture import Weights
@@ -27,7 +25,6 @@ from pace.runtimes.files.model_card import card, table
 
 FORMAT = "pace-model-1"
 PARAMS = "pace-params-1"
-MOST = 9  # models in a folder
 LARGEST = 2**20  # bytes of model.json
 
 
@@ -48,11 +45,8 @@ class Model:
     def __call__(self, graph: Graph) -> steps.Adoption:
         """The logits of every node; External's are not asked for where Local was kept."""
         steps.check(graph, self.job.federation)
-        network = self.job.federation.network
-        with torch.no_grad():
-            local, *externals = (
-                network(each, graph).logits for each in (self.local, *self.externals)
-            )
+        federation = self.job.federation
+        local, *externals = steps.logit_sets(graph, self.local, self.externals, federation)
         return steps.Adoption(local, tuple(externals), self.weights)
 
 
@@ -103,7 +97,7 @@ def read(folder: Path) -> Model:
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error
     sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
-    if kind != FORMAT or not 0 <= alpha <= 1 or not (sound and 2 <= len(weights) <= MOST):
+    if kind != FORMAT or not 0 <= alpha <= 1 or not (sound and len(weights) >= 2):
         raise FileError(
             f"{folder} has format {kind!r}, alpha {alpha} and weights {weights}, expected "
             f"{FORMAT!r} with weights of 0 or more: restore model.json"
@@ -113,9 +107,13 @@ def read(folder: Path) -> Model:
         raise FileError(
             f"{folder} holds the job {job.digest[:16]}, its model is of {str(digest)[:16]}"
         )
-    expected = wire.layout(job.federation.start)
+    layouts = wire.layout(job.federation.start), *steps.external_layouts(job.federation)
+    if len(weights) != len(layouts):
+        raise FileError(
+            f"{folder} has {len(weights)} weights, its method {len(layouts)} models: restore it"
+        )
     found = {}
-    for which in ("local", *_names(len(weights) - 1)):
+    for which, expected in zip(("local", *_names(len(weights) - 1)), layouts, strict=True):
         path = folder / f"{which}.safetensors"
         told, values = tensors.read(path, PARAMS)
         if told.get("which") != which or told.get("job") != digest:

@@ -25,9 +25,10 @@ def card(job: Job, about: dict[str, Any]) -> str:
 **{about["decision"]}** (α = {about["alpha"]:.4f}).
 
 A graph convolutional network ({widths}, dropout {job.model.dropout}) that sorts nodes into
-{job.model.classes} classes{classes}. Local was trained on this site's graph only. External is the model
-that the server's return gives, made of all participants' uploads. PACE adds the logits,
-{formula(about["weights"])}; the weights were chosen on this site's validation nodes.
+{job.model.classes} classes{classes}. Local was trained on this site's graph only. External is what the
+server's return gives, made of all participants' uploads. PACE adds the logits,
+{formula(about["weights"], job.federation.method.parts)}; the weights were chosen on this site's
+validation nodes.
 
 ## On this site's nodes
 
@@ -54,13 +55,12 @@ site's data and may tell something about it: share the folder as you would share
 """
 
 
-def formula(weights: Sequence[float]) -> str:
-    """How the logits are added."""
-    if len(weights) == 2:
-        return "(1 - α) Local + α External"
-    names = ["Local", *(f"External {place}" for place in range(1, len(weights)))]
-    terms = zip(weights, names, strict=True)
-    return " + ".join(f"{weight:.4f} {name}" for weight, name in terms)
+def formula(weights: Sequence[float], parts: Sequence[str]) -> str:
+    """How the logits are added; of many parts, those that count."""
+    if len(parts) == 1:
+        return f"(1 - α) Local + α {parts[0]}"
+    terms = zip(weights, ("Local", *parts), strict=True)
+    return " + ".join(f"{weight:.4f} ({name})" for weight, name in terms if weight)
 
 
 def table(title: str, found: dict[str, Any]) -> str:

@@ -1,0 +1,157 @@
+"""Ridge regression on all clients' training rows, from what each sends of its own. Not in the paper.
+
+    G = Σ_v h_v h_vᵀ,   B = Σ_v h_v y_vᵀ,   W_λ = (G + λI)⁻¹ B      over all clients' training nodes v
+
+h_v is a row of length one (`models.unit_rows`), y_v its class as a unit vector. G and B are sums over
+clients: W_λ does not depend on how the nodes were divided. G has d² numbers, and two smaller things
+stand in for it:
+
+    factored   a few rows of each client, Z = QH and M = QY:  G ≈ ZᵀZ,  B ≈ ZᵀM,  over the stacked rows
+    summed     S = GΩ for a public random Ω (d × 64), and B:   G ≈ S (ΩᵀS)⁺ Sᵀ,    exact for small d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+SKETCH = 64  # columns of Ω
+PULL = 1.0  # γ: how strongly the classes decide which rows stand for all
+SMALLEST_EIGENVALUE = 1e-7  # of a sketch's core, against its largest: below it is rounding
+
+
+def condensed(
+    rows: Tensor, labels: Tensor, count: int, pull: float = PULL
+) -> tuple[Tensor, Tensor]:
+    """`count` rows Z that stand for H, and what is known of their classes, M.
+
+        Z = QH,  M = QY,   Q the leading eigenvectors of HHᵀ + γYYᵀ, as rows
+
+    Q has orthonormal rows, so G - ZᵀZ = Hᵀ(1 - QᵀQ)H is positive semidefinite: nothing is counted
+    twice. γYYᵀ pulls the class indicators into Q; where it holds them, ZᵀM = B exactly.
+
+    Args:
+        rows: H, (n, d).
+        labels: Y, (n, classes), one-hot.
+
+    Returns:
+        Z (count, d) and M (count, classes); zeros where there are fewer than `count` nodes.
+    """
+    found = rows.new_zeros(count, rows.shape[1]), rows.new_zeros(count, labels.shape[1])
+    if len(rows) and count:
+        kernel = (rows @ rows.T + pull * labels @ labels.T).double()
+        leading = torch.linalg.eigh(kernel).eigenvectors[:, -count:].flip(1)
+        for whole, part in zip(found, (rows, labels), strict=True):
+            whole[: leading.shape[1]] = leading.T.to(part.dtype) @ part
+    return found
+
+
+def solve_rows(rows: Tensor, labels: Tensor, strengths: Sequence[float]) -> Tensor:
+    """W_λ = Zᵀ(ZZᵀ + λI)⁻¹M for each λ, through the short side.
+
+    Args:
+        rows: Z of all clients, stacked, (rows, d).
+        labels: M of all clients, stacked, (rows, classes).
+
+    Returns:
+        (strengths, d, classes), float64.
+    """
+    kernel = (rows @ rows.T).double()
+    labels = labels.double()
+    duals = []
+    for strength in strengths:
+        damped = kernel + strength * torch.eye(len(kernel), dtype=torch.float64)
+        duals.append(torch.cholesky_solve(labels, torch.linalg.cholesky(damped)))
+    answers = rows.T @ torch.cat(duals, 1).to(rows.dtype)
+    return torch.stack(answers.double().split(labels.shape[1], 1))
+
+
+def sketched(rows: Tensor, labels: Tensor, omega: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """S = Hᵀ(HΩ), B = HᵀY and tr G of some rows; each adds up over clients, in float64."""
+    right = torch.cat([rows @ omega.to(rows.dtype), labels], 1)
+    both = (rows.T @ right).double()
+    trace = torch.linalg.vector_norm(rows).double().square()
+    return both[:, : omega.shape[1]], both[:, omega.shape[1] :], trace
+
+
+def public_matrix(features: int, generator: torch.Generator) -> Tensor:
+    """Ω, which everybody can draw."""
+    return torch.randn(features, SKETCH, generator=generator, dtype=torch.float64)
+
+
+def solve_gram(gram: Tensor, sums: Tensor, strengths: Sequence[float]) -> Tensor:
+    """W_λ = (G + λI)⁻¹B for each λ, from G itself."""
+    identity = torch.eye(len(gram), dtype=gram.dtype)
+    factors = (torch.linalg.cholesky(gram + strength * identity) for strength in strengths)
+    return torch.stack([torch.cholesky_solve(sums, factor) for factor in factors])
+
+
+def solve_sketch(
+    sketch: Tensor, sums: Tensor, omega: Tensor, strengths: Sequence[float], trace: float
+) -> Tensor:
+    """W_λ for each λ from S = GΩ, B and tr G.
+
+        G ≈ Σ_i s_i u_i u_iᵀ + τ (I - UUᵀ),   Σ_i s_i u_i u_iᵀ = S (ΩᵀS)⁺ Sᵀ
+        W_λ = B / (τ + λ) + U diag( 1 / (s + λ) - 1 / (τ + λ) ) UᵀB
+
+    The sum is Nyström's approximation, never above G. τ is the mean of the eigenvalues it leaves out,
+    of which there are as many as rows beyond the sketch: rows have length one, so tr G counts them.
+
+    Args:
+        sketch: S, (d, l), float64.
+        sums: B, (d, classes), float64.
+        omega: Ω, (d, l), float64.
+        trace: tr G.
+    """
+    core = omega.T @ sketch
+    values, vectors = torch.linalg.eigh((core + core.T) / 2)
+    kept = values > SMALLEST_EIGENVALUE * values[-1].clamp_min(0)
+    factor = (vectors[:, kept] / values[kept].sqrt()).T @ sketch.T  # FᵀF = S (ΩᵀS)⁺ Sᵀ
+    squares, inner = torch.linalg.eigh(factor @ factor.T)
+    squares = squares.clamp_min(torch.finfo(torch.float64).tiny)
+    basis = factor.T @ (inner / squares.sqrt())  # U
+    beyond = min(len(sketch), trace) - len(squares)
+    tail = max(0.0, trace - float(squares.sum())) / beyond if beyond > 0 else 0.0
+    seen = basis.T @ sums
+    return torch.stack(
+        [
+            sums / (tail + strength)
+            + basis @ (seen * (1 / (squares + strength) - 1 / (tail + strength))[:, None])
+            for strength in strengths
+        ]
+    )
+
+
+def compressed(answers: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+    """The best rank-`rank` form of [W_λ …], each centred over its classes: basis (rank, d), mixing.
+
+    A constant over the classes changes no prediction, so it is taken out first.
+    """
+    centred = answers - answers.mean(2, keepdim=True)
+    wide = torch.cat(list(centred), 1)  # (d, strengths · classes)
+    vectors = torch.linalg.eigh(wide.T @ wide).eigenvectors[:, -rank:].flip(1)
+    basis, mixing = wide.new_zeros(rank, len(wide)), wide.new_zeros(rank, wide.shape[1])
+    basis[: vectors.shape[1]], mixing[: vectors.shape[1]] = (wide @ vectors).T, vectors.T
+    return basis.float(), mixing.float()
+
+
+def expanded(basis: Tensor, mixing: Tensor, strengths: int) -> tuple[Tensor, ...]:
+    """The answers again, (d, classes) each."""
+    return (basis.T @ mixing).chunk(strengths, 1)
+
+
+def own_residual(rows: Tensor, labels: Tensor, answer: Tensor, strength: float) -> Tensor:
+    """V = W + Hᵀ(HHᵀ + μI)⁻¹(Y - HW): everybody's answer, corrected by a ridge on what it misses here.
+
+    Of all V it minimises |Y - HV|² + μ |V - W|². Without rows of one's own it is W.
+    """
+    if not len(rows):
+        return answer
+    rows, labels = rows.double(), labels.double()
+    centred = labels - labels.mean(1, keepdim=True)  # as the answer is
+    kernel = rows @ rows.T + strength * torch.eye(len(rows), dtype=torch.float64)
+    missed = centred - rows @ answer.double()
+    correction: Tensor = rows.T @ torch.linalg.solve(kernel, missed)
+    return (answer.double() + correction).to(answer.dtype)

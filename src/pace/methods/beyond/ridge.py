@@ -1,0 +1,244 @@
+"""A closed form beside Local: one ridge regression over everybody's training rows. Not in the paper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
+
+import torch
+from torch import Tensor
+from torch.nn.functional import one_hot
+
+from pace.errors import NumberError, SettingError
+from pace.gates.mixture import RIDGE, Weights, weigh
+from pace.graph import Graph
+from pace.merging.ridge import (
+    compressed,
+    condensed,
+    expanded,
+    own_residual,
+    public_matrix,
+    sketched,
+    solve_rows,
+    solve_sketch,
+)
+from pace.models.unit_rows import unit_rows
+from pace.params import Params
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.number_formats import KINDS
+
+HOPS = (0, 2)  # a node's own features, and those of its neighbourhood
+STRENGTHS = (1.0, 3.0, 10.0)  # λ
+ROWS = 12  # that stand for a client's, and that a hop's answers are returned in
+SMALLEST_CLASS = 5  # training nodes of a class that is sent
+NODES_PER_ROW = 5  # training nodes for each row that is sent
+OWN = 3.0  # μ
+SCALE = 10.0  # of the logits: answers lie between 0 and 1
+EXACT = 1024  # rows up to which the server's solution is exact
+PARTS = ("rows", "labels")  # Z and M
+LARGEST = 1e5  # rows have length one: larger numbers would take 10^10 training nodes
+
+
+@dataclass(frozen=True)
+class Regressed(Method):
+    """What a receiver makes of W_λ at each hop, however the server came by them.
+
+    The return holds [W_λ …] of a hop as a product of two thin matrices. The receiver weighs Local, each
+    10 h W_λ and, for each hop, 10 h V with V corrected on its own training nodes, by `gates.mixture`.
+    Nothing is trained, and what Local is does not matter.
+    """
+
+    hops: tuple[int, ...] = HOPS
+    strengths: tuple[float, ...] = STRENGTHS
+    own: float | None = OWN  # None: no correction on one's own training nodes
+    ridge: float = RIDGE  # of the gate
+    numbers: str = KINDS[2]
+
+    def __post_init__(self) -> None:
+        if not self.hops or min(self.hops) < 0 or len(set(self.hops)) < len(self.hops):
+            raise SettingError(f"hops are {self.hops}, expected different numbers, 0 or more")
+        positive = (*self.strengths, *(() if self.own is None else (self.own,)))
+        if not self.strengths or not all(0 < value < math.inf for value in positive):
+            raise SettingError(f"ridge strengths are {positive}, expected numbers above 0")
+        if not 0 <= self.ridge < math.inf:
+            raise SettingError(f"the ridge is {self.ridge}, expected a number, 0 or more")
+
+    def check(self, upload: Message, federation: Federation) -> None:
+        for name, value in upload.items():
+            if (highest := float(value.abs().max())) > LARGEST:
+                raise NumberError(
+                    f"tensor {name!r} goes up to {highest:.3g}, expected at most {LARGEST:g}"
+                )
+
+    def returned(self, answers: Iterable[Tensor]) -> dict[str, Tensor]:
+        """The message that carries a hop's answers, (strengths, d, classes), of each hop."""
+        message = {}
+        for hop, found in zip(self.hops, answers, strict=True):
+            message[f"hop{hop}/basis"], message[f"hop{hop}/mixing"] = compressed(found, ROWS)
+        return message
+
+    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
+        """The first External."""
+        return {f"hop{self.hops[0]}": self._answers(returned, self.hops[0])[0]}
+
+    def externals(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> tuple[Params, ...]:
+        found: list[Params] = []
+        for hop in self.hops:
+            answers = list(self._answers(returned, hop))
+            if self.own is not None:
+                rows, labels = training_rows(graph, hop, federation.model.classes)
+                middle = answers[len(answers) // 2]
+                answers.append(own_residual(rows, labels, middle, self.own))
+            found += ({f"hop{hop}": answer.contiguous()} for answer in answers)
+        return tuple(found)
+
+    def _answers(self, returned: Message, hop: int) -> tuple[Tensor, ...]:
+        basis, mixing = returned[f"hop{hop}/basis"], returned[f"hop{hop}/mixing"]
+        return expanded(basis, mixing, len(self.strengths))
+
+    def logits(self, external: Params, graph: Graph, federation: Federation) -> Tensor:
+        """10 h W at the hop that the External is for."""
+        ((name, answer),) = external.items()
+        return SCALE * (unit_rows(graph, int(name.removeprefix("hop"))) @ answer)
+
+    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
+        return weigh(sets, labels, self.ridge)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        names: list[str] = []
+        for hop in self.hops:
+            reads = f"ridge on {hop} hops" if hop else "ridge on own features"
+            names += (f"{reads}, λ = {strength:g}" for strength in self.strengths)
+            names += [] if self.own is None else [f"{reads}, corrected here"]
+        return tuple(names)
+
+
+@dataclass(frozen=True)
+class PaceRidge(Regressed):
+    """Upload: 12 rows a hop that stand for the client's training rows, with their classes, in int8.
+
+    Classes with fewer than `smallest_class` training nodes here are left out, and a site with few
+    training nodes sends fewer rows: one for every `nodes_per_row` of them.
+    """
+
+    rows: int = ROWS
+    smallest_class: int = SMALLEST_CLASS
+    nodes_per_row: int = NODES_PER_ROW
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("rows", "smallest_class", "nodes_per_row"):
+            if getattr(self, name) < 1:
+                raise SettingError(f"{name} is {getattr(self, name)}, expected 1 or more")
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
+        message = {}
+        for hop in self.hops:
+            rows, labels = training_rows(graph, hop, federation.model.classes)
+            kept = in_large_classes(labels, self.smallest_class)
+            rows, labels = rows[kept], labels[kept]
+            sent = min(self.rows, len(rows) // self.nodes_per_row)
+            for part, value in zip(PARTS, condensed(rows, labels, sent), strict=True):
+                whole = value.new_zeros(self.rows, value.shape[1])
+                whole[:sent] = value
+                message[f"hop{hop}/{part}"] = whole
+        return message
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
+        solve = self._exact if self.rows * len(uploads) <= EXACT else self._sketched
+        returned = self.returned(solve(uploads, federation))
+        return repeat(returned, len(uploads))
+
+    def _exact(self, uploads: Uploads, federation: Federation) -> Iterator[Tensor]:
+        """All rows stacked."""
+        every = list(uploads.batches())
+        for hop in self.hops:
+            parts = zip(*(stacked_rows(batch, hop) for batch in every), strict=True)
+            rows, labels = map(torch.cat, parts)
+            yield solve_rows(rows, labels, self.strengths)
+
+    def _sketched(self, uploads: Uploads, federation: Federation) -> Iterator[Tensor]:
+        """One pass, and memory for one batch: the rows are added up to a sketch of G."""
+        omegas = [omega_of(hop, federation) for hop in self.hops]
+        totals: list[tuple[Tensor, Tensor, Tensor]] = []
+        for batch in uploads.batches():
+            found = [
+                sketched(*stacked_rows(batch, hop), omega)
+                for hop, omega in zip(self.hops, omegas, strict=True)
+            ]
+            totals = list(map(_added, totals, found)) if totals else found
+        for omega, (sketch, sums, trace) in zip(omegas, totals, strict=True):
+            yield solve_sketch(sketch, sums, omega, self.strengths, float(trace))
+
+
+@dataclass(frozen=True)
+class OwnRidge(Regressed):
+    """A control: the same regressions on the receiver's own training rows alone. Nothing is sent."""
+
+    own: float | None = None
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
+        return {}
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
+        return repeat({}, len(uploads))
+
+    def externals(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> tuple[Params, ...]:
+        return tuple(
+            {f"hop{hop}": answer.float()}
+            for hop in self.hops
+            for answer in solve_rows(
+                *training_rows(graph, hop, federation.model.classes), self.strengths
+            )
+        )
+
+
+def stacked_rows(batch: Message, hop: int) -> tuple[Tensor, Tensor]:
+    """The rows of a batch of clients at a hop, and their labels, one below the other."""
+    return batch[f"hop{hop}/rows"].flatten(0, 1), batch[f"hop{hop}/labels"].flatten(0, 1)
+
+
+def _added(
+    total: tuple[Tensor, Tensor, Tensor], more: tuple[Tensor, Tensor, Tensor]
+) -> tuple[Tensor, Tensor, Tensor]:
+    return total[0] + more[0], total[1] + more[1], total[2] + more[2]
+
+
+def omega_of(hop: int, federation: Federation) -> Tensor:
+    """Ω of a hop, from the federation's seed."""
+    return public_matrix(federation.model.features, federation.random(f"ridge sketch, hop {hop}"))
+
+
+def training_rows(graph: Graph, hop: int, classes: int) -> tuple[Tensor, Tensor]:
+    """H and Y: the training nodes' rows, and their classes as unit vectors."""
+    labels = one_hot(graph.training_labels, classes).float()
+    return unit_rows(graph, hop)[graph.train], labels
+
+
+def in_large_classes(labels: Tensor, smallest: int) -> Tensor:
+    """Which training nodes (one-hot) are of classes that have at least `smallest` of them."""
+    large = labels.sum(0) >= smallest
+    return labels[:, large].any(1)
+
+
+FREE = 1  # every class and every row is sent
+
+REGRESSIONS: Mapping[str, Callable[[], Method]] = {
+    "pace-ridge": PaceRidge,
+    "pace-ridge-uncorrected": partial(PaceRidge, own=None),
+    "pace-ridge-neighbours": partial(PaceRidge, hops=(2,)),
+    "pace-ridge-features": partial(PaceRidge, hops=(0,)),
+    "pace-ridge-one": partial(PaceRidge, strengths=(3.0,)),
+    "pace-ridge-every-class": partial(PaceRidge, smallest_class=FREE, nodes_per_row=FREE),
+    "pace-ridge-alone": OwnRidge,
+    "pace-ridge-float32": partial(PaceRidge, numbers=KINDS[0]),
+}

@@ -1,0 +1,173 @@
+"""Methods over many rounds, as their authors run them, to hold one exchange against: no protocol.
+
+A round: every client trains for a few epochs from what it holds, the server merges, every client
+holds what came back. What is kept is the round with the best validation accuracy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pace.gates.mixture import mix, weigh
+from pace.graph import Graph
+from pace.models.base import Model
+from pace.params import Params
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+from pace.protocol.method import Method
+from pace.protocol.uploads import Messages
+from pace.training.train import learner, train
+
+EVERY = 5  # rounds between two looks at the validation nodes
+TUNED = 10  # epochs of fine-tuning
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How often, how long and how fast."""
+
+    rounds: int = 100
+    epochs: int = 3
+    rate: float = 0.01
+
+
+SCHEDULES = (Schedule(), Schedule(rate=0.03), Schedule(rate=0.003))
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """The best round of a schedule."""
+
+    schedule: Schedule
+    validation: float  # accuracy over all clients' validation nodes
+    best: int  # which round it was
+    models: list[Params]  # one for each client
+    bytes: int  # that one client sent and received in all rounds
+
+
+def play(graphs: Sequence[Graph], federation: Federation, schedule: Schedule, seed: int) -> Played:
+    """All rounds of one schedule."""
+    recipe = replace(federation.recipe, epochs=schedule.epochs, rate=schedule.rate)
+    learners = [learner(graph, federation.network, recipe) for graph in graphs]
+    held: list[Params] = [federation.start] * len(graphs)
+    best = Played(schedule, -math.inf, 0, held, 0)
+    for number in range(1, schedule.rounds + 1):
+        trained = [
+            learn(params, seed + number) for learn, params in zip(learners, held, strict=True)
+        ]
+        held = list(exchanged(trained, graphs, federation))
+        if number % EVERY == 0 or number == schedule.rounds:
+            found = accuracy(logits(held, graphs, federation), graphs, "val")
+            if found > best.validation:
+                best = replace(best, validation=found, best=number, models=held)
+    each = wire.size(steps.upload_layout(federation)) + wire.size(steps.return_layout(federation))
+    return replace(best, bytes=each * schedule.rounds)
+
+
+def exchanged(
+    trained: Sequence[Params], graphs: Sequence[Graph], federation: Federation
+) -> Iterator[Params]:
+    """One merge, as the method does it; what each client then holds."""
+    method = federation.method
+    with torch.no_grad():
+        uploads = Messages(
+            [
+                {
+                    name: value.float()
+                    for name, value in method.share(local, graph, federation).items()
+                }
+                for local, graph in zip(trained, graphs, strict=True)
+            ]
+        )
+        returned = list(method.merge(uploads, federation))
+    for local, message in zip(trained, returned, strict=True):
+        yield method.adopt(local, message, federation)
+
+
+def searched(
+    graphs: Sequence[Graph],
+    model: Model,
+    method: Method,
+    seed: int,
+    schedules: Sequence[Schedule] = SCHEDULES,
+) -> Played:
+    """The schedule that validation nodes like best."""
+    federation = Federation(model, method, seed)
+    played = (play(graphs, federation, schedule, seed) for schedule in schedules)
+    return max(played, key=lambda found: found.validation)
+
+
+def tuned(played: Played, graphs: Sequence[Graph], federation: Federation) -> list[Params]:
+    """The best round's models, trained for a few more epochs at home."""
+    recipe = replace(federation.recipe, epochs=TUNED, rate=played.schedule.rate)
+    return [
+        train(graph, federation.network, params, recipe=recipe, seed=federation.seed)
+        for graph, params in zip(graphs, played.models, strict=True)
+    ]
+
+
+def compared(
+    graphs: Sequence[Graph],
+    model: Model,
+    method: Method,
+    locals_: Sequence[Tensor],
+    seed: int,
+    schedules: Sequence[Schedule] = SCHEDULES,
+) -> dict[str, Any]:
+    """Test accuracy of the received model, fine-tuned, and both with Local in the same gate.
+
+    `locals_` are the logits of Local, as PACE trains it.
+    """
+    federation = Federation(model, method, seed)
+    played = searched(graphs, model, method, seed, schedules)
+    external = logits(played.models, graphs, federation)
+    fine = logits(tuned(played, graphs, federation), graphs, federation)
+    gated = [
+        mix(sets, weigh([each[graph.val] for each in sets], graph.y[graph.val]))
+        for graph, sets in zip(graphs, zip(locals_, external, fine, strict=True), strict=True)
+    ]
+    return {
+        "schedule": asdict(played.schedule),
+        "best_round": played.best,
+        "bytes": played.bytes,
+        "received": accuracy(external, graphs, "test"),
+        "fine_tuned": accuracy(fine, graphs, "test"),
+        "in_the_gate": accuracy(gated, graphs, "test"),
+        "harmed": harmed(gated, locals_, graphs),
+    }
+
+
+def logits(
+    models: Sequence[Params], graphs: Sequence[Graph], federation: Federation
+) -> list[Tensor]:
+    with torch.no_grad():
+        return [
+            federation.network(params, graph).logits
+            for params, graph in zip(models, graphs, strict=True)
+        ]
+
+
+def accuracy(logits: Sequence[Tensor], graphs: Sequence[Graph], mask: str) -> float:
+    """Percent over the nodes of all clients."""
+    right = [hits(each, graph, mask) for each, graph in zip(logits, graphs, strict=True)]
+    return 100 * sum(right) / sum(int(getattr(graph, mask).sum()) for graph in graphs)
+
+
+def harmed(adopted: Sequence[Tensor], locals_: Sequence[Tensor], graphs: Sequence[Graph]) -> int:
+    """Receivers that end below Local on their test nodes."""
+    return sum(
+        hits(after, graph, "test") < hits(before, graph, "test")
+        for after, before, graph in zip(adopted, locals_, graphs, strict=True)
+    )
+
+
+def hits(logits: Tensor, graph: Graph, mask: str) -> int:
+    """How many nodes of a mask are right."""
+    chosen = getattr(graph, mask)
+    return int((logits.argmax(1) == graph.y)[chosen].sum())

@@ -1,0 +1,184 @@
+"""Ridge regression from rows and from sums, against the solution on all rows pooled."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.nn.functional import normalize, one_hot
+
+from pace.merging.ridge import (
+    SKETCH,
+    compressed,
+    condensed,
+    expanded,
+    own_residual,
+    public_matrix,
+    sketched,
+    solve_gram,
+    solve_rows,
+    solve_sketch,
+)
+
+STRENGTHS = (1.0, 3.0, 10.0)
+CLASSES = 3
+seeds = st.integers(0, 10**6)
+
+
+def client(nodes: int, features: int, seed: int, rank: int = 4) -> tuple[Tensor, Tensor]:
+    """Unit rows around a few directions, and one-hot labels that follow them."""
+    generator = torch.Generator().manual_seed(seed)
+    inner = torch.randn(nodes, rank, generator=generator, dtype=torch.float64)
+    rows = inner @ torch.randn(rank, features, generator=generator, dtype=torch.float64)
+    rows += 0.1 * torch.randn(nodes, features, generator=generator, dtype=torch.float64)
+    labels = inner[:, :CLASSES].argmax(1)
+    return normalize(rows, dim=1), one_hot(labels, CLASSES).double()
+
+
+def pooled(clients: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    rows, labels = map(torch.cat, zip(*clients, strict=True))
+    return rows, labels
+
+
+def norm(matrix: Tensor) -> float:
+    return float(torch.linalg.matrix_norm(matrix, 2))
+
+
+def test_the_answer_is_scikit_learns_ridge() -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    rows, labels = client(30, 12, 1)
+    for strength, found in zip(STRENGTHS, solve_rows(rows, labels, STRENGTHS), strict=True):
+        oracle = linear_model.Ridge(alpha=strength, fit_intercept=False)
+        oracle.fit(rows.numpy(), labels.numpy())
+        np.testing.assert_allclose(found.numpy(), oracle.coef_.T, atol=1e-10)
+
+
+@given(st.integers(1, 30), st.integers(1, 12), seeds)
+@settings(max_examples=40, deadline=None)
+def test_through_the_short_side_or_the_gram_matrix_the_answer_is_the_same(
+    nodes: int, features: int, seed: int
+) -> None:
+    rows, labels = client(nodes, features, seed)
+    gram, sums = rows.T @ rows, rows.T @ labels
+    identity = torch.eye(features, dtype=torch.float64)
+    expected = torch.stack([torch.linalg.inv(gram + each * identity) @ sums for each in STRENGTHS])
+    torch.testing.assert_close(solve_rows(rows, labels, STRENGTHS), expected)
+    torch.testing.assert_close(solve_gram(gram, sums, STRENGTHS), expected)
+
+
+@given(st.integers(2, 6), seeds)
+@settings(max_examples=30, deadline=None)
+def test_however_the_nodes_are_divided_sums_give_one_answer(count: int, seed: int) -> None:
+    rows, labels = client(40, 9, seed)
+    cuts = torch.randint(count, (40,), generator=torch.Generator().manual_seed(seed))
+    gram = sum((rows[cuts == k].T @ rows[cuts == k] for k in range(count)), torch.zeros(9, 9))
+    sums = sum(
+        (rows[cuts == k].T @ labels[cuts == k] for k in range(count)), torch.zeros(9, CLASSES)
+    )
+    torch.testing.assert_close(
+        solve_gram(gram, sums, STRENGTHS), solve_rows(rows, labels, STRENGTHS)
+    )
+
+
+@given(st.integers(1, 40), st.integers(1, 14), st.floats(0.01, 10), seeds)
+@settings(max_examples=60, deadline=None)
+def test_rows_that_stand_for_others_count_nothing_twice(
+    nodes: int, count: int, pull: float, seed: int
+) -> None:
+    rows, labels = client(nodes, 10, seed)
+    found, classes = condensed(rows, labels, count, pull)
+    assert found.shape == (count, 10)
+    assert classes.shape == (count, CLASSES)
+    left_out = rows.T @ rows - found.T @ found
+    assert float(torch.linalg.eigvalsh(left_out)[0]) >= -1e-9
+    if count >= nodes:  # nothing is left out
+        torch.testing.assert_close(found.T @ found, rows.T @ rows)
+        torch.testing.assert_close(found.T @ classes, rows.T @ labels)
+
+
+@given(st.integers(1, 5), st.integers(1, 10), st.floats(0.1, 10), st.floats(0.3, 20), seeds)
+@settings(max_examples=80, deadline=None)
+def test_the_distance_from_the_pooled_solution_is_bounded_by_what_the_rows_leave_out(
+    count: int, kept: int, pull: float, strength: float, seed: int
+) -> None:
+    """|Ŵ - W| ≤ κ (|W| + γ^-½) / λ,  κ = Σ_k the first eigenvalue of HHᵀ + γYYᵀ that k does not send."""
+    clients = [client(12 + place, 15, seed + place) for place in range(count)]
+    (exact,) = solve_rows(*pooled(clients), [strength])
+    (found,) = solve_rows(*pooled([condensed(*each, kept, pull) for each in clients]), [strength])
+    kappa = sum(
+        float(torch.linalg.eigvalsh(rows @ rows.T + pull * labels @ labels.T)[-kept - 1])
+        for rows, labels in clients
+    )
+    bound = kappa * (norm(exact) + pull**-0.5) / strength
+    assert norm(found - exact) <= bound * (1 + 1e-9) + 1e-9
+
+
+def test_more_rows_bring_the_answer_to_the_pooled_one() -> None:
+    clients = [client(40, 30, seed, rank=12) for seed in range(6)]
+    exact = solve_rows(*pooled(clients), STRENGTHS)
+    distances = [
+        float(
+            (solve_rows(*pooled([condensed(*c, count) for c in clients]), STRENGTHS) - exact).norm()
+        )
+        for count in (2, 6, 12, 20, 40)
+    ]
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 1e-9 < distances[0] / 1e3
+
+
+@given(st.integers(1, 50), seeds)
+@settings(max_examples=30, deadline=None)
+def test_a_sketch_of_few_rows_is_exact_and_adds_up(nodes: int, seed: int) -> None:
+    rows, labels = client(nodes, 90, seed)
+    omega = public_matrix(90, torch.Generator().manual_seed(seed))
+    halves = [slice(0, nodes // 2), slice(nodes // 2, nodes)]
+    parts = [sketched(rows[half], labels[half], omega) for half in halves]
+    sketch, sums, trace = (one + other for one, other in zip(*parts, strict=True))
+    assert float(trace) == pytest.approx(nodes)
+    found = solve_sketch(sketch, sums, omega, STRENGTHS, float(trace))
+    torch.testing.assert_close(found, solve_rows(rows, labels, STRENGTHS), atol=1e-6, rtol=1e-5)
+
+
+def test_beyond_the_sketch_the_mean_of_what_it_leaves_out_beats_nothing() -> None:
+    """With more rows than the sketch has columns, B / λ alone would count unseen directions in full."""
+    rows, labels = client(600, 200, 5, rank=150)
+    omega = public_matrix(200, torch.Generator().manual_seed(0))
+    sketch, sums, trace = sketched(rows, labels, omega)
+    exact = solve_rows(rows, labels, STRENGTHS)
+    with_tail = solve_sketch(sketch, sums, omega, STRENGTHS, float(trace))
+    without = solve_sketch(sketch, sums, omega, STRENGTHS, 0.0)
+    assert SKETCH < 150
+    assert (with_tail - exact).norm() < 0.5 * (without - exact).norm()
+
+
+def test_a_sketch_of_nothing_answers_nothing() -> None:
+    omega = public_matrix(20, torch.Generator().manual_seed(0))
+    sketch, sums, trace = sketched(torch.zeros(3, 20), torch.zeros(3, CLASSES), omega)
+    found = solve_sketch(sketch, sums, omega, STRENGTHS, float(trace))
+    assert torch.equal(found, torch.zeros(3, 20, CLASSES, dtype=torch.float64))
+
+
+@given(st.integers(1, 12), seeds)
+@settings(max_examples=30, deadline=None)
+def test_a_return_is_the_best_of_its_rank_and_no_class_is_preferred(rank: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    answers = torch.randn(3, 20, CLASSES, generator=generator, dtype=torch.float64)
+    back = torch.stack(expanded(*compressed(answers, rank), strengths=3)).double()
+    centred = answers - answers.mean(2, keepdim=True)
+    assert float(back.mean(2).abs().max()) < 1e-5
+    values = torch.linalg.svdvals(torch.cat(list(centred), 1))
+    assert float((back - centred).norm()) == pytest.approx(float(values[rank:].norm()), abs=1e-4)
+
+
+@given(st.integers(1, 20), st.floats(0.1, 10), seeds)
+@settings(max_examples=30, deadline=None)
+def test_the_own_correction_minimises_its_objective(nodes: int, strength: float, seed: int) -> None:
+    rows, labels = client(nodes, 8, seed)
+    answer = torch.randn(8, CLASSES, generator=torch.Generator().manual_seed(seed)).double()
+    answer -= answer.mean(1, keepdim=True)
+    found = own_residual(rows, labels, answer, strength)
+    centred = labels - labels.mean(1, keepdim=True)
+    gradient = rows.T @ (rows @ found - centred) + strength * (found - answer)
+    assert float(gradient.abs().max()) < 1e-8
+    assert own_residual(rows[:0], labels[:0], answer, strength) is answer

@@ -1,0 +1,117 @@
+"""pace-ridge-sums: what is added up, and that it is the ridge regression of all nodes pooled."""
+
+import pytest
+import torch
+from torch.nn.functional import one_hot
+
+from pace.data import load
+from pace.graph import Graph
+from pace.jobs.disclosure import disclosure, revealed, words
+from pace.merging.ridge import SKETCH, compressed, expanded, solve_rows
+from pace.methods import PaceRidge, RidgeSums
+from pace.methods.beyond import ridge_sums as module
+from pace.methods.beyond.ridge import ROWS
+from pace.models.gcn import GCN
+from pace.models.unit_rows import unit_rows
+from pace.partition import divide
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+from pace.protocol.uploads import Messages
+
+
+@pytest.fixture(scope="module")
+def graphs() -> list[Graph]:
+    return divide(load("synthetic:nodes=900,features=60"), "louvain", 6)
+
+
+def agreed(graphs: list[Graph], method: RidgeSums | PaceRidge | None = None) -> Federation:
+    classes = 1 + max(int(graph.y.max()) for graph in graphs)
+    gcn = GCN((graphs[0].features, 8, classes))
+    return Federation(gcn, RidgeSums() if method is None else method, epochs=3)
+
+
+def merged(graphs: list[Graph], whole: Federation) -> dict[str, torch.Tensor]:
+    uploads = [whole.method.share(whole.start, graph, whole) for graph in graphs]
+    return dict(next(iter(whole.method.merge(Messages(uploads), whole))))
+
+
+def pooled(graphs: list[Graph], method: RidgeSums, classes: int, hop: int) -> torch.Tensor:
+    rows = torch.cat([unit_rows(graph, hop)[graph.train] for graph in graphs]).double()
+    labels = torch.cat([one_hot(graph.y[graph.train], classes) for graph in graphs]).double()
+    return solve_rows(rows, labels, method.strengths)
+
+
+def test_the_answer_is_that_of_all_nodes_pooled_and_everybodys(graphs: list[Graph]) -> None:
+    whole, method = agreed(graphs), RidgeSums()
+    returned = merged(graphs, whole)
+    for hop in method.hops:
+        exact = pooled(graphs, method, whole.model.classes, hop)
+        found = expanded(returned[f"hop{hop}/basis"], returned[f"hop{hop}/mixing"], 3)
+        for answer, expected in zip(found, expanded(*compressed(exact, ROWS), 3), strict=True):
+            torch.testing.assert_close(answer, expected, atol=1e-4, rtol=1e-3)
+
+
+def test_however_sites_are_joined_the_answer_stays(graphs: list[Graph]) -> None:
+    """Two sites' sums added are what one site with both graphs, unconnected, would have sent."""
+    one, two = graphs[:2]
+    both = Graph(
+        torch.cat([one.x, two.x]),
+        torch.cat([one.edges, two.edges + one.nodes], 1),
+        *(
+            torch.cat([getattr(one, name), getattr(two, name)])
+            for name in ("y", "train", "val", "test")
+        ),
+    )
+    whole = agreed(graphs)
+    apart, joined = merged(graphs, whole), merged([both, *graphs[2:]], whole)
+    for hop in (0, 2):
+        one_answer, other = (
+            m[f"hop{hop}/basis"].T @ m[f"hop{hop}/mixing"] for m in (apart, joined)
+        )
+        torch.testing.assert_close(one_answer, other, atol=1e-4, rtol=1e-3)
+
+
+def test_with_many_features_a_sketch_is_sent_and_is_exact_for_few_nodes(
+    graphs: list[Graph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WHOLE", 10)
+    whole, method = agreed(graphs), RidgeSums()
+    message = method.share(whole.start, graphs[0], whole)
+    assert message["hop2/sketch"].shape == (60, SKETCH)
+    assert float(message["hop2/nodes"]) == pytest.approx(int(graphs[0].train.sum()), rel=1e-5)
+    returned = merged(graphs, whole)
+    for hop in method.hops:  # 60 features: nothing lies beyond the sketch
+        exact = pooled(graphs, method, whole.model.classes, hop)
+        found = torch.stack(
+            expanded(returned[f"hop{hop}/basis"], returned[f"hop{hop}/mixing"], 3)
+        ).double()
+        centred = exact - exact.mean(2, keepdim=True)
+        assert float((found - centred).norm() / centred.norm()) < 0.02
+
+
+def test_messages_have_the_agreed_size_and_are_exact(graphs: list[Graph]) -> None:
+    for features, upload in ((1433, 8 * 1433 * (64 + 7)), (500, 8 * (500 * 501 // 2 + 500 * 7))):
+        whole = Federation(GCN((features, 64, 7)), RidgeSums())
+        assert whole.numbers == "float32"
+        assert 0 <= wire.size(steps.upload_layout(whole)) - upload < 200
+
+
+def test_what_the_sums_and_the_rows_tell_is_said(graphs: list[Graph]) -> None:
+    whole = agreed(graphs)
+    graph = graphs[0]
+    lonely = graph.train & (graph.y != graph.y[graph.train][0])
+    lonely[graph.train.nonzero()[0]] = True  # the only training node of its class
+    site = Graph(graph.x, graph.edges, graph.y, lonely, graph.val, graph.test)
+    message = whole.method.share(whole.start, site, whole)
+    (first, told) = revealed(disclosure(message, whole, 0), ())
+    assert "no edge" in first
+    assert "A class with one training node sends that node's features" in told
+    counts = torch.bincount(site.y[site.train], minlength=whole.model.classes)
+    assert counts[graph.y[graph.train][0]] == 1
+    assert f"here {int((counts == 1).sum())} of {whole.model.classes}" in told
+    factored = agreed(graphs, PaceRidge())
+    message = factored.method.share(factored.start, graph, factored)
+    found = disclosure(message, factored, 0)
+    assert "fewer than 5 training nodes are not in it" in revealed(found, ())[1]
+    assert all("of the method" not in item.words for item in found.items)
+    assert words("hop2/basis").startswith("everybody's regressions after 2 hops")
