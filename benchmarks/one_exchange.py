@@ -104,7 +104,7 @@ def shown(out: Path, results: Path) -> tuple[str, Any]:
     store = Store(results / "cells")
     for dataset, (partition, clients) in product(AVAILABLE, SETTINGS):
         here = {method: found.get((dataset, partition, clients, method)) for method in METHODS}
-        if not all(here.values()):
+        if not (here["fedavg"] and here["ceiling"]):
             continue
         trials = {
             method: store.read(Cell(dataset, partition, clients, method, 6, SEEDS[0], DATA_SEED))
@@ -115,7 +115,7 @@ def shown(out: Path, results: Path) -> tuple[str, Any]:
                 f"{title(dataset)}, {partition}, C = {clients}",
                 f"{here['fedavg']['local']:.1f}",
                 *(
-                    f"{here[m][r]:.1f}"
+                    f"{here[m][r]:.1f}" if here[m] else "-"
                     for m in ROUNDS
                     for r in ("received", "fine_tuned", "in_the_gate")
                 ),
@@ -130,7 +130,8 @@ def shown(out: Path, results: Path) -> tuple[str, Any]:
             continue
         axis = axes[0][AVAILABLE.index(dataset)]
         for (method, label), mark in zip(ROUNDS.items(), "v^<", strict=True):
-            each = here[method]
+            if (each := here[method]) is None:
+                continue
             axis.plot(each["bytes"] / 1e6, each["in_the_gate"], mark, label=f"{label}, 100 rounds")
         for (method, label), mark in zip(ONCE.items(), "oDs*", strict=True):
             if (trial := trials[method]) is not None:

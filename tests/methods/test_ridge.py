@@ -14,6 +14,7 @@ from pace.merging.ridge import compressed, expanded, solve_rows
 from pace.methods import Pace, PaceRidge, make
 from pace.methods.beyond import ridge as module
 from pace.methods.beyond.ridge import REGRESSIONS, Regressed, in_large_classes
+from pace.models import MODELS
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
 from pace.partition import divide
@@ -114,6 +115,25 @@ def test_receivers_are_never_worse_on_validation_than_local(graphs: list[Graph])
     blind = replace(graphs[0], val=torch.zeros_like(graphs[0].val))
     found = steps.adopt(blind, fitted[0][0], returns[0], whole)
     assert found.weights == (1.0,) + (0.0,) * 8
+
+
+@pytest.mark.parametrize("kind", ["sage", "gat", "mlp"])
+def test_local_may_be_any_model(graphs: list[Graph], kind: str) -> None:
+    classes = 1 + max(int(graph.y.max()) for graph in graphs)
+    whole = Federation(MODELS[kind]((graphs[0].features, 8, classes)), PaceRidge(), epochs=2)
+    fitted = [steps.fit(graph, whole) for graph in graphs[:2]]
+    returns = steps.merge([upload for _, upload in fitted], whole)
+    found = steps.adopt(graphs[0], fitted[0][0], returns[0], whole)
+    assert torch.equal(found.local, whole.network(fitted[0][0].local, graphs[0]).logits)
+    assert len(found.externals) == 8
+
+
+def test_edges_may_be_missing_altogether(graphs: list[Graph]) -> None:
+    """Hop 0 needs none, and at hop 2 a node without neighbours has its own features."""
+    bare = [replace(graph, edges=torch.zeros((2, 0), dtype=torch.int64)) for graph in graphs]
+    whole = agreed(bare)
+    message = whole.method.share(whole.start, bare[0], whole)
+    torch.testing.assert_close(message["hop0/rows"].abs(), message["hop2/rows"].abs())
 
 
 def test_a_hostile_return_leaves_local(graphs: list[Graph]) -> None:

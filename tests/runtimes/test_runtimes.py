@@ -10,7 +10,7 @@ from pace.protocol import steps, wire
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
 from pace.runtimes.simulation import simulate
-from tests.graphs import clients
+from tests.graphs import CLASSES, clients
 from tests.preloaded import Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_sites
 
@@ -36,6 +36,11 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
         found = model.read(tmp_path / name / "mine.model")
         alphas.append(found.alpha)
         assert len(found.externals) == len(make(method).parts)
+        elsewhere = clients(1, seed=5)[0]  # a graph that nobody trained on
+        assert found(elsewhere).logits.shape == (elsewhere.nodes, CLASSES)
+        card = (tmp_path / name / "mine.model" / "README.md").read_text()
+        weighed = zip(found.weights[1:], make(method).parts, strict=True)
+        assert all(part in card for weight, part in weighed if weight)
 
     # The same steps in this process, with the job's federation: byte for byte.
     fitted = {name: steps.fit(graph, made.federation) for name, graph in graphs.items()}
