@@ -12,6 +12,8 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
+# Said once: some versions of torch warn whoever leaves it unsaid, and matrices here are SciPy's own.
+torch.sparse.check_sparse_tensor_invariants.disable()
 SPARSE_BELOW = 0.25  # share of non-zeros under which CSR products beat dense ones on one core
 
 
