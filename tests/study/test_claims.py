@@ -214,6 +214,35 @@ def test_nothing_run_cannot_be_judged(tmp_path: Path) -> None:
     assert set(found.values()) == {UNKNOWN}
 
 
+def test_it_is_done_as_the_paper_says_but_for_the_matched_architecture() -> None:
+    """FedNova and FedRCL need SGD, FedPub and FedAux networks of their own, to give its numbers."""
+    found = {c.id: c.verdict for c in claims(PapersNumbers(), SEEDS) if c.kind == "set-up"}
+    assert [name for name, verdict in found.items() if verdict != HOLDS] == ["matched-controls"]
+    assert found["matched-controls"] == FAILS
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "value"),
+    [
+        ("training", "pace.study.set_up.HIDDEN", 32),
+        ("five-seeds", "pace.study.set_up.SEEDS", (1, 2, 3, 4, 5)),
+        ("rank-6", "pace.study.set_up.RANK", 8),
+        ("proportions", "pace.study.set_up.RATIOS", (0.6, 0.2, 0.2)),
+        ("louvain-settings", "pace.partition.louvain.DELTA", 10),
+        ("dirichlet-alpha", "pace.partition.dirichlet.ALPHA", 1.0),
+        ("bisections", "pace.study.set_up.BISECTIONS", 32),
+        ("endpoints", "pace.study.set_up.calibrate", lambda *_: 0.5),
+        ("no-validation", "pace.study.set_up.calibrate", lambda *_: 0.5),
+    ],
+)
+def test_another_setting_and_the_sentence_does_not_hold(
+    name: str, target: str, value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert FACTS[name](PapersNumbers())[0]
+    monkeypatch.setattr(target, value)
+    assert not FACTS[name](PapersNumbers())[0]
+
+
 def test_what_was_not_run_is_said() -> None:
     made: Any = claims(PapersNumbers(), SEEDS)
     assert all(claim.verdict in VERDICTS for claim in made)

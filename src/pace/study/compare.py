@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pace.study.draws import Draws, Key, Redrawn
+from pace.study.draws import Draws, Key, Redrawn, student_t
 from pace.study.records import Record, published
+from pace.study.study import SEEDS
 
+PRINTED = 0.005  # points: what rounding to two digits hides
 SAME = {  # labels of one row in several tables -> its label among the redraws
     "Full PACE": "PACE",
     "Transport + CNLL": "PACE",
@@ -35,18 +38,23 @@ class Twin:
         return None if self.paper is None else self.ours.mean - self.paper.mean
 
     @property
-    def within(self) -> bool | None:
-        """Whether the masks can explain the difference; None where nobody measured that.
+    def reach(self) -> float | None:
+        """How far two draws of the masks and two sets of seeds are apart at most, with 95 %.
 
-        The paper's number has to lie where one more draw would fall; of borrowed draws only the
-        spread counts, and the difference has to be one between two draws.
+        t sqrt(2 s² + (σ² + σ'²) / 5),   s over draws, σ and σ' over our seeds and the paper's
         """
-        if self.paper is None or self.difference is None or self.draws is None:
+        if self.draws is None or self.paper is None:
             return None
-        if self.borrowed:
-            return abs(self.difference) <= self.draws.apart
-        low, high = self.draws.interval
-        return low <= self.paper.mean <= high
+        seeds = sum((record.std or 0.0) ** 2 for record in (self.ours, self.paper))
+        both = 2 * self.draws.std**2 + seeds / len(SEEDS)
+        return student_t(len(self.draws.values)) * math.sqrt(both)
+
+    @property
+    def within(self) -> bool | None:
+        """Whether draws and seeds can explain the difference; None where nobody measured that."""
+        if self.difference is None or self.reach is None:
+            return None
+        return abs(self.difference) <= self.reach + PRINTED
 
 
 def twins(records: Sequence[Record], redrawn: Redrawn) -> list[Twin]:

@@ -37,21 +37,13 @@ class Draws:
     @property
     def interval(self) -> tuple[float, float]:
         """Where one more draw falls with 95 %: mean ± t s sqrt(1 + 1/n)."""
-        half = _t(len(self.values)) * self.std * math.sqrt(1 + 1 / len(self.values))
+        half = student_t(len(self.values)) * self.std * math.sqrt(1 + 1 / len(self.values))
         return self.mean - half, self.mean + half
-
-    @property
-    def apart(self) -> float:
-        """How far apart two draws are, at most, with 95 %: t s sqrt(2)."""
-        return _t(len(self.values)) * self.std * math.sqrt(2)
-
-    @property
-    def positive(self) -> int:
-        return sum(value > 0 for value in self.values)
 
 
 @cache
-def _t(count: int) -> float:
+def student_t(count: int) -> float:
+    """The quantile of Student's t for so many values."""
     from scipy.stats import t
 
     return float(t.ppf((1 + LEVEL) / 2, count - 1))

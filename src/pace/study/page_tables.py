@@ -55,9 +55,9 @@ def beside(part: Part, records: Sequence[Record], twins: Iterable[Twin]) -> list
     known = {twin.ours.key: twin for twin in twins}
     note = (
         "Ours, and below it the paper's number and the difference; a column sorts by difference. In "
-        "square brackets: where one more draw of the masks falls with 95 %. ✓ or ✗: the paper's number "
-        "lies inside or outside; with the mark in brackets, as far as the spread at ten Louvain "
-        "clients tells; no mark: not measured."
+        "square brackets: where one more draw of the masks falls with 95 %. ✓ or ✗: two draws and two "
+        "sets of seeds explain the difference or not; with the mark in brackets, by the draws of ten "
+        "Louvain clients; no mark: not measured."
     )
     return [
         _table(

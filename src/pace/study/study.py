@@ -130,7 +130,7 @@ def in_order(seeds: Iterable[int]) -> list[int]:
     return [seed for seed in SEEDS if seed in distinct] + sorted(distinct - set(SEEDS))
 
 
-def redrawn(part: Part, rows: tuple[Row, ...]) -> Part:
+def redrawn(part: Part, rows: tuple[Row, ...], datasets: tuple[str, ...] = AVAILABLE) -> Part:
     """The part's setting with its masks redrawn: the same clients, other nodes for training."""
     name = "masks" if part.name == "main" else f"masks-{part.name}"
     return Part(
@@ -139,7 +139,7 @@ def redrawn(part: Part, rows: tuple[Row, ...]) -> Part:
         f"{part.title}: masks redrawn",
         rows,
         part.metrics,
-        tuple(dataset for dataset in part.datasets if dataset in AVAILABLE),
+        tuple(dataset for dataset in part.datasets if dataset in datasets),
         part.clients,
         part.partition,
         tuple(range(REDRAWS)),
@@ -245,8 +245,7 @@ PARTS |= {
         redrawn(PARTS["main"], (*MATRIX, *CALIBRATED)),
         redrawn(PARTS["ablation"], ABLATION),
         redrawn(PARTS["c20"], CHEAP),
-        redrawn(PARTS["c30"], CHEAP),
-        redrawn(PARTS["metis"], CHEAP),
+        redrawn(PARTS["c30"], CHEAP, CITATION[:2]),
     )
 }
 FAMILIES = ("masks", "beyond")  # parts of our own, asked for together by the first word
