@@ -71,13 +71,14 @@ def test_fedrcls_default_is_the_reading_nearer_to_the_paper() -> None:
         part = PARTS[name]
         for record in measured(part, store(), SEEDS):
             reading = record.method.removesuffix("+CNLL")
-            if reading in distances:
+            again = name == "fairness" and reading == record.method  # it is in the main table
+            if reading in distances and not again:
                 label = record.method.replace(reading, "FedRCL")
                 key = (part.table, record.dataset, label, record.metric, record.clients)
                 distances[reading].append(abs(record.mean - theirs[key]))
     default, other = (statistics.fmean(found) for found in distances.values())
-    assert len(distances["FedRCL"]) == len(distances["FedRCL, released solver"]) == 62
-    assert (default, other) == pytest.approx((4.35, 5.49), abs=0.1)
+    assert len(distances["FedRCL"]) == len(distances["FedRCL, released solver"]) == 56
+    assert (default, other) == pytest.approx((4.32, 5.55), abs=0.01)
 
 
 def test_the_committed_cells_give_the_committed_claims() -> None:
