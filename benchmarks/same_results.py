@@ -70,7 +70,7 @@ CELL = re.compile(r"(.+)/(.+)-c(\d+)-d(\d+)/(.+?)(?:-r(\d+|dense))?/(\d+)")
 CELLS = (
     "cora/louvain-c10-d2024/pace-r6/104729", "cora/louvain-c10-d2024/pace-rdense/130363",
     "cora/louvain-c10-d2024/pace-r2/155921", "cora/louvain-c10-d2024/pace-raw-r6/181081",
-    "cora/louvain-c10-d3/pace-r6/206639", "cora/louvain-c30-d2024/fedtad/104729",
+    "cora/louvain-c10-d3/pace-r6/155921", "cora/louvain-c30-d2024/fedtad/104729",
     "cora/metis-c10-d2024/pace-duo-r6/130363", "cora/metis-c10-d2024/fedgta/155921",
     "cora/dirichlet-c10-d2024/fedaux/181081", "citeseer/louvain-c20-d2024/pace-r6/206639",
     "citeseer/louvain-c10-d2024/fedrcl/130363", "citeseer/louvain-c10-d2024/pace-mean-r6/104729",
