@@ -31,6 +31,7 @@ import torch
 
 from pace.data.synthetic import Synthetic, synthetic
 from pace.jobs import job_file, signatures
+from pace.jobs import roll as rolls
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import Journal
 from pace.models.gcn import GCN
@@ -40,7 +41,7 @@ from pace.runtimes.files.merge import merge
 from pace.runtimes.network import exchange
 from pace.runtimes.network import round as rounds
 from pace.runtimes.network.in_memory import Handler, InMemory, LostError
-from pace.runtimes.network.messages import UPLOAD, Words
+from pace.runtimes.network.messages import UPLOAD, Words, content
 from pace.runtimes.network.settings import Settings
 
 FEATURES, CLASSES = 40, 4
@@ -148,16 +149,21 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
     late = {name for place, name in enumerate(names) if place % TWENTY == LATE}
     adopted: Counter[str] = Counter()
 
-    def site(name: str, content: bytes) -> Handler:
+    sizes: list[int] = []
+
+    def site(name: str, frame: bytes, signed: bytes) -> Handler:
         def handle(kind: str, words: Words) -> Words | None:
             if kind == UPLOAD:
                 if name in late:
                     late.discard(name)
                     raise LostError("late")
-                return None if name in silent else {"code": "ok", "name": name, "payload": content}
+                return None if name in silent else {"code": "ok", "name": name, "payload": signed}
+            came, roll = (content(words, key) for key in ("payload", "roll"))
             checked = {"kind": signatures.RETURN, "job": job.digest, "name": name}
-            signatures.verify(bytes(words["payload"]), keys[SERVER], **checked)  # type: ignore[arg-type]
+            signatures.verify(came, keys[SERVER], **checked)
+            rolls.check(roll, job, name, upload=frame, returned=came)
             adopted[name] += 1
+            sizes.append(len(roll))
             return {}
 
         return handle
@@ -167,7 +173,7 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
         key = signatures.load(folder / "keys" / f"{name}.key")
         frame = wire.encode(message, job.federation.digest)
         signed = signatures.sign(frame, key, kind=UPLOAD, job=job.digest, name=name)
-        handlers[2**62 + place] = site(name, signed)
+        handlers[2**62 + place] = site(name, frame, signed)
     settings = Settings.of({"job": folder / "job.pace", "key": folder / "keys" / f"{SERVER}.key"})
     clock = Skipped()
     with mock.patch.object(exchange, "time", clock), mock.patch.object(rounds, "time", clock):
@@ -184,6 +190,7 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
         "missing": len(silent),
         "seconds": round(seconds, 1),
         "opens": opens,
+        "roll_bytes": sum(sizes),
         "bytes": len(adopted) * (frames + 2 * signatures.TRAILER),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }

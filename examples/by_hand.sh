@@ -59,7 +59,8 @@ pace server merge study.pace inbox/*.up --out outbox --key server.key
 
 say "Every hospital decides for itself what to do with its return"
 for site in north south west; do
-  carry server/outbox/$site.down $site
+  carry server/outbox/$site.down $site # the return
+  carry server/outbox/$site.roll $site # who was in
   at $site
   pace client adopt study.pace mine.graph --kept mine.local --return $site.down --out mine.model
 done

@@ -38,8 +38,8 @@ class Clock:
 def stopped(patch: pytest.MonkeyPatch) -> Clock:
     """The round on such a clock, and steps without a process, which takes seconds to start."""
 
-    def run(config: Any, step: str, job: str, returned: bytes = b"") -> dict[str, str]:
-        return worker.answer({"node": dict(config), "step": step, "job": job}, returned)
+    def run(config: Any, step: str, job: str, *content: bytes, station: Any) -> dict[str, str]:
+        return worker.answer({"node": dict(config), "step": step, "job": job}, *content)
 
     clock = Clock()
     patch.setattr(watchdog, "run", run)

@@ -1,11 +1,13 @@
 """Three small sites as files, for the tests of what is carried between them."""
 
+import hashlib
 from pathlib import Path
 
 from pace.data import Dataset, Names, file
 from pace.graph import Graph
 from pace.jobs import job_file
 from pace.jobs.job import Job
+from pace.jobs.roll import Roll
 from pace.models.gcn import GCN
 from tests.graphs import CLASSES, FEATURES, clients
 
@@ -41,6 +43,21 @@ def write_sites(folder: Path, made: Job) -> list[Path]:
     (folder / "server" / "inbox").mkdir(parents=True)
     job_file.write(folder / "server" / "job.pace", made)
     return [folder / name for name in NAMES]
+
+
+def roll(made: Job, name: str, upload: bytes, returned: bytes, **changes: object) -> bytes:
+    """What the server would send with a return if everybody listed were merged."""
+    settings: dict[str, object] = {
+        "job": made.digest,
+        "receiver": name,
+        "upload": hashlib.sha256(upload).hexdigest(),
+        "returned": hashlib.sha256(returned).hexdigest(),
+        "decision": "0" * 64,
+        "merged": made.participants,
+        "refused": {},
+        "missing": (),
+    }
+    return Roll(**(settings | changes)).encode()  # type: ignore[arg-type]
 
 
 FIT = ("client", "fit", "job.pace", "mine.graph", "--keep", "mine.local", "--yes", "--upload")

@@ -100,6 +100,12 @@ class ParticipantError(WireError):
     code = "unknown-participant"
 
 
+class RollError(WireError):
+    """A roll of who was in that is missing, damaged or of another return."""
+
+    code = "roll"
+
+
 class SecondUploadError(WireError):
     """Another upload under the name of one that was accepted."""
 

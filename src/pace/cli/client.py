@@ -59,24 +59,39 @@ def adopt(
         Path, typer.Option("--return", help="What the server sent back.", metavar="FILE")
     ],
     out: Annotated[Path, typer.Option(help="The model folder to write.", metavar="FOLDER")],
+    roll: Annotated[
+        Path | None,
+        typer.Option(help="Who was in (default: the .roll beside --return).", metavar="FILE"),
+    ] = None,
+    without_roll: Annotated[
+        bool, typer.Option("--without-roll", help="Adopt without knowing who was in.")
+    ] = False,
     as_json: As_json = False,
 ) -> None:
-    """Apply the server's return to Local, decide how much of it to admit, write the model."""
+    """Apply the server's return to Local, decide how much of it to admit, write the model.
+
+    The roll that came with the return says whose uploads were merged; it is checked and kept.
+    """
     import torch
 
     from pace.cli import console
     from pace.jobs.job_file import read as read_job
+    from pace.jobs.roll import SUFFIX, sentences
     from pace.runtimes.files import adopt as step
     from pace.runtimes.files import site as sites
 
     torch.set_num_threads(1)
     job = read_job(job_file)
-    about = step.adopt(job, sites.load(graph, job), kept=kept, returned=returned, out=out)
+    called = None if without_roll else roll or returned.with_suffix(SUFFIX)
+    site = sites.load(graph, job)
+    about = step.adopt(job, site, kept=kept, returned=returned, roll=called, out=out)
     if as_json:
         console.one_object(about | {"model": str(out)})
         return
     to = console.console()
     to.print(f"{about['decision']}.")
+    for sentence in sentences(about.get("roll")):
+        to.print(sentence)
     before, after = (about["validation"][each]["nll"] for each in ("local", "adopted"))
     if before is not None:
         to.print(

@@ -4,6 +4,7 @@
     uploads/NAME.up     accepted; durable before it is acknowledged
     refused/….json      what was turned away, and why
     closed.json         the decision: whose uploads are merged. It is taken once
+    roll.json           who was merged, refused and missing when it was taken
     returns/NAME.down   made from the uploads of the decision, and never made again
 
 Every file is complete or not there, and none is ever changed. So after a crash at any moment
@@ -131,7 +132,11 @@ class Journal:
         return self.close()
 
     def sha256(self, name: str) -> str:
-        return hashlib.sha256(self._upload(name).read_bytes()).hexdigest()
+        return hashlib.sha256(self.upload(name)).hexdigest()
+
+    def upload(self, name: str) -> bytes:
+        """An accepted upload, as it came."""
+        return self._upload(name).read_bytes()
 
     def frames(self) -> Frames:
         """The uploads that take part, without signatures, each read when it is asked for."""

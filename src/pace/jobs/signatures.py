@@ -2,8 +2,8 @@
 
 A signed message is its frame followed by a trailer of 72 bytes: the first 8 bytes of the SHA-256 of
 the signer's public key, then the signature. What is signed is the frame after a line that says what
-it is: `pace upload` or `pace return`, the job's digest, and the participant it comes from or goes
-to. So a signature is good for one message of one job, in one direction.
+it is (`pace upload`, `pace return` or `pace roll`), the job's digest, and the participant it comes
+from or goes to. So a signature is good for one message of one job, in one direction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KIND = "ed25519:"
 FINGERPRINT, SIGNATURE = 8, 64
 TRAILER = FINGERPRINT + SIGNATURE  # bytes
 LARGEST = 2**14  # bytes of a key file
-UPLOAD, RETURN = "upload", "return"
+UPLOAD, RETURN, ROLL = "upload", "return", "roll"
 
 
 def new(private: Path, public: Path) -> str:

@@ -26,7 +26,7 @@ def check(done: subprocess.CompletedProcess[str], root: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     carried = re.findall(r"^carried: (.*)$", done.stdout, re.MULTILINE)
     kinds = sorted({Path(file).suffix for file in carried})
-    assert kinds == [".down", ".pace", ".pub", ".up"]
+    assert kinds == [".down", ".pace", ".pub", ".roll", ".up"]
     held = {path.name for path in (root / "server").rglob("*") if path.is_file()}
     assert not [name for name in held if name.endswith((".csv", ".graph", ".local"))]
     assert not [name for name in held if name.endswith(".key") and name != "server.key"]

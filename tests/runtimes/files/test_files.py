@@ -25,7 +25,7 @@ from pace.runtimes.files import merge as merging
 from pace.runtimes.files.site import load
 from tests.graphs import clients
 from tests.preloaded import Done, Preloaded
-from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_graph, write_sites
+from tests.sites import ADOPT, FIT, MERGE, NAMES, job, roll, write_graph, write_sites
 
 
 def good(done: Done) -> Done:
@@ -58,7 +58,8 @@ def finished(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(site / f"{site.name}.up", server / "inbox")
     good(pace(*MERGE, cwd=server))
     for name in NAMES:
-        shutil.copy(server / "outbox" / f"{name}.down", root / name)
+        for suffix in (".down", ".roll"):
+            shutil.copy(server / "outbox" / f"{name}{suffix}", root / name)
         good(pace(*ADOPT, "--return", f"{name}.down", cwd=root / name))
     return root
 
@@ -281,8 +282,9 @@ def test_a_late_upload_is_refused_and_changes_no_return(pace: Preloaded, tmp_pat
     again = good(pace(*MERGE, "--json", cwd=server)).json
     assert [(each["sender"], each["code"]) for each in again["refused"]] == [("south", "closed")]
     after = hashes(server / "outbox")
-    assert {name: after[name] for name in after if name.endswith(".down")} == {
-        name: before[name] for name in before if name.endswith(".down")
+    kinds = (".down", ".roll")
+    assert {name: after[name] for name in after if name.endswith(kinds)} == {
+        name: before[name] for name in before if name.endswith(kinds)
     }
 
 
@@ -444,7 +446,10 @@ def test_a_hostile_return_leaves_local_in_force(pace: Preloaded, root: Path) -> 
     shutil.rmtree(north / "mine.model")
     frame = wire.decode((north / "north.down").read_bytes())
     huge = {name: 3e38 * value.sign() for name, value in frame.message.items()}
-    (north / "north.down").write_bytes(wire.encode(huge, made.federation.digest, frame.answers))
+    hostile = wire.encode(huge, made.federation.digest, frame.answers)
+    (north / "north.down").write_bytes(hostile)
+    upload = (north / "north.up").read_bytes()
+    (north / "north.roll").write_bytes(roll(made, "north", upload, hostile))
     done = good(pace(*ADOPT, "--return", "north.down", "--json", cwd=north))
     assert done.json["alpha"] == 0
     assert done.json["decision"].startswith("Local kept")

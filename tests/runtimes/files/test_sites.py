@@ -43,9 +43,10 @@ def test_each_command_touches_its_own_folder_and_only_messages_cross(
     at("server", *MERGE)
     for name in NAMES:
         carry(f"server/outbox/{name}.down", name)
+        carry(f"server/outbox/{name}.roll", name)
         at(name, *ADOPT, "--return", f"{name}.down")
         at(name, "client", "predict", "mine.model", "mine.graph", "--out", "p.csv")
-    assert sorted(crossed) == [".down"] * 3 + [".up"] * 3
+    assert sorted(crossed) == [".down"] * 3 + [".roll"] * 3 + [".up"] * 3
     assert {path.name for path in away.rglob("*.local")} == {"mine.local"}
     assert not list((away / "server").rglob("*.graph"))
     assert not list((away / "server").rglob("*.local"))
@@ -122,9 +123,10 @@ def test_adopt_killed_at_any_moment(pace: Preloaded, sent: Path, tmp_path: Path)
     shutil.copytree(sent / "server", tmp_path / "server")
     assert pace(*MERGE, cwd=tmp_path / "server").code == 0
     shutil.copytree(sent / "north", tmp_path / "north")
-    shutil.copy(tmp_path / "server" / "outbox" / "north.down", tmp_path / "north")
+    for suffix in (".down", ".roll"):
+        shutil.copy(tmp_path / "server" / "outbox" / f"north{suffix}", tmp_path / "north")
     words = (*ADOPT, "--return", "north.down")
-    kinds = (".safetensors", ".local", ".down", ".pace")
+    kinds = (".safetensors", ".local", ".down", ".roll", ".pace")
     assert interrupted(pace, tmp_path / "north", tmp_path / "work", words, kinds) > 12
 
 

@@ -18,11 +18,11 @@ from pace.protocol import steps
 from pace.runtimes.flower.records import unpack
 from pace.runtimes.flower.server import UnfinishedError, main
 from pace.runtimes.network import watchdog
-from pace.runtimes.network.messages import payload
+from pace.runtimes.network.messages import content
 from tests.flowered import HomeGrid, answer, asking, unavailable
 from tests.graphs import clients
 from tests.networked import Clock, configs, files, stopped
-from tests.sites import NAMES, job, write_sites
+from tests.sites import NAMES, job, roll, write_sites
 
 
 @pytest.fixture(autouse=True)
@@ -127,7 +127,7 @@ def test_a_return_that_is_not_mine_is_refused_and_local_stays(tmp_path: Path) ->
     write_sites(tmp_path, made)
     (north, south, _) = configs(tmp_path, NAMES).values()
     asked = asking({"job": made.digest}, "upload")
-    uploads = [payload(unpack(answer(asked, each).content)) for each in (north, south)]
+    uploads = [content(unpack(answer(asked, each).content), "payload") for each in (north, south)]
     mine, others = steps.merge(uploads, made.federation)
     before = files(tmp_path / "north", "*")
     refusals = {
@@ -140,8 +140,13 @@ def test_a_return_that_is_not_mine_is_refused_and_local_stays(tmp_path: Path) ->
         reply = answer(asking({"job": made.digest, "payload": returned}, "return"), north)
         assert unpack(reply.content) == {"code": code}
         assert files(tmp_path / "north", "*") == before
-    reply = answer(asking({"job": made.digest, "payload": mine}, "return"), north)
-    assert not reply.content
+    called = roll(made, "north", uploads[0], mine)
+    for wrong in (b"", called.replace(b"south", b"east"), roll(made, "south", uploads[0], mine)):
+        words = {"job": made.digest, "payload": mine, "roll": wrong}
+        assert unpack(answer(asking(words, "return"), north).content) == {"code": "roll"}
+        assert files(tmp_path / "north", "*") == before
+    words = {"job": made.digest, "payload": mine, "roll": called}
+    assert not answer(asking(words, "return"), north).content
     (folder,) = (tmp_path / "north/state").glob("*/model")
     assert job_file.read(folder / "job.pace").digest == made.digest
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,11 @@ from pace.runtimes.network import codes, site_steps, watchdog
 from pace.runtimes.network.bindings import Bindings, parse
 from pace.runtimes.network.node import Node
 from pace.runtimes.network.settings import Settings
-from tests.deployment import LONG, alive, wait
+from pace.runtimes.network.watchdog import Station
+from pace.runtimes.network.worker import PLACE
+from tests.deployment import LONG, alive, kill, wait
 from tests.graphs import clients
-from tests.sites import job, write_sites
+from tests.sites import job, roll, write_sites
 
 
 def config(root: Path, name: str = "north", **more: Any) -> dict[str, Any]:
@@ -62,14 +63,16 @@ def test_a_node_trains_once_and_sends_the_same_bytes_again(tmp_path: Path) -> No
     assert site_steps.upload(node, made.digest).read_bytes() == first
     assert (sent.parent / "local").stat().st_mtime_ns == kept
     (returned,) = steps.merge([first], made.federation)
-    folder = site_steps.adopt(node, made.digest, returned)
+    called = roll(made, "north", first, returned)
+    folder = site_steps.adopt(node, made.digest, returned, called)
     adopted = model.read(folder).about["adopted"]
-    assert site_steps.adopt(node, made.digest, returned) == folder
+    assert site_steps.adopt(node, made.digest, returned, called) == folder
     assert model.read(folder).about["adopted"] == adopted
     assert sorted(path.name for path in sent.parent.iterdir()) == [
         "local",
         "model",
         "north.down",
+        "north.roll",
         "north.up",
         "receipt.json",
     ]
@@ -98,84 +101,93 @@ def test_a_node_with_the_key_of_another_is_refused(tmp_path: Path) -> None:
         site_steps.upload(node, made.digest)
 
 
-def test_the_watchdog_brings_back_a_file_or_a_code(tmp_path: Path) -> None:
-    """Three real processes: an upload, a return, and a job nobody agreed on."""
+@pytest.fixture
+def station(tmp_path: Path) -> Iterator[Station]:
+    """A worker whose owner is a process of ours, which ends with the test, and the worker with it."""
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as owner:
+        (tmp_path / "station").mkdir()
+        yield Station(tmp_path / "station", owner.pid)
+        worker = pid_of(tmp_path / "station")
+        assert owner.stdin is not None
+        owner.stdin.close()
+    wait(lambda: worker is None or not alive(worker), LONG)
+
+
+def pid_of(folder: Path) -> int | None:
+    path = folder / PLACE
+    return json.loads(path.read_bytes())["pid"] if path.exists() else None
+
+
+def test_both_steps_and_a_refusal_come_from_one_worker(tmp_path: Path, station: Station) -> None:
+    """Real processes: an upload, a return, and a job nobody agreed on; torch is loaded once."""
     made = job()
     write_sites(tmp_path, made)
     told = config(tmp_path, limit=LONG)
-    done = watchdog.run(told, "upload", made.digest)
+    done = watchdog.run(told, "upload", made.digest, station=station)
     assert done["code"] == "ok"
+    worker = pid_of(station.folder)
     upload = Path(done["made"]).read_bytes()
     assert upload == steps.fit(clients(3)[0], made.federation)[1]
     (returned,) = steps.merge([upload], made.federation)
-    done = watchdog.run(told, "return", made.digest, returned)
+    called = roll(made, "north", upload, returned)
+    done = watchdog.run(told, "return", made.digest, returned, called, station=station)
     assert done["code"] == "ok"
     assert 0 <= model.read(Path(done["made"])).alpha <= 1
-    assert watchdog.run(told, "upload", job().digest) == {"code": OtherJobError.code}
+    refused = watchdog.run(told, "upload", job().digest, station=station)
+    assert refused == {"code": OtherJobError.code}
+    assert pid_of(station.folder) == worker
 
 
-def test_a_step_that_takes_too_long_is_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_step_that_takes_too_long_is_ended_and_the_worker_goes_on(
+    tmp_path: Path, station: Station
 ) -> None:
-    """And is said to have been too slow, also if its end is read before whoever killed it goes on."""
     write_sites(tmp_path, job())
     os.mkfifo(tmp_path / "never")  # reading the job waits for a writer, for ever
     told = config(tmp_path, limit=1.0) | {"job": str(tmp_path / "never")}
-    read, kill = threading.Event(), subprocess.Popen.kill
-
-    def slowly(worker: subprocess.Popen[bytes]) -> None:
-        kill(worker)
-        assert read.wait()
-
-    monkeypatch.setattr(subprocess.Popen, "kill", slowly)
-    try:
-        assert watchdog.run(told, "upload", "0" * 64) == {"code": codes.TOO_SLOW}
-    finally:
-        read.set()
+    assert watchdog.run(told, "upload", "0" * 64, station=station) == {"code": codes.TOO_SLOW}
+    worker = pid_of(station.folder)
+    told = config(tmp_path, limit=LONG)
+    assert watchdog.run(told, "upload", "0" * 64, station=station)["code"] == OtherJobError.code
+    assert pid_of(station.folder) == worker
 
 
-def test_a_worker_that_dies_before_it_listens_has_failed(
+def test_a_worker_that_was_killed_is_started_again(tmp_path: Path, station: Station) -> None:
+    write_sites(tmp_path, job())
+    told = config(tmp_path, limit=LONG)
+    station.start()
+    first = pid_of(station.folder)
+    assert first is not None
+    kill({first})
+    wait(lambda: not alive(first), LONG)
+    assert watchdog.run(told, "upload", "0" * 64, station=station)["code"] == OtherJobError.code
+    assert pid_of(station.folder) != first
+
+
+def test_a_worker_that_cannot_start_is_a_failure_without_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Killed, or out of memory: what is written to it breaks the pipe, and closing it does again."""
     write_sites(tmp_path, job())
-    real = subprocess.Popen
-
-    def dead(*given: Any, **named: Any) -> subprocess.Popen[bytes]:
-        made = real(*given, **named)
-        made.wait()
-        return made
-
-    monkeypatch.setattr(subprocess, "Popen", dead)
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     for returned in (b"", bytes(2**20)):
         done = watchdog.run(config(tmp_path), "return", "0" * 64, returned)
         assert done == {"code": codes.FAILED}
 
 
-def test_the_worker_ends_with_whoever_asked(tmp_path: Path) -> None:
-    """The ClientApp is killed while its worker waits: no process is left behind."""
+def test_a_step_ends_with_whoever_asked(tmp_path: Path, station: Station) -> None:
+    """The ClientApp is killed while its step waits: the step ends, the worker goes on."""
     write_sites(tmp_path, job())
     os.mkfifo(tmp_path / "never")
     told = config(tmp_path, limit=LONG) | {"job": str(tmp_path / "never")}
-    program = (
-        "import subprocess, json\n"
-        "from pace.runtimes.network import watchdog\n"
-        "real = subprocess.Popen\n"
-        "def noted(*given, **named):\n"
-        "    made = real(*given, **named)\n"
-        "    print(made.pid, flush=True)\n"
-        "    return made\n"
-        "watchdog.subprocess.Popen = noted\n"
-        f"watchdog.run(json.loads({json.dumps(json.dumps(told))}), 'upload', '0' * 64)\n"
-    )
-    parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
-    assert parent.stdout is not None
-    worker = int(parent.stdout.readline())
-    parent.send_signal(signal.SIGKILL)
-    parent.wait()
-    parent.stdout.close()
-    wait(lambda: not alive(worker), LONG)
+    with station.call() as caller, caller.makefile("rb") as stream:
+        sizes = {"return": 0, "roll": 0}
+        words = {"node": told, "step": "upload", "job": "0" * 64, "bytes": sizes}
+        caller.sendall(json.dumps(words).encode() + b"\n")
+        child = int(stream.readline())
+        assert alive(child)
+    wait(lambda: not alive(child), LONG)
+    worker = pid_of(station.folder)
+    assert worker is not None
+    assert alive(worker)
 
 
 def test_a_name_belongs_to_one_node(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
 from pace.runtimes.network.exchange import MENDING, Reply
 from pace.runtimes.network.in_memory import InMemory, LostError
-from pace.runtimes.network.messages import RETURN, UPLOAD, Words, payload
+from pace.runtimes.network.messages import RETURN, UPLOAD, Words, content
 from tests.graphs import clients
 from tests.networked import Clock, configs, connected, files, only, run, stopped
 from tests.sites import NAMES, job, write_sites
@@ -95,7 +95,7 @@ def test_another_node_cannot_be_north(tmp_path: Path, signed: bool) -> None:
 
     def replay(node: int, kind: str, reply: Words) -> Words:
         if kind == UPLOAD and node != 13:
-            seen.setdefault("north", payload(reply))
+            seen.setdefault("north", content(reply, "payload"))
             if node == 12:
                 return {"code": "ok", "name": claims, "payload": seen["north"]}
         return reply

@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pace.errors import FileError, SizeError
+from pace.errors import FileError, RollError, SizeError
 from pace.io import atomic, regular
+from pace.jobs import roll as rolls
 from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.protocol import steps, wire
@@ -21,8 +22,17 @@ from pace.runtimes.files.site import Site
 TOLD = {"decision", "validation", "test"}  # what `pace client adopt` says when it is asked again
 
 
-def adopt(job: Job, site: Site, *, kept: Path, returned: Path, out: Path) -> dict[str, Any]:
-    """What was decided, also written to the folder `out`; asked again, the same answer."""
+def adopt(
+    job: Job, site: Site, *, kept: Path, returned: Path, roll: Path | None, out: Path
+) -> dict[str, Any]:
+    """What was decided, also written to the folder `out`; asked again, the same answer.
+
+    Args:
+        kept: what `fit` kept.
+        returned: the server's return.
+        roll: the list of who was in that came with it; None: adopt without knowing.
+        out: the model folder.
+    """
     atomic.sweep(out)
     mine = kept_file.read(kept, job)
     if mine.about["graph"] != site.graph.fingerprint:
@@ -44,6 +54,11 @@ def adopt(job: Job, site: Site, *, kept: Path, returned: Path, out: Path) -> dic
             name=mine.about["name"],
         )
     externals = steps.externals(site.graph, mine.kept, frame, job.federation)
+    told = None
+    if roll is not None:
+        name = mine.about["name"]
+        called = rolls.check(_roll(roll), job, name, upload=mine.frame, returned=content)
+        told = rolls.told(called, job)
     adoption = steps.calibrated(site.graph, mine.kept.local, externals, job.federation)
     classes = job.model.classes
     about = {
@@ -53,6 +68,7 @@ def adopt(job: Job, site: Site, *, kept: Path, returned: Path, out: Path) -> dic
         "decision": decision(adoption.alpha, int(site.graph.val.sum())),
         "upload": mine.kept.upload.hex(),
         "return": sha256,
+        "roll": told,
         "validation": scores(adoption, site.graph, "val", classes),
         "test": scores(adoption, site.graph, "test", classes),
         "adopted": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -86,6 +102,18 @@ def _content(path: Path, job: Job) -> bytes:
             return opened.read(expected)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _roll(path: Path) -> bytes:
+    """The roll's bytes, and no more than a roll can have."""
+    try:
+        with path.open("rb") as opened:
+            return opened.read(rolls.LARGEST + 1)
+    except OSError as error:
+        raise RollError(
+            f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "
+            "says whose uploads were merged"
+        ) from error
 
 
 def _again(out: Path, job: Job, sha256: str, upload: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pace import params
 from pace.errors import FileError, LateError, SettingError, SignatureError, TooFewError
 from pace.io import atomic, regular
+from pace.jobs import roll as rolls
 from pace.jobs import signatures
 from pace.jobs.admission import exact_size
 from pace.jobs.influence import influence
@@ -46,13 +47,17 @@ def merge(
         return facts(book, refused, None, waiting=str(error))
     refused += [late(name, len(decided)) for name in book.accepted() if name not in decided]
     atomic.sweep(out)
-    uploads = received(book)
+    attendance, roll, uploads = rolls.Attendance.of(book), 0, received(book)
     for name in make_returns(book, signer, uploads):
-        place, returned = out / f"{name}{DOWN}", book.returned(name)
-        if not atomic.create(place, returned, settled=False) and not regular.same(place, returned):
-            raise FileError(f"{place} is another file: move it away, or choose another --out")
+        returned = book.returned(name)
+        called = attendance.roll(name, returned, signer)
+        roll = max(roll, len(called))
+        for suffix, content in ((DOWN, returned), (rolls.SUFFIX, called)):
+            place = out / f"{name}{suffix}"
+            if not atomic.create(place, content, settled=False) and not regular.same(place, content):
+                raise FileError(f"{place} is another file: move it away, or choose another --out")
         progress(f"return to {name}")
-    made = facts(book, refused, uploads)
+    made = facts(book, refused, uploads, roll=roll)
     report.write(out, made)
     return made
 
@@ -101,8 +106,12 @@ def facts(
     uploads: Received | None,
     *,
     waiting: str | None = None,
+    roll: int = 0,
 ) -> dict[str, Any]:
-    """The report as plain data; without `uploads`, that of a job which is waiting for some."""
+    """The report as plain data; without `uploads`, that of a job which is waiting for some.
+
+    `roll` is the bytes of the largest roll that goes with a return.
+    """
     job, decided = book.job, (book.decision() or {}) if uploads else {}
     overhead = signatures.TRAILER if job.signed else 0
     weighed = influence(uploads, job.federation) if uploads else []
@@ -128,6 +137,7 @@ def facts(
             "upload_share_of_dense": upload / dense,
             "return_share_of_dense": returned / dense,
             "signature": overhead,
+            "roll": roll,
             "dense_model": dense,
         },
     }

@@ -18,6 +18,7 @@ from pace.graph import Graph
 from pace.io import atomic, regular, untrusted
 from pace.jobs import job_file
 from pace.jobs.job import Job
+from pace.jobs.roll import sentences
 from pace.params import Params
 from pace.protocol import steps, wire
 from pace.runtimes.files import tensors
@@ -94,6 +95,7 @@ def read(folder: Path) -> Model:
             if "pace" in about[mask]:  # what was adopted was called so at first
                 about[mask]["adopted"] = about[mask].pop("pace")
             table(about[mask]["mask"], about[mask])  # scores that are there can be shown
+        sentences(about.get("roll"))
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error
     sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pace.jobs.job import Job
+from pace.jobs.roll import sentences
 
 HEADS = ("Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL")
 NAMES = {
@@ -26,7 +27,7 @@ def card(job: Job, about: dict[str, Any]) -> str:
 
 A graph convolutional network ({widths}, dropout {job.model.dropout}) that sorts nodes into
 {job.model.classes} classes{classes}. Local was trained on this site's graph only. External is what the
-server's return gives, made of all participants' uploads. PACE adds the logits,
+server's return gives, made of uploads as the roll below says. PACE adds the logits,
 {formula(about["weights"], job.federation.method.parts)}; the weights were chosen on this site's
 validation nodes.
 
@@ -35,6 +36,10 @@ validation nodes.
 {table("Validation (α was chosen on these)", about["validation"])}
 
 {table("Test", about["test"])}
+
+## Who was in
+
+{chr(10).join(sentences(about.get("roll")))}
 
 ## Where it comes from
 

@@ -46,6 +46,7 @@ def sentences(found: dict[str, Any]) -> list[str]:
         f"({100 * traffic['upload_share_of_dense']:.1f}% of a dense model), its return "
         f"{traffic['return_frame']:,} ({100 * traffic['return_share_of_dense']:.1f}%)"
         + f"{signature}."
+        + (f" The roll of who was in has {traffic['roll']:,}." if traffic["roll"] else "")
     )
     return said
 

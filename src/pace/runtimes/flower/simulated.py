@@ -5,6 +5,8 @@ A real node never takes a path from the run: there the operator of the server is
 
 from __future__ import annotations
 
+import os
+import tempfile
 from pathlib import Path
 
 from flwr.app import Context
@@ -12,6 +14,7 @@ from flwr.app import Context
 from pace.errors import SettingError
 from pace.runtimes.flower.client import client_app
 from pace.runtimes.network.node import Config
+from pace.runtimes.network.watchdog import Station
 
 
 def settings(context: Context) -> Config:
@@ -34,4 +37,9 @@ def settings(context: Context) -> Config:
     }
 
 
-app = client_app(settings)
+def station() -> Station:
+    """One worker for all the sites that this process of Ray plays."""
+    return Station(Path(tempfile.gettempdir()) / f"pace-simulated-{os.getpid()}", os.getpid())
+
+
+app = client_app(settings, station)

@@ -2,11 +2,11 @@
 
     ask for the upload   upload      {job}
     the upload           its reply   {code: "ok", name, payload}  or  {code}
-    the return           return      {job, payload}
+    the return           return      {job, payload, roll}
     acknowledgement      its reply   nothing  or  {code}
 
-The payload is a frame as it would lie in a file. An acknowledgement is empty: a receiver gives no
-feedback.
+The payload is a frame as it would lie in a file, the roll (see `jobs.roll`) says who was in. An
+acknowledgement is empty: a receiver gives no feedback.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 UPLOAD, RETURN = "upload", "return"  # kinds of messages
-KINDS = {"job": str, "code": str, "name": str, "payload": bytes}
+KINDS = {"job": str, "code": str, "name": str, "payload": bytes, "roll": bytes}
 
 Words = dict[str, str | bytes]
 
@@ -30,6 +30,7 @@ def text(words: Words, key: str) -> str:
     return found if isinstance(found, str) and len(found) <= 64 and found.isprintable() else ""
 
 
-def payload(words: Words) -> bytes:
-    found = words.get("payload", b"")
+def content(words: Words, key: str) -> bytes:
+    """Bytes of a message, or none."""
+    found = words.get(key, b"")
     return found if isinstance(found, bytes) else b""

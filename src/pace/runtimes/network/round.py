@@ -15,13 +15,14 @@ from typing import Any
 from pace.errors import PaceError, ParticipantError, TooFewError
 from pace.jobs.admission import admit
 from pace.jobs.journal import Journal
+from pace.jobs.roll import Attendance
 from pace.protocol.uploads import Received
 from pace.runtimes.files.intake import Refusal
 from pace.runtimes.files.merge import facts, make_returns, received, server_key
 from pace.runtimes.network.bindings import Bindings
 from pace.runtimes.network.codes import OK
 from pace.runtimes.network.exchange import Answer, Asking, Exchange
-from pace.runtimes.network.messages import RETURN, UPLOAD, Words, payload, text
+from pace.runtimes.network.messages import RETURN, UPLOAD, Words, content, text
 from pace.runtimes.network.settings import Settings
 
 
@@ -48,6 +49,7 @@ class Round:
     here: set[str]  # whose uploads are in the journal
     contacts: list[Contact] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
+    rolls: list[int] = field(default_factory=list)  # bytes of each that was sent
 
     def collect(self) -> None:
         """Ask every node whose upload is not here, until all have come or the deadline has."""
@@ -85,12 +87,12 @@ class Round:
         """Journal an upload that may count, before it counts; write down any other answer."""
         name, code = text(answer.words, "name"), answer.lost or text(answer.words, "code")
         if code == OK:
-            code = self._admitted(answer.node, name, payload(answer.words))
+            code = self._admitted(answer.node, name, content(answer.words, "payload"))
         self._met(UPLOAD, answer, name or None, code or "format")
 
-    def _admitted(self, node: int, name: str, content: bytes) -> str:
+    def _admitted(self, node: int, name: str, sent: bytes) -> str:
         try:
-            upload = admit(content, name, self.book.job)
+            upload = admit(sent, name, self.book.job)
             if upload.name != name:
                 raise ParticipantError(
                     f"node {node} says it is {name!r}, the key {upload.name!r}'s"
@@ -100,7 +102,7 @@ class Round:
             self.bound.bind(name, node)
         except PaceError as error:
             refusal = Refusal(name or f"node-{node}", error.code, str(error))
-            self.book.refuse(refusal.sender, content, error)
+            self.book.refuse(refusal.sender, sent, error)
             if refusal not in self.refused:
                 self.refused.append(refusal)
             return error.code
@@ -111,12 +113,17 @@ class Round:
         """Send everybody's return; the names of those who have not confirmed it."""
         key = server_key(self.book.job, self.settings.key)
         waiting = set(make_returns(self.book, key, uploads))
+        attendance = Attendance.of(self.book)
 
         def due(online: set[int]) -> set[int]:
             return {node for node in online if self.bound.names.get(node) in waiting}
 
         def returned(node: int) -> Words:
-            return self._asked(node) | {"payload": self.book.returned(self.bound.names[node])}
+            name = self.bound.names[node]
+            made = self.book.returned(name)
+            roll = attendance.roll(name, made, key)
+            self.rolls.append(len(roll))
+            return self._asked(node) | {"payload": made, "roll": roll}
 
         for answer in self._ask(RETURN, due, returned, self.settings.delivery):
             if answer is not None:
@@ -167,7 +174,8 @@ def play(
         undelivered = this.deliver(uploads)
     except TooFewError as error:
         waiting = str(error)
-    return facts(book, this.refused, uploads, waiting=waiting) | {
+    size = max(this.rolls, default=0)
+    return facts(book, this.refused, uploads, waiting=waiting, roll=size) | {
         "contacts": [asdict(each) for each in this.contacts],
         "undelivered": undelivered,
         "finished": uploads is not None and not undelivered,

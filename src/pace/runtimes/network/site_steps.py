@@ -3,6 +3,7 @@
     FOLDER/JOB/local          the Local model and the upload's frame; never sent
     FOLDER/JOB/NAME.up        the upload, sent again whenever it is asked for
     FOLDER/JOB/NAME.down      the return that was applied
+    FOLDER/JOB/NAME.roll      who was in, as the server says
     FOLDER/JOB/model/         the adopted model
     FOLDER/JOB/receipt.json   what was made for sending
 
@@ -14,14 +15,16 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from pace.errors import FileError, OtherJobError, ParticipantError
+from pace.errors import OtherJobError, ParticipantError
 from pace.io import atomic
 from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.jobs.journal import DOWN, UP
+from pace.jobs.roll import SUFFIX, sentences
 from pace.runtimes.files import adopt as adopting
 from pace.runtimes.files import fit as fitting
 from pace.runtimes.files import site as sites
+from pace.runtimes.network.codes import log
 from pace.runtimes.network.node import Node
 
 LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
@@ -48,19 +51,35 @@ def upload(node: Node, digest: str) -> Path:
     return sent
 
 
-def adopt(node: Node, digest: str, returned: bytes) -> Path:
+def adopt(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
     """The model folder. A return that is refused leaves no trace; one that was applied stays."""
     job = agreed(node, digest)
     place = node.place(job.digest)
     site = sites.load(node.graph, job)
-    arrived = place / f"{hashlib.sha256(returned).hexdigest()[:16]}.arrived"
-    atomic.sweep(arrived)
-    atomic.write(arrived, returned)
+    came = {DOWN: returned, SUFFIX: roll}
+    arrived = {
+        suffix: place / f"{hashlib.sha256(returned + roll).hexdigest()[:16]}{suffix}.arrived"
+        for suffix in came
+    }
+    for suffix, path in arrived.items():
+        atomic.sweep(path)
+        atomic.write(path, came[suffix])
     try:
-        adopting.adopt(job, site, kept=place / LOCAL, returned=arrived, out=place / MODEL)
-        atomic.create(place / f"{node.name}{DOWN}", returned)
+        about = adopting.adopt(
+            job,
+            site,
+            kept=place / LOCAL,
+            returned=arrived[DOWN],
+            roll=arrived[SUFFIX],
+            out=place / MODEL,
+        )
+        for suffix, content in came.items():
+            atomic.create(place / f"{node.name}{suffix}", content)
     finally:
-        arrived.unlink()
+        for path in arrived.values():
+            path.unlink()
+    for sentence in (f"{about['decision']}.", *sentences(about.get("roll"))):
+        log(f"{node.name}: {sentence}")
     return place / MODEL
 
 
@@ -72,6 +91,4 @@ def agreed(node: Node, digest: str) -> Job:
             f"the server runs job {digest[:16]!r}, this node agreed to {job.digest[:16]}: "
             "get the same job file, or start the node with another"
         )
-    if not node.folder.is_dir():
-        raise FileError(f"{node.folder} is not there: make the folder this node may write to")
     return job

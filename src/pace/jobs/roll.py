@@ -1,0 +1,191 @@
+"""The roll of who was in: with every return goes a list of whose uploads were merged, refused, missing.
+
+It is a file of its own, NAME.roll, so that frames keep their sizes: JSON that names the job, the
+receiver and, by SHA-256, the receiver's upload and return; where the job has keys, with the server's
+signature under it. It is the server's word: a signature shows who gave it, not that it is true. Sites
+that compare their rolls see whether they were told the same, by the list and by `decision`, the
+SHA-256 of all merged uploads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from pace.errors import FileError, RollError, TooFewError
+from pace.io import atomic, untrusted
+from pace.jobs import signatures
+from pace.jobs.admission import frame_of
+from pace.jobs.job import SERVER, Job
+from pace.jobs.journal import Journal
+
+if TYPE_CHECKING:
+    from pace.jobs.signatures import Key
+
+FORMAT = "pace-roll-1"
+SUFFIX = ".roll"
+LARGEST = 16 * 2**20  # bytes; a hundred thousand names fit
+SHOWN = 12  # names in a sentence
+
+
+@dataclass(frozen=True)
+class Roll:
+    """Who was in, as one receiver is told."""
+
+    job: str
+    receiver: str
+    upload: str
+    """SHA-256 of the receiver's upload, without a signature."""
+    returned: str
+    """SHA-256 of the receiver's return, as it was sent."""
+    decision: str
+    """SHA-256 of who was merged with which upload: the same for every receiver."""
+    merged: tuple[str, ...]
+    refused: Mapping[str, str]
+    """Who sent only uploads that were not taken, and the code of the reason."""
+    missing: tuple[str, ...]
+    format: str = FORMAT
+
+    def encode(self) -> bytes:
+        return json.dumps(asdict(self), sort_keys=True, indent=1).encode()
+
+
+@dataclass(frozen=True, eq=False)
+class Attendance:
+    """Who was in when the job was closed: written to the journal once, before anybody is told."""
+
+    book: Journal
+    decision: str
+    merged: tuple[str, ...]
+    refused: Mapping[str, str]
+    missing: tuple[str, ...]
+
+    @classmethod
+    def of(cls, book: Journal) -> Attendance:
+        decided, listed = book.decision() or {}, set(book.job.participants)
+        path = book.folder / "roll.json"
+        if not path.exists():
+            codes = {each["sender"]: each["code"] for each in book.refusals()}
+            refused = {name: codes[name] for name in sorted(listed & set(codes) - set(decided))}
+            missing = sorted(listed - set(decided) - set(refused))
+            atomic.create(path, json.dumps({"refused": refused, "missing": missing}).encode())
+        try:
+            facts = untrusted.json(path.read_bytes())
+            refused, missing = dict(facts["refused"]), list(facts["missing"])
+        except (ValueError, TypeError, LookupError) as error:
+            raise FileError(f"{path} is damaged: restore it from a backup") from error
+        digest = hashlib.sha256(json.dumps(sorted(decided.items())).encode()).hexdigest()
+        return cls(book, digest, tuple(sorted(decided)), refused, tuple(missing))
+
+    def roll(self, name: str, returned: bytes, key: Key | None) -> bytes:
+        """The roll that goes with a return: the same bytes whenever it is asked for."""
+        job = self.book.job
+        content = Roll(
+            job.digest,
+            name,
+            hashlib.sha256(frame_of(self.book.upload(name), job)).hexdigest(),
+            hashlib.sha256(returned).hexdigest(),
+            self.decision,
+            self.merged,
+            self.refused,
+            self.missing,
+        ).encode()
+        if key is None:
+            return content
+        return signatures.sign(content, key, kind=signatures.ROLL, job=job.digest, name=name)
+
+
+def check(content: bytes, job: Job, name: str, *, upload: bytes, returned: bytes) -> Roll:
+    """The roll, if it is the server's, of this job, to this receiver and with this return.
+
+    Args:
+        upload: the frame this receiver sent, without a signature.
+        returned: the return as it came, with its signature where the job has keys.
+
+    Raises:
+        RollError: it is none, or another's.
+        SignatureError: the server did not sign it.
+        TooFewError: fewer uploads were merged than the job asks for.
+    """
+    if len(content) > LARGEST:
+        raise RollError(f"the roll has {len(content):,} bytes, expected at most {LARGEST:,}")
+    if job.signed:
+        content = signatures.verify(
+            content, job.keys[SERVER], kind=signatures.ROLL, job=job.digest, name=name
+        )
+    roll = _parse(content)
+    expected = {
+        "job": job.digest,
+        "receiver": name,
+        "upload": hashlib.sha256(upload).hexdigest(),
+        "returned": hashlib.sha256(returned).hexdigest(),
+    }
+    for key, value in expected.items():
+        if getattr(roll, key) != value:
+            raise RollError(
+                f"the roll's {key} is {getattr(roll, key)[:16]!r}, expected {value[:16]!r}: "
+                "get the roll that came with this return"
+            )
+    everybody = [*roll.merged, *roll.refused, *roll.missing]
+    if len(set(everybody)) < len(everybody) or name not in roll.merged:
+        raise RollError(f"the roll names somebody twice, or {name!r} is not among the merged")
+    if job.participants and set(everybody) != set(job.participants):
+        raise RollError("the roll names others than the job's participants")
+    if len(roll.merged) < job.minimum:
+        raise TooFewError(
+            f"the server merged {len(roll.merged)} uploads, this job asks for at least "
+            f"{job.minimum}: the return is not adopted"
+        )
+    return roll
+
+
+def _parse(content: bytes) -> Roll:
+    try:
+        fields = untrusted.json(content)
+        assert isinstance(fields, dict)
+        assert fields.pop("format") == FORMAT
+        roll = Roll(**fields | {key: tuple(fields[key]) for key in ("merged", "missing")})
+        words = [roll.job, roll.receiver, roll.upload, roll.returned, roll.decision]
+        words += [*roll.merged, *roll.missing, *roll.refused.keys(), *roll.refused.values()]
+        assert all(isinstance(word, str) and word.isprintable() for word in words)
+        assert all(0 < len(word) <= 64 for word in words)
+    except (AssertionError, ValueError, TypeError, LookupError, AttributeError):
+        raise RollError(
+            "not a roll: get the file that the server wrote beside the return"
+        ) from None
+    return roll
+
+
+def told(roll: Roll, job: Job) -> dict[str, Any]:
+    """What a model keeps of it."""
+    return {
+        "merged": list(roll.merged),
+        "refused": dict(roll.refused),
+        "missing": list(roll.missing),
+        "decision": roll.decision,
+        "signed": job.signed,
+    }
+
+
+def sentences(facts: Mapping[str, Any] | None) -> list[str]:
+    """Who was in, for people: as the server says, and no more than that."""
+    if facts is None:
+        return ["No roll came with the return: whose uploads were merged is not known here."]
+    merged, refused, missing = facts["merged"], facts["refused"], facts["missing"]
+    by = "signed by the server" if facts["signed"] else "the server's word, not signed"
+    all_told = len(merged) + len(refused) + len(missing)
+    lines = [f"Merged: {_names(merged)} ({len(merged)} of {all_told}; {by})."]
+    if refused:
+        worded = [f"{name} ({code})" for name, code in refused.items()]
+        lines.append(f"Refused: {_names(worded)}.")
+    if missing:
+        lines.append(f"Missing: {_names(missing)}.")
+    return lines
+
+
+def _names(names: Sequence[str]) -> str:
+    more = len(names) - SHOWN
+    return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")
