@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from pace.io.terminal import console, facts, many, progress, table
+from pace.io.terminal import console, facts, live, many, progress, table
 
-__all__ = ["console", "facts", "many", "one_object", "progress", "table"]
+__all__ = ["console", "facts", "live", "many", "one_object", "progress", "table"]
 
 
 def one_object(found: Mapping[str, Any]) -> None:

@@ -1,25 +1,38 @@
-"""`pace flower`: run a job over the network, and see how runs ended."""
+"""`pace flower`: run a job over the network, see who is where, make the kits of a deployment."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pace.cli import manual
-from pace.cli.given import As_json
+from pace.cli.given import As_json, Job_file
 
 if TYPE_CHECKING:
-    from pace.runtimes.flower.launch import Link
+    from collections.abc import Callable
 
+    from pace.runtimes.flower.launch import Link
+    from pace.runtimes.network.progress import Event, Table
+
+PROVISION = """
+Example:
+
+  pace flower provision job.pace --host server.example --out kits
+
+Then kits/server/start.sh at the server, kits/NAME/start.sh at each site, and
+kits/server/run.sh.
+"""
 RUN = """
 Examples:
 
-  pace flower run job.pace --app app --superlink server.example:18080
+  pace flower run job.pace --superlink server.example:18080
   --root-certificates ca.crt
 
-  pace flower run job.pace --app app --superlink 127.0.0.1:18080
+  pace flower run job.pace --superlink 127.0.0.1:18080
   --root-certificates ca.crt --deadline 3600 --json
 
 Paths but those of --app and --root-certificates are the server's.
@@ -34,6 +47,21 @@ Examples:
   pace flower status 1234 --superlink server.example:18080
   --root-certificates ca.crt --json
 """
+STOP = """
+Example:
+
+  pace flower stop 1234 --superlink server.example:18080
+  --root-certificates ca.crt
+
+What came is kept: `pace flower run` goes on with the same job.
+"""
+NODE = """
+Examples:
+
+  pace flower node node.toml --check
+
+  pace flower node node.toml
+"""
 Superlink = Annotated[str, typer.Option(help="The SuperLink, as HOST:PORT.", metavar="ADDRESS")]
 Certificate = Annotated[
     Path | None,
@@ -46,11 +74,18 @@ Home = Annotated[
 HOME = Path(".pace-flower")
 
 REGISTER = """
+Examples:
+
   pace flower register north.pub --superlink server.example:18080
   --root-certificates ca.crt
+
+  pace flower register kits/server/nodes/*.pub
+  --superlink server.example:18080 --root-certificates ca.crt
 """
 EXAMPLES = """
-  pace flower run job.pace --app app --superlink server.example:18080
+  pace flower provision job.pace --host server.example --out kits
+
+  pace flower run job.pace --superlink server.example:18080
   --root-certificates ca.crt
 
   pace flower status --superlink server.example:18080 --root-certificates ca.crt
@@ -58,9 +93,62 @@ EXAMPLES = """
 
 app = typer.Typer(
     cls=manual.Group,
-    help="Over the network, on Flower: run a job, see how runs ended.",
+    help="Over the network, on Flower: kits, nodes, runs and who is where.",
     epilog=EXAMPLES,
 )
+
+
+@app.command("provision", cls=manual.Command, epilog=PROVISION)
+def provision(
+    job_file: Job_file,
+    host: Annotated[str, typer.Option(help="The server's name or address.", metavar="HOST")],
+    out: Annotated[Path, typer.Option(help="The folder to make.", metavar="FOLDER")],
+    port: Annotated[int, typer.Option(help="The server's port.", metavar="N")] = 18080,
+    as_json: As_json = False,
+) -> None:
+    """Make a folder for the server and one for each site of a job.
+
+    Certificates, node keys, settings, units for systemd, and scripts to start and to check. A site
+    adds its graph and, if the job has keys, its own key.
+    """
+    from pace.cli import console
+    from pace.runtimes.flower import kits
+
+    names = kits.provision(job_file, host, out, port=port)
+    if as_json:
+        console.one_object({"kits": str(out), "sites": names})
+        return
+    typer.echo(f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}")
+    typer.echo(f"Keep {out}/server/ca.key and tls.key private; give each site its own folder only.")
+
+
+@app.command("node", cls=manual.Command, epilog=NODE)
+def node(
+    settings: Annotated[Path, typer.Argument(help="The site's node.toml.", metavar="FILE")],
+    check: Annotated[
+        bool, typer.Option("--check", help="Say what would keep it from taking part, and end.")
+    ] = False,
+    as_json: As_json = False,
+) -> None:
+    """Be a site's node: start Flower's SuperNode, with a worker that is ready.
+
+    With --check it exits with 1 if something would keep the site from taking part.
+    """
+    from pace.cli import console
+    from pace.runtimes.flower.supernode import SuperNode
+
+    found = SuperNode.read(settings)
+    if not check:
+        raise typer.Exit(found.run())
+    problems = found.problems()
+    if as_json:
+        console.one_object({"name": found.node.name, "problems": problems})
+    else:
+        for problem in problems:
+            typer.echo(problem)
+        if not problems:
+            typer.echo(f"{found.node.name} can take part: job, graph, keys and CA file fit.")
+    raise typer.Exit(int(bool(problems)))
 
 
 @app.command("run", cls=manual.Command, epilog=RUN)
@@ -70,8 +158,9 @@ def run(
     certificate: Certificate = None,
     insecure: Insecure = False,
     app_folder: Annotated[
-        Path, typer.Option("--app", help="The Flower app's folder.", metavar="FOLDER")
-    ] = Path("."),
+        Path | None,
+        typer.Option("--app", help="Another Flower app than PACE's own.", metavar="FOLDER"),
+    ] = None,
     journal: Annotated[
         Path | None,
         typer.Option(help="The job's crash-safe folder (default: JOB.journal).", metavar="FOLDER"),
@@ -91,22 +180,27 @@ def run(
         float, typer.Option(help="Seconds for uploads.", metavar="SECONDS")
     ] = 600.0,
     delivery: Annotated[
-        float, typer.Option(help="Seconds for returns.", metavar="SECONDS")
-    ] = 300.0,
+        float,
+        typer.Option(help="Seconds for returns; 0: by the number of nodes.", metavar="SECONDS"),
+    ] = 0.0,
     patience: Annotated[
-        float, typer.Option(help="Seconds for one answer.", metavar="SECONDS")
-    ] = 300.0,
+        float,
+        typer.Option(help="Seconds for one answer; 0: by the number of nodes.", metavar="SECONDS"),
+    ] = 0.0,
     home: Home = HOME,
     as_json: As_json = False,
 ) -> None:
-    """Ask every node for its upload, merge, send each its return; wait for the end.
+    """Ask every node for its upload, merge, send each its return; show who is where.
 
-    It exits with 0 only if all who took part have confirmed their return.
+    It exits with 0 only if all who took part have confirmed their return, with 1 if the run ended
+    otherwise (too few, stopped, the SuperLink lost), with 2 if it could not be started.
     """
     import json
 
     from pace.cli import console
+    from pace.errors import FlowerError
     from pace.runtimes.flower.launch import COMPLETED
+    from pace.runtimes.network.progress import Table, parse
     from pace.runtimes.network.settings import Settings
 
     link = _link(superlink, certificate, insecure, home)
@@ -119,16 +213,57 @@ def run(
     place = (out or job.with_suffix(".report")) / "report.json"  # here only if the server is here
     before = place.stat().st_mtime_ns if place.is_file() else None
     number = link.start(app_folder, config)
-    with console.progress(None, f"Run {number}") as bar:
-        ended = link.follow(number, lambda line: bar(line[-60:]))
+    table = Table(link.labels())
+    try:
+        with following(f"Run {number}", table, quiet=as_json) as told:
+            for line in link.log(number, stream=True):
+                if event := parse(line):
+                    told(event)
+        ended = link.ended(number)
+    except FlowerError as error:
+        typer.echo(f"pace: run {number} was lost: {error}. Run the same command again.", err=True)
+        raise typer.Exit(1) from error
     new = place.is_file() and place.stat().st_mtime_ns != before
     report = json.loads(place.read_bytes()) if new else None
     if as_json:
-        console.one_object({**ended, "report": report})
+        console.one_object({**ended, "participants": table.facts(), "report": report})
     else:
-        _show(ended, report, place)
+        _show(ended, table, report, place)
     if ended["status"] != COMPLETED:
         raise typer.Exit(1)
+
+
+@contextmanager
+def following(title: str, table: Table, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
+    """Show events as they come: a table that changes on a terminal, plain lines in a pipe."""
+    import sys
+    from datetime import datetime
+
+    from pace.cli import console
+
+    if quiet or not sys.stdout.isatty():
+
+        def line(event: Event) -> None:
+            row = table.add(event)
+            if not quiet:
+                typer.echo(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
+                sys.stdout.flush()
+
+        yield line
+        return
+    with console.live(title) as show:
+
+        def redraw(event: Event) -> None:
+            table.add(event)
+            show(*_cells(table))
+
+        yield redraw
+
+
+def _cells(table: Table) -> tuple[tuple[str, ...], list[list[str]]]:
+    from pace.runtimes.network.progress import HEADS
+
+    return HEADS, table.cells()
 
 
 @app.command("status", cls=manual.Command, epilog=STATUS)
@@ -142,13 +277,23 @@ def status(
     home: Home = HOME,
     as_json: As_json = False,
 ) -> None:
-    """List runs and how they ended. Of one run, exit with 1 if it failed."""
-    from pace.cli import console
-    from pace.runtimes.flower.launch import COMPLETED, FINISHED
+    """List runs and how they ended; of one run, show who is where.
 
-    found = _link(superlink, certificate, insecure, home).runs(number)
+    Of one run, exit with 0 only if it is completed, with 1 if it failed, was stopped or still runs.
+    """
+    from pace.cli import console
+    from pace.runtimes.flower.launch import COMPLETED
+    from pace.runtimes.network.progress import Table, parse
+
+    link = _link(superlink, certificate, insecure, home)
+    found = link.runs(number)
+    table = Table(link.labels())
+    if number is not None:
+        for event in filter(None, map(parse, link.log(number))):
+            table.add(event)
     if as_json:
-        console.one_object({"runs": found})
+        people = {} if number is None else {"participants": table.facts()}
+        console.one_object({"runs": found, **people})
     else:
         rows = [
             [each["run-id"], each["status"], f"{each['elapsed']:.0f}", _traffic(each)]
@@ -156,29 +301,67 @@ def status(
         ]
         to = console.console()
         console.table("", ["Run", "Status", "Seconds", "Bytes"], rows, to, words=0)
+        if table.rows:
+            heads, cells = _cells(table)
+            console.table("", heads, cells, to, words=0, first=3)
         if number is not None and (why := _why(found[0])):
             to.print(why)
-    if number is not None and found[0]["status"].startswith(FINISHED):
+    if number is not None:
         raise typer.Exit(int(found[0]["status"] != COMPLETED))
 
 
-@app.command("register", cls=manual.Command, epilog=REGISTER)
-def register(
-    public: Annotated[Path, typer.Argument(help="A node's public key, from ssh-keygen.")],
+@app.command("stop", cls=manual.Command, epilog=STOP)
+def stop(
+    number: Annotated[str, typer.Argument(help="The run.", metavar="RUN")],
     superlink: Superlink,
     certificate: Certificate = None,
     insecure: Insecure = False,
     home: Home = HOME,
     as_json: As_json = False,
 ) -> None:
-    """Let a node join: the server's operator, once for each node."""
+    """End a run. Uploads that were accepted stay accepted; the job can be run again."""
     from pace.cli import console
 
-    number = _link(superlink, certificate, insecure, home).register(public)
+    _link(superlink, certificate, insecure, home).stop(number)
     if as_json:
-        console.one_object({"key": str(public), "node": number})
+        console.one_object({"run": number, "stopped": True})
     else:
-        typer.echo(f"Registered: {public} is node {number}")
+        typer.echo(f"Stopped: run {number}")
+
+
+@app.command("register", cls=manual.Command, epilog=REGISTER)
+def register(
+    publics: Annotated[list[Path], typer.Argument(help="Nodes' public keys, NAME.pub.")],
+    superlink: Superlink,
+    certificate: Certificate = None,
+    insecure: Insecure = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", help="Say nothing if the server is not up.")
+    ] = False,
+    home: Home = HOME,
+    as_json: As_json = False,
+) -> None:
+    """Let nodes join: the server's operator, once for each node.
+
+    A key's file is named after its site; `pace flower run` shows these names.
+    """
+    from pace.cli import console
+    from pace.errors import FlowerError
+
+    link = _link(superlink, certificate, insecure, home)
+    made = {}
+    for public in publics:
+        name = public.absolute().parent.name if public.stem == "node" else public.stem
+        try:
+            made[name] = link.register(public, name)
+        except FlowerError as error:
+            if quiet:
+                raise typer.Exit(1) from error
+            raise
+        if not as_json:
+            typer.echo(f"Registered: {name} is node {made[name]}")
+    if as_json:
+        console.one_object({"nodes": made})
 
 
 def _link(superlink: str, certificate: Path | None, insecure: bool, home: Path) -> Link:
@@ -200,17 +383,15 @@ def _traffic(found: dict[str, Any]) -> str:
     return f"{found['network-traffic']['total-bytes']:,}"
 
 
-def _show(ended: dict[str, Any], report: dict[str, Any] | None, place: Path) -> None:
+def _show(ended: dict[str, Any], table: Table, report: dict[str, Any] | None, place: Path) -> None:
     from pace.cli import console
     from pace.runtimes.files.report import sentences
 
     to = console.console()
+    if table.rows:
+        heads, cells = _cells(table)
+        console.table("", heads, cells, to, words=0, first=3)
     if report:
-        rows = [
-            [each["name"] or each["node"], each["step"], f"{each['seconds']:.1f}", each["code"]]
-            for each in report["contacts"]
-        ]
-        console.table("", ["Node", "Step", "Seconds", "Answer"], rows, to)
         for sentence in sentences(report):
             to.print(sentence)
         typer.echo(f"Written: {place} and report.md beside it")

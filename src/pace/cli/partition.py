@@ -21,6 +21,8 @@ Examples:
 
   pace partition --dataset cora --partition louvain --clients 10 --out cora.json
 
+  pace partition --dataset cora --clients 5 --graphs sites
+
   pace partition --dataset mine.graph --partition column --plot mine.png
 
   pace run --dataset cora --partition-file cora.json
@@ -43,6 +45,10 @@ def partition(
         typer.Option(
             help="Write the partition here, for `pace run --partition-file`.", metavar="FILE"
         ),
+    ] = None,
+    graphs: Annotated[
+        Path | None,
+        typer.Option(help="Write each client's .graph file into this folder.", metavar="FOLDER"),
     ] = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw it here (.png, .pdf, .svg).", metavar="FILE")
@@ -70,6 +76,10 @@ def partition(
     title = f"{loaded.title or loaded.name}, {partition}, {console.many(len(described), 'client')}"
     if out:
         file.write(out, loaded, made, partition=partition, data_seed=data_seed)
+    if graphs:
+        from pace.partition.sites import write_graphs
+
+        write_graphs(graphs, loaded, made)
     if plot:
         from pace.partition.picture import draw
 
@@ -90,7 +100,7 @@ def partition(
         return
     to = console.console()
     show(described, title, edges, to)
-    for path in filter(None, (out, plot)):
+    for path in filter(None, (out, graphs, plot)):
         to.print(f"Written: {path}", soft_wrap=True)
 
 

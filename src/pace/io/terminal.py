@@ -98,6 +98,26 @@ def table(
         to.print(made)
 
 
+@contextmanager
+def live(title: str) -> Iterator[Callable[[Sequence[str], Sequence[Sequence[str]]], None]]:
+    """A table on stdout that is drawn anew at every call, gone when it is done. For terminals."""
+    from rich.live import Live
+    from rich.table import Table
+
+    to = console()
+    with Live(console=to, transient=True, auto_refresh=False) as screen:
+
+        def show(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+            made = Table(title=title, title_justify="left", box=rule(to), pad_edge=False)
+            for head in heads:
+                made.add_column(head, no_wrap=True)
+            for row in rows:
+                made.add_row(*row)
+            screen.update(made, refresh=True)
+
+        yield show
+
+
 def longest_word(cells: Iterable[str]) -> int:
     """The columns that cells need when they fold; a word that is longer than most folds too."""
     from rich.cells import cell_len

@@ -39,7 +39,7 @@ def test_a_run_that_failed_is_a_command_that_failed(
     program.write_text(FLWR.format(python=sys.executable, log=str(log), status=status, why=why))
     program.chmod(0o755)
     (tmp_path / "ca.crt").write_text("")
-    monkeypatch.setattr(launch, "_program", lambda: str(program))
+    monkeypatch.setattr(launch, "program", lambda name: str(program))
     monkeypatch.chdir(tmp_path)
     words = ["job.pace", "--superlink", "127.0.0.1:1", "--root-certificates", "ca.crt", "--json"]
     done = CliRunner().invoke(flower.app, ["run", *words, "--home", "home"])
@@ -67,12 +67,12 @@ def test_what_flower_says_is_told_without_the_box_around_it(
         "#!/bin/sh\nprintf '╭─ Error ─╮\\n│ No key. │\\n╰─────────╯\\n' >&2\nexit 1\n"
     )
     program.chmod(0o755)
-    monkeypatch.setattr(launch, "_program", lambda: str(program))
+    monkeypatch.setattr(launch, "program", lambda name: str(program))
     link = launch.Link("127.0.0.1:1", None, tmp_path / "home")
     with pytest.raises(
         FlowerError, match=r"supernode failed at 127.0.0.1:1, it said: Error No key\.$"
     ):
-        link.register(tmp_path / "nothing.pub")
+        link.register(tmp_path / "nothing.pub", "north")
 
 
 def test_without_flower_the_command_says_what_to_install(

@@ -9,18 +9,20 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pace.errors import FlowerError, SettingError
 from pace.io import atomic
+from pace.runtimes.flower import app as app_page
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # seconds between looks for work; 1 by default
 }
 LINK = "pace"  # the connection's name in the settings we write
 COMPLETED, FINISHED = "finished:completed", "finished"
@@ -40,7 +42,7 @@ class Link:
     def call(self, *words: str) -> dict[str, Any]:
         """Run `flwr` with these words; the JSON object it prints."""
         self._settle()
-        command = [_program(), *words, "--format", "json"]
+        command = [program("flwr"), *words, "--format", "json"]
         done = subprocess.run(command, env=self.environment, capture_output=True)
         try:
             found: dict[str, Any] = json.loads(done.stdout)
@@ -51,12 +53,27 @@ class Link:
             raise FlowerError(f"flwr {words[0]} failed at {self.address}, it said: {said[:500]}")
         return found
 
-    def register(self, public: Path) -> str:
-        """Let the holder of this key join; its node number."""
-        return str(self.call("supernode", "register", str(public), LINK)["node-id"])
+    def register(self, public: Path, name: str) -> str:
+        """Let the holder of this key join; its node number, remembered under the name."""
+        number = str(self.call("supernode", "register", str(public), LINK)["node-id"])
+        labels = self.labels() | {number: name}
+        atomic.write(self.home / "nodes.json", json.dumps(labels, indent=1).encode())
+        return number
 
-    def start(self, app: Path, config: Mapping[str, str | float]) -> str:
-        """Start a run; its number."""
+    def labels(self) -> dict[str, str]:
+        """Node -> name, for those registered with these settings."""
+        path = self.home / "nodes.json"
+        try:
+            found: dict[str, str] = json.loads(path.read_bytes()) if path.exists() else {}
+        except ValueError as error:
+            raise FlowerError(
+                f"{path} is damaged: remove it, and register the nodes again"
+            ) from error
+        return found
+
+    def start(self, app: Path | None, config: Mapping[str, str | float]) -> str:
+        """Start a run of our own app, or of another; its number."""
+        app = app_page.write(self.home / "app") if app is None else app
         lines = [f"{key} = {json.dumps(value)}\n" for key, value in config.items()]
         atomic.write(self.home / "run.toml", "".join(lines).encode())
         words = ("run", str(app), LINK, "--run-config", str(self.home / "run.toml"))
@@ -68,14 +85,22 @@ class Link:
         found: list[dict[str, Any]] = self.call("list", LINK, *chosen)["runs"]
         return found
 
-    def follow(self, run: str, progress: Callable[[str], None]) -> dict[str, Any]:
-        """Wait until a run has ended, told of each line of its log; what became of it."""
-        command = [_program(), "log", run, LINK, "--stream"]
+    def stop(self, run: str) -> None:
+        """End a run; the journal keeps what came, and the job can be run again."""
+        self.call("stop", run, LINK)
+
+    def log(self, run: str, *, stream: bool = False) -> Iterator[str]:
+        """The lines of a run's log: those so far, or all until it has ended."""
+        self._settle()
+        command = [program("flwr"), "log", run, LINK, "--stream" if stream else "--show"]
         with subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as log:
             for line in log.stdout or ():
-                progress(" ".join(ESCAPES.sub(b"", line).decode(errors="replace").split()))
+                yield " ".join(ESCAPES.sub(b"", line).decode(errors="replace").split())
+
+    def ended(self, run: str) -> dict[str, Any]:
+        """Wait until a run has ended; what became of it."""
         while True:  # the log may be cut short, and ends a moment before the run does
             (found,) = self.runs(run)
             if found["status"].startswith(FINISHED):
@@ -98,9 +123,10 @@ class Link:
         atomic.write(self.home / "config.toml", ("\n".join(lines) + "\n").encode())
 
 
-def _program() -> str:
-    beside = Path(sys.executable).with_name("flwr")
-    found = str(beside) if beside.exists() else shutil.which("flwr")
+def program(name: str) -> str:
+    """One of Flower's commands, beside this Python or on the PATH."""
+    beside = Path(sys.executable).with_name(name)
+    found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
-        raise SettingError("flwr is not installed here: pip install 'pace-fgl[flower]'")
+        raise SettingError(f"{name} is not installed here: pip install 'pace-fgl[flower]'")
     return found

@@ -13,7 +13,7 @@ from pace.jobs import job_file
 from pace.jobs.journal import Journal
 from pace.runtimes.files import report
 from pace.runtimes.flower.exchange import GridExchange
-from pace.runtimes.network.round import Contact, play
+from pace.runtimes.network.round import play
 from pace.runtimes.network.settings import Settings
 
 
@@ -29,11 +29,7 @@ def main(grid: Grid, context: Context) -> None:
     settings = Settings.of(context.run_config)
     book = Journal.open(settings.journal, job_file.read(settings.job))
 
-    def met(contact: Contact) -> None:
-        who = f"{contact.step}, node {contact.node} ({contact.name})"
-        say("%s: %s after %.1f s", who, contact.code, contact.seconds)
-
-    found = play(GridExchange(grid), settings, book, met)
+    found = play(GridExchange(grid), settings, book, lambda event: say("%s", event.line()))
     report.write(settings.out, found)
     for sentence in report.sentences(found):
         say("%s", sentence)

@@ -14,13 +14,16 @@ from flwr.app import Context
 from pace.errors import SettingError
 from pace.runtimes.flower.client import client_app
 from pace.runtimes.network.node import Config
+from pace.runtimes.network.settings import sites_of
 from pace.runtimes.network.watchdog import Station
+
+KEY = "mine.key"  # of a site, where the job has keys
 
 
 def settings(context: Context) -> Config:
     """Site number `partition-id` of the run's folder `sites`, in the order of names."""
     root, number = str(context.run_config.get("sites", "")), context.node_config["partition-id"]
-    sites = sorted(path.parent for path in Path(root).glob("*/mine.graph")) if root else []
+    sites = sites_of(Path(root)) if root else []
     if not 0 <= int(number) < len(sites):
         raise SettingError(
             f"sites is {root!r} with {len(sites)} sites, expected one for each of the "
@@ -29,12 +32,10 @@ def settings(context: Context) -> Config:
     site = sites[int(number)]
     state = site / "state"
     state.mkdir(exist_ok=True)
-    return {
-        "name": site.name,
-        "job": str(site / "job.pace"),
-        "graph": str(site / "mine.graph"),
-        "folder": str(state),
-    }
+    paths = {"job": "job.pace", "graph": "mine.graph", "folder": "state"}
+    if (site / KEY).exists():
+        paths["key"] = KEY
+    return {"name": site.name, **{word: str(site / path) for word, path in paths.items()}}
 
 
 def station() -> Station:

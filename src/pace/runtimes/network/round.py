@@ -23,7 +23,19 @@ from pace.runtimes.network.bindings import Bindings
 from pace.runtimes.network.codes import OK
 from pace.runtimes.network.exchange import Answer, Asking, Exchange
 from pace.runtimes.network.messages import RETURN, UPLOAD, Words, content, text
+from pace.runtimes.network.progress import (
+    ADOPTED,
+    ASKED,
+    LOST,
+    REFUSED,
+    RETURNED,
+    UPLOADED,
+    Event,
+    Table,
+)
 from pace.runtimes.network.settings import Settings
+
+FIXED, EACH = 300.0, 10.0  # seconds for one answer or all deliveries: for any round, and a node
 
 
 @dataclass(frozen=True)
@@ -45,7 +57,7 @@ class Round:
     book: Journal
     bound: Bindings
     settings: Settings
-    say: Callable[[Contact], None]
+    say: Callable[[Event], None]
     here: set[str]  # whose uploads are in the journal
     contacts: list[Contact] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
@@ -86,9 +98,11 @@ class Round:
     def take(self, answer: Answer) -> None:
         """Journal an upload that may count, before it counts; write down any other answer."""
         name, code = text(answer.words, "name"), answer.lost or text(answer.words, "code")
+        sent = content(answer.words, "payload")
         if code == OK:
-            code = self._admitted(answer.node, name, content(answer.words, "payload"))
-        self._met(UPLOAD, answer, name or None, code or "format")
+            code = self._admitted(answer.node, name, sent)
+        mine = code == OK or not self.bound.nodes.get(name)  # a name may be claimed, not taken
+        self._met(UPLOAD, answer, (name or None) if mine else None, code or "format", len(sent))
 
     def _admitted(self, node: int, name: str, sent: bytes) -> str:
         try:
@@ -114,6 +128,7 @@ class Round:
         key = server_key(self.book.job, self.settings.key)
         waiting = set(make_returns(self.book, key, uploads))
         attendance = Attendance.of(self.book)
+        seconds = self.settings.delivery or FIXED + EACH * self.size
 
         def due(online: set[int]) -> set[int]:
             return {node for node in online if self.bound.names.get(node) in waiting}
@@ -123,20 +138,22 @@ class Round:
             made = self.book.returned(name)
             roll = attendance.roll(name, made, key)
             self.rolls.append(len(roll))
-            return self._asked(node) | {"payload": made, "roll": roll}
+            self.say(Event(RETURNED, str(node), name, bytes=len(made)))
+            return {"job": self.book.job.digest, "payload": made, "roll": roll}
 
-        for answer in self._ask(RETURN, due, returned, self.settings.delivery):
+        for answer in self._ask(RETURN, due, returned, seconds):
             if answer is not None:
                 name = self.bound.names.get(answer.node)
                 code = answer.lost or text(answer.words, "code") or OK
                 if code == OK:
                     waiting.discard(str(name))
-                self._met(RETURN, answer, name, code)
+                self._met(RETURN, answer, name, code, 0)
             if not waiting:
                 break
         return sorted(waiting)
 
     def _asked(self, node: int) -> Words:
+        self.say(Event(ASKED, str(node), self.bound.names.get(node)))
         return {"job": self.book.job.digest}
 
     def _ask(
@@ -146,29 +163,50 @@ class Round:
         words: Callable[[int], Words],
         seconds: float,
     ) -> Asking:
-        until = time.monotonic() + seconds
-        return Asking(self.exchange, kind, due, words, until, self.settings.patience)
+        patience = self.settings.patience or FIXED + EACH * self.size
+        return Asking(self.exchange, kind, due, words, time.monotonic() + seconds, patience)
 
-    def _met(self, step: str, answer: Answer, name: str | None, code: str) -> None:
-        contact = Contact(step, str(answer.node), name, code, round(answer.seconds, 3))
-        self.contacts.append(contact)
-        self.say(contact)
+    @property
+    def size(self) -> int:
+        """How many nodes there may be."""
+        return max(len(self.book.job.participants), len(self.exchange.nodes()))
+
+    def _met(self, step: str, answer: Answer, name: str | None, code: str, size: int) -> None:
+        node, seconds = str(answer.node), round(answer.seconds, 3)
+        self.contacts.append(Contact(step, node, name, code, seconds))
+        if code == OK:
+            state = UPLOADED if step == UPLOAD else ADOPTED
+            self.say(Event(state, node, name, seconds=seconds, bytes=size))
+        else:
+            state = LOST if answer.lost else REFUSED
+            self.say(Event(state, node, name or self.bound.names.get(answer.node), code, seconds))
 
 
 def play(
     exchange: Exchange,
     settings: Settings,
     book: Journal,
-    say: Callable[[Contact], None] = lambda contact: None,
+    say: Callable[[Event], None] = lambda event: None,
 ) -> dict[str, Any]:
     """The whole round; its report, which says whether it is finished."""
+    table = Table()
+
+    def told(event: Event) -> None:
+        table.add(event)
+        say(event)
+
     server_key(book.job, settings.key)  # before anybody trains for nothing
     bound = Bindings.open(settings.journal / "nodes", settings.nodes)
-    this = Round(exchange, book, bound, settings, say, set(book.accepted()))
+    this = Round(exchange, book, bound, settings, told, set(book.accepted()))
     this.collect()
     undelivered: list[str] = []
     uploads, waiting = None, None
     try:
+        if left := sorted(settings.everybody - this.here):
+            raise TooFewError(
+                f"{', '.join(left[:12])} did not upload, and a simulation leaves nobody out: "
+                "nothing was merged; run this again"
+            )
         book.close()
         uploads = received(book)
         undelivered = this.deliver(uploads)
@@ -176,6 +214,7 @@ def play(
         waiting = str(error)
     size = max(this.rolls, default=0)
     return facts(book, this.refused, uploads, waiting=waiting, roll=size) | {
+        "participants": table.facts(),
         "contacts": [asdict(each) for each in this.contacts],
         "undelivered": undelivered,
         "finished": uploads is not None and not undelivered,

@@ -1,0 +1,166 @@
+"""A site's node: its settings from node.toml, what would keep it from taking part, and its process.
+
+Flower's SuperNode runs as a child of ours, its lines passed on. A worker is started beside it, so that
+torch is loaded before anybody asks. A node that the server does not let in is tried again, with the
+reason in words: its key is not registered yet, or the server still takes its former self for alive.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pace.errors import FileError, PaceError, SettingError
+from pace.io import untrusted
+from pace.jobs import job_file
+from pace.runtimes.flower.launch import QUIET, program
+from pace.runtimes.network.codes import log
+from pace.runtimes.network.node import Node
+from pace.runtimes.network.watchdog import Station
+
+PATHS = {  # as in a kit; a node.toml may say otherwise
+    "job": "job.pace",
+    "graph": "mine.graph",
+    "folder": "state",
+    "root-certificates": "ca.crt",
+    "node-key": "node",
+}
+OTHERS = ("name", "superlink", "key", "limit", "device", "port")
+REFUSED = ("activate", "2004")  # in the SuperNode's words when the server does not let it in
+AGAIN = 10.0  # seconds until it is tried again
+WHY = (
+    "the server does not let this node in. Either its key is not registered there yet, or this node "
+    "was ended less than 70 s ago without a goodbye and the server still takes it for alive (two "
+    f"heartbeats of 30 s). It is tried again every {AGAIN:.0f} s"
+)
+
+
+@dataclass(frozen=True)
+class SuperNode:
+    """What node.toml says."""
+
+    node: Node
+    superlink: str
+    certificate: Path
+    key: Path
+    port: int
+
+    @classmethod
+    def read(cls, path: Path) -> SuperNode:
+        try:
+            settings = untrusted.toml(path.read_bytes())
+        except OSError as error:
+            raise FileError(f"cannot read {path}: {error.strerror}") from error
+        except ValueError as error:
+            raise FileError(f"{path} is not TOML ({error})") from error
+        if unknown := sorted(set(settings) - {*PATHS, *OTHERS}):
+            raise SettingError(f"{path} has the unknown {', '.join(unknown)}")
+        here = path.absolute().parent
+        paths = {word: here / str(settings.get(word, each)) for word, each in PATHS.items()}
+        if "key" in settings:
+            paths["key"] = here / str(settings["key"])
+        superlink, port = settings.get("superlink"), settings.get("port", 9094)
+        if not isinstance(superlink, str) or not isinstance(port, int):
+            raise SettingError(f"{path} lacks superlink, as HOST:PORT, or its port is no number")
+        words = ("name", "limit", "device")
+        config: dict[str, Any] = {word: settings[word] for word in words if word in settings}
+        config |= {
+            word: str(paths[word]) for word in ("job", "graph", "folder", "key") if word in paths
+        }
+        certificate, key = paths["root-certificates"], paths["node-key"]
+        return cls(Node.of(config), superlink, certificate, key, port)
+
+    def problems(self) -> list[str]:
+        """What would keep this site from taking part; a graph is read whole."""
+        from pace.runtimes.files import fit
+        from pace.runtimes.files import site as sites
+
+        found = [
+            f"{path} not found: {what}"
+            for path, what in (
+                (self.certificate, "get the server's CA file"),
+                (self.key, "make the node's key: ssh-keygen -t ecdsa -b 384"),
+            )
+            if not path.is_file()
+        ]
+        try:
+            job = job_file.read(self.node.job)
+            who = fit.identity(job, Path(f"{self.node.name}.up"), self.node.key)
+            if who.name != self.node.name:
+                found.append(f"{self.node.key} is the key of {who.name!r}, not of this site")
+            sites.load(self.node.graph, job)
+        except PaceError as error:
+            found.append(str(error))
+        return found
+
+    def command(self) -> list[str]:
+        """Flower's command for this node."""
+        config = {
+            "name": self.node.name,
+            "job": self.node.job,
+            "graph": self.node.graph,
+            "folder": self.node.folder,
+            "key": self.node.key,
+            "device": self.node.device,
+        }
+        words = [f'{word}="{value}"' for word, value in config.items() if value is not None]
+        words.append(f"limit={self.node.limit}")
+        options = {
+            "--superlink": self.superlink,
+            "--root-certificates": str(self.certificate),
+            "--auth-supernode-private-key": str(self.key),
+            "--port": str(self.port),
+            "--max-retries": "20",
+            "--node-config": " ".join(words),
+        }
+        return [program("flower-supernode"), *(word for pair in options.items() for word in pair)]
+
+    def environment(self) -> Mapping[str, str]:
+        home = {"FLWR_HOME": str(self.node.folder / "flwr-home"), "PYTHONUNBUFFERED": "1"}
+        beside = str(Path(sys.executable).parent)  # Flower starts its helpers by their bare names
+        path = f"{beside}{os.pathsep}{os.environ.get('PATH', '')}"
+        return {**os.environ, **QUIET, **home, "PATH": path}
+
+    def run(self) -> int:
+        """Until it is ended: the SuperNode's exit code."""
+        self.node.folder.mkdir(parents=True, exist_ok=True)
+        station = Station(self.node.folder, os.getpid())
+        threading.Thread(target=station.start, daemon=True).start()
+        log(f"{self.node.name}: starting, for {self.superlink}")
+        while True:
+            code, refused = self._once()
+            if not refused:
+                log(f"{self.node.name}: ended with {code}")
+                return code
+            time.sleep(AGAIN)
+
+    def _once(self) -> tuple[int, bool]:
+        """Its exit code, and whether the server did not let it in."""
+        refused, told = False, False
+        with subprocess.Popen(
+            self.command(), env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ) as child:
+            ended = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+            try:
+                for line in child.stdout or ():
+                    sys.stderr.buffer.write(line)
+                    sys.stderr.flush()
+                    refused = refused or any(
+                        word in line.decode(errors="replace") for word in REFUSED
+                    )
+                    if refused and not told:
+                        told = True
+                        log(f"{self.node.name}: {WHY}")
+            except KeyboardInterrupt:
+                child.terminate()
+            finally:
+                signal.signal(signal.SIGTERM, ended)
+        return child.returncode, refused and child.returncode > 0

@@ -1,0 +1,116 @@
+"""Who is where in a round, for the operator: events as the round meets them, and a table of them.
+
+The server writes each event as a line of its log, and whoever follows the log makes the table again:
+so it can be watched from any machine that reaches the engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pace.io import untrusted
+
+ASKED, UPLOADED, REFUSED, LOST = "asked", "uploaded", "refused", "lost"
+RETURNED, ADOPTED = "returned", "adopted"
+STATES = (ASKED, UPLOADED, REFUSED, LOST, RETURNED, ADOPTED)
+MARK = "pace-event "
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that happened with one node."""
+
+    state: str
+    node: str
+    name: str | None = None
+    """The participant, once it is known which one the node is."""
+    code: str = ""
+    """Why it was refused or lost."""
+    seconds: float = 0.0
+    """From the question to the answer."""
+    bytes: int = 0
+
+    def line(self) -> str:
+        return MARK + json.dumps(asdict(self))
+
+    def sentence(self, who: str) -> str:
+        words = f"{who}: {self.state}"
+        words += f" ({self.code})" if self.code else ""
+        words += f", {self.bytes:,} bytes" if self.bytes else ""
+        return words + (f", after {self.seconds:.1f} s" if self.seconds else "")
+
+
+def parse(line: str) -> Event | None:
+    """The event of a line of the log, if it is one."""
+    _, mark, told = line.partition(MARK)
+    if not mark:
+        return None
+    try:
+        event = Event(**untrusted.json(told))
+    except (ValueError, TypeError):
+        return None
+    known = event.state in STATES and isinstance(event.node, str)
+    return event if known and isinstance(event.seconds, int | float) else None
+
+
+@dataclass
+class Row:
+    """A participant, as far as the round has come with it."""
+
+    who: str
+    state: str
+    code: str = ""
+    upload_seconds: float | None = None
+    return_seconds: float | None = None
+    upload_bytes: int = 0
+    return_bytes: int = 0
+    asked: int = 0
+    """How often it was asked."""
+
+
+@dataclass(eq=False)
+class Table:
+    """Rows in the order in which participants appeared."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """node -> name, as the operator registered them; for nodes that have not said who they are."""
+    rows: dict[str, Row] = field(default_factory=dict)  # by node
+
+    def add(self, event: Event) -> Row:
+        row = self.rows.setdefault(event.node, Row("", event.state))
+        row.who = event.name or row.who or self.labels.get(event.node) or f"node {event.node[-5:]}"
+        row.state, row.code = event.state, event.code
+        match event.state:
+            case "asked":
+                row.asked += 1
+            case "uploaded":
+                row.upload_seconds, row.upload_bytes = event.seconds, event.bytes
+            case "returned":
+                row.return_bytes = event.bytes
+            case "adopted":
+                row.return_seconds = event.seconds
+        return row
+
+    def facts(self) -> list[dict[str, Any]]:
+        return [asdict(row) | {"node": node} for node, row in self.rows.items()]
+
+    def cells(self) -> list[list[str]]:
+        """A line for each participant: who, state, why, seconds and bytes of both ways."""
+        return [
+            [
+                row.who,
+                row.state,
+                row.code,
+                *("-" if each is None else f"{each:.1f}" for each in seconds),
+                f"{row.upload_bytes:,}",
+                f"{row.return_bytes:,}",
+            ]
+            for row in self.rows.values()
+            if (seconds := (row.upload_seconds, row.return_seconds))
+        ]
+
+
+HEADS = ("Participant", "State", "Why", "Upload s", "Return s", "Bytes up", "Bytes down")
