@@ -1,15 +1,13 @@
-"""A real Flower deployment on loopback, by the example's own scripts; every process by its id."""
+"""A real Flower deployment on loopback, by the kits' own scripts; every process by its id."""
 
 from __future__ import annotations
 
 import os
 import signal
 import socket
-import ssl
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +16,6 @@ from secrets import SystemRandom
 from typing import Any, NamedTuple
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "flower_deployment"
-APP = EXAMPLE / "app"
 BIN = Path(sys.executable).parent
 LONG = 3600.0  # seconds: a test that waits in vain is ended by its own limit
 
@@ -40,57 +37,51 @@ class Deployment:
     @property
     def reach(self) -> list[str]:
         """The options that every `pace flower` command takes."""
-        ca = self.work / "certs" / "ca.crt"
+        ca = self.work / "kits" / "server" / "ca.crt"
         return ["--superlink", self.address, "--root-certificates", str(ca)]
 
-    def script(self, name: str, *words: str, **more: str) -> subprocess.Popen[bytes]:
-        """One of the example's scripts; its output goes to a file of its name."""
-        log = self.work / f"{'-'.join([name, *words])}.log"
-        named = {"WORK": self.work, "PORT": self.port, "PYTHON": sys.executable, "BIN": BIN}
-        settings = {key: str(value) for key, value in named.items()}
-        with log.open("ab") as file:
-            return subprocess.Popen(
-                [str(EXAMPLE / f"{name}.sh"), *words],
-                env={**os.environ, "HOST": "127.0.0.1", **settings, **more},
+    def provision(self, job: Path) -> None:
+        """The kits of a job, with ports that nobody else has."""
+        more = ["--port", str(self.port), "--node-port", str(free_port(8)), "--json"]
+        words = ["flower", "provision", str(job), "--host", "127.0.0.1", "--out", "kits", *more]
+        subprocess.run([str(BIN / "pace"), *words], cwd=self.work, check=True, capture_output=True)
+
+    def start(self, name: str, log: str = "") -> subprocess.Popen[bytes]:
+        """Start the server's or a site's kit; its output goes to a file of its name."""
+        with (self.work / f"{log or name}.log").open("ab") as file:
+            self.running[name] = process = subprocess.Popen(
+                [str(self.work / "kits" / name / "start.sh")],
+                env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"},
                 stdout=file,
                 stderr=file,
                 stdin=subprocess.DEVNULL,
             )
+        return process
 
-    def serve(self) -> None:
-        assert self.script("certificates").wait() == 0
-        self.running["superlink"] = link = self.script("superlink")
-        trusted = ssl.create_default_context(cafile=str(self.work / "certs" / "ca.crt"))
+    def serve(self, nodes: int) -> None:
+        """Start the server, and wait until it has registered so many nodes."""
+        link = self.start("server")
 
-        def healthy() -> bool:
-            assert link.poll() is None, self.log("superlink")
-            try:
-                with urllib.request.urlopen(f"https://{self.address}/health", context=trusted):
-                    return True
-            except OSError:
-                return False
+        def registered() -> bool:
+            assert link.poll() is None, self.log("server")
+            return self.log("server").count("Registered: ") == nodes
 
-        wait(healthy, LONG)
-
-    def key(self, name: str) -> None:
-        """A site makes its key."""
-        words = ["ssh-keygen", "-q", "-t", "ecdsa", "-b", "384", "-N", "", "-C", ""]
-        subprocess.run([*words, "-f", str(self.work / name / "node")], check=True)
-
-    def join(self, name: str, **more: str) -> subprocess.Popen[bytes]:
-        """A site starts its node."""
-        settings = {"NODE_PORT": str(free_port()), **more}
-        self.running[name] = node = self.script("supernode", name, **settings)
-        return node
+        wait(registered, LONG)
 
     def pace(self, *words: str) -> subprocess.Popen[bytes]:
         """`pace flower …` with its output at hand."""
         return subprocess.Popen(
             [str(BIN / "pace"), "flower", *words, *self.reach, "--json"],
-            cwd=self.work,
+            cwd=self.work / "kits" / "server",  # where its settings and names are
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+
+    def certificate(self) -> bytes:
+        """Of an authority that has nothing to do with this deployment."""
+        from pace.runtimes.flower import certificates
+
+        return certificates.authority()[1]
 
     def log(self, name: str) -> str:
         return (self.work / f"{name}.log").read_text(errors="replace")
@@ -106,7 +97,7 @@ class Deployment:
 
     def close(self) -> None:
         self.family()
-        for name in sorted(self.running, key=lambda name: name == "superlink"):  # it goes last
+        for name in sorted(self.running, key=lambda name: name == "server"):  # it goes last
             self.running[name].terminate()
             try:
                 self.running[name].wait(30)

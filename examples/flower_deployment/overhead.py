@@ -1,8 +1,11 @@
 """What the network costs: the same round over Flower on this machine, and in this process.
 
-python overhead.py [FOLDER]
+    python overhead.py [FOLDER] [--sites 3] [--before CHECKOUT]
+
+`--before` measures the deployment of another checkout of this project in the same run.
 """
 
+import argparse
 import json
 import os
 import subprocess
@@ -18,16 +21,19 @@ from pace.data import file
 from pace.jobs import job_file
 from pace.protocol import steps
 
-NAMES = ("north", "south", "west")
+HERE = Path(__file__).parent
 
 
-def deployed(work: Path) -> tuple[float, dict[str, Any]]:
+def deployed(
+    work: Path, sites: int, folder: Path = HERE, **more: str
+) -> tuple[float, dict[str, Any]]:
     """Seconds of the whole script, and what `pace flower run` said."""
-    settings = {"WORK": str(work), "NAMES": " ".join(NAMES), "PYTHON": sys.executable}
-    command = [str(Path(__file__).with_name("start.sh")), "--json"]
+    names = " ".join(f"site-{place}" for place in range(sites))  # for checkouts that ask for names
+    settings = {"WORK": str(work), "SITES": str(sites), "NAMES": names, "PYTHON": sys.executable}
+    command = [str(folder / "start.sh"), "--json"]
     began = time.perf_counter()
     done = subprocess.run(
-        command, env={**os.environ, **settings}, stdout=subprocess.PIPE, check=True
+        command, env={**os.environ, **settings, **more}, stdout=subprocess.PIPE, check=True
     )
     said = next(line for line in done.stdout.splitlines() if line.startswith(b"{"))
     return time.perf_counter() - began, json.loads(said)
@@ -36,8 +42,8 @@ def deployed(work: Path) -> tuple[float, dict[str, Any]]:
 def in_process(work: Path) -> float:
     """Seconds of fit, merge and adopt for all sites, one after the other."""
     torch.set_num_threads(1)
-    federation = job_file.read(work / "server" / "job.pace").federation
-    graphs = [file.read(work / name / "mine.graph").graph for name in NAMES]
+    federation = job_file.read(work / "job.pace").federation
+    graphs = [file.read(path).graph for path in sorted(work.glob("graphs/*.graph"))]
     began = time.perf_counter()
     fitted = [steps.fit(graph, federation) for graph in graphs]
     returns = steps.merge([upload for _, upload in fitted], federation)
@@ -46,20 +52,39 @@ def in_process(work: Path) -> float:
     return time.perf_counter() - began
 
 
-def main(work: Path) -> None:
-    whole, said = deployed(work)
+def say(whole: float, said: dict[str, Any], sites: int) -> None:
     report = said["report"]
     for step in ("upload", "return"):
         seconds = [each["seconds"] for each in report["contacts"] if each["step"] == step]
         print(f"{step}: {min(seconds):.1f} to {max(seconds):.1f} s until a node's answer was here")
-    print(f"the run: {said['elapsed']:.1f} s; with certificates, start and stop: {whole:.1f} s")
-    print(f"the same round in one process: {in_process(work):.2f} s")
-    frames = len(NAMES) * sum(report["bytes"][f"{kind}_frame"] for kind in ("upload", "return"))
+    print(f"the run: {said['elapsed']:.1f} s; with set-up, start and stop: {whole:.1f} s")
+    frames = sites * sum(report["bytes"][f"{kind}_frame"] for kind in ("upload", "return"))
     moved = said["network-traffic"]["total-bytes"]
     print(
         f"frames: {frames:,} bytes; moved, as Flower counts: {moved:,} ({moved / frames:.2f} times)"
     )
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, nargs="?")
+    parser.add_argument("--sites", type=int, default=3)
+    parser.add_argument("--before", type=Path, help="another checkout of this project")
+    given = parser.parse_args()
+    work = (given.folder or Path(tempfile.mkdtemp())).absolute()
+    if given.before:
+        examples = given.before.absolute() / "examples" / "flower_deployment"
+        path = {"PYTHONPATH": str(given.before.absolute() / "src")}
+        before = deployed(work / "before", given.sites, examples, **path)
+        print(f"before, {given.before}:")
+        say(*before, given.sites)
+        print("now:")
+    now = deployed(work, given.sites)
+    say(*now, given.sites)
+    if given.before:
+        print(f"now against before: {now[1]['elapsed'] / before[1]['elapsed']:.2f} of the seconds")
+    print(f"the same round in one process: {in_process(work):.2f} s")
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).absolute() if sys.argv[1:] else Path(tempfile.mkdtemp()))
+    main()

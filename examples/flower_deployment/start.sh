@@ -1,47 +1,42 @@
 #!/usr/bin/env bash
-# The whole deployment on this machine: certificates, server, three sites, one run, results at the
-# sites. Everything it starts is stopped at the end. HOST=… PORT=… WORK=… choose where.
+# A deployment on this machine: graphs, a job, kits, the server, its sites, one run, results at the
+# sites. Everything it starts is stopped at the end. HOST=… PORT=… WORK=… SITES=… choose where and how
+# many; options go to `pace flower run`.
 set -euo pipefail
-source "$(dirname "$0")/settings.sh"
+HOST=${HOST:-127.0.0.1} PORT=${PORT:-18080} NODE_PORT=${NODE_PORT:-$((PORT + 1))} SITES=${SITES:-3}
+WORK=${WORK:-$PWD/flower-demo}
+PYTHON=${PYTHON:-python3}
+BIN=${BIN:-$(dirname "$(command -v "$PYTHON")")} # where `pace` and `flwr` are
+export PATH=$BIN:$PATH
 mkdir -p "$WORK" && cd "$WORK"
 PIDS=()
-family() { for pid in "$@"; do echo "$pid" && family $(pgrep -P "$pid"); done; }
-stop() { # nodes first, the server last; then their helpers, which may outlive them
-  local helpers
-  helpers=$(for pid in "${PIDS[@]}"; do family "$pid" | tail -n +2; done)
+stop() { # sites first, the server last; each ends its own helpers
   for ((i = ${#PIDS[@]} - 1; i >= 0; i--)); do
     kill "${PIDS[i]}" 2>/dev/null || continue
     wait "${PIDS[i]}" 2>/dev/null || true
   done
-  for pid in $helpers; do
-    kill "$pid" 2>/dev/null || true
-    # Not for ever: where nobody collects ended processes, they go on answering to `kill -0`.
-    for _ in {1..50}; do kill -0 "$pid" 2>/dev/null && sleep 0.2 || break; done
-  done
 }
 trap stop EXIT
+NAMES=$(seq -f 'client-%g' 0 $((SITES - 1)))
 
-[ -d server ] || "$PYTHON" "$HERE/sites.py" "$WORK" $NAMES # real sites have their own folders
-[ -f certs/ca.crt ] || "$HERE/certificates.sh"
-"$HERE/superlink.sh" >superlink.log 2>&1 &
+if [ ! -d kits ]; then # real sites bring their own graphs
+  pace partition --dataset "synthetic:nodes=$((200 * SITES)),features=100,communities=$((2 * SITES))" \
+    --clients "$SITES" --graphs graphs >partition.txt
+  pace new job.pace --like graphs/client-0.graph --participant "$(echo $NAMES | tr ' ' ,)" >job.txt
+  pace flower provision job.pace --host "$HOST" --port "$PORT" --node-port "$NODE_PORT" --out kits >kits.txt
+  for NAME in $NAMES; do cp "graphs/$NAME.graph" "kits/$NAME/mine.graph"; done
+fi
+kits/server/start.sh >server.log 2>&1 &
 PIDS+=($!)
-until curl --silent --cacert certs/ca.crt --output /dev/null "https://$HOST:$PORT/health"; do
-  kill -0 "${PIDS[0]}" || { tail superlink.log && exit 1; }
-  sleep 0.5
-done
-
-PLACE=$PORT
 for NAME in $NAMES; do
-  # The site makes its key; the operator registers the public half.
-  [ -f "$NAME/node" ] || ssh-keygen -q -t ecdsa -b 384 -N "" -C "" -f "$NAME/node"
-  "$BIN/pace" flower register "$NAME/node.pub" --superlink "$HOST:$PORT" --root-certificates certs/ca.crt
-  PLACE=$((PLACE + 1))
-  NODE_PORT=$PLACE "$HERE/supernode.sh" "$NAME" >"$NAME/node.log" 2>&1 &
+  kits/$NAME/start.sh >"$NAME.log" 2>&1 &
   PIDS+=($!)
 done
-
-"$BIN/pace" flower run server/job.pace --app "$HERE/app" --superlink "$HOST:$PORT" \
-  --root-certificates certs/ca.crt "$@"
+until [ "$(kits/server/check.sh --json 2>/dev/null | grep -o '"status": "online"' | wc -l)" = "$SITES" ]; do
+  kill -0 "${PIDS[0]}" || { tail server.log && exit 1; }
+  sleep 1
+done
+kits/server/run.sh "$@"
 for NAME in $NAMES; do
-  echo "$NAME: $(sed -n 3p "$NAME"/state/*/model/README.md)"
+  echo "$NAME: $(sed -n 3p "kits/$NAME"/state/*/model/README.md)"
 done

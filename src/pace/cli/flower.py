@@ -104,6 +104,9 @@ def provision(
     host: Annotated[str, typer.Option(help="The server's name or address.", metavar="HOST")],
     out: Annotated[Path, typer.Option(help="The folder to make.", metavar="FOLDER")],
     port: Annotated[int, typer.Option(help="The server's port.", metavar="N")] = 18080,
+    node_port: Annotated[
+        int, typer.Option(help="Of the first node's local API.", metavar="N")
+    ] = 9094,
     as_json: As_json = False,
 ) -> None:
     """Make a folder for the server and one for each site of a job.
@@ -114,7 +117,7 @@ def provision(
     from pace.cli import console
     from pace.runtimes.flower import kits
 
-    names = kits.provision(job_file, host, out, port=port)
+    names = kits.provision(job_file, host, out, port=port, node_port=node_port)
     if as_json:
         console.one_object({"kits": str(out), "sites": names})
         return
@@ -277,7 +280,7 @@ def status(
     home: Home = HOME,
     as_json: As_json = False,
 ) -> None:
-    """List runs and how they ended; of one run, show who is where.
+    """List runs and nodes; of one run, show who is where.
 
     Of one run, exit with 0 only if it is completed, with 1 if it failed, was stopped or still runs.
     """
@@ -287,12 +290,17 @@ def status(
 
     link = _link(superlink, certificate, insecure, home)
     found = link.runs(number)
-    table = Table(link.labels())
+    labels = link.labels()
+    table = Table(labels)
+    nodes = [
+        {"name": labels.get(each["node-id"], f"node {each['node-id'][-5:]}"), **each}
+        for each in (link.nodes() if number is None else ())
+    ]
     if number is not None:
         for event in filter(None, map(parse, link.log(number))):
             table.add(event)
     if as_json:
-        people = {} if number is None else {"participants": table.facts()}
+        people = {"nodes": nodes} if number is None else {"participants": table.facts()}
         console.one_object({"runs": found, **people})
     else:
         rows = [
@@ -301,6 +309,9 @@ def status(
         ]
         to = console.console()
         console.table("", ["Run", "Status", "Seconds", "Bytes"], rows, to, words=0)
+        if nodes:
+            listed = [[each["name"], each["status"], each["online-at"]] for each in nodes]
+            console.table("", ["Node", "Status", "Online since"], listed, to)
         if table.rows:
             heads, cells = _cells(table)
             console.table("", heads, cells, to, words=0, first=3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -170,6 +171,11 @@ def test_simulated_nodes_are_the_sites_of_a_folder_in_order(tmp_path: Path) -> N
     found = [simulated.settings(context(number, str(tmp_path))) for number in range(3)]
     assert [each["name"] for each in found] == list(NAMES)
     assert found[1]["graph"] == str(tmp_path / "south" / "mine.graph")
+    assert "key" not in found[1]
+    (tmp_path / "south" / "mine.key").touch()
+    keyed = simulated.settings(context(1, str(tmp_path)))
+    assert keyed["key"] == str(tmp_path / "south" / "mine.key")
+    assert simulated.station().owner == os.getpid()
     for number, sites in ((3, str(tmp_path)), (0, "")):
         with pytest.raises(SettingError, match="sites"):
             simulated.settings(context(number, sites))

@@ -24,9 +24,10 @@ from pace.jobs.job import Job
 from pace.methods import make
 from pace.protocol import steps
 from pace.runtimes.files import model
+from pace.runtimes.flower import app
+from pace.runtimes.network.worker import PLACE
 from pace.runtimes.simulation import simulate
 from tests.deployment import (
-    APP,
     EXAMPLE,
     LONG,
     Deployment,
@@ -38,15 +39,14 @@ from tests.deployment import (
     wait,
 )
 from tests.graphs import clients
-from tests.sites import NAMES, job, write_sites
+from tests.sites import NAMES, job, write_graph
 
 pytestmark = [
     pytest.mark.flower,
     pytest.mark.timeout(600),
     pytest.mark.xdist_group("flower"),
     pytest.mark.skipif(
-        not all(map(shutil.which, ("bash", "openssl", "ssh-keygen"))) or not Path("/proc").is_dir(),
-        reason="needs Linux with bash, openssl and ssh-keygen",
+        not shutil.which("bash") or not Path("/proc").is_dir(), reason="needs Linux with bash"
     ),
 ]
 
@@ -54,9 +54,11 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     made = Deployment(tmp_path_factory.mktemp("flower"))
-    write_sites(made.work, job())
+    job_file.write(made.work / "job.pace", job())
+    made.provision(made.work / "job.pace")
+    for name, graph in zip(NAMES, clients(3), strict=True):
+        write_graph(made.work / "kits" / name / "mine.graph", graph)
     try:
-        made.serve()
         yield made
     finally:
         made.close()
@@ -65,15 +67,15 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
 def agree(here: Deployment, made: Job) -> Job:
     """Everybody gets this job; the server's earlier journal and report go away."""
     for place in (*NAMES, "server"):
-        (here.work / place / "job.pace").unlink()
-        job_file.write(here.work / place / "job.pace", made)
+        (here.work / "kits" / place / "job.pace").unlink()
+        job_file.write(here.work / "kits" / place / "job.pace", made)
     for left in ("job.journal", "job.report"):
-        shutil.rmtree(here.work / "server" / left, ignore_errors=True)
+        shutil.rmtree(here.work / "kits" / "server" / left, ignore_errors=True)
     return made
 
 
-def run(here: Deployment, *words: str, app: Path = APP) -> subprocess.Popen[bytes]:
-    return here.pace("run", "server/job.pace", "--app", str(app), *words)
+def run(here: Deployment, *words: str) -> subprocess.Popen[bytes]:
+    return here.pace("run", "job.pace", *words)
 
 
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any]]:
@@ -83,42 +85,49 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any]]:
 
 
 def at(here: Deployment, name: str, made: Job, file: str) -> Path:
-    return here.work / name / "state" / made.digest[:16] / file
+    return here.work / "kits" / name / "state" / made.digest[:16] / file
 
 
-def test_strangers_are_refused(here: Deployment) -> None:
-    """A node whose key nobody registered, and one that does not know the server's CA."""
-    for name in NAMES:
-        here.key(name)
-    words = (
-        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /O=other"
-    )
-    subprocess.run(
-        [*words.split(), "-keyout", "other.key", "-out", "other.crt"],
-        cwd=here.work,
-        check=True,
-        capture_output=True,
-    )
-    north = here.join("north", RETRIES="1")
-    south = here.join("south", RETRIES="1", CA=str(here.work / "other.crt"))
-    assert north.wait() != 0
-    assert "activate" in here.log("supernode-north")
+def worker(here: Deployment, name: str) -> int:
+    found: int = json.loads((here.work / "kits" / name / "state" / PLACE).read_bytes())["pid"]
+    return found
+
+
+def test_a_node_that_is_not_registered_yet_says_why_and_joins_when_it_is(here: Deployment) -> None:
+    """North's key is withheld at first. South knows another CA and never gets in."""
+    public = here.work / "kits" / "server" / "nodes" / "north.pub"
+    public.rename(here.work / "north.pub")
+    here.serve(2)
+    here.start("north")
+    wait(lambda: "is not registered there yet" in here.log("north"), LONG)
+    other = here.work / "kits" / "south" / "ca.crt"
+    right = other.read_bytes()
+    other.write_bytes(here.certificate())
+    south = here.start("south", "stranger")
     assert south.wait() != 0
-    assert "certificate verify failed" in here.log("supernode-south").lower()
+    assert "certificate verify failed" in here.log("stranger").lower()
+    other.write_bytes(right)
+    (here.work / "north.pub").rename(public)
+    done = here.pace("register", str(public))
+    assert json.loads(done.communicate()[0])["nodes"]["north"].isdecimal()
+    wait(lambda: "SuperNode ID" in here.log("north"), LONG)
 
 
 def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deployment) -> None:
     made = agree(here, job(epochs=20))
-    for name in NAMES:
-        done = here.pace("register", f"{name}/node.pub")
-        assert done.communicate()[0]
-        assert done.returncode == 0
-        here.join(name)
+    for name in NAMES[1:]:
+        here.start(name)
+    wait(lambda: all((here.work / f"kits/{name}/state/{PLACE}").exists() for name in NAMES), LONG)
+    workers = [worker(here, name) for name in NAMES]
     code, found = ended(run(here))
     assert code == 0
     assert found["status"] == "finished:completed"
     assert found["report"]["finished"]
     assert sorted(each["name"] for each in found["report"]["took_part"]) == list(NAMES)
+    rows = {each["who"]: each for each in found["participants"]}
+    assert sorted(rows) == list(NAMES)
+    assert {each["state"] for each in rows.values()} == {"adopted"}
+    assert workers == [worker(here, name) for name in NAMES]  # no step started another
 
     graphs = clients(3)
     methods = {"pace": make("pace", made.rank)}
@@ -135,14 +144,21 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
     shutil.copy(at(here, "west", made, "west.up"), here.work / "replayed")
 
     status = here.pace("status", found["run-id"])
-    assert json.loads(status.communicate()[0])["runs"][0]["status"] == found["status"]
+    told = json.loads(status.communicate()[0])
+    assert told["runs"][0]["status"] == found["status"]
+    assert {each["who"]: each["state"] for each in told["participants"]} == dict.fromkeys(
+        NAMES, "adopted"
+    )
     assert status.returncode == 0
+    assert "External admitted" in here.log("north") or "Local kept" in here.log("north")
+    assert "upload sent" in here.log("north")
 
 
 def with_client(here: Deployment, name: str, code: str) -> Path:
     """The app with another ClientApp."""
-    shutil.copytree(APP, here.work / name)
-    (here.work / name / "pace_app" / "client_app.py").write_text(code)
+    page = app.write(here.work / name) / "pyproject.toml"
+    page.write_text(page.read_text().replace("pace.runtimes.flower.client:app", f"{name}:app"))
+    (here.work / name / f"{name}.py").write_text(code)
     return here.work / name
 
 
@@ -169,7 +185,7 @@ def test_a_replayed_upload_is_refused_and_the_job_ends_by_its_minimum(here: Depl
     """West sends again what it sent in the job before. Nobody is listed: nobody else is waited for."""
     agree(here, job(participants=(), minimum=2))
     hostile = with_client(here, "hostile", REPLAYING.format(path=str(here.work / "replayed")))
-    rc, found = ended(run(here, app=hostile))
+    rc, found = ended(run(here, "--app", str(hostile)))
     assert rc == 0
     assert [each["code"] for each in found["report"]["refused"]] == ["other-job"]
     assert [each["name"] for each in found["report"]["took_part"]] == ["north", "south"]
@@ -196,9 +212,13 @@ app.query("return")(returned)
 def test_a_serverapp_killed_between_the_exchanges_is_resumed(here: Deployment) -> None:
     """The returns are made and sent; no node confirms its own before the server is dead."""
     made = agree(here, job())
-    journal, came, go = here.work / "server" / "job.journal", here.work / "came", here.work / "go"
+    journal, came, go = (
+        here.work / "kits" / "server" / "job.journal",
+        here.work / "came",
+        here.work / "go",
+    )
     holding = with_client(here, "holding", HOLDING.format(came=str(came), go=str(go)))
-    first = run(here, app=holding)
+    first = run(here, "--app", str(holding))
     wait(lambda: came.exists() or first.poll() is not None, LONG)
     assert first.poll() is None
     kill({pid for pid in here.family() if "flwr-serverapp" in command(pid)})
@@ -218,18 +238,14 @@ def test_a_serverapp_killed_between_the_exchanges_is_resumed(here: Deployment) -
 def test_without_a_node_that_was_killed_the_job_ends_by_its_policy(here: Deployment) -> None:
     """West dies while it is asked for its upload: two are enough, three are not."""
     made = agree(here, job(minimum=2))
-    graph = here.work / "west" / "mine.graph"
+    graph = here.work / "kits" / "west" / "mine.graph"
     graph.unlink()
     os.mkfifo(graph)  # reading it waits for ever: west will not upload before it is killed
     running = run(here, "--deadline", "45")
-    west = here.running["west"]
-    wait(
-        lambda: any(
-            "pace.runtimes.network.worker" in command(pid) for pid in children(here, west.pid)
-        ),
-        LONG,
-    )
-    kill({west.pid} | children(here, west.pid))  # as if the machine lost its power
+    west, asked = here.running["west"], here.log("west").count("asked for the upload")
+    wait(lambda: here.log("west").count("asked for the upload") > asked, LONG)
+    gone = {west.pid, worker(here, "west")} | children(here, west.pid)
+    kill(gone | descendants(gone))  # as if the machine lost its power
     west.wait()
     code, found = ended(running)
     while code != 0 and not found["report"]["merged"]:  # on a slow machine: run it again
@@ -244,7 +260,7 @@ def test_without_a_node_that_was_killed_the_job_ends_by_its_policy(here: Deploym
     assert code == 1
     assert not found["report"]["merged"]
     assert "west" in found["report"]["missing"]
-    assert not list((here.work / "server/job.journal/returns").iterdir())
+    assert not list((here.work / "kits/server/job.journal/returns").iterdir())
 
 
 def children(here: Deployment, pid: int) -> set[int]:
@@ -257,6 +273,46 @@ def test_nothing_is_left_running(here: Deployment) -> None:
     assert not here.family()
 
 
+def test_a_run_that_is_stopped_or_loses_its_superlink_ends_with_one(tmp_path: Path) -> None:
+    """Nobody has joined, so the run would wait. Both endings are 1, as the command's help says."""
+    alone = Deployment(tmp_path)
+    job_file.write(tmp_path / "job.pace", job())
+    alone.provision(tmp_path / "job.pace")
+    try:
+        alone.serve(3)
+        running = run(alone)
+        number = started(alone)
+        stop = alone.pace("stop", number)
+        assert json.loads(stop.communicate()[0]) == {"run": number, "stopped": True}
+        code, found = ended(running)
+        assert (code, found["status"]) == (1, "finished:stopped")
+        running = run(alone)
+        assert started(alone, besides=number)
+        kill({alone.running["server"].pid} | children(alone, alone.running["server"].pid))
+        _, said = running.communicate()
+        assert running.returncode == 1
+        assert b"was lost" in said
+    finally:
+        alone.close()
+
+
+def started(here: Deployment, besides: str = "") -> str:
+    """The number of a run that is running."""
+    found: list[str] = []
+
+    def runs() -> bool:
+        told = json.loads(here.pace("status").communicate()[0])["runs"]
+        found[:] = [
+            each["run-id"]
+            for each in told
+            if each["status"] == "running" and each["run-id"] != besides
+        ]
+        return bool(found)
+
+    wait(runs, LONG)
+    return found[0]
+
+
 def test_the_example_runs_as_a_user_would_run_it(tmp_path: Path) -> None:
     """start.sh, by way of the script that measures it."""
     words = [sys.executable, str(EXAMPLE / "overhead.py"), str(tmp_path / "demo")]
@@ -264,5 +320,5 @@ def test_the_example_runs_as_a_user_would_run_it(tmp_path: Path) -> None:
     done = subprocess.run(words, env=settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "the same round in one process" in done.stdout
-    assert len(list(tmp_path.glob("demo/*/state/*/model/README.md"))) == 3
+    assert len(list(tmp_path.glob("demo/kits/*/state/*/model/README.md"))) == 3
     assert not [each.pid for each in processes() if str(tmp_path) in command(each.pid)]

@@ -208,7 +208,7 @@ def test_a_name_belongs_to_one_node(tmp_path: Path) -> None:
 def test_the_servers_settings_are_checked(tmp_path: Path) -> None:
     found = Settings.of({"job": "/srv/demo.pace", "deadline": 5, "journal": "", "nodes": "a=1"})
     assert (found.journal, found.out) == (Path("/srv/demo.journal"), Path("/srv/demo.report"))
-    assert (found.deadline, found.delivery, dict(found.nodes)) == (5, 300, {"a": 1})
+    assert (found.deadline, found.delivery, dict(found.nodes)) == (5, None, {"a": 1})
     for wrong in ({}, {"job": "x", "deadline": "soon"}, {"job": "x", "patience": -1}):
         with pytest.raises(SettingError):
             Settings.of(wrong)

@@ -50,7 +50,7 @@ exec flower-superlink --host 0.0.0.0 --port {port} --database superlink.db \\
 CHECK_SERVER = (
     HEAD
     + "# Whether the server answers, and who has ever joined.\n"
-    + "exec pace flower status --superlink {local} --root-certificates ca.crt\n"
+    + 'exec pace flower status --superlink {local} --root-certificates ca.crt "$@"\n'
 )
 RUN = (
     HEAD
@@ -69,6 +69,7 @@ CHECK_SITE = (
 )
 UNIT = """\
 # Made by `pace flower provision`: put the kit in {folder}, then
+#   chown -R pace {folder}
 #   systemctl enable --now {folder}/{name}.service
 [Unit]
 Description={what}
@@ -85,8 +86,15 @@ WantedBy=multi-user.target
 """
 
 
-def provision(job: Path, host: str, out: Path, *, port: int = PORT) -> list[str]:
-    """Write the kits of a job's participants; their names."""
+def provision(
+    job: Path, host: str, out: Path, *, port: int = PORT, node_port: int = NODE_PORT
+) -> list[str]:
+    """Write the kits of a job's participants; their names.
+
+    Args:
+        host: the server's name or address, as sites reach it.
+        node_port: of the first node's local API; the others follow, so that all fit on one machine.
+    """
     from pace.runtimes.flower import certificates
 
     agreed = job_file.read(job)
@@ -107,7 +115,7 @@ def provision(job: Path, host: str, out: Path, *, port: int = PORT) -> list[str]
     _write(made / SERVER, {"ca.key": ca_key, "tls.key": key}, private=True)
     for place, (name, (private, public)) in enumerate(nodes.items()):
         address = f"{host}:{port}"
-        files = _site(agreed, name, address, NODE_PORT + place)
+        files = _site(agreed, name, address, node_port + place)
         _write(made / name, common | {"node.pub": public} | files)
         _write(made / name, {"node": private}, private=True)
     os.rename(made, out)

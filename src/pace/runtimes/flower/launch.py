@@ -26,6 +26,7 @@ QUIET = {
 }
 LINK = "pace"  # the connection's name in the settings we write
 COMPLETED, FINISHED = "finished:completed", "finished"
+REGISTERED = "already in use"  # in Flower's words for a key that is registered
 LOOK = 2.0  # seconds between two looks at a run
 ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")  # colours
 BOX = re.compile("[\u2500-\u257f]+")  # the lines around its mistakes
@@ -55,10 +56,21 @@ class Link:
 
     def register(self, public: Path, name: str) -> str:
         """Let the holder of this key join; its node number, remembered under the name."""
-        number = str(self.call("supernode", "register", str(public), LINK)["node-id"])
+        try:
+            number = str(self.call("supernode", "register", str(public), LINK)["node-id"])
+        except FlowerError as error:
+            if REGISTERED not in str(error):
+                raise
+            known = {label: node for node, label in self.labels().items()}
+            return known.get(name, "known already")
         labels = self.labels() | {number: name}
         atomic.write(self.home / "nodes.json", json.dumps(labels, indent=1).encode())
         return number
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """The registered nodes, and whether each is online."""
+        found: list[dict[str, Any]] = self.call("supernode", "list", LINK)["nodes"]
+        return found
 
     def labels(self) -> dict[str, str]:
         """Node -> name, for those registered with these settings."""

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,8 +35,9 @@ PATHS = {  # as in a kit; a node.toml may say otherwise
     "node-key": "node",
 }
 OTHERS = ("name", "superlink", "key", "limit", "device", "port")
-REFUSED = ("activate", "2004")  # in the SuperNode's words when the server does not let it in
+REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
 AGAIN = 10.0  # seconds until it is tried again
+GOODBYE = 5.0  # seconds for the last lines of a node that has ended
 WHY = (
     "the server does not let this node in. Either its key is not registered there yet, or this node "
     "was ended less than 70 s ago without a goodbye and the server still takes it for alive (two "
@@ -144,23 +146,36 @@ class SuperNode:
 
     def _once(self) -> tuple[int, bool]:
         """Its exit code, and whether the server did not let it in."""
-        refused, told = False, False
-        with subprocess.Popen(
-            self.command(), env=self.environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        ) as child:
-            ended = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
-            try:
-                for line in child.stdout or ():
+        refused = threading.Event()
+        child = subprocess.Popen(
+            self.command(),
+            env=self.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+        def pass_on() -> None:
+            assert child.stdout is not None
+            with child.stdout as said:
+                for line in said:
                     sys.stderr.buffer.write(line)
                     sys.stderr.flush()
-                    refused = refused or any(
-                        word in line.decode(errors="replace") for word in REFUSED
-                    )
-                    if refused and not told:
-                        told = True
+                    if any(word in line for word in REFUSED) and not refused.is_set():
+                        refused.set()
                         log(f"{self.node.name}: {WHY}")
-            except KeyboardInterrupt:
-                child.terminate()
-            finally:
-                signal.signal(signal.SIGTERM, ended)
-        return child.returncode, refused and child.returncode > 0
+
+        lines = threading.Thread(target=pass_on, daemon=True)
+        lines.start()
+        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            child.wait()
+        except KeyboardInterrupt:
+            child.terminate()
+            child.wait()
+        finally:
+            signal.signal(signal.SIGTERM, before)
+            with suppress(ProcessLookupError):  # helpers that would go on looking for it
+                os.killpg(child.pid, signal.SIGTERM)
+        lines.join(GOODBYE)
+        return child.returncode, refused.is_set() and child.returncode > 0

@@ -65,11 +65,14 @@ def serve(door: socket.socket, owner: int) -> None:
     end = time.monotonic() + IDLE
     with selectors.DefaultSelector() as waiting:
         waiting.register(door, selectors.EVENT_READ)
-        told = hasattr(os, "pidfd_open") and alive(owner)
-        if told:
-            waiting.register(os.pidfd_open(owner), selectors.EVENT_READ)
+        told = os.pidfd_open(owner) if hasattr(os, "pidfd_open") and alive(owner) else None
+        if told is not None:  # it tells of an end that nobody has collected yet
+            waiting.register(told, selectors.EVENT_READ)
         while alive(owner) and (left := end - time.monotonic()) > 0:
-            ready = [key.fileobj for key, _ in waiting.select(left if told else min(left, LOOK))]
+            wait = left if told is not None else min(left, LOOK)
+            ready = [key.fileobj for key, _ in waiting.select(wait)]
+            if told in ready:
+                return
             if door in ready:
                 end = time.monotonic() + IDLE
                 caller, _ = door.accept()

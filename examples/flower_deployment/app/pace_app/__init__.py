@@ -1,1 +1,0 @@
-"""PACE as a Flower app."""

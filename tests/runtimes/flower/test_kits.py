@@ -1,0 +1,165 @@
+"""Kits of a deployment and a site's node; no Flower is needed to make and check them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pace.errors import FileError, SettingError
+from pace.jobs import job_file, signatures
+from pace.runtimes.flower import kits, supernode
+from pace.runtimes.flower.supernode import SuperNode
+from pace.runtimes.network.watchdog import Station
+from tests.graphs import clients
+from tests.preloaded import Preloaded
+from tests.sites import NAMES, job, write_graph
+
+pytest.importorskip("cryptography")
+
+
+def made(root: Path, **changes: object) -> Path:
+    job_file.write(root / "job.pace", job(**changes))
+    assert kits.provision(root / "job.pace", "server.example", root / "kits") == list(NAMES)
+    return root / "kits"
+
+
+def test_a_kit_holds_all_that_its_owner_needs_and_nothing_of_another(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == ["north", "server", "south", "west"]
+    common = {"job.pace", "ca.crt", "start.sh", "check.sh"}
+    site = {"node", "node.pub", "node.toml", "pace-node.service"}
+    for name in NAMES:
+        assert {path.name for path in (folder / name).iterdir()} == common | site
+        assert (folder / "server" / "nodes" / f"{name}.pub").read_bytes() == (
+            folder / name / "node.pub"
+        ).read_bytes()
+    server = {"ca.key", "tls.key", "tls.crt", "nodes", "run.sh", "pace-superlink.service"}
+    assert {path.name for path in (folder / "server").iterdir()} == common | server
+    for private in ("server/ca.key", "server/tls.key", *(f"{name}/node" for name in NAMES)):
+        assert (folder / private).stat().st_mode & 0o777 == 0o600
+    keys = {(folder / name / "node").read_bytes() for name in NAMES}
+    assert len(keys) == len(NAMES)
+    for script in folder.rglob("*.sh"):
+        assert os.access(script, os.X_OK)
+        assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
+
+
+def test_the_certificate_is_the_authoritys_and_for_the_servers_name(tmp_path: Path) -> None:
+    """A TLS handshake in memory, by the name of the server and by others."""
+    folder = made(tmp_path) / "server"
+    theirs = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    theirs.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    mine = ssl.create_default_context(cafile=str(folder / "ca.crt"))
+
+    def reached(host: str) -> bool:
+        up, down = ssl.MemoryBIO(), ssl.MemoryBIO()
+        site = mine.wrap_bio(down, up, server_hostname=host)
+        server = theirs.wrap_bio(up, down, server_side=True)
+        done = False
+        for _ in range(4):
+            for side in (site, server):
+                try:
+                    side.do_handshake()
+                    done = side is site or done
+                except ssl.SSLWantReadError:
+                    pass
+                except ssl.SSLCertVerificationError:
+                    return False
+        return done
+
+    assert reached("server.example")
+    assert reached("localhost")
+    assert reached("127.0.0.1")
+    assert not reached("other.example")
+
+
+def test_kits_are_made_once_and_for_listed_participants(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    with pytest.raises(FileError, match="already exists"):
+        kits.provision(tmp_path / "job.pace", "server.example", folder)
+    for changes, says in (
+        ({"participants": (), "minimum": 2}, "lists nobody"),
+        ({"participants": ("north", "server"), "minimum": 2}, "'server'"),
+    ):
+        job_file.write(tmp_path / f"{says}.pace", job(**changes))
+        with pytest.raises(SettingError, match=says):
+            kits.provision(tmp_path / f"{says}.pace", "server.example", tmp_path / "others")
+    with pytest.raises(SettingError, match="--host"):
+        kits.provision(tmp_path / "job.pace", "bücher.example", tmp_path / "others")
+    assert not (tmp_path / "others").exists()
+
+
+def test_a_site_is_told_what_would_keep_it_from_taking_part(
+    pace: Preloaded, tmp_path: Path
+) -> None:
+    keys = {
+        name: signatures.new(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
+        for name in (*NAMES, "server")
+    }
+    north = made(tmp_path, keys=keys) / "north"
+    done = pace("flower", "node", "node.toml", "--check", cwd=north)
+    assert done.code == 1
+    assert "north.key" in done.out
+    shutil.copy(tmp_path / "south.key", north / "north.key")
+    done = pace("flower", "node", "node.toml", "--check", "--json", cwd=north)
+    assert done.code == 1
+    assert "is the key of 'south'" in done.json["problems"][0]
+    shutil.copy(tmp_path / "north.key", north / "north.key")
+    done = pace("flower", "node", "node.toml", "--check", cwd=north)
+    assert "mine.graph" in done.out
+    write_graph(north / "mine.graph", clients(1)[0])
+    (north / "ca.crt").rename(north / "elsewhere")
+    done = pace("flower", "node", "node.toml", "--check", cwd=north)
+    assert "ca.crt not found" in done.out
+    (north / "elsewhere").rename(north / "ca.crt")
+    done = pace("flower", "node", "node.toml", "--check", cwd=north)
+    assert (done.code, done.out) == (0, "north can take part: job, graph, keys and CA file fit.\n")
+
+
+def test_a_node_knows_its_folder_wherever_the_kit_is_put(tmp_path: Path) -> None:
+    north = made(tmp_path) / "north"
+    north.rename(tmp_path / "moved")
+    found = SuperNode.read(tmp_path / "moved" / "node.toml")
+    assert found.node.job == tmp_path / "moved" / "job.pace"
+    assert (found.superlink, found.port) == ("server.example:18080", 9094)
+    for wrong in ("epochs = 5", "limit = 0", "device = 'gpu'", "= 1"):
+        (tmp_path / "moved" / "wrong.toml").write_text(
+            f'name = "north"\nsuperlink = "a:1"\n{wrong}\n'
+        )
+        with pytest.raises((SettingError, FileError)):
+            SuperNode.read(tmp_path / "moved" / "wrong.toml")
+
+
+SUPERNODE = """#!/bin/sh
+echo "$@" >> {log}
+if [ ! -e {let_in} ]; then
+  touch {let_in}
+  echo "[code: 2004] Failed to activate SuperNode."
+  sleep 600 & # a helper that holds the pipe open
+  exit 1
+fi
+exit 0
+"""
+
+
+def test_a_node_that_is_not_let_in_is_told_why_and_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As after a crash: Flower refuses the node's second self for a minute."""
+    north = made(tmp_path) / "north"
+    program, log, let_in = (tmp_path / name for name in ("flower-supernode", "log", "let in"))
+    program.write_text(SUPERNODE.format(log=f"'{log}'", let_in=f"'{let_in}'"))
+    program.chmod(0o755)
+    monkeypatch.setattr(supernode, "program", lambda name: str(program))
+    monkeypatch.setattr(supernode, "AGAIN", 0.0)
+    monkeypatch.setattr(Station, "start", lambda self: None)
+    assert SuperNode.read(north / "node.toml").run() == 0
+    assert len(log.read_text().splitlines()) == 2
+    said = capfd.readouterr().err
+    assert "the server still takes it for alive" in said
+    assert "--superlink server.example:18080" in log.read_text()

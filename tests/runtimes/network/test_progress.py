@@ -1,0 +1,129 @@
+"""Who is where in a round: what the operator is shown is what happened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pace.jobs import job_file
+from pace.jobs.journal import Journal
+from pace.runtimes.network.messages import UPLOAD, Words
+from pace.runtimes.network.progress import Event, Table, parse
+from pace.runtimes.network.round import play
+from pace.runtimes.network.settings import Settings
+from tests.networked import Clock, configs, connected, run, stopped
+from tests.sites import NAMES, job, write_sites
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    return stopped(monkeypatch)
+
+
+def refuse_once(refused: set[int]) -> object:
+    def tamper(node: int, kind: str, reply: Words) -> Words:
+        if node == 12 and kind == UPLOAD and not refused:
+            refused.add(node)
+            return {"code": "graph"}
+        return reply
+
+    return tamper
+
+
+def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path: Path) -> None:
+    write_sites(tmp_path, job())
+    settings = Settings.of({"job": str(tmp_path / "server" / "job.pace")})
+    book = Journal.open(settings.journal, job_file.read(settings.job))
+    events: list[Event] = []
+    nodes = connected(configs(tmp_path, NAMES), refuse_once(set()))  # type: ignore[arg-type]
+    report = play(nodes, settings, book, events.append)
+    of_south = [(each.state, each.code) for each in events if each.node == "12"]
+    assert of_south == [
+        ("asked", ""),
+        ("refused", "graph"),
+        ("asked", ""),
+        ("uploaded", ""),
+        ("returned", ""),
+        ("adopted", ""),
+    ]
+    table = Table()
+    for event in events:
+        again = parse(f"INFO : {event.line()}")
+        assert again == event
+        table.add(again)
+    assert table.facts() == report["participants"]
+    rows = {each["who"]: each for each in report["participants"]}
+    assert set(rows) == set(NAMES)
+    assert rows["south"]["asked"] == 2
+    upload, returned = (report["bytes"][f"{kind}_frame"] for kind in ("upload", "return"))
+    assert {(each["upload_bytes"], each["return_bytes"]) for each in rows.values()} == {
+        (upload, returned)
+    }
+
+
+def test_a_node_has_the_operators_name_until_it_says_its_own() -> None:
+    table = Table({"12345678901234567890": "north"})
+    assert table.add(Event("asked", "12345678901234567890")).who == "north"
+    assert table.add(Event("asked", "98765432109876500042")).who == "node 00042"
+    assert table.add(Event("uploaded", "98765432109876500042", "south")).who == "south"
+    assert len(table.rows) == 2
+
+
+def test_an_impostor_is_not_shown_under_the_name_it_claims(tmp_path: Path) -> None:
+    write_sites(tmp_path, job(minimum=2))
+    north: list[bytes] = []
+
+    def claim(node: int, kind: str, reply: Words) -> Words:
+        if kind == UPLOAD and node == 11:
+            north.append(bytes(reply["payload"]))  # type: ignore[arg-type]
+        if kind == UPLOAD and node == 12:
+            return {"code": "ok", "name": "north", "payload": north[0]}
+        return reply
+
+    report = run(tmp_path, connected(configs(tmp_path, NAMES), claim))
+    rows = {each["node"]: each for each in report["participants"]}
+    assert rows["11"]["who"] == "north"
+    assert (rows["12"]["who"], rows["12"]["state"]) == ("node 12", "refused")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "pace-event ",
+        "pace-event []",
+        'pace-event {"state": "flying", "node": "1"}',
+        'pace-event {"state": "asked", "node": 1}',
+        'pace-event {"state": "asked", "node": "1", "more": 2}',
+        'pace-event {"state": "asked", "node": "1", "seconds": "long"}',
+    ],
+)
+def test_other_lines_of_the_log_are_no_events(line: str) -> None:
+    assert parse(line) is None
+
+
+def test_a_simulation_that_leaves_somebody_out_merges_nothing(tmp_path: Path) -> None:
+    """Two would be enough for the job, but all three sites are here to be simulated."""
+    write_sites(tmp_path, job(minimum=2))
+    nodes = configs(tmp_path, NAMES)
+    two = {node: nodes[node] for node in (11, 12)}
+    found = run(tmp_path, connected(two), sites=str(tmp_path), deadline=30.0)
+    assert not found["merged"]
+    assert found["waiting"].startswith("west did not upload")
+    assert run(tmp_path, connected(nodes), sites=str(tmp_path))["finished"]
+
+
+def test_limits_follow_from_the_number_of_nodes(tmp_path: Path, clock: Clock) -> None:
+    """A return that nobody confirms is waited for longer, the more nodes there are."""
+
+    def silent(node: int, kind: str, reply: Words) -> Words | None:
+        return reply if kind == UPLOAD else None
+
+    write_sites(tmp_path, job())
+    found = run(tmp_path, connected(configs(tmp_path, NAMES), silent))
+    assert found["undelivered"] == list(NAMES)
+    assert 330 <= clock.now < 335  # 300 and 10 for each of three
+    before = clock.now
+    run(tmp_path, connected(configs(tmp_path, NAMES), silent), delivery=40.0)
+    assert 40 <= clock.now - before < 45
