@@ -177,9 +177,10 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
     settings = Settings.of({"job": folder / "job.pace", "key": folder / "keys" / f"{SERVER}.key"})
     clock = Skipped()
     with mock.patch.object(exchange, "time", clock), mock.patch.object(rounds, "time", clock):
-        before, began = OPENS[0], time.perf_counter()
+        before, began, busy = OPENS[0], time.perf_counter(), time.process_time()
         report = rounds.play(InMemory(handlers), settings, Journal.open(settings.journal, job))
         seconds, opens = time.perf_counter() - began, OPENS[0] - before
+        busy = time.process_time() - busy
     assert report["finished"], report["waiting"]
     assert set(adopted) == set(names) - silent == {each["name"] for each in report["took_part"]}
     assert set(adopted.values()) == {1}, "a return was sent twice"
@@ -189,6 +190,7 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
         "adopted": len(adopted),
         "missing": len(silent),
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(busy, 1),
         "opens": opens,
         "roll_bytes": sum(sizes),
         "bytes": len(adopted) * (frames + 2 * signatures.TRAILER),

@@ -93,7 +93,7 @@ def test_a_node_that_is_not_set_up_says_so_by_a_code(config: dict[str, Any]) -> 
 def test_the_text_of_an_exception_never_travels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(*_: Any) -> None:
+    def fail(*_: Any, **named: Any) -> None:
         raise RuntimeError("patient 17 of ward 3")
 
     monkeypatch.setattr(watchdog, "run", fail)
