@@ -172,3 +172,12 @@ def test_the_ridge_of_a_method_is_its_gates() -> None:
     sums = [sum(PaceDuo(ridge=ridge, level=1.0).weigh(sets, labels)) for ridge in (0.2, 2.0, 20.0)]
     assert sums == sorted(sums, reverse=True)
     assert sums[0] > 1.2 * sums[2]
+
+
+def test_above_a_stated_number_of_clients_it_says_that_it_takes_long() -> None:
+    from pace.methods import make
+    from pace.methods.beyond.duo import MANY
+
+    assert make("pace-duo").caution(MANY) == ""
+    assert "1,000,000 updates, 4 times as many" in make("pace-duo").caution(2 * MANY)
+    assert make("pace").caution(10**6) == ""

@@ -109,6 +109,8 @@ def new(
         console.one_object(plain | {"file": str(job)})
         return
     console.facts(f"Job {made.name}", facts, console.console())
+    if caution := made.federation.method.caution(len(listed)):
+        typer.echo(caution, err=True)
     typer.echo(f"Written: {job}\nSend this very file to everybody who takes part.")
 
 

@@ -106,6 +106,8 @@ def run(
     gcn = GCN(options.widths(loaded.graph.features, hidden, layers, loaded.classes))
     torch.set_num_threads(1)  # two threads on small products are slower than one
     total = progress_steps(len(graphs), gcn, chosen_methods, chosen_seeds)
+    for caution in filter(None, (each.caution(len(graphs)) for each in chosen_methods.values())):
+        typer.echo(caution, err=True)
     with console.progress(total, "Training") as bar:
         trials = list(
             simulate(

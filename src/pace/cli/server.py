@@ -70,6 +70,9 @@ def merge(
     torch.set_num_threads(1)
     job = read_job(job_file)
     place = journal or job_file.with_suffix(".journal")
+    many = len(job.participants) or len(uploads or [])
+    if caution := job.federation.method.caution(many):
+        typer.echo(caution, err=True)
     with console.progress(None, "Checking") as bar:
         found = step.merge(job, uploads or [], journal=place, out=out, key=key, progress=bar)
     if as_json:

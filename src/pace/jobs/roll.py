@@ -50,7 +50,7 @@ class Roll:
     format: str = FORMAT
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self), sort_keys=True, indent=1).encode()
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,6 +64,10 @@ class Method(Protocol):
         """Refuse an upload of the agreed shapes whose numbers no honest client would send."""
         return
 
+    def caution(self, clients: int) -> str:
+        """What to tell people before a federation of so many clients begins, if anything."""
+        return ""
+
     def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
         """One return for each upload, in order."""
         ...

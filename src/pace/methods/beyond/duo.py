@@ -28,6 +28,7 @@ from pace.protocol.number_formats import KINDS
 LEVEL = 0.5  # of the guard: at least as many held-out validation nodes right as Local
 BLOCK = 8  # receivers whose peers' consensus is summed in one pass over the uploads
 EACH = 2  # corrections
+MANY = 500  # clients above which people are told that the merge takes long: it is quadratic
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,15 @@ class PaceDuo(Tempered):
             raise SettingError(
                 "pace-duo finds peers by their moments: a geometry without them has none"
             )
+
+    def caution(self, clients: int) -> str:
+        if clients <= MANY:
+            return ""
+        return (
+            f"pace-duo sums all uploads anew for every client: with {clients:,} clients that is "
+            f"{clients**2:,} updates, {(clients / MANY) ** 2:.0f} times as many as with {MANY}, and "
+            "the merge will take long. The method pace takes one pass."
+        )
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
         of_all = super().merge(uploads, federation)

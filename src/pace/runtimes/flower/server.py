@@ -29,6 +29,8 @@ def main(grid: Grid, context: Context) -> None:
     settings = Settings.of(context.run_config)
     book = Journal.open(settings.journal, job_file.read(settings.job))
 
+    if caution := book.job.federation.method.caution(len(book.job.participants)):
+        say("%s", caution)
     found = play(GridExchange(grid), settings, book, lambda event: say("%s", event.line()))
     report.write(settings.out, found)
     for sentence in report.sentences(found):
