@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -238,12 +239,10 @@ def test_a_serverapp_killed_between_the_exchanges_is_resumed(here: Deployment) -
 def test_without_a_node_that_was_killed_the_job_ends_by_its_policy(here: Deployment) -> None:
     """West dies while it is asked for its upload: two are enough, three are not."""
     made = agree(here, job(minimum=2))
-    graph = here.work / "kits" / "west" / "mine.graph"
-    graph.unlink()
-    os.mkfifo(graph)  # reading it waits for ever: west will not upload before it is killed
+    os.kill(worker(here, "west"), signal.SIGSTOP)  # west will not upload before it is killed
     running = run(here, "--deadline", "45")
-    west, asked = here.running["west"], here.log("west").count("asked for the upload")
-    wait(lambda: here.log("west").count("asked for the upload") > asked, LONG)
+    west, asked = here.running["west"], here.log("west").count("Start `flwr-clientapp`")
+    wait(lambda: here.log("west").count("Start `flwr-clientapp`") > asked, LONG)
     gone = {west.pid, worker(here, "west")} | children(here, west.pid)
     kill(gone | descendants(gone))  # as if the machine lost its power
     west.wait()

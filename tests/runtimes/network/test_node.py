@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -141,10 +140,11 @@ def test_both_steps_and_a_refusal_come_from_one_worker(tmp_path: Path, station: 
 def test_a_step_that_takes_too_long_is_ended_and_the_worker_goes_on(
     tmp_path: Path, station: Station
 ) -> None:
-    write_sites(tmp_path, job())
-    os.mkfifo(tmp_path / "never")  # reading the job waits for a writer, for ever
-    told = config(tmp_path, limit=1.0) | {"job": str(tmp_path / "never")}
-    assert watchdog.run(told, "upload", "0" * 64, station=station) == {"code": codes.TOO_SLOW}
+    endless = job(epochs=10**9)
+    write_sites(tmp_path, endless)
+    told = config(tmp_path, limit=1.0)
+    done = watchdog.run(told, "upload", endless.digest, station=station)
+    assert done == {"code": codes.TOO_SLOW}
     worker = pid_of(station.folder)
     told = config(tmp_path, limit=LONG)
     assert watchdog.run(told, "upload", "0" * 64, station=station)["code"] == OtherJobError.code
@@ -175,12 +175,12 @@ def test_a_worker_that_cannot_start_is_a_failure_without_words(
 
 def test_a_step_ends_with_whoever_asked(tmp_path: Path, station: Station) -> None:
     """The ClientApp is killed while its step waits: the step ends, the worker goes on."""
-    write_sites(tmp_path, job())
-    os.mkfifo(tmp_path / "never")
-    told = config(tmp_path, limit=LONG) | {"job": str(tmp_path / "never")}
+    endless = job(epochs=10**9)
+    write_sites(tmp_path, endless)
+    told = config(tmp_path, limit=LONG)
     with station.call() as caller, caller.makefile("rb") as stream:
         sizes = {"return": 0, "roll": 0}
-        words = {"node": told, "step": "upload", "job": "0" * 64, "bytes": sizes}
+        words = {"node": told, "step": "upload", "job": endless.digest, "bytes": sizes}
         caller.sendall(json.dumps(words).encode() + b"\n")
         child = int(stream.readline())
         assert alive(child)

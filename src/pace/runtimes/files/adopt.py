@@ -107,8 +107,7 @@ def _content(path: Path, job: Job) -> bytes:
 def _roll(path: Path) -> bytes:
     """The roll's bytes, and no more than a roll can have."""
     try:
-        with path.open("rb") as opened:
-            return opened.read(rolls.LARGEST + 1)
+        return regular.read(path, rolls.LARGEST)
     except OSError as error:
         raise RollError(
             f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "

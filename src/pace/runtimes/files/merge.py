@@ -54,7 +54,9 @@ def merge(
         roll = max(roll, len(called))
         for suffix, content in ((DOWN, returned), (rolls.SUFFIX, called)):
             place = out / f"{name}{suffix}"
-            if not atomic.create(place, content, settled=False) and not regular.same(place, content):
+            if not atomic.create(place, content, settled=False) and not regular.same(
+                place, content
+            ):
                 raise FileError(f"{place} is another file: move it away, or choose another --out")
         progress(f"return to {name}")
     made = facts(book, refused, uploads, roll=roll)

@@ -18,6 +18,8 @@ from pace.runtimes.network.codes import FAILED, TOO_SLOW, log
 from pace.runtimes.network.node import Config, Node
 from pace.runtimes.network.worker import PLACE
 
+ANSWERS = 60.0  # seconds within which a worker that is alive takes a step
+
 
 @dataclass(frozen=True)
 class Station:
@@ -42,6 +44,7 @@ class Station:
     def _connect(self) -> socket.socket:
         where = json.loads((self.folder / PLACE).read_bytes())["socket"]
         caller = socket.socket(socket.AF_UNIX)
+        caller.settimeout(ANSWERS)
         try:
             caller.connect(where)
         except OSError:
@@ -72,6 +75,7 @@ def run(
             caller.sendall(json.dumps(words).encode() + b"\n" + returned + roll)
             with caller.makefile("rb") as stream:
                 child = int(stream.readline() or 0)
+                caller.settimeout(None)  # from here on the step's own limit holds
 
                 def end() -> None:
                     ended.set()
