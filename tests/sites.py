@@ -26,8 +26,8 @@ def job(**changes: object) -> Job:
         "classes": WORDS.classes,
         "features": WORDS.features,
     }
-    gcn = GCN((FEATURES, 16, CLASSES))
-    return Job("small", gcn, **(settings | changes))  # type: ignore[arg-type]
+    settings["model"] = GCN((FEATURES, 16, CLASSES))
+    return Job("small", **(settings | changes))  # type: ignore[arg-type]
 
 
 def write_graph(path: Path, graph: Graph, names: Names = WORDS) -> None:

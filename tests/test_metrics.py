@@ -4,7 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
-from pace.metrics import accuracy, confusion, macro_f1, pooled, weighted_f1
+from pace.metrics import (
+    accuracy,
+    confusion,
+    macro_f1,
+    mean_auc,
+    pooled,
+    roc_auc,
+    weighted_f1,
+)
 
 
 @given(st.integers(1, 60), st.integers(2, 8), st.integers(1, 8), st.integers(0, 9999))
@@ -35,3 +43,22 @@ def test_no_test_nodes_score_zero() -> None:
     nothing = torch.zeros(0, dtype=torch.int64)
     counts = confusion(nothing, nothing, 3)
     assert accuracy(counts) == weighted_f1(counts) == macro_f1(counts) == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=40))
+def test_roc_auc_is_the_share_of_pairs_in_order(nodes: list[tuple[int, bool]]) -> None:
+    logits = torch.tensor([[0.0, float(score)] for score, _ in nodes])
+    truth = torch.tensor([int(label) for _, label in nodes])
+    ones = [score for score, label in nodes if label]
+    zeros = [score for score, label in nodes if not label]
+    found = roc_auc(logits, truth)
+    if not ones or not zeros:
+        assert found is None
+        return
+    pairs = [(one > zero) + (one == zero) / 2 for one in ones for zero in zeros]
+    assert found == pytest.approx(sum(pairs) / len(pairs))
+
+
+def test_clients_count_by_their_nodes_and_those_of_one_class_do_not() -> None:
+    assert mean_auc([0.5, 1.0, None], [10, 30, 99]) == pytest.approx(0.875)
+    assert mean_auc([None], [3]) is None

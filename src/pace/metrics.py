@@ -1,8 +1,9 @@
 """Scores from confusion matrices, pooled over clients."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
+from scipy.stats import rankdata
 from torch import Tensor
 
 
@@ -37,6 +38,28 @@ def f1(counts: Tensor) -> Tensor:
     hits = counts.diagonal().double()
     touched = (counts.sum(0) + counts.sum(1)).double()  # TP+FP plus TP+FN
     return 2 * hits / touched.clamp_min(1)
+
+
+def roc_auc(logits: Tensor, truth: Tensor) -> float | None:
+    """The chance that a node of class 1 scores above one of class 0, ties counted half.
+
+    Of two classes; None where the nodes are of one class only. By ranks: (R_1 - n_1 (n_1 + 1) / 2) /
+    (n_0 n_1), with R_1 the sum of the ranks of class 1.
+    """
+    ones = truth.bool()
+    count = int(ones.sum())
+    if count in (0, len(truth)):
+        return None
+    ranks = torch.from_numpy(rankdata((logits[:, 1] - logits[:, 0]).double().numpy()))
+    above = float(ranks[ones].sum()) - count * (count + 1) / 2
+    return above / (count * (len(truth) - count))
+
+
+def mean_auc(values: Sequence[float | None], nodes: Sequence[int]) -> float | None:
+    """Clients' ROC AUC averaged by their nodes: each receiver's model ranks that receiver's nodes."""
+    known = [(value, n) for value, n in zip(values, nodes, strict=True) if value is not None]
+    total = sum(n for _, n in known)
+    return sum(value * n for value, n in known) / total if total else None
 
 
 SCORES = {"accuracy": accuracy, "weighted_f1": weighted_f1, "macro_f1": macro_f1}

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import json
 import os
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from pace.data import Dataset, benchmarks, load, raw
+from pace.data import Dataset, benchmarks, load, raw, twitch
 from pace.data.benchmarks import BENCHMARKS, process
 from pace.errors import GraphError, SettingError
 from pace.graph import undirected
@@ -162,6 +163,12 @@ def test_a_download_goes_into_the_root_or_beside_a_read_only_one(
         ("pubmed", 19717, 88648, 500, 3),
         ("cs", 18333, 163788, 6805, 15),
         ("computers", 13752, 491722, 767, 10),
+        ("twitch", 36890, 985150, 3170, 2),
+        ("minesweeper", 10000, 78804, 7, 2),
+        ("tolokers", 11758, 1038000, 10, 2),
+        ("actor", 7600, 53318, 932, 5),
+        ("chameleon-filtered", 890, 17708, 2325, 5),
+        ("squirrel-filtered", 2223, 93996, 2089, 5),
     ],
 )
 def test_the_benchmarks_have_their_published_sizes(
@@ -176,7 +183,67 @@ def test_the_benchmarks_have_their_published_sizes(
     assert loaded.classes == classes
     assert not loaded.has_split
     values = torch.unique(loaded.graph.x[:100])
-    assert name == "pubmed" or values.tolist() == [0, 1]  # not normalised
+    assert name in ("pubmed", "tolokers") or values.tolist() == [0, 1]  # not normalised
+
+
+def twitch_files(root: Path, *, nodes: int = 4) -> Path:
+    """A data root with seven small countries in the layout of the published files."""
+    for place, country in enumerate(twitch.COUNTRIES):
+        folder = root / "Twitch" / country / "raw"
+        folder.mkdir(parents=True)
+        (folder / f"musae_{country}_edges.csv").write_text("from,to\n0,1\n1,2\n")
+        listed = {str(node): [node, 3169, 3169] for node in range(nodes - 1)}
+        (folder / f"musae_{country}_features.json").write_text(json.dumps(listed))
+        rows = [f"9{node},1,{node == place % nodes},7,False,{node}" for node in range(nodes)]
+        head = "id,days,mature,views,partner,new_id"
+        text = "\n".join([head, *reversed(rows), rows[0]]) + "\n"  # one of them twice
+        (folder / f"musae_{country}_target.csv").write_text(text)
+    return root
+
+
+def test_twitch_is_one_site_a_country(tmp_path: Path) -> None:
+    root = twitch_files(tmp_path / "root")
+    for loaded in (load("twitch", root), load("twitch", root)):  # read, then from the cache
+        assert loaded.graph.x.shape == (28, 3170)
+        assert (loaded.classes, loaded.partition) == (2, "column")
+        assert loaded.names.clients == twitch.COUNTRIES
+        graphs = divide(loaded, loaded.partition, 3)
+        assert [graph.nodes for graph in graphs] == [4] * 7
+        for place, graph in enumerate(graphs):
+            assert graph.y.nonzero().flatten().tolist() == [place % 4]
+            assert graph.edges.t().tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+            assert graph.x.nonzero().tolist() == [
+                [0, 0], [0, 3169], [1, 1], [1, 3169], [2, 2], [2, 3169]
+            ]  # fmt: skip
+
+
+def test_twitch_with_a_gap_in_its_numbers_is_refused(tmp_path: Path) -> None:
+    root = twitch_files(tmp_path / "root")
+    target = root / "Twitch" / "ES" / "raw" / "musae_ES_target.csv"
+    target.write_text(target.read_text().replace("False,2\n", "False,7\n"))
+    with pytest.raises(GraphError, match=r"musae_ES_target.csv does not number nodes from 0"):
+        load("twitch", root)
+
+
+def test_a_heterophilous_graph_is_read_from_its_archive(tmp_path: Path) -> None:
+    folder = tmp_path / "Heterophilous" / "squirrel_filtered" / "raw"
+    folder.mkdir(parents=True)
+    np.savez(
+        folder / "squirrel_filtered.npz",
+        node_features=X,
+        node_labels=np.array(LABELS),
+        edges=np.array(EDGES),
+        train_masks=np.ones((10, len(X)), dtype=bool),
+    )
+    loaded = load("squirrel-filtered", tmp_path)
+    assert torch.equal(loaded.graph.edges, undirected(torch.tensor(EDGES).t(), len(X)))
+    assert loaded.graph.x.tolist() == X.tolist()
+    assert loaded.graph.y.tolist() == LABELS
+    assert (loaded.classes, loaded.partition, loaded.has_split) == (3, "louvain", False)
+    (tmp_path / "Heterophilous" / "actor" / "raw").mkdir(parents=True)
+    (tmp_path / "Heterophilous" / "actor" / "raw" / "actor.npz").write_bytes(b"nothing")
+    with pytest.raises(GraphError, match=r"actor.npz"):
+        load("actor", tmp_path)
 
 
 @real

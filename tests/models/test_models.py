@@ -84,21 +84,21 @@ def gat(params: Params, graph: Graph) -> Tensor:
 
 
 def sgc(params: Params, graph: Graph) -> Tensor:
-    weight = params["0.weight"]
+    weight = params["0.hops.weight"]
     conv = pyg.SGConv(weight.shape[1], weight.shape[0], K=3)
-    return stacked([own(conv, {"lin.weight": weight, "lin.bias": params["0.bias"]})], graph)
+    return stacked([own(conv, {"lin.weight": weight, "lin.bias": params["0.hops.bias"]})], graph)
 
 
 def appnp(params: Params, graph: Graph) -> Tensor:
-    spread: Tensor = pyg.APPNP(K=4, alpha=0.2)(mlp(params, graph), graph.edges)
+    spread: Tensor = pyg.APPNP(K=4, alpha=0.2)(mlp(params, graph, "predict"), graph.edges)
     return spread
 
 
-def mlp(params: Params, graph: Graph) -> Tensor:
+def mlp(params: Params, graph: Graph, name: str = "linear") -> Tensor:
     hidden = graph.x
     layers = len(params) // 2
     for layer in range(layers):
-        hidden = hidden @ params[f"{layer}.weight"].t() + params[f"{layer}.bias"]
+        hidden = hidden @ params[f"{layer}.{name}.weight"].t() + params[f"{layer}.{name}.bias"]
         hidden = hidden.relu() if layer + 1 < layers else hidden
     return hidden
 
@@ -252,9 +252,10 @@ def test_starts_are_spread_as_pygs() -> None:
          "0.neighbours.bias": "lin_l.bias", "0.root.weight": "lin_r.weight"}),
         (GAT((wide, out), heads=8), pyg.GATConv(wide, out, 8, concat=False),
          {"0.weight": "lin.weight", "0.attention.source": "att_src", "0.bias": "bias"}),
-        (SGC((wide, out)), pyg.SGConv(wide, out), {"0.weight": "lin.weight", "0.bias": "lin.bias"}),
+        (SGC((wide, out)), pyg.SGConv(wide, out),
+         {"0.hops.weight": "lin.weight", "0.hops.bias": "lin.bias"}),
         (MLP((wide, out)), pyg.MLP([wide, out], norm=None),
-         {"0.weight": "lins.0.weight", "0.bias": "lins.0.bias"}),
+         {"0.linear.weight": "lins.0.weight", "0.linear.bias": "lins.0.bias"}),
     ]  # fmt: skip
     for model, layer, names in pairs:
         start, theirs = model.start(0), dict(layer.named_parameters())

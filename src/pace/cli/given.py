@@ -14,7 +14,8 @@ import typer
 
 DATASETS = (
     "synthetic", "synthetic-clash", "cora", "citeseer", "pubmed", "cs", "computers", "ogbn-arxiv",
-    "physics", "photo",
+    "physics", "photo", "twitch", "minesweeper", "tolokers", "actor", "chameleon-filtered",
+    "squirrel-filtered",
 )  # fmt: skip
 PARTITIONS = ("louvain", "metis", "dirichlet", "column")
 METHODS = (
@@ -22,6 +23,7 @@ METHODS = (
     "fedpub", "fedtad", "fedgta", "fedaux", "pace", "pace-duo", "pace-ridge", "pace-ridge-sums",
 )  # fmt: skip
 GROUPS = 4  # of the methods' names stand for several
+MODELS = ("gcn", "sage", "gin", "gat", "sgc", "appnp", "mlp")
 DEVICES = ("auto", "cpu", "cuda")
 NUMBERS = ("float32", "float16", "int8")
 GRAPH = ".graph"
@@ -85,13 +87,32 @@ Datasets = Annotated[
     ),
 ]  # fmt: skip
 Partition = Annotated[
-    str,
+    str | None,
     typer.Option(
-        help="louvain, metis, dirichlet, or column (the graph's own clients).",
+        help="louvain, metis, dirichlet, or column (the graph's own clients); if not given, "
+        "louvain, and column for a graph that is a federation by nature.",
         metavar="NAME",
         autocompletion=words(*PARTITIONS),
     ),
 ]
+Model = Annotated[
+    str,
+    typer.Option(
+        help="gcn, sage, gin, gat, sgc, appnp or mlp; with settings as in gat:heads=4.",
+        metavar="NAME",
+        autocompletion=words(*MODELS),
+    ),
+]
+Models = Annotated[
+    str,
+    typer.Option(
+        "--model", "--models",
+        help="gcn, sage, gin, gat, sgc, appnp or mlp; several, separated by commas, are compared. "
+        "Settings as in gat:heads=4.",
+        metavar="NAMES",
+        autocompletion=lists(*MODELS),
+    ),
+]  # fmt: skip
 Methods = Annotated[
     str,
     typer.Option(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pace.cli.given import As_json, Epochs, Method, Numbers, Rank, graphs
+from pace.cli.given import As_json, Epochs, Method, Model, Numbers, Rank, graphs
 
 NEW = """
 Examples:
@@ -15,6 +15,8 @@ Examples:
   pace new job.pace --like mine.graph --participant north,south,west
 
   pace new job.pace --features 1433 --classes 7 --minimum 5
+
+  pace new job.pace --features 1433 --classes 7 --model gat:heads=4 --hidden 64
 
   pace new job.pace --like mine.graph --participant north=north.pub
   --participant south=south.pub --server-key server.pub
@@ -57,9 +59,14 @@ def new(
     ] = None,
     method: Method = "pace",
     rank: Rank = "6",
+    model: Model = "gcn",
     hidden: Annotated[
-        str, typer.Option(help="Hidden widths, separated by commas.", metavar="N")
-    ] = "64",
+        str | None,
+        typer.Option(
+            help="Hidden widths, separated by commas (default: 64, and none for an sgc).",
+            metavar="N",
+        ),
+    ] = None,
     dropout: Annotated[float, typer.Option(help="Dropout while training.", metavar="P")] = 0.5,
     epochs: Epochs = None,
     seed: Annotated[int, typer.Option(help="Seed of the common start.", metavar="N")] = 104729,
@@ -74,7 +81,8 @@ def new(
     from pace.jobs import explain, job_file
     from pace.jobs.job import Job
     from pace.methods import known, make
-    from pace.models.gcn import GCN
+    from pace.models import make as make_model
+    from pace.models import named
 
     if job.suffix != job_file.SUFFIX:
         raise SettingError(f"the job is {job}, expected a name that ends in {job_file.SUFFIX}")
@@ -88,10 +96,11 @@ def new(
         names, features, classes = dataset.names, dataset.graph.features, dataset.classes
     if features is None or classes is None:
         raise SettingError("give --like mine.graph, or both --features and --classes")
+    kind, settings = named(model)
     listed, keys = _participants(participant or [], server_key)
     made = Job(
         job.stem,
-        GCN((features, *_widths(hidden), classes), dropout),
+        make_model(kind, (features, *_widths(hidden, kind), classes), dropout, **settings),
         known(method),
         options.rank(rank),
         seed,
@@ -147,9 +156,12 @@ def _participants(
     return tuple(names), keys
 
 
-def _widths(hidden: str) -> list[int]:
+def _widths(hidden: str | None, kind: str) -> list[int]:
     from pace.errors import SettingError
+    from pace.models import MODELS
 
+    if hidden is None:
+        return [64] if getattr(MODELS[kind], "hidden_layers", True) else []
     try:
         return [int(word) for word in hidden.split(",") if word.strip()]
     except ValueError:

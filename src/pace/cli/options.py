@@ -11,6 +11,7 @@ from pathlib import Path
 
 from pace.errors import SettingError
 from pace.methods import expand, make
+from pace.models import Model, sized
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
 
@@ -68,11 +69,19 @@ def methods(text: str, rank: int | None) -> dict[str, Method]:
     return {name: make(name, rank) for name in names}
 
 
-def widths(features: int, hidden: int, layers: int, classes: int) -> tuple[int, ...]:
-    """Features, `layers - 1` hidden widths, classes."""
+def models(text: str, features: int, hidden: int, layers: int, classes: int) -> dict[str, Model]:
+    """The named models, in order, each once, with `layers - 1` hidden layers of one width."""
     at_least_one("--layers", layers)
     at_least_one("--hidden", hidden)
-    return (features, *[hidden] * (layers - 1), classes)
+    names = words(text)
+    if not names:
+        raise SettingError("--model is empty: name one, such as gcn")
+    return {name: sized(name, features, hidden, layers, classes) for name in names}
+
+
+def file_name(name: str) -> str:
+    """A name as that of a folder: `gat:heads=4` is `gat_heads=4`."""
+    return re.sub(r"[^\w.=,-]", "_", name)
 
 
 def device(text: str) -> str:

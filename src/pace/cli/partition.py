@@ -33,7 +33,7 @@ BARS = "▁▂▃▄▅▆▇█"
 
 def partition(
     dataset: Dataset = "synthetic",
-    partition: Partition = "louvain",
+    partition: Partition = None,
     clients: Annotated[
         int | None,
         typer.Option(help="How many clients (default: 10, or as the column says).", metavar="N"),
@@ -65,6 +65,7 @@ def partition(
     from pace.partition.describe import describe
 
     loaded = load(dataset, data_root)
+    partition = partition or loaded.partition
     own = len(loaded.names.clients)
     if partition == "column" and own and clients not in (None, own):
         raise SettingError(

@@ -24,7 +24,8 @@ from pace.cli.given import (
 PARTS = (
     "main", "c20", "c30", "macro-f1", "ablation", "resolver", "fairness", "rank", "communication",
     "metis", "dirichlet", "diagnostics", "beyond", "beyond-metis", "beyond-dirichlet",
-    "beyond-masks", "masks", "masks-ablation", "masks-c20", "masks-c30", "all",
+    "beyond-masks", "models", "models-masks", "models-heterophilous", "models-twitch",
+    "masks", "masks-ablation", "masks-c20", "masks-c30", "all",
 )  # fmt: skip
 
 EXAMPLES = """
@@ -35,6 +36,8 @@ Examples:
   pace reproduce all --jobs 2 --out results/
 
   pace reproduce masks --datasets cora --out results/
+
+  pace reproduce models --jobs 16 --out results/
 """
 
 

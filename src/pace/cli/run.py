@@ -19,6 +19,7 @@ from pace.cli.given import (
     Device,
     Epochs,
     Methods,
+    Models,
     Numbers,
     Partition,
     Rank,
@@ -36,6 +37,10 @@ Examples:
 
   pace run --seeds 104729 --json
 
+  pace run --model gat:heads=4 --hidden 32 --layers 3
+
+  pace run --models gcn,sage,mlp --seeds 2
+
   pace run --numbers int8
 
   pace run --tensorboard runs/
@@ -44,19 +49,22 @@ Examples:
 
 def run(
     dataset: Dataset = "synthetic",
-    partition: Partition = "louvain",
+    partition: Partition = None,
     partition_file: Annotated[
         Path | None,
         typer.Option(help="Use this partition (from `pace partition`).", metavar="FILE"),
     ] = None,
     clients: Clients = 10,
+    model: Models = "gcn",
     methods: Methods = "local,fedavg,pace",
     rank: Rank = "6",
     seeds: Seeds = "5",
     data_seed: Data_seed = 2024,
     epochs: Epochs = None,
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.", metavar="N")] = 64,
-    layers: Annotated[int, typer.Option(help="Number of graph convolutions.", metavar="N")] = 2,
+    layers: Annotated[
+        int, typer.Option(help="Number of layers, or an sgc's hops.", metavar="N")
+    ] = 2,
     numbers: Numbers = None,
     device: Device = "auto",
     data_root: Data_root = None,
@@ -81,12 +89,12 @@ def run(
     from pace.cli import console, options
     from pace.data import load
     from pace.io import atomic
-    from pace.models.gcn import GCN
+    from pace.models import kind_of, settings_of
     from pace.partition import divide, file
     from pace.reports import run_page
     from pace.reports.run_result import summarise
     from pace.reports.stored import plain, versions
-    from pace.reports.tables import show
+    from pace.reports.tables import compare, show
     from pace.runtimes.simulation import progress_steps, simulate
 
     options.folder("--out", out)
@@ -98,61 +106,75 @@ def run(
     chosen_numbers = options.numbers(numbers)
     chosen_device = options.device(device)
     loaded = load(dataset, data_root)
+    partition = partition or loaded.partition
     graphs = (
         file.read(partition_file, loaded)
         if partition_file
         else divide(loaded, partition, clients, data_seed)
     )
-    gcn = GCN(options.widths(loaded.graph.features, hidden, layers, loaded.classes))
+    models = options.models(model, loaded.graph.features, hidden, layers, loaded.classes)
     torch.set_num_threads(1)  # two threads on small products are slower than one
-    total = progress_steps(len(graphs), gcn, chosen_methods, chosen_seeds)
+    total = sum(
+        progress_steps(len(graphs), each, chosen_methods, chosen_seeds) for each in models.values()
+    )
+    results: dict[str, dict[str, Any]] = {}
     for caution in filter(None, (each.caution(len(graphs)) for each in chosen_methods.values())):
         typer.echo(caution, err=True)
     with console.progress(total, "Training") as bar:
-        trials = list(
-            simulate(
-                graphs,
-                gcn,
-                chosen_methods,
-                chosen_seeds,
-                epochs=epochs,
-                numbers=chosen_numbers,
-                device=chosen_device,
-                progress=bar,
+        for name, network in models.items():
+            trials = list(
+                simulate(
+                    graphs,
+                    network,
+                    chosen_methods,
+                    chosen_seeds,
+                    epochs=epochs,
+                    numbers=chosen_numbers,
+                    device=chosen_device,
+                    progress=bar,
+                )
             )
-        )
-    trials.sort(
-        key=lambda trial: list(chosen_methods).index(trial.method)
-    )  # as they were asked for
-    found: dict[str, Any] = {
-        "command": shlex.join(["pace", *sys.argv[1:]]),
-        "versions": versions(),
-        "dataset": loaded.name,
-        "partition": str(partition_file) if partition_file else partition,
-        "clients": len(graphs),
-        "seeds": chosen_seeds,
-        "device": chosen_device,
-        "data_seed": None if partition_file else data_seed,
-        "epochs": epochs,
-        "model": {"widths": gcn.widths, "dropout": gcn.dropout},
-        "rank": options.rank(rank),
-        "numbers": options.written(chosen_methods, chosen_numbers),
-        **summarise(trials),
-        "trials": [
-            {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in trials
-        ],
-    }
+            trials.sort(key=lambda trial: list(chosen_methods).index(trial.method))  # as asked for
+            results[name] = {
+                "command": shlex.join(["pace", *sys.argv[1:]]),
+                "versions": versions(),
+                "dataset": loaded.name,
+                "partition": str(partition_file) if partition_file else partition,
+                "clients": len(graphs),
+                "seeds": chosen_seeds,
+                "device": chosen_device,
+                "data_seed": None if partition_file else data_seed,
+                "epochs": epochs,
+                "model": {
+                    "kind": kind_of(network),
+                    "widths": network.widths,
+                    "dropout": network.dropout,
+                    **settings_of(network),
+                },
+                "rank": options.rank(rank),
+                "numbers": options.written(chosen_methods, chosen_numbers),
+                **summarise(trials),
+                "trials": [
+                    {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in trials
+                ],
+            }
     written = []
-    if out:
-        atomic.write(out / "results.json", (json.dumps(found, indent=1) + "\n").encode())
-        written += [run_page.write(out), out / "results.json"]
-    if tensorboard:
-        from pace.reports.tensorboard import write as write_tensorboard
+    for name, found in results.items():
+        folder = out if out is None or len(results) == 1 else out / options.file_name(name)
+        if folder:
+            atomic.write(folder / "results.json", (json.dumps(found, indent=1) + "\n").encode())
+            written += [run_page.write(folder), folder / "results.json"]
+        if tensorboard:
+            from pace.reports.tensorboard import write as write_tensorboard
 
-        written.append(write_tensorboard(tensorboard, found))
+            written.append(write_tensorboard(tensorboard, found))
     if as_json:
-        console.one_object(found)
+        console.one_object(found if len(results) == 1 else {"models": results})
+        return
+    to = console.console()
+    if len(results) == 1:
+        show(found, to)
     else:
-        show(found, console.console())
-        if written:
-            print(f"Written: {', '.join(map(str, written))}")
+        compare(results, to)
+    if written:
+        print(f"Written: {', '.join(map(str, written))}")

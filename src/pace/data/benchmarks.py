@@ -1,4 +1,4 @@
-"""The public benchmarks, by PyG's readers (and OGB's layout): features as read, no transform.
+"""The public benchmarks, each in the layout of its publisher: features as read, no transform.
 
 Raw files are read once and kept in the cache as a .graph file, whose name tells which raw files it
 was made of; the folder they lie in is never written to, except to put a download there.
@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from torch import Tensor
 
-from pace.data import file, ogb
-from pace.data.dataset import Dataset
+from pace.data import file, heterophilous, ogb, twitch
+from pace.data.dataset import Dataset, Names
 from pace.data.folders import cache, data_root
 from pace.data.raw import Benchmark, download, fingerprint, locate
 from pace.errors import GraphError, SettingError
@@ -33,6 +34,13 @@ BENCHMARKS = {
     "ogbn-arxiv": Benchmark("ogbn-arxiv", "OGB", ogb.FILES, (0.6, 0.2, 0.2)),
     "physics": Benchmark("Physics", "Coauthor", ("ms_academic_phy.npz",)),
     "photo": Benchmark("Photo", "Amazon", ("amazon_electronics_photo.npz",)),
+    "twitch": Benchmark("Twitch", "Twitch", twitch.FILES, clients=twitch.COUNTRIES),
+    **{
+        name: Benchmark(
+            heterophilous.stem(name), "Heterophilous", (f"{heterophilous.stem(name)}.npz",)
+        )
+        for name in heterophilous.NAMES
+    },
 }
 
 
@@ -44,7 +52,7 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
     kept = cache() / "datasets" / f"{name}-{fingerprint(raw, known.files)}{file.SUFFIX}"
     if kept.is_file():
         with contextlib.suppress(GraphError):  # of an older format, say: the raw files are there
-            return file.read(kept)
+            return replace(file.read(kept), partition=_partition(known))
     made = process(name, raw)
     with contextlib.suppress(SettingError):  # without a cache the next start is slower, that is all
         file.write(kept, made, compact=False)
@@ -57,7 +65,7 @@ def process(name: str, raw: Path) -> Dataset:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old pickles and archives: nothing to act on
-            x, edges, y = READERS[known.family](raw, known)
+            x, edges, y, *owner = READERS[known.family](raw, known)
         graph = Graph.build(x, edges, y)
     except Exception as error:  # on damaged files the readers raise whatever they stumble over
         raise GraphError(
@@ -71,10 +79,17 @@ def process(name: str, raw: Path) -> Dataset:
         known.ratios,
         title=known.title,
         directed=edges if known.family == "OGB" else None,
+        owner=owner[0] if owner else None,
+        names=Names(clients=known.clients),
+        partition=_partition(known),
     )
 
 
-Parts = tuple[Tensor, Tensor, Tensor]  # features, edges, labels
+def _partition(known: Benchmark) -> str:
+    return "column" if known.clients else "louvain"
+
+
+Parts = tuple[Tensor, ...]  # features, edges, labels; and the client of each node, if it has one
 
 
 def _planetoid(raw: Path, known: Benchmark) -> Parts:
@@ -95,10 +110,20 @@ def _ogb(raw: Path, known: Benchmark) -> Parts:
     return ogb.read_ogb(raw)
 
 
+def _twitch(raw: Path, known: Benchmark) -> Parts:
+    return twitch.read_twitch(raw)
+
+
+def _heterophilous(raw: Path, known: Benchmark) -> Parts:
+    return heterophilous.read_heterophilous(raw / known.files[0])
+
+
 # What the `process` of PyG's Planetoid, Coauthor and Amazon calls, without a processed/ folder.
 READERS: dict[str, Callable[[Path, Benchmark], Parts]] = {
     "Planetoid": _planetoid,
     "Coauthor": _npz,
     "Amazon": _npz,
     "OGB": _ogb,
+    "Twitch": _twitch,
+    "Heterophilous": _heterophilous,
 }

@@ -36,6 +36,7 @@ class Dataset:
     directed: Tensor | None = None  # (2, m) the edges as stored, where those have directions
     owner: Tensor | None = None  # (n,) the client of each node, where the user said so
     names: Names = Names()
+    partition: str = "louvain"  # how it is divided unless somebody says otherwise
 
     @property
     def stored(self) -> Tensor:

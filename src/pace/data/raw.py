@@ -12,6 +12,14 @@ from pace.data.folders import cache, writable
 from pace.errors import SettingError
 from pace.io import atomic
 
+PUBLISHED = {
+    "OGB": "arxiv.zip of the Open Graph Benchmark",
+    "Twitch": "data/twitch of the GitHub repository CUAI/Non-Homophily-Benchmarks",
+}
+PYG = {
+    "Heterophilous": "HeterophilousGraphDataset"
+}  # its classes that are not called as the folder
+
 
 @dataclass(frozen=True)
 class Benchmark:
@@ -21,10 +29,13 @@ class Benchmark:
     family: str  # PyG's class: also the name of the folder above
     files: tuple[str, ...]
     ratios: tuple[float, float, float] = RATIOS
+    clients: tuple[str, ...] = ()  # where the nodes of a graph belong to sites by nature
 
     @property
     def home(self) -> Path:
         """The folder of the raw files in a data root, as PyG or OGB lays it out."""
+        if self.family == "Twitch":  # a folder a country, each with its own `raw`
+            return Path(self.family)
         folder = Path("ogbn_arxiv") if self.family == "OGB" else Path(self.family, self.title)
         return folder / "raw"
 
@@ -32,6 +43,11 @@ class Benchmark:
     def homes(self) -> tuple[Path, ...]:
         """The same, and where else people keep them."""
         return self.home, Path(self.family) / self.home, Path(self.title, "raw")
+
+    @property
+    def source(self) -> str:
+        """Who publishes the files, where PyG does not download them; empty where it does."""
+        return PUBLISHED.get(self.family, "")
 
 
 def locate(known: Benchmark, root: Path) -> Path | None:
@@ -56,10 +72,10 @@ def download(known: Benchmark, root: Path) -> Path:
         f"put {', '.join(known.files)} into {root / known.home}, or name the folder that has them "
         "with --data-root or PACE_DATA"
     )
-    if known.family == "OGB":
+    if known.source:
         raise SettingError(
             f"{known.title} is not in {root}: {wanted} "
-            "(they are in arxiv.zip of the Open Graph Benchmark, which PyG does not download)"
+            f"(they are in {known.source}, which PyG does not download)"
         )
     try:
         with tempfile.TemporaryDirectory() as arriving:
@@ -77,6 +93,6 @@ def fetch(known: Benchmark, name: str, folder: Path) -> bytes:
     from torch_geometric import datasets
     from torch_geometric.io import fs
 
-    address = getattr(datasets, known.family).url.rstrip("/")
+    address = getattr(datasets, PYG.get(known.family, known.family)).url.rstrip("/")
     fs.cp(f"{address}/{name}", str(folder), log=False)
     return (folder / name).read_bytes()

@@ -46,12 +46,18 @@ class Disclosure:
 def disclosure(message: Message, federation: Federation, signature: int) -> Disclosure:
     """What this very message says."""
     update = isinstance(federation.method, Pace)  # others send the parameters themselves
+    plain = {name for name in federation.model.averaged if not name.endswith("bias")}
     layout = wire.layout(message, federation.numbers)
     items = tuple(
-        Item(name, shape, number_formats.size(shape, layout.numbers), words(name, update))
+        Item(
+            name,
+            shape,
+            number_formats.size(shape, layout.numbers),
+            words(name, update) + (AVERAGED if update and name in plain else ""),
+        )
         for name, shape in layout.items()
     )
-    moment = message.get("0.weight/m")
+    moment = next((value for name, value in message.items() if name.endswith("/m")), None)
     return Disclosure(
         items,
         layout.size,
@@ -96,10 +102,11 @@ KNOWN = {
     "confidence": "how sure the propagated labels are",
     "embedding": "mean activation of your nodes",
 }
+AVERAGED = "; it multiplies no rows, so the plain mean is taken"
 PARTS = {
-    "/L": "update of layer {}, left factor",
-    "/R": "update of layer {}, right factor",
-    "/m": "mean square of what layer {} reads",
+    "/L": "update of {}, left factor",
+    "/R": "update of {}, right factor",
+    "/m": "mean square of what {} reads",
 }
 REGRESSED = {
     "rows": "rows that stand for your training nodes' features after {} hops",
@@ -119,13 +126,14 @@ def words(name: str, update: bool = False) -> str:
     """What a tensor is, for people."""
     if regressed := re.fullmatch(r"hop(\d+)/(.+)", name):
         return REGRESSED.get(regressed[2], UNKNOWN).format(regressed[1])
-    found = re.fullmatch(r"(\d+)\.(weight|bias)(/[LRm])?", name)
+    found = re.fullmatch(r"(\d+)\.(?:(.+)\.)?(\w+)(/[LRm])?", name)
     if found is None:
         return KNOWN.get(name, UNKNOWN)
-    layer, kind, part = int(found[1]) + 1, found[2], found[3]
+    layer, inner, kind, part = int(found[1]) + 1, found[2], found[3], found[4]
+    where = f"layer {layer}" + (f" ({inner})" if inner else "")
     if part:
-        return PARTS[part].format(layer)
-    return f"{'update of ' if update else ''}layer {layer}, {kind}"
+        return PARTS[part].format(where)
+    return f"{'update of ' if update else ''}{where}, {kind}"
 
 
 WITHOUT_PROMISE = (

@@ -1,7 +1,10 @@
 """What a client trains: networks as functions of their parameters. A new one is one line here."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
+from functools import cache
 from typing import Any
 
 from pace.errors import SettingError, did_you_mean
@@ -26,16 +29,60 @@ MODELS: Mapping[str, Callable[..., Model]] = {
 COMMON = ("widths", "dropout")  # fields that every model has; the others are its own settings
 
 
+def named(text: str) -> tuple[str, dict[str, Any]]:
+    """A model in a command: its kind and its settings, such as `gat:heads=4`."""
+    kind, _, listed = text.partition(":")
+    settings = {}
+    for word in filter(None, listed.split(",")):
+        key, equals, value = word.partition("=")
+        if not equals:
+            raise SettingError(f"the model is {text!r}, expected settings such as gat:heads=4")
+        settings[key.strip()] = _number(value.strip())
+    return _known(kind.strip(), settings), settings
+
+
+def sized(text: str, features: int, hidden: int, layers: int, classes: int) -> Model:
+    """The model that `text` names, with `layers - 1` hidden layers of one width."""
+    kind, settings = named(text)
+    made: Model = MODELS[kind].sized(features, hidden, layers, classes, **settings)  # type: ignore[attr-defined]
+    return made
+
+
+def kind_by_names(names: Iterable[str]) -> str | None:
+    """Which kind of model tensors of these names belong to: every kind has names of its own."""
+    kinds = {re.sub(r"^\d+\.|/[LRm]$", "", name) for name in names}
+    fitting = {kind: own for kind in MODELS if (own := _names(kind)) <= kinds}
+    return max(fitting, key=lambda kind: len(fitting[kind]), default=None)
+
+
+@cache
+def _names(kind: str) -> frozenset[str]:
+    shapes = sized(kind, 8, 8, 1, 8).shapes
+    return frozenset(name.partition(".")[2] for name in shapes)
+
+
+def _number(word: str) -> int | float | str:
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(word)
+    return word
+
+
 def make(kind: str, widths: Sequence[int], dropout: float = 0.5, **settings: Any) -> Model:
     """The model of that kind."""
+    return MODELS[_known(kind, settings)](tuple(widths), dropout, **settings)
+
+
+def _known(kind: str, settings: Mapping[str, Any]) -> str:
+    """Refuse a kind, or a setting, that does not exist."""
     if kind not in MODELS:
         hint = did_you_mean(kind, MODELS)
         raise SettingError(f"there is no model {kind!r}: {hint}known are {', '.join(MODELS)}")
     own = settings_of(MODELS[kind])
     if unknown := sorted(settings.keys() - own.keys()):
-        known = ", ".join(sorted(own)) or "none"
-        raise SettingError(f"the model {kind!r} has no setting {unknown[0]!r}: it has {known}")
-    return MODELS[kind](tuple(widths), dropout, **settings)
+        has = ", ".join(sorted(own)) or "none"
+        raise SettingError(f"the model {kind!r} has no setting {unknown[0]!r}: it has {has}")
+    return kind
 
 
 def kind_of(model: Model) -> str:
@@ -61,7 +108,10 @@ __all__ = [
     "Model",
     "Network",
     "Pass",
+    "kind_by_names",
     "kind_of",
     "make",
+    "named",
     "settings_of",
+    "sized",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from pace.models.operator import Operator
 from pace.models.propagation import features, propagation
 from pace.models.reach import Places, chosen, reach
 from pace.params import Params
+
+PREDICT = "predict"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,8 @@ class APPNP(Layered):
     Π is linear, so the last weight multiplies Π H; the layers below it read no edge.
     """
 
+    title: ClassVar[str] = "perceptron with personalised PageRank (APPNP)"
+
     hops: int = 10
     teleport: float = 0.1
     """α, the chance of a walk to begin anew."""
@@ -44,7 +49,7 @@ class APPNP(Layered):
         real("teleport", self.teleport, 0, 1)
 
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
-        return perceptron(self.widths, generator)
+        return perceptron(self.widths, generator, PREDICT)
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Walk:
         reached = reach(propagation(graph), self.hops, centers)
@@ -58,8 +63,8 @@ class APPNP(Layered):
         )
 
     def forward(self, params: Params, field: Walk, drop: Drop = identity) -> Pass:
-        inputs, outputs = layer_by_layer(params, field.features, self.layers, drop)
-        last = f"{self.layers - 1}.weight"
+        inputs, outputs = layer_by_layer(params, field.features, self.layers, drop, PREDICT)
+        last = f"{self.layers - 1}.{PREDICT}.weight"
         rows = inputs[last]
 
         def walked(nodes: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -89,6 +89,10 @@ class Model(Network, Protocol):
     """A network that a federation can agree on: of known sizes, every weight with its geometry."""
 
     @property
+    def title(self) -> str:
+        """What it is called in a sentence, such as `graph attention network`."""
+
+    @property
     def widths(self) -> tuple[int, ...]:
         """Features, hidden widths, classes."""
 
@@ -117,6 +121,10 @@ class Layered:
     A model adds `initial`, `averaged`, `field` and `forward`; its settings are further fields.
     """
 
+    title: ClassVar[str]
+    hidden_layers: ClassVar[bool] = True
+    """Whether it has hidden layers whose widths can be chosen."""
+
     widths: tuple[int, ...]
     """Features, hidden widths, classes."""
     dropout: float = 0.5
@@ -129,6 +137,11 @@ class Layered:
             )
         if not 0 <= self.dropout < 1:
             raise SettingError(f"dropout is {self.dropout}, expected a number in [0, 1)")
+
+    @classmethod
+    def sized(cls, features: int, hidden: int, layers: int, classes: int, **settings: Any) -> Self:
+        """The model with `layers - 1` hidden layers of one width."""
+        return cls((features, *[hidden] * (layers - 1), classes), **settings)
 
     @property
     def features(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -110,6 +110,8 @@ class GAT(Layered):
     heads' matrices are one weight, whose rows are the attention-weighted sums A_h H of every head;
     u and v multiply no rows and are averaged.
     """
+
+    title: ClassVar[str] = "graph attention network"
 
     heads: int = 8
 

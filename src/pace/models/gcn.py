@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -41,6 +42,8 @@ class GCN(Layered):
         >>> GCN((1433, 64, 7)).layers
         2
     """
+
+    title: ClassVar[str] = "graph convolutional network"
 
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
         """Glorot-uniform weights, zero biases."""

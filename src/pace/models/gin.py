@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,8 @@ class GIN(Layered):
     PyG's `GINConv` with ε fixed. A layer's perceptron is as wide inside as the layer's output; the
     last one's is as wide as its input, since few classes would be a bottleneck.
     """
+
+    title: ClassVar[str] = "graph isomorphism network"
 
     epsilon: float = 0.0
 

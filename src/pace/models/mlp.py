@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -14,6 +15,8 @@ from pace.models.initialisation import linear
 from pace.models.operator import Operator
 from pace.models.propagation import features
 from pace.params import Params
+
+LINEAR = "linear"
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,8 +30,10 @@ class Centres(Field):
 class MLP(Layered):
     """H_l+1 = ReLU(H_l W_l^T + 1 b_l^T), logits last; PyG's `MLP` without normalisation."""
 
+    title: ClassVar[str] = "perceptron that reads no edge"
+
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
-        return perceptron(self.widths, generator)
+        return perceptron(self.widths, generator, LINEAR)
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Centres:
         everything = features(graph)
@@ -37,20 +42,22 @@ class MLP(Layered):
         return Centres((among,) * self.layers, rows)
 
     def forward(self, params: Params, field: Centres, drop: Drop = identity) -> Pass:
-        inputs, outputs = layer_by_layer(params, field.features, self.layers, drop)
+        inputs, outputs = layer_by_layer(params, field.features, self.layers, drop, LINEAR)
         return Pass(inputs, inputs, outputs)
 
 
-def perceptron(widths: tuple[int, ...], generator: torch.Generator | None) -> dict[str, Tensor]:
-    """Linear layers as torch starts them, numbered."""
+def perceptron(
+    widths: tuple[int, ...], generator: torch.Generator | None, name: str
+) -> dict[str, Tensor]:
+    """Linear layers as torch starts them, numbered; `name` tells models apart by their tensors."""
     params: dict[str, Tensor] = {}
     for layer, (fan_in, fan_out) in enumerate(pairwise(widths)):
-        params |= linear(str(layer), fan_in, fan_out, generator)
+        params |= linear(f"{layer}.{name}", fan_in, fan_out, generator)
     return params
 
 
 def layer_by_layer(
-    params: Params, first: Operator, layers: int, drop: Drop
+    params: Params, first: Operator, layers: int, drop: Drop, name: str
 ) -> tuple[dict[str, Rows], tuple[Tensor, ...]]:
     """The rows that each weight multiplies, and each layer's output before its activation."""
     inputs: dict[str, Rows] = {}
@@ -59,6 +66,7 @@ def layer_by_layer(
     for layer in range(layers):
         if layer:
             rows = drop(outputs[-1].relu())
-        inputs[f"{layer}.weight"] = rows
-        outputs.append(rows @ params[f"{layer}.weight"].t() + params[f"{layer}.bias"])
+        weight = f"{layer}.{name}.weight"
+        inputs[weight] = rows
+        outputs.append(rows @ params[weight].t() + params[f"{layer}.{name}.bias"])
     return inputs, tuple(outputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -31,6 +32,8 @@ class Neighbourhoods(Field):
 @dataclass(frozen=True)
 class SAGE(Layered):
     """H_l+1 = ReLU(M H_l W_n^T + 1 b^T + H_l W_r^T), M the mean over neighbours; PyG's `SAGEConv`."""
+
+    title: ClassVar[str] = "GraphSAGE network"
 
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
         params: dict[str, Tensor] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
@@ -28,6 +29,9 @@ class Hops(Field):
 class SGC(Layered):
     """logits = P^K X W^T + 1 b^T, with K `hops`; PyG's `SGConv`."""
 
+    title: ClassVar[str] = "simple graph convolution"
+    hidden_layers: ClassVar[bool] = False
+
     hops: int = 2
 
     def __post_init__(self) -> None:
@@ -38,8 +42,13 @@ class SGC(Layered):
                 f"widths are {self.widths}: an sgc has no hidden layer, give features and classes"
             )
 
+    @classmethod
+    def sized(cls, features: int, hidden: int, layers: int, classes: int, **settings: Any) -> Self:
+        """`layers` are hops; there is no hidden layer."""
+        return cls((features, classes), **{"hops": layers, **settings})
+
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
-        return linear("0", self.features, self.classes, generator)
+        return linear("0.hops", self.features, self.classes, generator)
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Hops:
         rows = features(graph)
@@ -49,8 +58,10 @@ class SGC(Layered):
         return Hops((torch.arange(far.shape[0], device=graph.x.device),), far, rows)
 
     def forward(self, params: Params, field: Hops, drop: Drop = identity) -> Pass:
-        logits = field.propagated @ params["0.weight"].t() + params["0.bias"]
-        return Pass({"0.weight": field.propagated}, {"0.weight": field.features}, (logits,))
+        logits = field.propagated @ params["0.hops.weight"].t() + params["0.hops.bias"]
+        return Pass(
+            {"0.hops.weight": field.propagated}, {"0.hops.weight": field.features}, (logits,)
+        )
 
     def _propagated(self, graph: Graph) -> Operator:
         """P^K X: each step multiplies by it once, so it is multiplied out."""

@@ -9,8 +9,9 @@ from typing import Protocol
 
 from torch import Tensor
 
-from pace.errors import OtherJobError
+from pace.errors import LayoutError, OtherJobError, SizeError
 from pace.merging.batches import BATCH, batches, unbatched
+from pace.models import kind_by_names
 from pace.protocol import wire
 
 Message = Mapping[str, Tensor]  # all that any method sends, either way
@@ -103,7 +104,16 @@ class Received(Uploads):
 
 def opened(frame: bytes, digest: bytes, layout: wire.Layout) -> wire.Frame:
     """A frame of this federation and layout."""
-    decoded = wire.decode(frame, layout)
+    try:
+        decoded = wire.decode(frame, layout)
+    except (LayoutError, SizeError) as error:
+        theirs, ours = (kind_by_names(names) for names in (wire.names(frame), layout))
+        if theirs in (None, ours):
+            raise
+        raise LayoutError(
+            f"the message was made with the model {theirs}, this federation's model is {ours}: "
+            "use the same job at every site"
+        ) from error
     if decoded.digest != digest:
         raise OtherJobError(
             f"the message belongs to federation {decoded.digest.hex()}, this is {digest.hex()}: "

@@ -29,7 +29,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pace.errors import DamageError, FormatError, LayoutError, NumberError, SizeError, VersionError
+from pace.errors import (
+    DamageError,
+    FormatError,
+    LayoutError,
+    NumberError,
+    SizeError,
+    VersionError,
+    WireError,
+)
 from pace.merging.batches import unbatched
 from pace.protocol import number_formats
 
@@ -158,6 +166,16 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
         raise SizeError(f"the frame has {len(frame)} bytes, its table speaks of {shapes.size}")
     (message,) = unbatched(numbers_of([frame], offset, shapes)) if shapes else ({},)
     return Frame(digest, answers, message)
+
+
+def names(frame: bytes) -> tuple[str, ...]:
+    """The tensors that a frame lists; none if it is damaged or no frame."""
+    if len(frame) < HEAD.size + CHECKSUM or frame[: len(MAGIC)] != MAGIC or not intact(frame):
+        return ()
+    try:
+        return tuple(read_table(frame, HEAD.unpack_from(frame)[-1])[0])
+    except WireError:
+        return ()
 
 
 def intact(frame: bytes) -> bool:

@@ -166,7 +166,7 @@ def _provenance(found: dict[str, Any]) -> Iterable[Block]:
         ("Clients", found["clients"]),
         ("Seeds", ", ".join(map(str, found["seeds"]))),
         ("Data seed", _or(found["data_seed"], "the partition file's own")),
-        ("Model", "GCN, widths " + " → ".join(map(str, found["model"]["widths"]))),
+        ("Model", _model(found["model"])),
         ("Dropout", found["model"]["dropout"]),
         ("Rank", found["rank"] or "dense"),
         ("Numbers on the wire", found.get("numbers", "float32")),
@@ -179,3 +179,11 @@ def _provenance(found: dict[str, Any]) -> Iterable[Block]:
 
 def _or(value: object, absent: str) -> object:
     return absent if value is None else value
+
+
+def _model(model: dict[str, Any]) -> str:
+    """`gat, widths 600 → 64 → 6, heads 8`; runs stored by older versions are the GCN's."""
+    own = {key: value for key, value in model.items() if key not in ("kind", "widths", "dropout")}
+    widths = " → ".join(map(str, model["widths"]))
+    words = [str(model.get("kind", "gcn")), f"widths {widths}"]
+    return ", ".join([*words, *(f"{key} {value}" for key, value in own.items())])

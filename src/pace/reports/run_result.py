@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from typing import Any
 
-from pace.metrics import SCORES, pooled
+from pace.metrics import SCORES, mean_auc, pooled
 from pace.runtimes.simulation import READINGS, Trial
 
 
@@ -48,7 +48,19 @@ def readings(method: str) -> list[str]:
 def scores(trials: Sequence[Trial], reading: str) -> dict[str, Any]:
     """Each score of a reading: mean and sample standard deviation over seeds, and seed by seed."""
     tables = [pooled(trial.confusions[reading]) for trial in trials]
-    return {name: spread([score(table) for table in tables]) for name, score in SCORES.items()}
+    found = {name: spread([score(table) for table in tables]) for name, score in SCORES.items()}
+    areas = [auc(trial, reading) for trial in trials]
+    if known := [area for area in areas if area is not None]:
+        found["roc_auc"] = spread(known)
+    return found
+
+
+def auc(trial: Trial, reading: str) -> float | None:
+    """The ROC AUC of a reading; None where there are more than two classes."""
+    if not trial.roc_auc:
+        return None
+    nodes = [int(counts.sum()) for counts in trial.confusions[reading]]
+    return mean_auc(trial.roc_auc[reading], nodes)
 
 
 def spread(values: Sequence[float]) -> dict[str, Any]:

@@ -77,6 +77,7 @@ def plain(trial: Trial, *, sparse: bool = False) -> dict[str, Any]:
         "returned": trial.returned,
         "dense": trial.dense,
         "seconds": {step: round(value, 3) for step, value in trial.seconds.items()},
+        **({"roc_auc": trial.roc_auc} if trial.roc_auc else {}),
     }
 
 
@@ -94,6 +95,7 @@ def restored(method: str, seed: int, found: Mapping[str, Any]) -> Trial:
         found["returned"],
         found["dense"],
         found["seconds"],
+        found.get("roc_auc", {}),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pace.io.terminal import many, table
@@ -16,6 +16,7 @@ READING = {
     "adopted": "α by CNLL",
 }
 SCORE = {"accuracy": "Accuracy", "weighted_f1": "W-F1", "macro_f1": "Macro-F1"}
+TWO_CLASSES = {"roc_auc": "ROC AUC"}  # of these alone
 BARS = "▁▂▃▄▅▆▇█"
 MOST = 50  # clients that have a bar
 
@@ -25,9 +26,11 @@ Table = tuple[list[str], list[list[str]]]  # heads, rows
 def title(found: dict[str, Any]) -> str:
     """`synthetic, louvain, 10 clients, 5 seeds`; numbers on the wire if they are not float32."""
     numbers = found.get("numbers", "float32")
+    kind = found["model"].get("kind", "gcn")
     return (
         f"{found['dataset']}, {found['partition']}, {many(found['clients'], 'client')}, "
         f"{many(len(found['seeds']), 'seed')}"
+        + ("" if kind == "gcn" else f", {kind}")
         + ("" if numbers == "float32" else f", messages in {numbers}")
     )
 
@@ -48,11 +51,13 @@ def distinct(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 def score_table(found: dict[str, Any]) -> Table:
     """Pooled test scores in percent."""
+    results = distinct(found)
+    heads = SCORE | (TWO_CLASSES if all("roc_auc" in row for row in results) else {})
     rows = [
-        [row["method"], READING[row["reading"]], *(percent(row[name]) for name in SCORE)]
-        for row in distinct(found)
+        [row["method"], READING[row["reading"]], *(percent(row[name]) for name in heads)]
+        for row in results
     ]
-    return ["Method", "Reading", *SCORE.values()], rows
+    return ["Method", "Reading", *heads.values()], rows
 
 
 def percent(spread: dict[str, Any]) -> str:
@@ -118,6 +123,22 @@ def show(found: dict[str, Any], console: Console) -> None:
         table("What receivers adopted", heads, rows, console, words=0, folding=wide)
     if sentence := verdict(found):
         console.print(sentence)
+
+
+def compare(found: Mapping[str, dict[str, Any]], console: Console) -> None:
+    """Models side by side: Local's accuracy, and what each method's receivers adopted."""
+    first = next(iter(found.values()))
+    methods = [name for name in first["methods"] if name != "local"]
+    rows = []
+    for name, run in found.items():
+        scores = {(row["method"], row["reading"]): row["accuracy"] for row in run["results"]}
+        alone = next(value for (_, reading), value in scores.items() if reading == "local")
+        adopted = [percent(scores[method, "adopted"]) for method in methods]
+        alphas = [f"{run['methods'][method]['alpha']['mean']:.2f}" for method in methods]
+        rows.append([name, percent(alone), *adopted, *alphas])
+    heads = ["Model", "Local", *methods, *(f"α, {method}" for method in methods)]
+    said = title({**first, "model": {}})
+    table(f"{said}: accuracy of what receivers adopted", heads, rows, console, words=0)
 
 
 def _ours(row: Sequence[str]) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.metrics import confusion
+from pace.metrics import confusion, roc_auc
 from pace.models import Model
 from pace.params import Params, size
 from pace.protocol import steps
@@ -37,6 +37,8 @@ class Trial:
     returned: list[int]  # bytes
     dense: int  # bytes of the shared model sent whole
     seconds: dict[str, float]  # fit, merge, adopt
+    roc_auc: dict[str, list[float | None]] = field(default_factory=dict)
+    """Of two classes: reading -> one for each client, None where its test nodes are of one."""
 
 
 def simulate(
@@ -151,6 +153,15 @@ def _trial(
             "merge": clock[2] - clock[1],
             "adopt": clock[3] - clock[2],
         },
+        {
+            reading: [
+                roc_auc(logits(adoption)[graph.test], graph.y[graph.test])
+                for adoption, graph in zip(adoptions, graphs, strict=True)
+            ]
+            for reading, logits in READINGS.items()
+        }
+        if classes == 2
+        else {},
     )
 
 

@@ -11,10 +11,12 @@ from typing import Any
 
 from pace.io import atomic
 from pace.methods import Pace, make
-from pace.models.gcn import GCN
+from pace.models import sized
 from pace.protocol.federation import describe
 from pace.reports.stored import FORMAT, HIDDEN, LAYERS, content, plain, restored, versions
 from pace.runtimes.simulation import Trial
+
+FIRST = ("model", "gcn")  # what cells say that do not name a model
 
 
 @dataclass(frozen=True)
@@ -28,18 +30,25 @@ class Cell:
     rank: int | None
     seed: int
     data_seed: int
+    model: str = "gcn"
 
     @property
-    def place(self) -> tuple[str, str, int, int, int]:
+    def place(self) -> tuple[str, str, int, int, str, int]:
         """Cells of one place share their client graphs and their trainings."""
-        return self.dataset, self.partition, self.clients, self.data_seed, self.seed
+        where = self.dataset, self.partition, self.clients, self.data_seed
+        return *where, self.model, self.seed
 
     @property
     def path(self) -> Path:
-        """`cora/louvain-c10-d2024/pace-r6/104729.json`; a file's dataset goes by its stem."""
+        """`cora/louvain-c10-d2024/pace-r6/104729.json`; a file's dataset goes by its stem.
+
+        A model other than the GCN stands behind the place: `cora/louvain-c10-d2024-sage/…`.
+        """
         ranked = isinstance(make(self.method), Pace)
         rank = f"-r{self.rank or 'dense'}" if ranked else ""
         where = f"{self.partition}-c{self.clients}-d{self.data_seed}"
+        if self.model != "gcn":
+            where += "-" + re.sub(r"[^\w.=,-]", "_", self.model)
         name = Path(self.dataset).stem if self.dataset.endswith(".graph") else self.dataset
         folder = re.sub(r"[^\w.=,-]", "_", name)
         return Path(folder, where, f"{self.method}{rank}", f"{self.seed}.json")
@@ -47,10 +56,10 @@ class Cell:
     def settings(self, epochs: int | None) -> dict[str, Any]:
         """All that decides the result. A stored cell whose settings differ is stale."""
         method = make(self.method, self.rank)
-        shape = GCN((1, *[HIDDEN] * (LAYERS - 1), 1))  # widths at the ends are the dataset's
+        shape = sized(self.model, 1, HIDDEN, LAYERS, 1)  # widths at the ends are the dataset's
         file = Path(self.dataset)
         return {
-            **asdict(self),
+            **{key: value for key, value in asdict(self).items() if (key, value) != FIRST},
             "data": hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None,
             "settings": describe(method),
             "recipe": describe(method.recipe),

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pace.io import atomic
-from pace.study import beyond, beyond_tables, formats
+from pace.study import beyond, beyond_tables, formats, models
 from pace.study.cell import Store
 from pace.study.claims import claims
 from pace.study.compare import Twin, twins
 from pace.study.draws import known_draws
 from pace.study.folder import Remembered
 from pace.study.records import measured
-from pace.study.study import Part
+from pace.study.study import MODEL_PARTS, Part
 from pace.study.summaries import claims_table, fairness_summary, unexplained
 from pace.study.tables import grids, places, shown
 
@@ -76,6 +76,11 @@ def write(
         formats.write_csv(out / "tables" / "beyond.csv", rows)
         formats.write_parquet(out / "tables" / "beyond.parquet", rows)
         written += [out / "tables" / f"beyond.{kind}" for kind in ("csv", "parquet")]
+    if any(part.name in MODEL_PARTS for part in parts):
+        put(out / "tables" / "models.md", models.markdown(store, seeds))
+        if rows := models.tidy(store, seeds):
+            formats.write_csv(out / "tables" / "models.csv", rows)
+            written.append(out / "tables" / "models.csv")
     if compared:
         put(out / "tables" / "unexplained.md", unexplained(compared) + "\n")
     judged = claims(store, seeds)
@@ -128,6 +133,8 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
                     values.append(Text(text, ("", "bold", "underline")[marks[column]]))
                 rows.append(values)
             table(f"{grid.title}: {grid.heads[0][1]}", heads, rows, console, words=0)
+    if any(part.name in MODEL_PARTS for part in parts):
+        models.show(store, seeds, console)
     if _ours(parts) and (judged := beyond.aims(store, seeds)):
         console.print("What pace-duo and the closed form set out to do\n")
         for claim in (*judged, *beyond.regression_aims(store, seeds)):

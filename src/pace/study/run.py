@@ -19,7 +19,7 @@ from pace.data import load
 from pace.errors import PaceError, SettingError
 from pace.graph import Graph
 from pace.methods import make
-from pace.models.gcn import GCN
+from pace.models import sized
 from pace.partition import divide
 from pace.reports.stored import HIDDEN, LAYERS
 from pace.runtimes.simulation import simulate
@@ -115,7 +115,7 @@ def _end_with_parent() -> None:
 
 
 def _by_place(cells: Iterable[Cell]) -> list[list[Cell]]:
-    places: dict[tuple[str, str, int, int, int], list[Cell]] = {}
+    places: dict[tuple[str, str, int, int, str, int], list[Cell]] = {}
     for cell in cells:
         places.setdefault(cell.place, []).append(cell)
     return list(places.values())
@@ -164,11 +164,11 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
     first = cells[0]
     graphs = _graphs(first.dataset, first.partition, first.clients, first.data_seed, how.data_root)
     features, classes = _dataset_shape(first.dataset, how.data_root)
-    gcn = GCN((features, *[HIDDEN] * (LAYERS - 1), classes))
+    model = sized(first.model, features, HIDDEN, LAYERS, classes)
     wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}
     methods = {name: make(cell.method, cell.rank) for (name, _), cell in wanted.items()}
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
-    trials = simulate(graphs, gcn, methods, seeds, epochs=how.epochs, device=how.device)
+    trials = simulate(graphs, model, methods, seeds, epochs=how.epochs, device=how.device)
     for trial in trials:
         cell = wanted[trial.method, trial.seed]
         store.write(cell, trial, epochs=how.epochs, device=how.device)

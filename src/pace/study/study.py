@@ -16,6 +16,9 @@ AVAILABLE = (*CITATION, "cs", "computers")
 SIX = (*AVAILABLE, "ogbn-arxiv")
 REDRAWS = 10  # of the masks, to see how far a draw alone moves a result
 REDRAW_SEEDS = 3  # of each redraw, the first of those asked for
+HETEROPHILOUS = ("tolokers", "minesweeper", "actor", "squirrel-filtered", "chameleon-filtered")
+EVERY_MODEL = ("gat", "gin", "sage", "appnp", "gcn", "sgc", "mlp")  # the slowest first
+FEW_MODELS = ("gcn", "sage", "mlp")
 
 
 @dataclass(frozen=True)
@@ -91,6 +94,8 @@ REGRESSIONS = (  # the closed form, and what each choice is worth
     Row("float32 in place of int8", "pace-ridge-float32"),
 )
 BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS.values(), *REGRESSIONS)))
+RAW = Row("PACE, raw moments", "pace-raw")
+MODEL_ROWS = (LOCAL, CALIBRATED[0], PACE, RAW)
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,7 @@ class Part:
     clients: tuple[int, ...] = (10,)
     partition: str = "louvain"
     data_seeds: tuple[int, ...] = (DATA_SEED,)
+    models: tuple[str, ...] = ("gcn",)
     most_seeds: int | None = None  # it takes only the first of the seeds, where not None
 
     def seeds(self, seeds: Iterable[int]) -> list[int]:
@@ -115,9 +121,10 @@ class Part:
     def cells(self, seeds: Sequence[int]) -> list[Cell]:
         """Every cell that the table is computed from."""
         return [
-            Cell(dataset, self.partition, clients, row.method, row.rank, seed, data_seed)
+            Cell(dataset, self.partition, clients, row.method, row.rank, seed, data_seed, model)
             for dataset in self.datasets
             for clients in self.clients
+            for model in self.models
             for data_seed in self.data_seeds
             for seed in self.seeds(seeds)
             for row in self.rows
@@ -236,6 +243,42 @@ PARTS = {
             data_seeds=tuple(range(REDRAWS)),
             most_seeds=2,
         ),
+        Part(
+            "models",
+            "",
+            "Every model, Louvain",
+            MODEL_ROWS,
+            datasets=AVAILABLE[::-1],  # the largest first, so that processes end together
+            models=EVERY_MODEL,
+        ),
+        Part(
+            "models-masks",
+            "",
+            "Propagated against raw moments, over redrawn masks",
+            (PACE, RAW),
+            datasets=AVAILABLE[::-1],
+            data_seeds=tuple(range(REDRAWS)),
+            models=EVERY_MODEL,
+            most_seeds=1,
+        ),
+        Part(
+            "models-heterophilous",
+            "",
+            "Graphs whose neighbours differ, Louvain",
+            MODEL_ROWS,
+            datasets=HETEROPHILOUS,
+            models=FEW_MODELS,
+        ),
+        Part(
+            "models-twitch",
+            "",
+            "Seven countries, each a site",
+            MODEL_ROWS,
+            datasets=("twitch",),
+            clients=(7,),
+            partition="column",
+            models=FEW_MODELS,
+        ),
     )
 }
 
@@ -248,12 +291,13 @@ PARTS |= {
         redrawn(PARTS["c30"], CHEAP, CITATION[:2]),
     )
 }
-FAMILIES = ("masks", "beyond")  # parts of our own, asked for together by the first word
+FAMILIES = ("masks", "beyond", "models")  # parts of our own, asked for together by the first word
 OWN = tuple(name for name in PARTS if name.split("-")[0] in FAMILIES)
+MODEL_PARTS = tuple(name for name in OWN if name.startswith("models"))
 
 
 def chosen(names: Iterable[str]) -> list[Part]:
-    """The named parts; `all` is every part of the paper. `masks` and `beyond` are our own."""
+    """The named parts; `all` is every part of the paper. `masks`, `beyond`, `models` are our own."""
     wanted: dict[str, Part] = {}
     for name in names:
         if name == "all":
@@ -280,7 +324,8 @@ def narrowed(
         names = part.datasets
         if datasets is not None:
             # A dataset the paper does not have, such as one's own graph, joins every part.
-            names = tuple(name for name in datasets if name in part.datasets or name not in SIX)
+            homes = (*SIX, *HETEROPHILOUS, "twitch") if part.name in MODEL_PARTS else SIX
+            names = tuple(name for name in datasets if name in part.datasets or name not in homes)
         if rows and names:
             kept.append(replace(part, rows=rows, datasets=names))
     return kept

@@ -15,13 +15,14 @@ from flwr.app import Context, Message, RecordDict
 
 from pace.errors import OtherJobError
 from pace.jobs import job_file
+from pace.models import sized
 from pace.protocol import steps
 from pace.runtimes.flower.records import unpack
 from pace.runtimes.flower.server import UnfinishedError, main
 from pace.runtimes.network import watchdog
 from pace.runtimes.network.messages import content
 from tests.flowered import HomeGrid, answer, asking, unavailable
-from tests.graphs import clients
+from tests.graphs import CLASSES, FEATURES, clients
 from tests.networked import Clock, configs, files, stopped
 from tests.sites import NAMES, job, roll, write_sites
 
@@ -39,8 +40,9 @@ def run(root: Path, grid: HomeGrid, **config: Any) -> dict[str, Any]:
     return found
 
 
-def test_apps_exchange_the_bytes_of_the_protocol(tmp_path: Path) -> None:
-    made = job()
+@pytest.mark.parametrize("kind", ["gcn", "sage"])
+def test_apps_exchange_the_bytes_of_the_protocol(tmp_path: Path, kind: str) -> None:
+    made = job(model=sized(kind, FEATURES, 16, 2, CLASSES))
     write_sites(tmp_path, made)
     grid = HomeGrid(configs(tmp_path, NAMES))
     assert run(tmp_path, grid)["finished"]

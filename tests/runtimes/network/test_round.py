@@ -11,13 +11,14 @@ import pytest
 
 from pace.errors import OtherJobError, ParticipantError
 from pace.jobs import signatures
+from pace.models import sized
 from pace.protocol import steps
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
 from pace.runtimes.network.exchange import MENDING, Reply
 from pace.runtimes.network.in_memory import InMemory, LostError
 from pace.runtimes.network.messages import RETURN, UPLOAD, Words, content
-from tests.graphs import clients
+from tests.graphs import CLASSES, FEATURES, clients
 from tests.networked import Clock, configs, connected, files, only, run, stopped
 from tests.sites import NAMES, job, write_sites
 
@@ -27,9 +28,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stopped(monkeypatch)
 
 
-@pytest.mark.parametrize("numbers", KINDS)
-def test_round_and_protocol_give_equal_bytes_and_alphas(tmp_path: Path, numbers: str) -> None:
-    made = job(epochs=20, numbers=numbers)
+@pytest.mark.parametrize(
+    ("numbers", "kind"), [*((numbers, "gcn") for numbers in KINDS), ("float32", "sage")]
+)
+def test_round_and_protocol_give_equal_bytes_and_alphas(
+    tmp_path: Path, numbers: str, kind: str
+) -> None:
+    made = job(epochs=20, numbers=numbers, model=sized(kind, FEATURES, 16, 2, CLASSES))
     write_sites(tmp_path, made)
     found = run(tmp_path, connected(configs(tmp_path, NAMES)))
     fitted = [steps.fit(graph, made.federation) for graph in clients(3)]

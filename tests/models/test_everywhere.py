@@ -1,0 +1,159 @@
+"""Every model through every step: fit, merge, adopt, jobs, disclosure, and messages of another model."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from pace.errors import LayoutError, SettingError
+from pace.jobs import explain, job_file
+from pace.jobs.disclosure import disclosure
+from pace.jobs.job import LARGEST, Job
+from pace.methods import METHODS, make
+from pace.models import MODELS, kind_by_names, kind_of, named, settings_of, sized
+from pace.models import make as make_model
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+from tests.graphs import CLASSES, FEATURES, clients
+
+GCN_ONLY = {"fedpub", "fedaux", "fedtad"}
+
+
+def federation(kind: str, method: str = "pace") -> Federation:
+    return Federation(sized(kind, FEATURES, 16, 2, CLASSES), make(method), 7, 5)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize(
+    "method", ["pace", "pace-raw", "pace-duo", "pace-median", "fedgta", "fedrcl"]
+)
+def test_one_round_of_every_model(kind: str, method: str) -> None:
+    graphs, agreed = clients(3), federation(kind, method)
+    fitted = [steps.fit(graph, agreed) for graph in graphs]
+    returns = steps.merge([upload for _, upload in fitted], agreed)
+    for graph, (kept, upload), returned in zip(graphs, fitted, returns, strict=True):
+        steps.check_upload(upload, agreed)
+        adoption = steps.adopt(graph, kept, returned, agreed)
+        assert adoption.logits.shape == (graph.nodes, CLASSES)
+        assert torch.isfinite(adoption.logits).all()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_training_lowers_the_loss_and_is_the_clients_own(kind: str) -> None:
+    graph, agreed = clients(1)[0], federation(kind)
+    many = Federation(agreed.model, agreed.method, 7, 40)
+    local = steps.fit(graph, many)[0].local
+    assert all(
+        torch.equal(value, steps.fit(graph, many)[0].local[name]) for name, value in local.items()
+    )
+    before, after = (
+        torch.nn.functional.cross_entropy(
+            many.network(params, graph).logits[graph.train], graph.y[graph.train]
+        )
+        for params in (many.start, local)
+    )
+    assert float(after) < 0.7 * float(before)
+
+
+@pytest.mark.parametrize("theirs", MODELS)
+@pytest.mark.parametrize("ours", MODELS)
+def test_an_upload_of_another_model_is_refused_by_a_sentence_that_names_both(
+    ours: str, theirs: str
+) -> None:
+    graph = clients(1)[0]
+    other, agreed = federation(theirs), federation(ours)
+    upload = steps.fit(graph, other)[1]
+    if ours == theirs:
+        steps.check_upload(upload, agreed)
+        return
+    said = f"was made with the model {theirs}, this federation's model is {ours}: "
+    with pytest.raises(LayoutError, match=said):
+        steps.check_upload(upload, agreed)
+    with pytest.raises(LayoutError, match=said):
+        steps.merge([upload], agreed)
+    damaged = upload[:-1] + bytes([upload[-1] ^ 1])
+    with pytest.raises(Exception, match=r"bytes, expected exactly|damaged"):
+        steps.check_upload(damaged, agreed)
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_tensors_tell_their_model(kind: str) -> None:
+    for method in ("pace", "fedavg", "local"):
+        message = make(method).share(
+            federation(kind, method).start, clients(1)[0], federation(kind, method)
+        )
+        assert kind_by_names(message) == (None if method == "local" else kind)
+    assert wire.names(b"PACE") == ()
+    assert wire.names(b"PACE" + bytes(40)) == ()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+@pytest.mark.parametrize("method", sorted(GCN_ONLY))
+def test_methods_of_the_gcn_say_so(kind: str, method: str) -> None:
+    assert method in METHODS
+    graph, agreed = clients(1)[0], federation(kind, method)
+    if kind == "gcn":
+        steps.fit(graph, agreed)
+        return
+    with pytest.raises(SettingError, match="defined on the GCN only"):
+        steps.merge([steps.fit(graph, agreed)[1]], agreed)
+
+
+@pytest.mark.parametrize(
+    "text", [*MODELS, "gat:heads=4", "sgc:hops=3", "appnp:hops=4,teleport=0.2", "gin:epsilon=0.5"]
+)
+def test_a_job_file_keeps_the_model_and_its_settings(text: str, tmp_path: Path) -> None:
+    job = Job("mine", sized(text, FEATURES, 16, 2, CLASSES), epochs=5)
+    job_file.write(tmp_path / "job.pace", job)
+    again = job_file.read(tmp_path / "job.pace")
+    assert again.model == job.model
+    assert again.federation.digest == job.federation.digest
+    assert again.digest == job.digest
+    kind, settings = named(text)
+    assert kind_of(again.model) == kind
+    assert settings_of(again.model) | settings == settings_of(again.model)
+    said = explain.facts(again)["model"]
+    assert job.model.title in said
+    assert all(f"{key} {value}" in said for key, value in settings.items())
+
+
+def test_two_kinds_of_equal_sizes_are_two_jobs() -> None:
+    jobs = [
+        Job("mine", make_model(kind, (FEATURES, 8, CLASSES)), nonce="n")
+        for kind in ("gcn", "mlp", "appnp")
+    ]
+    assert len({job.digest for job in jobs}) == 3
+    assert len({job.federation.digest for job in jobs}) == 3
+
+
+def test_an_absurd_model_is_refused_before_it_is_made() -> None:
+    with pytest.raises(SettingError, match=f"expected at most {LARGEST:,}"):
+        Job("mine", make_model("gat", (10**6, 10**6, 10**6), heads=10**6))
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_disclosure_says_what_every_tensor_is(kind: str) -> None:
+    agreed = federation(kind)
+    message = agreed.method.share(agreed.start, clients(1)[0], agreed)
+    found = disclosure(message, agreed, 0)
+    said = {item.name: item.words for item in found.items}
+    assert all(words.split(",")[0].split(";")[0].startswith(("update of layer", "mean square"))
+               for words in said.values()), said  # fmt: skip
+    plain = {name for name, words in said.items() if "the plain mean is taken" in words}
+    assert plain == {name for name in agreed.model.averaged if not name.endswith("bias")}
+    assert (plain != set()) == (kind == "gat")
+    assert found.columns == FEATURES
+    if kind == "sage":
+        assert said["0.root.weight/m"] == "mean square of what layer 1 (root) reads"
+
+
+def test_words_of_a_command() -> None:
+    assert named("gat:heads=4") == ("gat", {"heads": 4})
+    assert named("appnp:teleport=0.5,hops=2") == ("appnp", {"teleport": 0.5, "hops": 2})
+    with pytest.raises(SettingError, match="expected settings such as gat:heads=4"):
+        named("gat:heads")
+    with pytest.raises(SettingError, match="did you mean 'sage'"):
+        named("sages")
+    with pytest.raises(SettingError, match="heads is 'many'"):
+        sized("gat:heads=many", FEATURES, 16, 2, CLASSES)
+    assert sized("sgc", FEATURES, 16, 3, CLASSES) == make_model("sgc", (FEATURES, CLASSES), hops=3)

@@ -1,0 +1,88 @@
+"""The study of models: cells that say their model, and the tables made of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pace.models import MODELS
+from pace.study import models, run
+from pace.study.cell import Cell, Store
+from pace.study.study import EVERY_MODEL, FEW_MODELS, MODEL_PARTS, PARTS, chosen, narrowed
+
+SMALL = "synthetic:nodes=120,classes=2,features=40"
+SEEDS = (1, 2)
+HOW = run.How(epochs=3)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Two models on a small graph, as both parts of the study have them."""
+    made = Store(tmp_path_factory.mktemp("models"))
+    for name in ("models", "models-masks"):
+        part = replace(PARTS[name], datasets=(SMALL,), clients=(3,), models=("gcn", "sage"))
+        run.compute(part.cells(SEEDS), made, HOW)
+    return made
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in MODEL_PARTS:
+        part = replace(PARTS[name], datasets=(SMALL,), clients=(3,), models=("sage", "gcn"))
+        monkeypatch.setitem(PARTS, name, part)
+
+
+def test_a_cell_of_the_gcn_stays_where_and_what_it_was() -> None:
+    cell = Cell("cora", "louvain", 10, "pace", 6, 104729, 2024)
+    other = replace(cell, model="gat:heads=4")
+    assert str(cell.path) == "cora/louvain-c10-d2024/pace-r6/104729.json"
+    assert str(other.path) == "cora/louvain-c10-d2024-gat_heads=4/pace-r6/104729.json"
+    assert "model" not in cell.settings(None)
+    assert other.settings(None)["model"] == "gat:heads=4"
+    assert other.settings(None)["network"]["heads"] == 4
+
+
+def test_every_model_has_a_place_in_the_study() -> None:
+    assert set(EVERY_MODEL) == set(MODELS) == set(models.ORDER)
+    assert set(FEW_MODELS) <= set(MODELS)
+    assert [part.name for part in chosen(["models"])] == list(MODEL_PARTS)
+    assert {part.name for part in narrowed(chosen(["models"]), ["twitch"], None)} == {
+        "models-twitch"
+    }
+
+
+@pytest.mark.usefixtures("small")
+def test_lines_are_computed_from_the_stored_trials(store: Store) -> None:
+    lines = list(models.lines(store, SEEDS))
+    assert [(line.model, line.metric) for line in lines[:4]] == [
+        ("gcn", "accuracy"), ("gcn", "roc_auc"), ("sage", "accuracy"), ("sage", "roc_auc")
+    ]  # fmt: skip
+    part = PARTS["models"]
+    cell = Cell(SMALL, part.partition, 3, "pace", 6, 2, 2024, "sage")
+    trial = store.read(cell)
+    assert trial is not None
+    hits = sum(int(counts.diagonal().sum()) for counts in trial.confusions["adopted"])
+    nodes = sum(int(counts.sum()) for counts in trial.confusions["adopted"])
+    assert lines[2].pace[1] == pytest.approx(100 * hits / nodes)
+    assert lines[2].gains[1] == pytest.approx(lines[2].pace[1] - lines[2].local[1])
+    areas = trial.roc_auc["adopted"]
+    assert all(area is None or 0 <= area <= 1 for area in areas)
+    assert 0 <= lines[3].pace[1] <= 100
+
+
+@pytest.mark.usefixtures("small")
+def test_geometry_is_the_difference_on_the_same_draws(store: Store) -> None:
+    found = {each.model: each for each in models.geometries(store, SEEDS)}
+    assert set(found) == {"gcn", "sage"}
+    assert len(found["gcn"].adopted) == len(PARTS["models-masks"].data_seeds)
+    text = models.markdown(store, SEEDS)
+    assert "| sage |" in text
+    assert "Propagated minus raw" in text
+    rows = models.tidy(store, SEEDS)
+    assert {row["method"] for row in rows} == {"local", "fedavg+cnll", "pace"}
+
+
+def test_an_empty_store_has_tables_without_rows(tmp_path: Path) -> None:
+    assert list(models.lines(Store(tmp_path), SEEDS)) == []
+    assert models.tidy(Store(tmp_path), SEEDS) == []
+    assert "Propagated" not in models.markdown(Store(tmp_path), SEEDS)
