@@ -98,7 +98,7 @@ Partition = Annotated[
 Model = Annotated[
     str,
     typer.Option(
-        help="gcn, sage, gin, gat, sgc, appnp or mlp; with settings as in gat:heads=4.",
+        help="A model: gcn, sage, gin, gat, sgc, appnp or mlp; with settings: gat:heads=4.",
         metavar="NAME",
         autocompletion=words(*MODELS),
     ),
@@ -106,8 +106,8 @@ Model = Annotated[
 Models = Annotated[
     str,
     typer.Option(
-        "--model", "--models",
-        help="gcn, sage, gin, gat, sgc, appnp or mlp; several, separated by commas, are compared. "
+        "--models", "--model",
+        help="Models: gcn, sage, gin, gat, sgc, appnp, mlp; several, by commas, are compared. "
         "Settings as in gat:heads=4.",
         metavar="NAMES",
         autocompletion=lists(*MODELS),

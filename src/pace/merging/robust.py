@@ -131,7 +131,7 @@ def by_number(batches: Iterable[Batch], middle: Middle) -> dict[str, Tensor]:
             weights = torch.ones(len(updates), 1, dtype=torch.float64)
         model[name] = torch.cat(
             [
-                middle(block, weights.view(len(held), *[1] * (block.ndim - 2), -1))
+                middle(block, weights.view(len(updates), *[1] * (block.ndim - 2), -1))
                 for block in rows(updates)
             ]
         )
