@@ -1,3 +1,7 @@
+import hashlib
+import math
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,6 +13,7 @@ from torch_geometric.utils import remove_self_loops, subgraph, to_undirected
 from pace.errors import GraphError
 from pace.graph import UNKNOWN, Graph, undirected
 from pace.models.propagation import propagated_features, propagation
+from pace.partition.split import induced
 from tests.graphs import clients, none
 
 
@@ -84,7 +89,84 @@ X, EDGES, Y = torch.zeros(4, 2), torch.tensor([[0, 1], [1, 2]]), torch.zeros(4)
         ({"train": ~none(4), "y": torch.full((4,), -1)}, "without a label"),
     ],
 )
-def test_bad_graphs_are_refused_with_the_reason(change: dict[str, torch.Tensor], says: str) -> None:
+def test_bad_graphs_are_refused_with_the_reason(change: dict[str, Any], says: str) -> None:
     parts = {"x": X, "edges": EDGES, "y": Y} | change
     with pytest.raises(GraphError, match=says):
         Graph.build(**parts)
+
+
+WEIGHTS = torch.tensor([2.0, 3.0, 0.5, 9.0])
+ONE_WAY = torch.tensor([[0, 2, 1, 3], [1, 1, 0, 3]])  # 0 - 1 given both ways, a loop at 3
+
+
+def weighted(directed: bool = False) -> Graph:
+    return Graph.build(X, ONE_WAY, Y, weights=WEIGHTS, directed=directed)
+
+
+def test_weights_are_means_and_go_with_their_edges() -> None:
+    both, kept = weighted(), weighted(directed=True)
+    assert both.edges.t().tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+    assert both.weights is not None
+    assert both.weights.tolist() == [1.25, 1.25, 3.0, 3.0]  # 0 - 1 is given as 2 and as 0.5
+    assert kept.edges.t().tolist() == [[0, 1], [1, 0], [2, 1]]
+    assert kept.weights is not None
+    assert kept.weights.tolist() == [2.0, 0.5, 3.0]
+    again = Graph.build(X, both.edges, Y, weights=both.weights)
+    assert again.fingerprint == both.fingerprint
+
+
+def test_a_graph_without_weights_has_the_fingerprint_it_had() -> None:
+    """As versions before weights computed it."""
+    plain = Graph.build(X, ONE_WAY, Y)
+    sha = hashlib.sha256()
+    for part in (plain.x, plain.edges, plain.y, plain.train, plain.val, plain.test):
+        sha.update(repr(tuple(part.shape)).encode() + part.numpy().tobytes())
+    assert plain.fingerprint == sha.hexdigest()
+    prints = {plain.fingerprint, weighted().fingerprint, weighted(directed=True).fingerprint}
+    assert len(prints | {Graph.build(X, ONE_WAY, Y, directed=True).fingerprint}) == 4
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_weights_and_directions_survive_pyg_and_subgraphs(directed: bool) -> None:
+    graph = weighted(directed)
+    back = Graph.from_pyg(graph.to_pyg(), directed=directed)
+    assert back.fingerprint == graph.fingerprint
+    assert graph.to("cpu").fingerprint == graph.fingerprint
+    part = graph.induced(torch.tensor([2, 1]))
+    assert part.weights is not None
+    assert part.directed == directed
+    assert part.edges.t().tolist() == ([[0, 1]] if directed else [[0, 1], [1, 0]])
+    assert part.weights.tolist() == [3.0] * (1 if directed else 2)
+    (split, other) = induced(graph, [[2, 1], [0, 3]])
+    assert split.fingerprint == part.fingerprint
+    assert other.weights is not None
+    assert len(other.weights) == 0
+
+
+def test_nothing_of_pygs_edges_is_dropped_silently() -> None:
+    one_way = Data(x=X, edge_index=ONE_WAY[:, :2], y=Y)
+    with pytest.raises(GraphError, match=r"directed=True\) to keep directions"):
+        Graph.from_pyg(one_way)
+    assert Graph.from_pyg(one_way, directed=True).edges.shape[1] == 2
+    assert Graph.from_pyg(one_way, directed=False).edges.shape[1] == 4
+    both = torch.tensor([[0, 1], [1, 0]])
+    uneven = Data(x=X, edge_index=both, y=Y, edge_weight=torch.tensor([1.0, 2.0]))
+    with pytest.raises(GraphError, match="weigh more one way"):
+        Graph.from_pyg(uneven)
+    plain = Data(x=X, edge_index=both, y=Y, edge_attr=torch.ones(2, 3))
+    with pytest.raises(GraphError, match="`edge_attr`, which no model here reads"):
+        Graph.from_pyg(plain)
+    assert Graph.from_pyg(plain, ignore_edge_attr=True).weights is None
+
+
+@pytest.mark.parametrize(
+    ("weights", "says"),
+    [
+        ([1.0, -1.0, 1.0, 1.0], "from node 1 to node 2 weighs -1.0"),
+        ([1.0, math.nan, 1.0, 1.0], "weighs nan: weights must be finite and above 0"),
+        ([1.0], "edge weights have shape"),
+    ],
+)
+def test_weights_that_no_model_can_use_are_refused(weights: list[float], says: str) -> None:
+    with pytest.raises(GraphError, match=says):
+        Graph.build(X, ONE_WAY, Y, weights=torch.tensor(weights))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -23,9 +23,10 @@ UNKNOWN = -1  # the label of a node whose class nobody knows
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """An undirected graph with features, labels and three disjoint masks.
+    """A graph with features, labels, three disjoint masks and, if it has them, edge weights.
 
-    `edges` holds every edge in both directions, without self-loops; `Graph.build` makes it so.
+    `edges` holds every edge in both directions, without self-loops; `Graph.build` makes it so. Where
+    directions were asked for, an edge goes from its first row to its second, as PyG's do.
 
     Raises:
         GraphError: shapes, labels or masks do not fit, or a feature is not finite.
@@ -44,6 +45,8 @@ class Graph:
     train: Tensor  # (n,) bool
     val: Tensor  # (n,) bool
     test: Tensor  # (n,) bool
+    weights: Tensor | None = None  # (m,) float32, above 0; None: all edges weigh the same
+    directed: bool = False  # whether an edge may go one way only
 
     def __post_init__(self) -> None:
         _check(self)
@@ -58,33 +61,69 @@ class Graph:
         train: Tensor | None = None,
         val: Tensor | None = None,
         test: Tensor | None = None,
+        weights: Tensor | None = None,
+        directed: bool = False,
     ) -> Graph:
-        """A graph from edges in any order, direction and multiplicity. A missing mask is empty."""
+        """A graph from edges in any order, direction and multiplicity. A missing mask is empty.
+
+        Without `directed` every edge goes both ways. An edge given more than once, or in both
+        directions, weighs the mean of its weights, so that a graph stays as it is when built again.
+        """
         none = torch.zeros(len(x), dtype=torch.bool)
-        masks = [none if mask is None else mask.bool() for mask in (train, val, test)]
-        return cls(x.float().contiguous(), undirected(edges, len(x)), y.reshape(-1).long(), *masks)
+        train, val, test = (none if mask is None else mask.bool() for mask in (train, val, test))
+        if weights is None and not directed:
+            ends: Tensor = undirected(edges, len(x))
+        else:
+            ends, weights = coalesced(edges, len(x), weights, directed=directed)
+        features, labels = x.float().contiguous(), y.reshape(-1).long()
+        return cls(features, ends, labels, train, val, test, weights, directed)
 
     @classmethod
-    def from_pyg(cls, data: Data) -> Graph:
-        """A PyG `Data` with `x`, `edge_index` and, if it has them, `y` and its three masks.
+    def from_pyg(
+        cls, data: Data, *, directed: bool | None = None, ignore_edge_attr: bool = False
+    ) -> Graph:
+        """A PyG `Data` with `x`, `edge_index` and, if it has them, `y`, `edge_weight` and its masks.
 
-        Without `y` no node has a label: such a graph can be predicted, not trained on.
+        Without `y` no node has a label: such a graph can be predicted, not trained on. Nothing is
+        dropped silently: edges that go one way need a word on what to do with them, and edge
+        attributes, which no model here reads, are refused.
+
+        Args:
+            data: the graph.
+            directed: keep directions (True), or let every edge go both ways (False).
+            ignore_edge_attr: take the graph without its `edge_attr`.
+        Raises:
+            GraphError: says what is missing, or what there is that would be lost.
         """
         for name in ("x", "edge_index"):
             if getattr(data, name, None) is None:
                 raise GraphError(f"the PyG data has no `{name}`: a graph needs x and edge_index")
+        if getattr(data, "edge_attr", None) is not None and not ignore_edge_attr:
+            raise GraphError(
+                "the PyG data has `edge_attr`, which no model here reads: put weights into "
+                "`edge_weight`, or leave them out with Graph.from_pyg(data, ignore_edge_attr=True)"
+            )
+        weights = getattr(data, "edge_weight", None)
+        if directed is None and not _goes_both_ways(data.edge_index, len(data.x), weights):
+            raise GraphError(
+                "edges of the PyG data go one way, or weigh more one way than the other: say "
+                "Graph.from_pyg(data, directed=True) to keep directions, or directed=False to let "
+                "every edge go both ways"
+            )
         labels = getattr(data, "y", None)
         if labels is None:
             labels = torch.full((len(data.x),), UNKNOWN)
         masks = {name: getattr(data, f"{name}_mask", None) for name in ("train", "val", "test")}
-        return cls.build(data.x, data.edge_index, labels, **masks)
+        kept = bool(directed)
+        return cls.build(data.x, data.edge_index, labels, **masks, weights=weights, directed=kept)
 
     def to_pyg(self) -> Data:
         """The same graph for PyG."""
         from torch_geometric.data import Data
 
         masks = {"train_mask": self.train, "val_mask": self.val, "test_mask": self.test}
-        return Data(x=self.x, edge_index=self.edges, y=self.y, **masks)
+        weights = {} if self.weights is None else {"edge_weight": self.weights}
+        return Data(x=self.x, edge_index=self.edges, y=self.y, **masks, **weights)
 
     @property
     def nodes(self) -> int:
@@ -104,24 +143,32 @@ class Graph:
         place = torch.full((self.nodes,), -1, dtype=torch.int64)
         place[nodes] = torch.arange(len(nodes))
         edges = place[self.edges]
-        edges = edges[:, (edges >= 0).all(0)]
-        masks = {name: getattr(self, name)[nodes] for name in ("train", "val", "test")}
-        return Graph.build(self.x[nodes], edges, self.y[nodes], **masks)
+        inside = (edges >= 0).all(0)
+        weights = None if self.weights is None else self.weights[inside]
+        parts = (self.x[nodes], edges[:, inside], self.y[nodes])
+        train, val, test = (mask[nodes] for mask in (self.train, self.val, self.test))
+        masks: dict[str, Any] = {"train": train, "val": val, "test": test}
+        return Graph.build(*parts, **masks, weights=weights, directed=self.directed)
 
     def to(self, device: torch.device | str) -> Graph:
         """The same graph with its tensors on `device`."""
         if self.x.device == torch.device(device):
             return self
-        parts = (self.x, self.edges, self.y, self.train, self.val, self.test)
-        moved = Graph(*(part.to(device) for part in parts))
+        tensors: dict[str, Any] = {
+            part.name: value.to(device)
+            for part in fields(self)
+            if isinstance(value := getattr(self, part.name), Tensor)
+        }
+        moved = replace(self, **tensors)
         moved._derived.update({name: value.to(device) for name, value in self._derived.items()})
         return moved
 
     @cached_property
     def fingerprint(self) -> str:
         """The SHA-256 of all it holds: tells whether two runs were on the same graph."""
-        sha = hashlib.sha256()
-        for part in (self.x, self.edges, self.y, self.train, self.val, self.test):
+        sha = hashlib.sha256(b"directed" if self.directed else b"")
+        more = () if self.weights is None else (self.weights,)
+        for part in (self.x, self.edges, self.y, self.train, self.val, self.test, *more):
             sha.update(repr(tuple(part.shape)).encode())
             sha.update(part.cpu().contiguous().numpy().tobytes())
         return sha.hexdigest()
@@ -140,6 +187,16 @@ class Graph:
 
 def undirected(edges: Tensor, nodes: int) -> Tensor:
     """Both directions of every edge, once each, sorted, without self-loops."""
+    return coalesced(edges, nodes)[0]
+
+
+def coalesced(
+    edges: Tensor, nodes: int, weights: Tensor | None = None, *, directed: bool = False
+) -> tuple[Tensor, Tensor | None]:
+    """Edges once each, sorted, without self-loops, in both directions unless `directed`; and weights.
+
+    What is given more than once weighs the mean.
+    """
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise GraphError(f"edges have shape {tuple(edges.shape)}, expected (2, number of edges)")
     if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < nodes:
@@ -147,11 +204,34 @@ def undirected(edges: Tensor, nodes: int) -> Tensor:
             f"edges name nodes {int(edges.min())} to {int(edges.max())}, but the graph has nodes "
             f"0 to {nodes - 1}: number the nodes from zero"
         )
+    if weights is not None and weights.shape != (edges.shape[1],):
+        raise GraphError(
+            f"edge weights have shape {tuple(weights.shape)}, expected ({edges.shape[1]},): one a "
+            "column of edges"
+        )
     source, target = edges.long()
     keep = source != target
     source, target = source[keep], target[keep]
-    pairs = torch.unique(torch.cat([source * nodes + target, target * nodes + source]))
-    return torch.stack([pairs // max(1, nodes), pairs % max(1, nodes)])
+    keys = source * nodes + target
+    if not directed:
+        keys = torch.cat([keys, target * nodes + source])
+    if weights is None:
+        pairs, means = torch.unique(keys), None
+    else:
+        pairs, place, count = torch.unique(keys, return_inverse=True, return_counts=True)
+        given = weights[keep].double().repeat(1 if directed else 2)
+        means = (given.new_zeros(len(pairs)).index_add_(0, place, given) / count).float()
+    return torch.stack([pairs // max(1, nodes), pairs % max(1, nodes)]), means
+
+
+def _goes_both_ways(edges: Tensor, nodes: int, weights: Tensor | None) -> bool:
+    """Whether building the graph with and without directions gives the same edges and weights."""
+    if edges.ndim != 2 or not edges.numel():
+        return True
+    one, other = (coalesced(edges, nodes, weights, directed=way) for way in (True, False))
+    if not torch.equal(one[0], other[0]):
+        return False
+    return one[1] is None or other[1] is None or torch.allclose(one[1], other[1], rtol=1e-6)
 
 
 def _check(graph: Graph) -> None:
@@ -166,6 +246,20 @@ def _check(graph: Graph) -> None:
             f"feature {column} of node {row} is {float(graph.x[row, column])}: "
             "features must be finite numbers; fill or drop missing values"
         )
+    if graph.weights is not None:
+        if graph.weights.shape != (graph.edges.shape[1],):
+            raise GraphError(
+                f"edge weights have shape {tuple(graph.weights.shape)}, "
+                f"expected ({graph.edges.shape[1]},)"
+            )
+        wrong = ~(torch.isfinite(graph.weights) & (graph.weights > 0))
+        if wrong.any():
+            place = int(wrong.nonzero()[0])
+            source, target = graph.edges[:, place].tolist()
+            raise GraphError(
+                f"the edge from node {source} to node {target} weighs "
+                f"{float(graph.weights[place])}: weights must be finite and above 0"
+            )
     if graph.y.shape != (n,):
         raise GraphError(f"labels have shape {tuple(graph.y.shape)}, expected ({n},)")
     if int(graph.y.min()) < UNKNOWN:

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -45,7 +46,9 @@ def test_a_dataset_survives_its_file(
 def test_names_clients_masks_and_directions_survive_too(tmp_path: Path) -> None:
     made = dataset()
     thirds = torch.arange(40) % 3
-    masks = {mask: thirds == number for number, mask in enumerate(("train", "val", "test"))}
+    masks: dict[str, Any] = {
+        mask: thirds == number for number, mask in enumerate(("train", "val", "test"))
+    }
     made = dataclasses.replace(
         made,
         graph=dataclasses.replace(made.graph, **masks),

@@ -115,7 +115,9 @@ def test_an_own_split_is_kept() -> None:
     whole = dataset()
     labelled = whole.graph.y != UNKNOWN
     third = torch.arange(whole.graph.nodes) % 3
-    masks = {mask: labelled & (third == number) for number, mask in enumerate(MASKS)}
+    masks: dict[str, Any] = {
+        mask: labelled & (third == number) for number, mask in enumerate(MASKS)
+    }
     graph = dataclasses.replace(whole.graph, **masks)
     made = division(dataclasses.replace(whole, graph=graph), "louvain", 4)
     for nodes, part in zip(made.nodes, made.graphs, strict=True):

@@ -92,6 +92,17 @@ def import_(
             help="Edges to nodes that are not in the table: refuse or drop.", metavar="NAME"
         ),
     ] = "refuse",
+    weight: Annotated[
+        str | None,
+        typer.Option(help="The column of the edges with their weights.", metavar="COLUMN"),
+    ] = None,
+    directions: Annotated[
+        str,
+        typer.Option(
+            help="Let every edge go both ways, or keep its direction: both or keep.",
+            metavar="NAME",
+        ),
+    ] = "both",
     as_json: As_json = False,
 ) -> None:
     """Make a .graph file of two tables. Problems are listed with their rows, all of them."""
@@ -103,7 +114,8 @@ def import_(
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
-    columns = Columns(label, id_column, features, client, split, classes, decimal, strangers)
+    asked = (label, id_column, features, client, split, classes, decimal, strangers)
+    columns = Columns(*asked, weight, directions)
     made = import_graph(nodes, edges, columns, out.stem)
     file.write(out, made.dataset)
     if as_json:
@@ -162,7 +174,8 @@ def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
         ("nodes", f"{facts['nodes']:,} ({facts['isolated']:,} without an edge)"),
         (
             "edges",
-            f"{facts['edges']:,}{', stored with directions' if facts['directed'] else ''}; "
+            f"{facts['edges']:,}{', stored with directions' if facts['directed'] else ''}"
+            f"{', weighted' if facts['weighted'] else ''}; "
             f"{facts['mean_degree']:.1f} neighbours a node, "
             f"{100 * facts['homophily']:.0f}% within a class",
         ),

@@ -22,8 +22,9 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     return {
         "name": dataset.name,
         "nodes": graph.nodes,
-        "edges": graph.edges.shape[1] // 2,
-        "directed": dataset.directed is not None,
+        "edges": graph.edges.shape[1] // (1 if graph.directed else 2),
+        "directed": graph.directed or dataset.directed is not None,
+        "weighted": graph.weights is not None,
         "isolated": int((degree == 0).sum()),
         "mean_degree": graph.edges.shape[1] / graph.nodes,
         "homophily": alike / max(1, int(known.sum())),  # share of edges within a class

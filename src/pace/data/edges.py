@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from pace.data.problems import Problems
+from pace.data.table import Table
 from pace.data.tables import header, named, read
-from pace.errors import GraphError
+from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 
 
@@ -21,9 +22,12 @@ def ends(
     notes: list[str],
     *,
     strangers: str = "refuse",
+    weight: str | None = None,
     suggest: Callable[[set[str]], str | None] = lambda ends: None,
-) -> Tensor:
+) -> tuple[Tensor, Tensor | None]:
     """Both ends of every edge, from the columns source and target, or else the first two.
+
+    And the weights of the column `weight`, if one is named.
 
     `strangers="drop"` leaves out edges to nodes that are not in the table. `suggest` is asked for a
     sentence about ends that most edges have and no node.
@@ -38,9 +42,14 @@ def ends(
             f"{path.name} begins with {','.join(chosen)}, which are node ids: give it a first row "
             "that names its columns, such as source,target"
         )
-    if ignored := [name for name in names if name not in chosen]:
-        notes.append(f"{path.name}: not used are {', '.join(ignored)}; all edges weigh the same")
-    table = read(path, text=chosen, problems=problems)
+    if weight is not None and weight not in names:
+        hint = did_you_mean(weight, names)
+        raise SettingError(f"--weight is {weight!r}: {path.name} has no such column; {hint}")
+    if ignored := [name for name in names if name not in (*chosen, weight)]:
+        same = "" if weight else "; all edges weigh the same (--weight COLUMN reads weights)"
+        notes.append(f"{path.name}: not used are {', '.join(ignored)}{same}")
+    table = read(path, text=chosen, numbers=[weight] if weight else [], problems=problems)
+    weights = None if weight is None else _weights(table, weight, problems)
     pairs = torch.tensor(
         [[ids.get(value, -1) for value in table.text[column]] for column in chosen],
         dtype=torch.int64,
@@ -56,7 +65,7 @@ def ends(
             notes.append(
                 f"dropped: edges to nodes that are not in the table, {int(strange.sum()):,}"
             )
-        return pairs[:, ~strange]
+        return pairs[:, ~strange], None if weights is None else weights[~strange]
     for index in strange.nonzero().flatten().tolist():
         for column in chosen:
             value = table.text[column][index]
@@ -67,13 +76,26 @@ def ends(
             if not value:
                 wrong = kind = f"{column!r} is empty"
             problems.add(table.file, table.rows[index], wrong, kind=kind, cell=value)
-    return pairs
+    return pairs, weights
+
+
+def _weights(table: Table, column: str, problems: Problems) -> Tensor:
+    """Weights, finite and above 0."""
+    numbers = table.numbers[column]
+    weights = torch.from_numpy(numbers.values[:, 0])
+    wrong = ~(torch.isfinite(weights) & (weights > 0))
+    for index in wrong.nonzero().flatten().tolist():
+        cell = numbers.text.get(index, f"{float(weights[index]):g}")
+        said = f"{column!r} is {cell!r}, expected a number above 0"
+        kind = f"{column!r} is not a number above 0"
+        problems.add(table.file, table.rows[index], said, kind=kind, cell=cell)
+    return weights
 
 
 def note_merged(found: Tensor, graph: Graph, notes: list[str]) -> None:
     """Say what became of edges that the graph does not have."""
     loops = int((found[0] == found[1]).sum())
-    merged = found.shape[1] - loops - graph.edges.shape[1] // 2
+    merged = found.shape[1] - loops - graph.edges.shape[1] // (1 if graph.directed else 2)
     if loops:
         notes.append(f"dropped: edges from a node to itself, {loops}")
     if merged:

@@ -8,10 +8,11 @@ Tensors:
     x.indptr, x.indices, x.values
     split      (n,)    uint8    optional: 1 train, 2 validation, 3 test, 0 none
     owner      (n,)    int32    optional: the client of each node
+    weights    (m,)    float32  optional: of the edges, in their order
     ids                uint8    optional: the users' node ids, a JSON list
 
 The header's `pace` entry is a JSON object: format, name, title, features (d), classes (how many),
-ratios, and the names of classes, features and clients.
+ratios, the names of classes, features and clients, and `directed` where edges keep their directions.
 """
 
 from __future__ import annotations
@@ -54,7 +55,11 @@ def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     if dataset.classes > CLASSES:
         raise GraphError(f"there are {dataset.classes:,} classes, expected at most {CLASSES:,}")
     features = _sparse(graph.x) if compact and density(graph.x) < SPARSE_BELOW else {"x": graph.x}
-    tensors = {"edges": dataset.stored.int(), "y": graph.y.int(), **features}
+    plain = graph.weights is None and not graph.directed
+    edges = dataset.stored if plain else graph.edges
+    tensors = {"edges": edges.int(), "y": graph.y.int(), **features}
+    if graph.weights is not None:
+        tensors["weights"] = graph.weights
     if dataset.has_split:
         tensors["split"] = sum(
             (number * getattr(graph, mask) for number, mask in enumerate(MASKS, start=1)),
@@ -76,6 +81,7 @@ def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
         "names": {
             kind: getattr(dataset.names, kind) for kind in ("classes", "features", "clients")
         },
+        **({"directed": True} if graph.directed else {}),
     }
     content = save(
         {name: value.contiguous() for name, value in tensors.items()}, {"pace": json.dumps(about)}
@@ -145,7 +151,14 @@ def _dataset(about: dict[str, Any], tensors: dict[str, Tensor]) -> Dataset:
     y, edges = tensors["y"].long(), tensors["edges"].long()
     split = tensors.get("split", torch.zeros(len(y), dtype=torch.uint8))
     masks = {mask: split == number for number, mask in enumerate(MASKS, start=1)}
-    graph = Graph.build(_dense(tensors, (len(y), about["features"])), edges, y, **masks)
+    graph = Graph.build(
+        _dense(tensors, (len(y), about["features"])),
+        edges,
+        y,
+        **masks,
+        weights=tensors["weights"].float() if "weights" in tensors else None,
+        directed=about.get("directed") is True,
+    )
     if int(y.max()) >= about["classes"]:
         raise GraphError(f"label {int(y.max())} is beyond the file's {about['classes']} classes")
     names = {kind: tuple(map(str, listed)) for kind, listed in about["names"].items()}

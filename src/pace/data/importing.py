@@ -22,6 +22,7 @@ from pace.data.tables import header, named, read
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 
+DIRECTIONS = ("both", "keep")  # of edges
 STRANGERS = ("refuse", "drop")  # what becomes of edges to nodes that are not in the table
 ENOUGH = 20  # rows from which a whole number that is different in each looks like an id
 
@@ -38,6 +39,8 @@ class Columns:
     classes: str | None = None  # all class names in order, by commas; default: those that occur
     decimal: str | None = None  # comma or point, where the table does not show it
     strangers: str = "refuse"  # or drop
+    weight: str | None = None  # of the table of edges
+    directions: str = "both"  # every edge goes both ways; or keep
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,10 @@ def import_graph(
     if columns.strangers not in STRANGERS:
         raise SettingError(
             f"--strangers is {columns.strangers!r}, expected {' or '.join(STRANGERS)}"
+        )
+    if columns.directions not in DIRECTIONS:
+        raise SettingError(
+            f"--directions is {columns.directions!r}, expected {' or '.join(DIRECTIONS)}"
         )
     problems, notes = Problems(), list[str]()
     changes: list[Change] = []
@@ -84,9 +91,19 @@ def import_graph(
     def suggest(ends: set[str]) -> str | None:
         return suggested_id(nodes, names, special.get("id"), ends)
 
-    found = ends(edges, numbered, problems, notes, strangers=columns.strangers, suggest=suggest)
+    found, weights = ends(
+        edges,
+        numbered,
+        problems,
+        notes,
+        strangers=columns.strangers,
+        weight=columns.weight,
+        suggest=suggest,
+    )
     problems.stop()
-    graph = Graph.build(x, found, y, **split)
+    graph = Graph.build(
+        x, found, y, **split, weights=weights, directed=columns.directions == "keep"
+    )
     note_merged(found, graph, notes)
     called = Names(class_names, feature_names, client_names, tuple(numbered))
     dataset = Dataset(name, graph, len(class_names), owner=owner, names=called)

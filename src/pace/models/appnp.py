@@ -38,6 +38,7 @@ class APPNP(Layered):
     """
 
     title: ClassVar[str] = "perceptron with personalised PageRank (APPNP)"
+    reads_weights: ClassVar[bool] = True
 
     hops: int = 10
     teleport: float = 0.1

@@ -103,6 +103,10 @@ class Model(Network, Protocol):
     def classes(self) -> int: ...
 
     @property
+    def reads_weights(self) -> bool:
+        """Whether edge weights enter; a graph that has some is refused otherwise."""
+
+    @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
         """Every parameter's name and shape, without making it."""
 
@@ -122,6 +126,8 @@ class Layered:
     """
 
     title: ClassVar[str]
+    reads_weights: ClassVar[bool] = False
+    """Whether edge weights enter, as in the layers that PyG gives them to."""
     hidden_layers: ClassVar[bool] = True
     """Whether it has hidden layers whose widths can be chosen."""
 

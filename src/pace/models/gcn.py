@@ -44,6 +44,7 @@ class GCN(Layered):
     """
 
     title: ClassVar[str] = "graph convolutional network"
+    reads_weights: ClassVar[bool] = True
 
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
         """Glorot-uniform weights, zero biases."""

@@ -31,6 +31,7 @@ class MLP(Layered):
     """H_l+1 = ReLU(H_l W_l^T + 1 b_l^T), logits last; PyG's `MLP` without normalisation."""
 
     title: ClassVar[str] = "perceptron that reads no edge"
+    reads_weights: ClassVar[bool] = True  # it reads no edge at all
 
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
         return perceptron(self.widths, generator, LINEAR)

@@ -13,7 +13,11 @@ from pace.models.operator import Operator, Product, csr_array, csr_tensor, multi
 
 
 def propagation(graph: Graph) -> Operator:
-    """P = D^-1/2 (A + I) D^-1/2, with D the degrees counting the self-loop."""
+    """P = D^-1/2 (A + I) D^-1/2, with D the degrees counting the self-loop, as PyG's `gcn_norm`.
+
+    With edge weights, A holds them and D sums them; the self-loop weighs 1. With directions, D sums
+    over the edges that arrive.
+    """
     return graph.derived("propagation", _propagation)
 
 
@@ -47,8 +51,13 @@ def times_features(operator: Operator, graph: Graph) -> Operator | Product:
 def _propagation(graph: Graph) -> Operator:
     loops = np.arange(graph.nodes)
     source, target = (np.concatenate([ends.cpu().numpy(), loops]) for ends in graph.edges)
-    scale = 1 / np.sqrt(np.bincount(source, minlength=graph.nodes).astype(np.float32))
-    return _operator(graph, target, source, scale[source] * scale[target])
+    weights = None
+    if graph.weights is not None:
+        weights = np.concatenate([graph.weights.cpu().numpy(), np.ones(len(loops), np.float32)])
+    degree = np.bincount(target, weights, minlength=graph.nodes).astype(np.float32)
+    scale = 1 / np.sqrt(degree)
+    values = scale[source] * scale[target]
+    return _operator(graph, target, source, values if weights is None else values * weights)
 
 
 def _neighbour_mean(graph: Graph) -> Operator:

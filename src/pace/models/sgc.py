@@ -30,6 +30,7 @@ class SGC(Layered):
     """logits = P^K X W^T + 1 b^T, with K `hops`; PyG's `SGConv`."""
 
     title: ClassVar[str] = "simple graph convolution"
+    reads_weights: ClassVar[bool] = True
     hidden_layers: ClassVar[bool] = False
 
     hops: int = 2

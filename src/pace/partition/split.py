@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,8 @@ def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:
     masks = torch.zeros((3, graph.nodes), dtype=torch.bool)
     for mask, index in zip(masks, indices, strict=True):
         mask[torch.as_tensor(index, dtype=torch.int64)] = True
-    return Graph(graph.x, graph.edges, graph.y, *masks)
+    train, val, test = masks
+    return replace(graph, train=train, val=val, test=test)
 
 
 def induced(graph: Graph, clients: Sequence[Nodes]) -> list[Graph]:
@@ -79,18 +81,30 @@ def induced(graph: Graph, clients: Sequence[Nodes]) -> list[Graph]:
     owner = torch.full((graph.nodes,), -1, dtype=torch.int64)
     owner[order] = torch.repeat_interleave(torch.arange(len(lists)), sizes)
     ends = owner[graph.edges]
-    inside = place[graph.edges[:, (ends[0] == ends[1]) & (ends[0] >= 0)]]
-    keys = torch.sort(inside[0] * max(1, len(order)) + inside[1]).values
+    kept = (ends[0] == ends[1]) & (ends[0] >= 0)
+    inside = place[graph.edges[:, kept]]
+    keys, sorted_by = torch.sort(inside[0] * max(1, len(order)) + inside[1])
     sources, targets = keys // max(1, len(order)), keys % max(1, len(order))
     starts = sizes.cumsum(0) - sizes
     counts = torch.bincount(owner[order[sources]], minlength=len(lists)).tolist()
     pairs = torch.split(torch.stack([sources, targets]), counts, dim=1)
+    weights: Sequence[Tensor | None] = [None] * len(lists)
+    if graph.weights is not None:
+        weights = torch.split(graph.weights[kept][sorted_by], counts)
     return [
-        _part(graph, nodes, edges - start)
-        for nodes, edges, start in zip(lists, pairs, starts, strict=True)
+        _part(graph, nodes, edges - start, each)
+        for nodes, edges, start, each in zip(lists, pairs, starts, weights, strict=True)
     ]
 
 
-def _part(graph: Graph, nodes: Tensor, edges: Tensor) -> Graph:
-    values = (graph.y, graph.train, graph.val, graph.test)
-    return Graph(graph.x[nodes], edges, *(value[nodes] for value in values))
+def _part(graph: Graph, nodes: Tensor, edges: Tensor, weights: Tensor | None) -> Graph:
+    return Graph(
+        graph.x[nodes],
+        edges,
+        graph.y[nodes],
+        graph.train[nodes],
+        graph.val[nodes],
+        graph.test[nodes],
+        weights,
+        graph.directed,
+    )

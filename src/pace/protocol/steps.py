@@ -273,6 +273,16 @@ def check_upload(upload: bytes, federation: Federation) -> Message:
 
 def check(graph: Graph, federation: Federation) -> None:
     """Refuse a graph that the federation's model cannot read."""
+    if not isinstance(graph, Graph):
+        raise TypeError(
+            f"the graph is a {type(graph).__module__}.{type(graph).__name__}, expected a pace.Graph: "
+            "make one of a PyG Data with Graph.from_pyg(data)"
+        )
+    if graph.weights is not None and not federation.model.reads_weights:
+        raise GraphError(
+            f"the graph has edge weights, which a {federation.model.title} does not read: choose a "
+            "model that does, such as gcn, or leave the weights out"
+        )
     features, classes = federation.model.features, federation.model.classes
     if graph.features != features:
         raise GraphError(

@@ -67,7 +67,12 @@ def train_cohort(
     # A clipped step needs the norm of one client's gradient.
     together = torch.device(device).type == "cuda" and recipe.clip is None
     if together and has_closed_form(model, recipe):
-        at_once = {client: graph for client, graph in enumerate(graphs) if graph.train.any()}
+        # Cohorts know one weight for all edges, and edges that go both ways.
+        at_once = {
+            client: graph
+            for client, graph in enumerate(graphs)
+            if graph.train.any() and graph.weights is None and not graph.directed
+        }
         batches = cohort.batches(at_once, starts, device)
         with torch.cuda.device(device):  # Triton and graphs take the current one
             for batch in batches:
