@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pace.errors import GraphError, PaceError, SettingError, WireError
     from pace.graph import Graph
     from pace.methods import METHODS, FedAvg, Local, Pace
-    from pace.models import GCN, MODELS, Model
+    from pace.models import GCN, MODELS, Model, from_torch
     from pace.protocol.federation import Federation
     from pace.protocol.method import Message, Method
     from pace.protocol.steps import Adoption, Kept, adopt, fit, merge
@@ -43,6 +43,7 @@ _HOME = {
     "WireError": "errors",
     "adopt": "protocol.steps",
     "fit": "protocol.steps",
+    "from_torch": "models",
     "merge": "protocol.steps",
     "results": "reports.dataframe",
 }
@@ -69,6 +70,7 @@ __all__ = [
     "__version__",
     "adopt",
     "fit",
+    "from_torch",
     "merge",
     "results",
 ]

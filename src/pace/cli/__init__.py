@@ -38,6 +38,7 @@ EPILOG = """
 Exit codes: 0 done; 1 done, and the answer is no or not yet; 2 a mistake in what was given, said in
 one sentence on stderr; 70 a mistake in pace itself; 130 interrupted.
 """
+ALLOW_MODEL = "PACE_ALLOW_MODEL"  # read by `pace.models.from_torch`, here and in workers
 WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
 # Click's exception, wherever this Typer keeps click.
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
@@ -76,7 +77,14 @@ for panel, name, group in (
 @app.callback(invoke_without_command=True)
 def top(
     version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
+    allow_model: str = typer.Option(
+        "",
+        help="Factories of networks, package.module:factory, that a job may use here.",
+        metavar="NAMES",
+    ),
 ) -> None:
+    if allow_model:
+        os.environ[ALLOW_MODEL] = allow_model
     if version:
         typer.echo(__version__)
         raise typer.Exit

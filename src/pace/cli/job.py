@@ -96,11 +96,13 @@ def new(
         names, features, classes = dataset.names, dataset.graph.features, dataset.classes
     if features is None or classes is None:
         raise SettingError("give --like mine.graph, or both --features and --classes")
-    kind, settings = named(model)
+    kind, settings = (model, {}) if ":" in model and "=" not in model else named(model)
+    widths = (features, *_widths(hidden, kind), classes)
+    made_model = make_model(kind, widths, dropout, **settings)
     listed, keys = _participants(participant or [], server_key)
     made = Job(
         job.stem,
-        make_model(kind, (features, *_widths(hidden, kind), classes), dropout, **settings),
+        made_model,
         known(method),
         options.rank(rank),
         seed,
@@ -161,7 +163,7 @@ def _widths(hidden: str | None, kind: str) -> list[int]:
     from pace.models import MODELS
 
     if hidden is None:
-        return [64] if getattr(MODELS[kind], "hidden_layers", True) else []
+        return [64] if kind in MODELS and getattr(MODELS[kind], "hidden_layers", True) else []
     try:
         return [int(word) for word in hidden.split(",") if word.strip()]
     except ValueError:

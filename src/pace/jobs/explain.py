@@ -7,7 +7,7 @@ from typing import Any
 from pace import params
 from pace.jobs import signatures
 from pace.jobs.job import Job
-from pace.models import settings_of
+from pace.models import in_words
 from pace.protocol import steps, wire
 
 LISTED = 12
@@ -40,7 +40,6 @@ def facts(job: Job) -> Facts:
     """Line by line, for people."""
     recipe, bytes_ = job.federation.recipe, sizes(job)
     hidden = ", ".join(map(str, job.model.widths[1:-1])) or "none"
-    own = "".join(f", {key} {value}" for key, value in settings_of(job.model).items())
     ways = {way: bytes_[f"{way}_frame"] for way in ("upload", "return")}
     cost = ", ".join(
         f"{way} {size:,} bytes ({100 * size / bytes_['dense_model']:.1f}% of a dense model)"
@@ -56,7 +55,7 @@ def facts(job: Job) -> Facts:
         "digest": grouped(job.digest[:32]) + " …",
         "in messages": job.federation.digest.hex(),
         "model": f"{job.model.title}, {job.model.features:,} features, hidden widths {hidden}, "
-        f"{job.model.classes} classes, dropout {job.model.dropout}{own}",
+        f"{job.model.classes} classes{in_words(job.model)}",
         "start": f"W_0 from seed {job.seed}, the same at every site",
         "training": f"{recipe.epochs} full-batch steps of {recipe.optimiser}, rate {recipe.rate}, "
         f"weight decay {recipe.decay}",

@@ -16,7 +16,7 @@ from pace.errors import SettingError
 from pace.jobs import signatures
 from pace.merging.carrier import RANK
 from pace.methods import Pace, make
-from pace.models import Model, kind_of, settings_of
+from pace.models import Model, TorchModel, kind_of, settings_of
 from pace.protocol.federation import SEED, Federation, describe
 from pace.protocol.number_formats import KINDS
 
@@ -73,7 +73,7 @@ class Job:
                 "features": self.model.features,
                 "hidden": list(self.model.widths[1:-1]),
                 "classes": self.model.classes,
-                "dropout": self.model.dropout,
+                **({} if isinstance(self.model, TorchModel) else {"dropout": self.model.dropout}),
                 **settings_of(self.model),
                 "seed": self.seed,
                 "start": start_digest(made),

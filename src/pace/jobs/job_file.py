@@ -139,13 +139,14 @@ def _job(found: Mapping[str, Any]) -> Job:
     model, method, names = found["model"], found["method"], found.get("names", {})
     kind = model.get("kind", FIRST_MODEL)
     settings = settings_of(MODELS[kind]) if kind in MODELS else {}
+    dropout = {"dropout": model["dropout"]} if kind in MODELS else {}
     rank = method.get("rank", "dense")
     return Job(
         found["name"],
         make(
             kind,
             (model["features"], *model["hidden"], model["classes"]),
-            model["dropout"],
+            **dropout,
             **{key: model[key] for key in settings if key in model},
         ),
         method["name"],

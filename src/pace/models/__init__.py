@@ -10,6 +10,7 @@ from typing import Any
 from pace.errors import SettingError, did_you_mean
 from pace.models.appnp import APPNP
 from pace.models.base import Model, Network, Pass
+from pace.models.from_torch import TorchModel, allow, by_name, from_torch
 from pace.models.gat import GAT
 from pace.models.gcn import GCN
 from pace.models.gin import GIN
@@ -43,6 +44,8 @@ def named(text: str) -> tuple[str, dict[str, Any]]:
 
 def sized(text: str, features: int, hidden: int, layers: int, classes: int) -> Model:
     """The model that `text` names, with `layers - 1` hidden layers of one width."""
+    if ":" in text and "=" not in text:
+        return by_name(text, features, classes)
     kind, settings = named(text)
     made: Model = MODELS[kind].sized(features, hidden, layers, classes, **settings)  # type: ignore[attr-defined]
     return made
@@ -69,7 +72,11 @@ def _number(word: str) -> int | float | str:
 
 
 def make(kind: str, widths: Sequence[int], dropout: float = 0.5, **settings: Any) -> Model:
-    """The model of that kind."""
+    """The model of that kind; a kind with a colon is a factory that this site must allow."""
+    if ":" in kind:
+        if settings.keys() - {"structure"} or len(widths) != 2:
+            raise SettingError(f"the model {kind!r} has no settings of ours: its factory has them")
+        return by_name(kind, widths[0], widths[-1])
     return MODELS[_known(kind, settings)](tuple(widths), dropout, **settings)
 
 
@@ -86,12 +93,29 @@ def _known(kind: str, settings: Mapping[str, Any]) -> str:
 
 
 def kind_of(model: Model) -> str:
-    """The name a model is listed under."""
+    """The name a model is listed under, or that of its factory, `package.module:factory`."""
+    if isinstance(model, TorchModel):
+        if not model.name:
+            raise SettingError(
+                "a job carries no code: a module of one's own needs a name, as in "
+                "from_torch(…, name='package.module:factory')"
+            )
+        return model.name
     return next(kind for kind, made in MODELS.items() if made is type(model))
+
+
+def in_words(model: Model) -> str:
+    """What it is told, in a sentence: `, dropout 0.5, heads 8`; a module of one's own by its name."""
+    if isinstance(model, TorchModel):
+        return f", {model.name}" if model.name else ""
+    told = {"dropout": model.dropout, **settings_of(model)}
+    return "".join(f", {key} {value}" for key, value in told.items())
 
 
 def settings_of(model: Model | Callable[..., Model]) -> dict[str, Any]:
     """What a model, or a kind of model, can be told beside its widths and dropout."""
+    if isinstance(model, TorchModel):
+        return {"structure": model.structure}
     named = (field.name for field in fields(model))  # type: ignore[arg-type]
     return {name: getattr(model, name) for name in named if name not in COMMON}
 
@@ -108,6 +132,10 @@ __all__ = [
     "Model",
     "Network",
     "Pass",
+    "TorchModel",
+    "allow",
+    "from_torch",
+    "in_words",
     "kind_by_names",
     "kind_of",
     "make",

@@ -48,6 +48,11 @@ class Federation:
     """How numbers are written: float32, float16 or int8; if not said, the method's own."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.model, torch.nn.Module):
+            raise TypeError(
+                f"the model is a torch module, {type(self.model).__name__}: make a model of it with "
+                "pace.from_torch(module, features, classes)"
+            )
         if not self.numbers:
             object.__setattr__(self, "numbers", self.method.numbers)
         if not -(2**63) <= self.seed < 2**64:

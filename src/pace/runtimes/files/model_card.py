@@ -7,7 +7,7 @@ from typing import Any
 
 from pace.jobs.job import Job
 from pace.jobs.roll import sentences
-from pace.models import settings_of
+from pace.models import in_words
 
 HEADS = ("Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL")
 NAMES = {
@@ -20,14 +20,13 @@ NAMES = {
 def card(job: Job, about: dict[str, Any]) -> str:
     """Markdown."""
     widths = " → ".join(map(str, job.model.widths))
-    own = "".join(f", {key} {value}" for key, value in settings_of(job.model).items())
     classes = f" ({', '.join(job.classes)})" if job.classes else ""
     return f"""\
 # Model of {about["name"]}, job {job.name}
 
 **{about["decision"]}** (α = {about["alpha"]:.4f}).
 
-A {job.model.title} ({widths}, dropout {job.model.dropout}{own}) that sorts nodes into
+A {job.model.title} ({widths}{in_words(job.model)}) that sorts nodes into
 {job.model.classes} classes{classes}. Local was trained on this site's graph only. External is what the
 server's return gives, made of uploads as the roll below says. PACE adds the logits,
 {formula(about["weights"], job.federation.method.parts)}; the weights were chosen on this site's
