@@ -19,7 +19,17 @@ from pace.runtimes.simulation import Trial
 if TYPE_CHECKING:
     import pandas
 
-WHERE = ("dataset", "partition", "clients", "data_seed", "hidden", "layers", "epochs", "numbers")
+WHERE = (
+    "dataset",
+    "partition",
+    "clients",
+    "data_seed",
+    "model",
+    "hidden",
+    "layers",
+    "epochs",
+    "numbers",
+)
 WHAT = ("method", "rank", "seed", "reading")
 BYTES, SECONDS = ("upload", "returned", "dense"), ("fit", "merge", "adopt")
 BY = {
@@ -90,7 +100,12 @@ def _study(folder: Path) -> Iterator[tuple[Row, Trial]]:
         settings = found["settings"]
         try:
             where = {name: settings[name] for name in WHERE if name in settings}
-            where |= {"hidden": HIDDEN, "layers": LAYERS, "rank": settings["rank"]}
+            where |= {
+                "model": settings.get("model", "gcn"),
+                "hidden": HIDDEN,
+                "layers": LAYERS,
+                "rank": settings["rank"],
+            }
             where["numbers"] = make(settings["method"]).numbers
             trial = restored(settings["method"], settings["seed"], found)
         except (LookupError, TypeError) as error:
@@ -102,6 +117,7 @@ def of_run(found: Mapping[str, Any]) -> Iterator[tuple[Row, Trial]]:
     """Each trial of what `pace run` found, and where it belongs."""
     widths = found["model"]["widths"]
     where = {name: found.get(name) for name in WHERE} | {
+        "model": found["model"].get("kind", "gcn"),
         "hidden": widths[1] if len(widths) > 2 else None,
         "layers": len(widths) - 1,
         "rank": found["rank"],

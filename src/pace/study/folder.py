@@ -13,7 +13,7 @@ from pace.errors import FileError
 from pace.io import atomic, regular, untrusted
 from pace.reports import stored
 from pace.runtimes.simulation import Trial
-from pace.study.cell import Cell, Store
+from pace.study.cell import FIRST, Cell, Store
 from pace.study.records import CITATION_MEAN, Record, measured, rank_bytes
 from pace.study.study import CITATION, OWN, PARTS, SIX, Part, in_order, narrowed
 
@@ -123,7 +123,8 @@ def cells(folder: Path) -> Iterator[tuple[Cell, dict[str, Any]]]:
     for path, found in stored.cells(folder):
         try:
             settings = found["settings"]
-            cell = Cell(**{each.name: settings[each.name] for each in fields(Cell)})
+            named = dict([FIRST]) | settings  # cells of the GCN do not name their model
+            cell = Cell(**{each.name: named[each.name] for each in fields(Cell)})
         except (LookupError, TypeError) as error:
             raise stored.not_a_cell(path, error) from None
         yield cell, found

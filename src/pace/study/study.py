@@ -150,7 +150,7 @@ def redrawn(part: Part, rows: tuple[Row, ...], datasets: tuple[str, ...] = AVAIL
         part.clients,
         part.partition,
         tuple(range(REDRAWS)),
-        REDRAW_SEEDS,
+        most_seeds=REDRAW_SEEDS,
     )
 
 
