@@ -57,10 +57,10 @@ def test_however_sites_are_joined_the_answer_stays(graphs: list[Graph]) -> None:
     both = Graph(
         torch.cat([one.x, two.x]),
         torch.cat([one.edges, two.edges + one.nodes], 1),
-        *(
-            torch.cat([getattr(one, name), getattr(two, name)])
-            for name in ("y", "train", "val", "test")
-        ),
+        torch.cat([one.y, two.y]),
+        torch.cat([one.train, two.train]),
+        torch.cat([one.val, two.val]),
+        torch.cat([one.test, two.test]),
     )
     whole = agreed(graphs)
     apart, joined = merged(graphs, whole), merged([both, *graphs[2:]], whole)
