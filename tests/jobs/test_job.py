@@ -156,7 +156,11 @@ def test_a_software_that_trains_otherwise_is_noticed_with_both_values(tmp_path: 
         ({"model": GCN((40, *[8] * 64, 4))}, "65 layers, expected at most 64"),
         ({"model": GCN((40, 2000, 2000, 4))}, "shorter side is 2,000, expected at most 1,024"),
         ({"participants": (), "minimum": 2, "keys": {"server": "x"}}, "name the participants"),
-        ({"participants": ("Süd",), "minimum": 1}, "A to Z"),
+        ({"participants": ("Su\u0308d",), "minimum": 1}, "composed as NFC"),
+        ({"participants": ("Süd", "süd"), "minimum": 1}, "same name"),
+        ({"participants": ("north", "\uff4eorth"), "minimum": 1}, "same name"),  # full width
+        ({"participants": ("no\u202erth",), "minimum": 1}, "cannot be used"),  # right to left
+        ({"participants": ("北" * 60,), "minimum": 1}, "cannot be used"),  # 180 bytes
         ({"classes": ("a", "b")}, "2 names for 4 classes"),
         ({"model": GCN((10**6, 10**2, 3)), "features": (), "classes": ()}, "numbers, expected at"),
     ],
@@ -166,6 +170,14 @@ def test_settings_that_cannot_work_are_refused(changes: dict[str, object], says:
     settings |= {"minimum": 3} | changes
     with pytest.raises(SettingError, match=says):
         Job(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["süd", "Łódź", "東京", "Αθήνα", "नागपुर", "site-3_b.1"])
+def test_names_have_any_letters(tmp_path: Path, name: str) -> None:
+    made = job(participants=("north", name), minimum=2)
+    found = job_file.read(written(tmp_path / "job.pace", made))
+    assert found.participants == ("north", name)
+    assert found.digest == made.digest
 
 
 def test_a_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from pace import __version__
 from pace.cli import (
     bench,
     client,
+    codebook,
     doctor,
     flower,
     graph,
@@ -69,6 +70,7 @@ for panel, name, group in (
     (TOGETHER, "server", server.app),
     (TOGETHER, "flower", flower.app),
     (TOGETHER, "keys", keys.app),
+    (TOGETHER, "codebook", codebook.app),
     (LOOK, "graph", graph.app),
 ):
     app.add_typer(group, name=name, rich_help_panel=panel)

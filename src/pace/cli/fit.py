@@ -55,6 +55,7 @@ def fit(
     import torch
 
     from pace.cli import console, options
+    from pace.data.features import unscaled
     from pace.errors import SettingError
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import fit as step
@@ -68,6 +69,7 @@ def fit(
     job = read_job(job_file)
     step.identity(job, upload, key)  # before a large graph is read for nothing
     site = sites.load(graph, job)
+    large = unscaled(site.graph.x, job.features)
     torch.set_num_threads(1)  # two threads on small products are slower than one
     to = console.console(stderr=as_json)
 
@@ -76,6 +78,8 @@ def fit(
         if site.drawn and not as_json:
             shares = ", ".join(f"{100 * share:.0f}%" for share in site.drawn)
             to.print(f"{graph} has no split: train, validation and test were drawn ({shares}).")
+        if large is not None:
+            to.print(f"Warning: {large}", style="yellow")
         state(disclosed, job, upload, to)
         return yes or typer.confirm(f"Write {upload}?", err=as_json)
 
@@ -96,7 +100,8 @@ def fit(
         typer.echo("Nothing was written.", err=True)
         raise typer.Exit(1)
     if as_json:
-        console.one_object(fitted.receipt | {"again": fitted.again})
+        warnings = [] if large is None else [large]
+        console.one_object(fitted.receipt | {"again": fitted.again, "warnings": warnings})
         return
     said(fitted, files=(keep, upload, place))
 

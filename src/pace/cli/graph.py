@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from pace.data.importing import Imported
 
 EXAMPLES_IMPORT = """
-Example:
+Examples:
 
   pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
+
+  pace graph import --job study.pace --nodes nodes.csv --edges edges.csv --out mine.graph
 
   pace graph import --nodes n.parquet --edges e.parquet --label kind --features emb_
   --client hospital --split fold --out mine.graph
@@ -103,10 +105,24 @@ def import_(
             metavar="NAME",
         ),
     ] = "both",
+    job: Annotated[
+        Path | None,
+        typer.Option(help="The job whose codebook says what columns become.", metavar="FILE"),
+    ] = None,
+    codebook: Annotated[
+        Path | None, typer.Option(help="The same, of a codebook's own file.", metavar="FILE")
+    ] = None,
     as_json: As_json = False,
 ) -> None:
-    """Make a .graph file of two tables. Problems are listed with their rows, all of them."""
+    """Make a .graph file of two tables. Problems are listed with their rows, all of them.
+
+    With `--job`, every site gets the same features in the same order, scaled and filled alike, and
+    is told what was done to which rows.
+    """
+    from dataclasses import asdict
+
     from pace.cli import console
+    from pace.cli.codebook import load
     from pace.data import file
     from pace.data.describe import describe
     from pace.data.importing import Columns, import_graph
@@ -116,10 +132,15 @@ def import_(
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
     asked = (label, id_column, features, client, split, classes, decimal, strangers)
     columns = Columns(*asked, weight, directions)
-    made = import_graph(nodes, edges, columns, out.stem)
+    if job is not None and codebook is not None:
+        raise SettingError("--job and --codebook both say what columns become: give one of them")
+    agreed = job or codebook
+    book = None if agreed is None else load(agreed)
+    made = import_graph(nodes, edges, columns, out.stem, book)
     file.write(out, made.dataset)
     if as_json:
-        told = {"notes": made.notes, "warnings": made.warnings}
+        changes = [asdict(each) for each in made.changes]
+        told = {"notes": made.notes, "changes": changes, "warnings": made.warnings}
         console.one_object(describe(made.dataset) | told)
         return
     show_facts(describe(made.dataset))

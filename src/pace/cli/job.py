@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated
+from unicodedata import normalize
 
 import typer
 
@@ -13,6 +14,8 @@ NEW = """
 Examples:
 
   pace new job.pace --like mine.graph --participant north,south,west
+
+  pace new job.pace --codebook codebook.toml --participant north,south,west
 
   pace new job.pace --features 1433 --classes 7 --minimum 5
 
@@ -38,6 +41,12 @@ def new(
             help="Take features and classes, with names, of this .graph.",
             metavar="FILE",
             autocompletion=graphs,
+        ),
+    ] = None,
+    codebook: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take features and classes of this codebook, and put it in.", metavar="FILE"
         ),
     ] = None,
     features: Annotated[int | None, typer.Option(help="Features of a node.", metavar="N")] = None,
@@ -79,6 +88,7 @@ def new(
     from pace.data.file import read
     from pace.errors import SettingError
     from pace.jobs import explain, job_file
+    from pace.jobs.codebook import read as read_codebook
     from pace.jobs.job import Job
     from pace.methods import known, make
     from pace.models import make as make_model
@@ -86,22 +96,32 @@ def new(
 
     if job.suffix != job_file.SUFFIX:
         raise SettingError(f"the job is {job}, expected a name that ends in {job_file.SUFFIX}")
-    names = Names()
+    names, book = Names(), None
+    sources = {"--like": like, "--codebook": codebook, "--features": features}
+    if len(given := [option for option, value in sources.items() if value is not None]) > 1 or (
+        (like or codebook) and classes is not None
+    ):
+        raise SettingError(
+            f"{' and '.join(given)}: each says how many features and classes there are; give one of "
+            "--like, --codebook, or --features with --classes"
+        )
     if like is not None:
-        if features is not None or classes is not None:
-            raise SettingError(
-                "--like says how many features and classes there are: leave them out"
-            )
         dataset = read(like)
         names, features, classes = dataset.names, dataset.graph.features, dataset.classes
+    if codebook is not None:
+        book = read_codebook(codebook)
+        names = Names(book.classes, book.features)
+        features, classes = len(book.features), len(book.classes)
     if features is None or classes is None:
-        raise SettingError("give --like mine.graph, or both --features and --classes")
+        raise SettingError(
+            "give --like mine.graph, --codebook codebook.toml, or both --features and --classes"
+        )
     kind, settings = (model, {}) if ":" in model and "=" not in model else named(model)
     widths = (features, *_widths(hidden, kind), classes)
     made_model = make_model(kind, widths, dropout, **settings)
     listed, keys = _participants(participant or [], server_key)
     made = Job(
-        job.stem,
+        normalize("NFC", job.stem),
         made_model,
         known(method),
         options.rank(rank),
@@ -113,6 +133,7 @@ def new(
         names.classes,
         names.features,
         numbers=options.numbers(numbers) or make(method).numbers,
+        codebook=book,
     )
     plain, facts = explain.plain(made), explain.facts(made)  # a job nobody can use is not written
     job_file.write(job, made)
@@ -122,6 +143,8 @@ def new(
     console.facts(f"Job {made.name}", facts, console.console())
     if caution := made.federation.method.caution(len(listed)):
         typer.echo(caution, err=True)
+    for sentence in explain.advice(made):
+        console.console().print(f"Note: {sentence}")
     typer.echo(f"Written: {job}\nSend this very file to everybody who takes part.")
 
 
@@ -138,6 +161,8 @@ def show(
         console.one_object(explain.plain(found))
     else:
         console.facts(f"Job {found.name}", explain.facts(found), console.console())
+        for sentence in explain.advice(found):
+            console.console().print(f"Note: {sentence}")
 
 
 def _participants(
@@ -149,7 +174,8 @@ def _participants(
 
     names, keys = [], {}
     for word in (part.strip() for each in words for part in each.split(",")):
-        name, _, path = word.partition("=")
+        written, _, path = word.partition("=")
+        name = normalize("NFC", written)
         names.append(name)
         if path:
             keys[name] = signatures.read_public(Path(path))

@@ -12,8 +12,9 @@ flag        0 or 1, one feature
 date        days since 2000-01-01, then as a number
 category    one feature for each of `values`, and `ward=other` for every other word
 
-A missing value is `fill`, before scaling; with `indicator`, one more feature (`age=missing`) is 1
-there. Without either, a missing value is refused.
+A missing number is `fill`, before scaling; with `indicator`, one more feature (`age=missing`) is 1
+there. A missing word is `ward=missing` with `indicator`, else `ward=other`. What has no place is
+refused.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class Column:
     @property
     def fillable(self) -> bool:
         """Whether a missing value has a place."""
-        return self.indicator if self.kind == "category" else self.fill is not None
+        if self.kind == "category":
+            return self.indicator or self.other
+        return self.fill is not None
 
     def plain(self) -> dict[str, Any]:
         """What differs from the default, as a file has it."""

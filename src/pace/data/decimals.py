@@ -54,7 +54,8 @@ def numbers(
             grouped.append(name)
         styles[name] = chosen
         made[name] = _parsed(cells, chosen)
-    if with_commas := [name for name, chosen in styles.items() if chosen == "comma"]:
+    commas = [name for name, chosen in styles.items() if chosen == "comma"]
+    if with_commas := [name for name in commas if name not in grouped]:
         notes.append(f"decimal commas: {_listed(with_commas)}")
     if grouped:
         notes.append(

@@ -30,7 +30,7 @@ class Change:
 
     def __str__(self) -> str:
         rows = ", ".join(map(str, self.rows[:EXAMPLES])) + (", …" if self.rows[EXAMPLES:] else "")
-        return f"{self.column!r}: {self.what} in {many(len(self.rows), 'row')} ({rows})"
+        return f"{self.column!r} in {many(len(self.rows), 'row')} ({rows}): {self.what}"
 
 
 def encode(table: Table, book: Codebook, problems: Problems, changes: list[Change]) -> Tensor:
@@ -145,8 +145,8 @@ def _category(
         if cell in listed:
             block[index, place[cell]] = 1
         elif book.is_missing(cell):
-            if column.indicator:
-                block[index, place[ABSENT]] = 1
+            if column.fillable:
+                block[index, place[ABSENT if column.indicator else OTHER]] = 1
                 absent.append(row)
             else:
                 wrong = f"{column.name!r} is empty"
@@ -164,6 +164,7 @@ def _category(
                 cell=cell,
             )
     if absent:
-        changes.append(Change(column.name, "missing, marked", absent))
+        how = "marked" if column.indicator else "taken as `other`"
+        changes.append(Change(column.name, f"missing, {how}", absent))
     changes += [Change(column.name, f"{word!r} is `other`", rows) for word, rows in unknown.items()]
     return block

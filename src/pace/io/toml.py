@@ -25,16 +25,30 @@ def dump(content: Mapping[str, Any], comments: Mapping[str, str]) -> str:
 
 
 def _line(key: str, value: Any, comment: str | None) -> str:
+    return f"{_key(key)} = {_value(value)}{f'  # {comment}' if comment else ''}"
+
+
+def _key(key: str) -> str:
     bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
-    return f"{key if bare else _value(key)} = {_value(value)}{f'  # {comment}' if comment else ''}"
+    return key if bare else _value(key)
+
+
+def _flat(value: Any) -> str:
+    """A value inside an inline table, which a reader before TOML 1.1 wants on one line."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return _value(value)
 
 
 def _value(value: Any) -> str:
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {_value(each)}" for key, each in value.items()) + "}"
+        items = (f"{_key(key)} = {_flat(each)}" for key, each in value.items())
+        return "{" + ", ".join(items) + "}"
     if isinstance(value, list | tuple):
+        if value and all(isinstance(each, Mapping) for each in value):
+            return "\n".join(["[", *(f"    {_value(each)}," for each in value), "]"])
         return _list([_value(each) for each in value])
     return json.dumps(value)
 

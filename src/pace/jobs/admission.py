@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from pace.errors import ParticipantError, SignatureError, SizeError
 from pace.jobs import signatures
-from pace.jobs.job import NAME, Job
+from pace.jobs.job import Job, is_name
 from pace.protocol import steps, wire
 from pace.protocol.method import Message
 
@@ -38,7 +38,7 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
         raise ParticipantError(
             f"{name!r} is not among the job's participants: {', '.join(job.participants[:12])}"
         )
-    elif not NAME.fullmatch(name):
+    elif not is_name(name):
         raise ParticipantError(f"{name!r} is no name: letters, digits, dots, dashes, underscores")
     message = steps.check_upload(frame_of(content, job), job.federation)
     return Admitted(name, content, message)

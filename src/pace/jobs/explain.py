@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from pace import params
+from pace.data.codebook import Codebook
 from pace.jobs import signatures
 from pace.jobs.job import Job
 from pace.models import in_words
@@ -67,11 +69,46 @@ def facts(job: Job) -> Facts:
         if job.signed
         else "none: the server tells uploads apart by their file names",
         **({"names": "; ".join(named)} if named else {}),
+        **({} if job.codebook is None else {"codebook": _codebook(job.codebook)}),
     }
+
+
+def advice(job: Job) -> list[str]:
+    """What whoever makes the job may want to change: factors that cost more than what they stand for."""
+    bytes_ = sizes(job)
+    if job.rank is None or bytes_["upload_frame"] < bytes_["dense_model"]:
+        return []
+    smaller = next(
+        (rank for rank in range(job.rank - 1, 0, -1) if _upload(job, rank) < bytes_["dense_model"]),
+        None,
+    )
+    dense = 100 * _upload(job, None) / bytes_["dense_model"]
+    said = (
+        f"the model is small: an upload of rank {job.rank} costs "
+        f"{100 * bytes_['upload_frame'] / bytes_['dense_model']:.0f}% of it, --rank dense costs "
+        f"{dense:.0f}% and rounds nothing off"
+    )
+    if smaller is not None:
+        share = 100 * _upload(job, smaller) / bytes_["dense_model"]
+        said += f"; --rank {smaller} costs {share:.0f}%"
+    return [said]
+
+
+def _upload(job: Job, rank: int | None) -> int:
+    return wire.size(steps.upload_layout(replace(job, rank=rank).federation))
 
 
 def ranked(rank: int | None) -> str:
     return ", dense messages" if rank is None else f", factors of rank {rank}"
+
+
+def _codebook(book: Codebook) -> str:
+    scaled = [column.name for column in book.columns if (column.centre, column.scale) != (0, 1)]
+    columns = f"{len(book.columns):,} columns become {len(book.features):,} features"
+    return (
+        f"{columns}; scaled: {listed(tuple(scaled)) or 'none'}; `pace codebook show` lists it, "
+        "`pace graph import --job` applies it"
+    )
 
 
 def listed(names: tuple[str, ...]) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import re
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
+from unicodedata import category, normalize
 
+from pace.data.codebook import Codebook
 from pace.errors import SettingError
 from pace.jobs import signatures
 from pace.merging.carrier import RANK
@@ -26,8 +27,8 @@ SERVER = "server"  # whose key signs returns
 LARGEST = 2**24  # numbers in a model, 64 MiB: a small job file must not make a site allocate GiBs
 LAYERS = 64
 SHORT_SIDE = 1024  # of a weight: messages cost an eigenproblem of that side
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 NONCE = re.compile(r"[0-9a-f]{32}")
+MOST_BYTES = 160  # of a name, since a file's name has at most 255 and gets more around it
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +48,7 @@ class Job:
     features: tuple[str, ...] = ()
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
     numbers: str = KINDS[0]  # on the wire; see `number_formats`
+    codebook: Codebook | None = None  # how everybody's columns become the features
 
     def __post_init__(self) -> None:
         if self.epochs is None:
@@ -84,6 +86,7 @@ class Job:
             "participants": {"minimum": self.minimum, "names": list(self.participants)},
             **({"keys": dict(self.keys)} if self.keys else {}),
             **({"names": self._names()} if self.classes or self.features else {}),
+            **({} if self.codebook is None else {"codebook": self.codebook.plain()}),
         }
 
     def _names(self) -> dict[str, list[str]]:
@@ -142,12 +145,33 @@ def start_digest(federation: Federation) -> str:
     return sha.hexdigest()[:16]
 
 
+def is_name(name: str) -> bool:
+    """Whether a name can be used: 1 to 64 letters of any script, digits, dots, dashes, underscores.
+
+    It begins with a letter or digit and is in Unicode's NFC, so that it has one spelling; it is part
+    of file names, which have at most 255 bytes.
+    """
+    return (
+        0 < len(name) <= 64
+        and len(name.encode(errors="replace")) <= MOST_BYTES
+        and normalize("NFC", name) == name
+        and name[0].isalnum()
+        and all(letter in "._-" or category(letter)[0] in "LMN" for letter in name)
+    )
+
+
+def plain_name(name: str) -> str:
+    """What two names must not share: a disk may not tell case or compatible letters apart."""
+    return normalize("NFKC", name).casefold()
+
+
 def check_name(name: str, what: str) -> None:
     """Names become file names at other people's sites."""
-    if not NAME.fullmatch(name):
+    if not is_name(name):
         raise SettingError(
-            f"{what} {name!r} cannot be used: a name has 1 to 64 letters (A to Z, a to z), digits, "
-            "dots, dashes or underscores, and begins with a letter or digit"
+            f"{what} {name!r} cannot be used: a name has 1 to 64 letters of any script (at most "
+            f"{MOST_BYTES} bytes in UTF-8, composed as NFC), digits, dots, dashes or underscores, "
+            "and begins with a letter or digit"
         )
 
 
@@ -161,7 +185,7 @@ def _check(job: Job) -> None:
         raise SettingError(f"numbers are {job.numbers!r}, expected one of {', '.join(KINDS)}")
     for name in job.participants:
         check_name(name, "the participant's name")
-    if len({name.lower() for name in job.participants}) < len(job.participants):
+    if len(set(map(plain_name, job.participants))) < len(job.participants):
         raise SettingError("two participants have the same name: give each a name of its own")
     most = len(job.participants) or job.minimum
     if not 1 <= job.minimum <= most:
@@ -200,3 +224,6 @@ def _check(job: Job) -> None:
     for kind, count in (("classes", job.model.classes), ("features", job.model.features)):
         if (named := len(getattr(job, kind))) not in (0, count):
             raise SettingError(f"{named} names for {count} {kind}: give one for each, or none")
+    book = job.codebook
+    if book is not None and (book.features, book.classes) != (job.features, job.classes):
+        raise SettingError("the job's features and classes are not those of its codebook")

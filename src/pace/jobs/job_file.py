@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from pace.data.codebook import from_plain
 from pace.errors import FileError, OtherJobError, SettingError
 from pace.io import atomic, regular, toml, untrusted
 from pace.jobs.job import FIRST_MODEL, FORMAT, Job, digest
@@ -117,7 +118,7 @@ def read(path: Path) -> Job:
 
 def _check_kinds(found: Mapping[str, Any]) -> None:
     """Text where text belongs and whole numbers where they do; anything else may follow later."""
-    tables = ("model", "method", "training", "wire", "participants", "keys", "names")
+    tables = ("model", "method", "training", "wire", "participants", "keys", "names", "codebook")
     for table in tables:
         if not isinstance(found.get(table, {}), Mapping):
             raise SettingError(f"{table} is {found[table]!r}, expected a table")
@@ -160,6 +161,7 @@ def _job(found: Mapping[str, Any]) -> Job:
         tuple(names.get("features", ())),
         found["nonce"],
         found["wire"]["numbers"],
+        from_plain(found["codebook"]) if "codebook" in found else None,
     )
 
 

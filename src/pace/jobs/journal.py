@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, overload
+from unicodedata import normalize
 
 from pace.errors import (
     FileError,
@@ -31,7 +32,7 @@ from pace.errors import (
 from pace.io import atomic, untrusted
 from pace.jobs import job_file
 from pace.jobs.admission import Admitted, frame_of
-from pace.jobs.job import NAME, Job
+from pace.jobs.job import Job, is_name
 
 UP, DOWN = ".up", ".down"
 FACTS = ("sender", "code", "reason")  # of a refusal, in the order they sort by
@@ -101,7 +102,8 @@ class Journal:
 
     def accepted(self) -> list[str]:
         """Whose uploads are here, in order."""
-        return sorted(path.name.removesuffix(UP) for path in self.folder.glob(f"uploads/*{UP}"))
+        found = (path.name.removesuffix(UP) for path in self.folder.glob(f"uploads/*{UP}"))
+        return sorted(normalize("NFC", name) for name in found)  # some disks take letters apart
 
     def decision(self) -> dict[str, str] | None:
         """Whose uploads are merged, and their SHA-256; None while the job is open."""
@@ -110,7 +112,7 @@ class Journal:
             return None
         uploads: dict[str, str] = _table(path).get("uploads", {})
         names = uploads.items() if isinstance(uploads, dict) else [("", 0)]
-        if not all(NAME.fullmatch(name) and isinstance(sha256, str) for name, sha256 in names):
+        if not all(is_name(name) and isinstance(sha256, str) for name, sha256 in names):
             raise FileError(f"{path} is no decision: restore it from a copy")
         return uploads
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
 from pace.io import atomic, regular
@@ -108,7 +109,7 @@ def identity(job: Job, upload: Path, key: Path | None) -> Identity:
     if upload.suffix != UP:
         raise SettingError(f"--upload is {upload}, expected a name that ends in {UP}")
     if not job.signed:
-        name = upload.stem
+        name = normalize("NFC", upload.stem)
         if job.participants and name not in job.participants:
             raise ParticipantError(
                 f"--upload is {upload.name}, and {name!r} is not among the job's participants "

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 from pace.errors import FileError, PaceError
 from pace.io import regular
@@ -63,7 +64,7 @@ def check(job: Job, paths: Sequence[Path]) -> dict[str, Any]:
 
 def sender(path: Path) -> str:
     """Who the file's name says it is from, fit to be printed."""
-    name = path.name.removesuffix(UP)
+    name = normalize("NFC", path.name.removesuffix(UP))  # some disks take letters apart
     return "".join(letter if letter.isprintable() else "?" for letter in name)
 
 

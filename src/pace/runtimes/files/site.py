@@ -30,8 +30,9 @@ def load(path: Path, job: Job) -> Site:
     A file without a split gets masks from a fixed seed: the same in every step, whoever asks.
     """
     dataset = read(path)
-    _same("feature", dataset.names.features, job.features, path)
-    _same("class", dataset.names.classes, job.classes, path)
+    book = job.codebook is not None
+    _same("feature", dataset.names.features, job.features, path, book=book)
+    _same("class", dataset.names.classes, job.classes, path, book=book)
     steps.check(dataset.graph, job.federation)
     names = dataset.names.nodes or tuple(map(str, range(dataset.graph.nodes)))
     if dataset.has_split:
@@ -46,7 +47,9 @@ def _with_masks(dataset: Dataset, job: Job) -> Graph:
     return graph
 
 
-def _same(kind: str, found: Sequence[str], agreed: Sequence[str], path: Path) -> None:
+def _same(
+    kind: str, found: Sequence[str], agreed: Sequence[str], path: Path, *, book: bool
+) -> None:
     """Numbers mean the same at every site only if names stand in the same order."""
     if not found or not agreed or tuple(found) == tuple(agreed):
         return
@@ -56,6 +59,11 @@ def _same(kind: str, found: Sequence[str], agreed: Sequence[str], path: Path) ->
         if mine != theirs
     )
     option = "--classes" if kind == "class" else "--features"
+    if book:
+        raise GraphError(
+            f"{kind} {place} of {path} is {mine!r}, the job's is {theirs!r}: import the tables by the "
+            "job's codebook, `pace graph import --job JOB`"
+        )
     raise GraphError(
         f"{kind} {place} of {path} is {mine!r}, the job's is {theirs!r}: import the graph again "
         f"with {option} in the job's order, which `pace show` lists"

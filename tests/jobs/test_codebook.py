@@ -1,0 +1,332 @@
+"""What sites agree on about their tables: proposals without a row, one codebook, the same columns."""
+
+import csv
+import json
+import random
+import statistics
+from pathlib import Path
+
+import pytest
+import torch
+
+from pace.data.codebook import Codebook, Column, from_plain
+from pace.data.importing import Columns, Imported, import_graph
+from pace.errors import GraphError, SettingError
+from pace.io import toml, untrusted
+from pace.jobs import codebook, job_file, proposal
+from pace.jobs.job import Job
+from pace.jobs.proposal import Proposal
+from pace.models.gcn import GCN
+from tests.preloaded import Preloaded
+
+EDGES = "source,target\nn0,n1\nn1,n2\n"
+
+
+def table(path: Path, columns: dict[str, list[str]]) -> Path:
+    with path.open("w", newline="") as opened:
+        csv.writer(opened).writerows([tuple(columns), *zip(*columns.values(), strict=True)])
+    return path
+
+
+def patients(count: int = 40, *, wards: str = "ab", seed: int = 0) -> dict[str, list[str]]:
+    draw = random.Random(seed)
+    ages = [f"{draw.gauss(60, 15):.1f}" for _ in range(count)]
+    ages[3] = ""
+    return {
+        "case": [f"n{node}" for node in range(count)],
+        "age": ages,
+        "ward": [wards[node % len(wards)] for node in range(count)],
+        "born": [f"19{50 + node % 40}-0{1 + node % 9}-11" for node in range(count)],
+        "smoker": [str(node % 2) for node in range(count)],
+        "kind": [("x", "y")[node % 2] for node in range(count)],
+    }
+
+
+def proposed(folder: Path, columns: dict[str, list[str]], **asked: object) -> Proposal:
+    path = table(folder / "nodes.csv", columns)
+    found, _ = proposal.propose(path, label="kind", **asked)  # type: ignore[arg-type]
+    proposal.write(folder / "columns.toml", found)
+    assert proposal.read_proposal(folder / "columns.toml") == found
+    return found
+
+
+def imported(folder: Path, columns: dict[str, list[str]], book: Codebook, **asked: str) -> Imported:
+    nodes = table(folder / "nodes.csv", columns)
+    (folder / "edges.csv").write_text(EDGES)
+    return import_graph(nodes, folder / "edges.csv", Columns(**asked), codebook=book)
+
+
+def test_scaling_is_that_of_all_rows_together(tmp_path: Path) -> None:
+    sites = {name: patients(40 + 20 * seed, seed=seed) for seed, name in enumerate("ns")}
+    merged = codebook.merge({name: proposed(tmp_path, each) for name, each in sites.items()})
+    ages = [float(cell) for each in sites.values() for cell in each["age"] if cell]
+    (age,) = (column for column in merged.codebook.columns if column.name == "age")
+    assert age.centre == pytest.approx(statistics.mean(ages), rel=1e-5)
+    assert age.scale == pytest.approx(statistics.pstdev(ages), rel=1e-5)
+    assert (age.fill, age.indicator) == (age.centre, True)
+
+
+def test_every_site_gets_the_same_columns_in_the_same_order(tmp_path: Path) -> None:
+    north, south = patients(wards="ab"), patients(wards="bc", seed=1)
+    south = dict(reversed(south.items())) | {"notes": ["free text"] * 40}
+    sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
+    merged = codebook.merge(sites)
+    assert merged.codebook.features == (
+        "age", "age=missing", "ward=a", "ward=b", "ward=c", "ward=other", "born", "smoker",
+    )  # fmt: skip
+    assert "'notes' is left out: not at north" in merged.notes
+    for columns in (north, south):
+        made = imported(tmp_path, columns, merged.codebook)
+        assert made.dataset.names.features == merged.codebook.features
+        assert made.dataset.names.classes == ("x", "y")
+        x = made.dataset.graph.x
+        assert x[3, :2].tolist() == [0, 1]  # filled with the mean, and marked
+        assert float(x.abs().max()) < 5
+        assert not made.warnings
+        changes = {change.column: change.rows for change in made.changes}
+        assert changes == {"age": [5]}  # the row as an editor counts it
+    assert any("not used: notes" in note for note in made.notes)
+
+
+def test_a_proposal_holds_no_row(tmp_path: Path) -> None:
+    columns = patients()
+    columns["ward"][7] = "a rare disease"
+    found = proposed(tmp_path, columns)
+    text = (tmp_path / "columns.toml").read_text()
+    assert "n7" not in text
+    assert "rare disease" not in text
+    assert not any(f" {cell}," in text for cell in columns["age"] if cell)
+    (ward,) = (column for column in found.columns if column.name == "ward")
+    assert (ward.words, ward.rare) == (("a", "b"), 1)
+    (age,) = (column for column in found.columns if column.name == "age")
+    assert age.spread is not None
+    assert age.spread.low % 10 == age.spread.high % 10 == 0
+    assert age.missing == 1
+
+
+def test_numbers_of_very_few_rows_are_not_told(tmp_path: Path) -> None:
+    columns = patients()
+    columns["age"] = ["77.25", *[""] * 39]
+    found = proposed(tmp_path, columns)
+    assert "77.25" not in (tmp_path / "columns.toml").read_text()
+    assert found.columns[0].spread is None
+
+
+def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
+    book = codebook.merge({"north": proposed(tmp_path, patients())}).codebook
+    new = patients()
+    new["ward"][4] = "z"
+    new["age"][5] = "8000"
+    made = imported(tmp_path, new, book)
+    said = [str(change) for change in made.changes]
+    assert "'ward' in 1 row (6): 'z' is `other`" in said
+    assert any("another unit?" in change and "(7)" in change for change in said)
+    assert made.dataset.graph.x[4, book.features.index("ward=other")] == 1
+    new["smoker"][2] = "7"
+    new["born"][2] = "yesterday"
+    with pytest.raises(GraphError) as caught:
+        imported(tmp_path, new, book)
+    assert "nodes.csv row 4: 'smoker' is '7', expected 0 or 1" in str(caught.value)
+    assert "nodes.csv row 4: 'born' is 'yesterday', expected a date" in str(caught.value)
+    del new["born"]
+    with pytest.raises(GraphError, match="lacks 'born', which the codebook asks for"):
+        imported(tmp_path, new, book)
+
+
+def test_without_a_place_a_missing_value_and_another_word_are_refused(tmp_path: Path) -> None:
+    book = Codebook(
+        (Column("age", "number"), Column("ward", "category", ("a", "b"))),
+        "kind",
+        ("x", "y"),
+        "case",
+    )
+    columns = patients(wards="abc")
+    with pytest.raises(GraphError) as caught:
+        imported(tmp_path, columns, book)
+    assert "row 5: 'age' is empty" in str(caught.value)
+    assert "'ward' is not among the codebook's values, in 13 rows" in str(caught.value)
+
+
+def test_a_table_without_the_label_is_for_prediction(tmp_path: Path) -> None:
+    book = codebook.merge({"north": proposed(tmp_path, patients())}).codebook
+    columns = patients()
+    del columns["kind"]
+    made = imported(tmp_path, columns, book)
+    assert int(made.dataset.graph.y.max()) == -1
+    assert made.dataset.names.classes == ("x", "y")
+    assert any("no column 'kind', so no node has a label" in note for note in made.notes)
+    columns["nummer"] = columns.pop("case")
+    with pytest.raises(SettingError, match="no column 'case', the codebook's id"):
+        imported(tmp_path, columns, book)
+    assert imported(tmp_path, columns, book, id="nummer").dataset.names.nodes[0] == "n0"
+    with pytest.raises(SettingError, match="do not go with a codebook"):
+        imported(tmp_path, patients(), book, features="age")
+
+
+def test_robust_scaling_and_none(tmp_path: Path) -> None:
+    columns = patients(200)
+    columns["age"][0] = "90000"
+    site = {"north": proposed(tmp_path, columns)}
+    robust = codebook.merge(site, scaling="robust").codebook.columns[0]
+    assert 50 < robust.centre < 70
+    assert 10 < robust.scale < 25
+    assert codebook.merge(site).codebook.columns[0].scale > 1000
+    plain = codebook.merge(site, scaling="none").codebook.columns[0]
+    assert (plain.centre, plain.scale) == (0, 1)
+    assert plain.fill
+    with pytest.raises(SettingError, match="--scale is 'max'"):
+        codebook.merge(site, scaling="max")
+
+
+def test_kinds_that_contradict_each_other_are_refused_together(tmp_path: Path) -> None:
+    north, south = patients(), patients()
+    south["age"] = ["old", "young"] * 20
+    south["smoker"] = ["yes", "no"] * 20
+    sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
+    with pytest.raises(GraphError) as caught:
+        codebook.merge(sites)
+    assert "2 columns do not fit together" in str(caught.value)
+    assert "'age' is number at north, category at south" in str(caught.value)
+    fixed = {
+        "north": proposed(tmp_path, north, category=["age", "smoker"]),
+        "south": sites["south"],
+    }
+    assert codebook.merge(fixed).codebook.columns[0].words == ("old", "young", "other", "missing")
+
+
+def test_other_units_spellings_classes_and_names_are_told_of(tmp_path: Path) -> None:
+    north, south = patients(), patients(wards="Ab", seed=1)
+    south["age"] = [f"{float(cell) * 365:.0f}" if cell else "" for cell in south["age"]]
+    south["kind"] = ["x"] * 40
+    south["nr"] = south.pop("case")
+    sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
+    notes = "\n".join(codebook.merge(sites).notes)
+    assert "another unit?" in notes
+    assert "'A' and 'a' are two categories" in notes
+    assert "class 'y' occurs at north only" in notes
+    assert "the id is 'case'; south: give --id at import" in notes
+    told = codebook.disclosed(sites, codebook.merge(sites).codebook)
+    assert "ward=A (south)" in told[1]
+    with pytest.raises(SettingError, match="--classes lacks y"):
+        codebook.merge(sites, classes=["x"])
+    assert codebook.merge(sites, classes=["y", "x", "z"]).codebook.classes == ("y", "x", "z")
+
+
+def test_words_among_numbers_are_asked_about_once(tmp_path: Path) -> None:
+    columns = patients()
+    columns["age"][6:16] = ["k. A."] * 10
+    with pytest.raises(GraphError, match=r"--missing 'k\. A\.'.* in 10 rows"):
+        proposed(tmp_path, columns)
+    assert proposed(tmp_path, columns, missing=["k. A."]).columns[0].missing == 11
+
+
+def test_the_id_is_found_or_asked_for(tmp_path: Path) -> None:
+    columns = patients()
+    assert proposed(tmp_path, columns).id == "case"
+    columns["bed"] = [f"b{node}" for node in range(40)]
+    with pytest.raises(SettingError, match="case, bed could be it: say so with --id"):
+        proposed(tmp_path, columns)
+    assert proposed(tmp_path, columns, id_column="bed").id == "bed"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"columns": []}, "0 columns"),
+        ({"colums": []}, "unknown key 'colums': did you mean 'columns'"),
+        ({"columns": [{"name": "a", "kind": "word"}]}, "of kind 'word', expected one of"),
+        ({"columns": [{"name": "a", "kind": "number", "scale": 0}]}, "scale of column 'a' is 0"),
+        ({"columns": [{"name": "a", "kind": "number", "fil": 0}]}, "did you mean 'fill'"),
+        ({"columns": [{"name": "a", "kind": "number", "indicator": True}]}, "no fill"),
+        ({"columns": [{"name": "a", "kind": "number", "centre": "1"}]}, "expected a finite number"),
+        ({"columns": [{"name": "a", "kind": "category"}]}, "has 0 values"),
+        ({"columns": [{"name": "a", "kind": "category", "values": ["b", "b"]}]}, "a value twice"),
+        ({"columns": [{"name": "kind", "kind": "number"}]}, "is the label"),
+        ({"columns": [{"name": "a", "kind": "flag"}] * 2}, "the column 'a' twice"),
+        ({"classes": []}, "names no classes"),
+        ({"classes": "x"}, "expected a list of texts"),
+    ],
+)
+def test_what_is_wrong_with_a_codebook_by_hand_is_said(
+    change: dict[str, object], said: str
+) -> None:
+    good = {"label": "kind", "classes": ["x"], "columns": [{"name": "a", "kind": "flag"}]}
+    from_plain(good)
+    with pytest.raises(SettingError, match=said):
+        from_plain(good | change)
+
+
+def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:
+    book = codebook.merge({"north": proposed(tmp_path, patients(wards='ä"'))}).codebook
+    codebook.write(tmp_path / "codebook.toml", book)
+    assert codebook.read(tmp_path / "codebook.toml") == book
+    made = Job(
+        "study",
+        GCN((len(book.features), 8, 2)),
+        classes=book.classes,
+        features=book.features,
+        codebook=book,
+    )
+    job_file.write(tmp_path / "study.pace", made)
+    found = job_file.read(tmp_path / "study.pace")
+    assert found.codebook == book
+    assert found.digest == made.digest
+    text = (tmp_path / "study.pace").read_text()
+    (tmp_path / "other.pace").write_text(text.replace("indicator = true", "indicator = false"))
+    with pytest.raises((SettingError, GraphError, ValueError), match="changed after it was made"):
+        job_file.read(tmp_path / "other.pace")
+    with pytest.raises(SettingError, match="not those of its codebook"):
+        Job("study", GCN((9, 8, 2)), codebook=book)
+
+
+@pytest.mark.parametrize("damage", ["rows = -1", 'rows = "many"', "columns = 3", 'format = "x"'])
+def test_a_damaged_proposal_is_answered_in_a_sentence(tmp_path: Path, damage: str) -> None:
+    found = proposed(tmp_path, patients()).plain()
+    key = damage.split(" ")[0]
+    text = damage + "\n" + toml.dump({name: found[name] for name in found if name != key}, {})
+    untrusted.toml(text.encode())
+    (tmp_path / "bad.toml").write_text(text)
+    with pytest.raises(GraphError, match=r"bad\.toml"):
+        proposal.read_proposal(tmp_path / "bad.toml")
+
+
+def test_the_commands(tmp_path: Path, pace: Preloaded) -> None:
+    (tmp_path / "edges.csv").write_text(EDGES)
+    for name, wards in (("nord", "ab"), ("süd", "bc")):
+        table(tmp_path / f"{name}.csv", patients(wards=wards))
+        done = pace("codebook", "propose", f"{name}.csv", "--label", "kind", "--out",
+                    f"{name}.columns.toml", cwd=tmp_path)  # fmt: skip
+        assert done.code == 0, done.err
+        assert "No row, no id, no edge." in done.out
+        assert max(map(len, done.out.splitlines())) <= 100
+    files = ("nord.columns.toml", "süd.columns.toml")
+    done = pace("codebook", "merge", *files, "--out", "book.toml", "--json", cwd=tmp_path)
+    assert done.json["features"][2:6] == ["ward=a", "ward=b", "ward=c", "ward=other"]
+    assert pace("codebook", "merge", *files, "--out", "book.toml", cwd=tmp_path).code == 2
+    done = pace("new", "study.pace", "--codebook", "book.toml", "--participant", "nord,süd",
+                cwd=tmp_path)  # fmt: skip
+    assert "6 columns" not in done.out
+    assert "5 columns become 8 features" not in done.err
+    assert done.code == 0, done.err
+    done = pace("codebook", "show", "study.pace", cwd=tmp_path)
+    assert "8 from 4 columns" in done.out
+    graphs = []
+    for name in ("nord", "süd"):
+        asked = ("graph", "import", "--job", "study.pace", "--nodes", f"{name}.csv", "--edges",
+                 "edges.csv", "--out", f"{name}.graph", "--json")  # fmt: skip
+        done = pace(*asked, cwd=tmp_path)
+        assert done.code == 0, done.err
+        graphs.append(json.loads(done.out))
+    assert graphs[0]["feature_names"] == graphs[1]["feature_names"]
+    assert graphs[0]["changes"][0]["rows"] == [5]
+    both = ("--job", "study.pace", "--codebook", "book.toml")
+    tables = ("--nodes", "nord.csv", "--edges", "edges.csv", "--out", "x.graph")
+    assert pace("graph", "import", *tables, *both, cwd=tmp_path).code == 2
+
+
+def test_scaled_features_are_what_the_codebook_says(tmp_path: Path) -> None:
+    book = codebook.merge({"north": proposed(tmp_path, patients())}).codebook
+    x = imported(tmp_path, patients(), book).dataset.graph.x
+    age, born = (x[:, book.features.index(name)] for name in ("age", "born"))
+    assert torch.allclose(age.mean(), torch.tensor(0.0), atol=1e-4)
+    assert torch.allclose(born.std(correction=0), torch.tensor(1.0), atol=1e-4)
