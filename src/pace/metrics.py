@@ -33,6 +33,12 @@ def macro_f1(counts: Tensor) -> float:
     return float(f1(counts).mean())
 
 
+def macro_f1_present(counts: Tensor) -> float:
+    """F1 averaged over the classes that some node truly is of; zero where there is no node."""
+    present = counts.sum(1) > 0
+    return float(f1(counts)[present].mean()) if present.any() else 0.0
+
+
 def f1(counts: Tensor) -> Tensor:
     """2 TP / (2 TP + FP + FN) for each class, zero where that is 0/0."""
     hits = counts.diagonal().double()

@@ -118,7 +118,7 @@ def test_every_command_speaks_json() -> None:
 def test_an_option_means_the_same_everywhere() -> None:
     """Options of one name have one explanation; those below are the command's own business."""
     own = {"--out", "--key", "--features", "--classes", "--clients", "--methods", "--datasets"}
-    own |= {"--nodes", "--hidden"}
+    own |= {"--nodes", "--edges", "--hidden", "--label", "--id", "--codebook", "--job"}
     said: dict[str, set[tuple[str, str]]] = {}
     for _, command in LEAVES.values():
         for name, option in options(command).items():

@@ -13,6 +13,10 @@ from pace.cli.given import As_json, Job_file, graphs
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pace.data.importing import Imported
+    from pace.runtimes.files.model import Model
+    from pace.runtimes.files.site import Site
+
 ADOPT = """
 Example:
 
@@ -25,6 +29,9 @@ Examples:
   pace client predict mine.model mine.graph --out predictions.csv
 
   pace client predict mine.model tomorrow.graph --out predictions.parquet
+
+  pace client predict mine.model --nodes new.csv --edges new_links.csv
+  --out predictions.csv
 """
 EVALUATE = """
 Examples:
@@ -32,6 +39,8 @@ Examples:
   pace client evaluate mine.model mine.graph
 
   pace client evaluate mine.model mine.graph --on val --json
+
+  pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
 """
 EXAMPLES = """
   pace client fit job.pace mine.graph --keep mine.local --upload mine.up
@@ -105,71 +114,167 @@ def adopt(
 
 def score_table(found: dict[str, Any], to: Console) -> None:
     from pace.cli import console
-    from pace.runtimes.files.model_card import HEADS, rows
+    from pace.runtimes.files.model_card import HEADS, absent_classes, rows
 
     console.table(f"{found['mask']}: {found['nodes']:,} nodes", HEADS, rows(found), to, words=0)
+    if sentence := absent_classes(found):
+        to.print(sentence)
+    if found.get("new") and found["mask"] != "new":
+        to.print(f"{found['new']:,} of them are new: the model has never seen them with a label.")
+    if found.get("left_out"):
+        to.print(
+            f"Left out: {found['left_out']:,} nodes that the model was trained on or validated by, "
+            "and that this graph's own masks would call test."
+        )
+
+
+Model_folder = Annotated[Path, typer.Argument(help="A model folder.")]
+Nodes = Annotated[
+    Path | None,
+    typer.Option(help="In place of a graph: a table of nodes, .csv or .parquet.", metavar="FILE"),
+]
+Edges = Annotated[Path | None, typer.Option(help="Its table of edges.", metavar="FILE")]
+Id_column = Annotated[
+    str | None,
+    typer.Option("--id", help="The column with node ids (default: the job's).", metavar="COLUMN"),
+]
+Strangers = Annotated[
+    str,
+    typer.Option(help="Edges to nodes that are not in the table: refuse or drop.", metavar="NAME"),
+]
+Any_graph = Annotated[
+    Path | None,
+    typer.Argument(help="Any .graph file with the same features.", autocompletion=graphs),
+]
+
+
+def site_of(
+    model: Model,
+    graph: Path | None,
+    nodes: Path | None,
+    edges: Path | None,
+    *,
+    id_column: str | None,
+    strangers: str,
+) -> tuple[Site, Imported | None]:
+    """A graph file, or two tables by the codebook of the model's job."""
+    from pace.data.importing import Columns, import_graph
+    from pace.errors import SettingError
+    from pace.runtimes.files import site as sites
+
+    if graph is not None and nodes is None and edges is None:
+        return sites.load(graph, model.job), None
+    if graph is not None or nodes is None or edges is None:
+        raise SettingError("give a .graph file, or both --nodes and --edges")
+    if model.job.codebook is None:
+        raise SettingError(
+            "this model's job has no codebook, so tables cannot be read by it: make a .graph file "
+            "with `pace graph import`, with the job's features in order"
+        )
+    columns = Columns(id=id_column, strangers=strangers)
+    made = import_graph(nodes, edges, columns, codebook=model.job.codebook)
+    return sites.prepared(made.dataset, model.job, nodes), made
 
 
 @app.command("predict", cls=manual.Command, epilog=PREDICT)
 def predict(
-    model: Annotated[Path, typer.Argument(help="A model folder.")],
-    graph: Annotated[
-        Path, typer.Argument(help="Any .graph file with the same features.", autocompletion=graphs)
-    ],
+    model: Model_folder,
     out: Annotated[
         Path, typer.Option(help="The table to write: .csv or .parquet.", metavar="FILE")
     ],
+    graph: Any_graph = None,
+    nodes: Nodes = None,
+    edges: Edges = None,
+    id_column: Id_column = None,
+    strangers: Strangers = "refuse",
     as_json: As_json = False,
 ) -> None:
-    """Predict every node of a graph, known or new: PACE's answer, and Local's beside it."""
+    """Predict every node of a graph, known or new: PACE's answer, and Local's beside it.
+
+    Tables go in as they are, by the codebook of the model's job. The column `split` says which nodes
+    the model was trained on (train), validated by (val) and has never seen (new), whatever their order.
+    """
+    from collections import Counter
+    from dataclasses import asdict
+
     import torch
 
     from pace.cli import console
+    from pace.cli.graph import tell
+    from pace.runtimes.files import evaluate, predictions
     from pace.runtimes.files import model as models
-    from pace.runtimes.files import predictions
-    from pace.runtimes.files import site as sites
 
     torch.set_num_threads(1)
     found = models.read(model)
-    site = sites.load(graph, found.job)
+    site, made = site_of(found, graph, nodes, edges, id_column=id_column, strangers=strangers)
     classes = found.job.classes or tuple(map(str, range(found.job.model.classes)))
-    table = predictions.columns(found(site.graph), site.nodes, classes)
+    unknown = [""] * site.graph.nodes
+    roles = unknown if found.members is None else found.members.roles(site.nodes)
+    labels = evaluate.known_labels(site.graph, classes)
+    table = predictions.columns(found(site.graph), site.nodes, classes, labels, roles)
     predictions.write(out, table)
     pairs = zip(table["class"], table["local_class"], strict=True)
     differ = sum(mine != local for mine, local in pairs)
+    counts = {name: count for name, count in Counter(roles).items() if name}
     if as_json:
         facts = {"nodes": site.graph.nodes, "differ_from_local": differ, "alpha": found.alpha}
-        console.one_object({"predictions": str(out), **facts})
+        changes = [asdict(each) for each in made.changes] if made else []
+        told = {"split": counts, "notes": made.notes if made else [], "changes": changes}
+        console.one_object({"predictions": str(out), **facts, **told})
         return
+    if made is not None:
+        tell(made)
     typer.echo(f"{site.graph.nodes:,} nodes; on {differ:,} of them PACE differs from Local.")
+    if counts:
+        listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        typer.echo(f"When the model was made they were: {listed}.")
     typer.echo(f"Written: {out}")
 
 
 @app.command("evaluate", cls=manual.Command, epilog=EVALUATE)
 def evaluate(
-    model: Annotated[Path, typer.Argument(help="A model folder.")],
-    graph: Annotated[
-        Path, typer.Argument(help="A .graph file with labels.", autocompletion=graphs)
-    ],
+    model: Model_folder,
+    graph: Any_graph = None,
     on: Annotated[
-        str, typer.Option(help="Which nodes: train, val, test or all.", metavar="NAME")
+        str, typer.Option(help="Which nodes: train, val, test, new or all.", metavar="NAME")
     ] = "test",
+    nodes: Nodes = None,
+    edges: Edges = None,
+    id_column: Id_column = None,
+    strangers: Strangers = "refuse",
     as_json: As_json = False,
 ) -> None:
-    """Score PACE against Local on labelled nodes of a graph."""
+    """Score PACE against Local on labelled nodes of a graph.
+
+    The model remembers by id whom it was trained on: `test` are nodes that it was not, also in a table
+    that was exported again in another order.
+    """
     import torch
 
     from pace.cli import console
     from pace.runtimes.files import evaluate as step
     from pace.runtimes.files import model as models
-    from pace.runtimes.files import site as sites
 
     torch.set_num_threads(1)
     found = models.read(model)
-    site = sites.load(graph, found.job)
-    scores = step.scores(found(site.graph), site.graph, on, found.job.model.classes)
+    site, _ = site_of(found, graph, nodes, edges, id_column=id_column, strangers=strangers)
+    remembered = None if found.members is None else found.members.roles(site.nodes)
+    scores = step.scores(
+        found(site.graph),
+        site.graph,
+        on,
+        found.job.model.classes,
+        remembered,
+        drawn=site.drawn is not None,
+    )
     step.require_nodes(scores)
     if as_json:
         console.one_object({"alpha": found.alpha, **scores})
-    else:
-        score_table(scores, console.console())
+        return
+    to = console.console()
+    if remembered is None:
+        to.print(
+            "Note: this model does not remember whom it was trained on: if the table's order has "
+            "changed since, test nodes may be among them"
+        )
+    score_table(scores, to)

@@ -74,7 +74,7 @@ def adopt(
         "adopted": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
     }
-    made = model.Model(job, mine.kept.local, externals, adoption.weights, about)
+    made = model.Model(job, mine.kept.local, externals, adoption.weights, about, mine.members)
     model.write(out, made)
     return about
 

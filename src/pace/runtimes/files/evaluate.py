@@ -2,40 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from pace.errors import GraphError, SettingError
 from pace.gates.cnll import nll
-from pace.graph import Graph
-from pace.metrics import SCORES, confusion
+from pace.graph import UNKNOWN, Graph
+from pace.metrics import SCORES, confusion, macro_f1_present
 from pace.protocol.steps import Adoption
+from pace.runtimes.files.members import NEW, ROLES
 
-MASKS = ("train", "val", "test", "all")
+MASKS = ("train", "val", "test", "new", "all")
 READINGS = ("local", "external", "adopted")
+PRESENT = "macro_f1_present"  # over the classes that occur; macro_f1 is over all of the job's
 
 
-def scores(adoption: Adoption, graph: Graph, mask: str, classes: int) -> dict[str, Any]:
-    """Accuracy, both F1 and NLL of Local, External and what was adopted on the nodes of a mask."""
+def scores(
+    adoption: Adoption,
+    graph: Graph,
+    mask: str,
+    classes: int,
+    roles: Sequence[str] | None = None,
+    *,
+    drawn: bool = False,
+) -> dict[str, Any]:
+    """Accuracy, F1 and NLL of Local, External and what was adopted on the nodes of a mask.
+
+    With `roles`, what each node was used for when the model was made decides, and not the graph's own
+    masks: `test` is what was held out then, and labelled nodes that the model has never seen (of those,
+    the graph's own test nodes, unless its masks were `drawn`).
+    """
     if mask not in MASKS:
         raise SettingError(f"the mask is {mask!r}, expected one of {', '.join(MASKS)}")
-    chosen = graph.y >= 0 if mask == "all" else getattr(graph, mask)
+    who: dict[str, int] = {}
+    if roles is None:
+        if mask == "new":
+            raise SettingError("the model does not remember its nodes, so none can be called new")
+        chosen = graph.y != UNKNOWN if mask == "all" else getattr(graph, mask)
+    else:
+        chosen, who = _by_roles(graph, mask, roles, drawn=drawn)
     logits = {"local": adoption.local, "external": adoption.external, "adopted": adoption.logits}
     labels = graph.y[chosen]
     return {
         "mask": mask,
         "nodes": len(labels),
+        **who,
+        "classes": classes,
+        "classes_present": len(labels.unique()),
         **{name: score(each[chosen], labels, classes) for name, each in logits.items()},
     }
+
+
+def _by_roles(
+    graph: Graph, mask: str, roles: Sequence[str], *, drawn: bool
+) -> tuple[Tensor, dict[str, int]]:
+    """The nodes of a mask by what they were used for, and how many the graph's own masks got wrong."""
+    known = graph.y != UNKNOWN
+    role = {each: torch.tensor([name == each for name in roles]) for each in (*ROLES, NEW)}
+    unseen = known & (role[NEW] | role[ROLES[0]])  # without a label, a node taught nothing
+    if mask == "all":
+        chosen = known
+    elif mask == NEW:
+        chosen = unseen
+    elif mask == "test":
+        chosen = known & role["test"] | (unseen if drawn else unseen & graph.test)
+    else:
+        chosen = known & role[mask]
+    used = role["train"] | role["val"]
+    own = graph.test if mask == "test" else torch.zeros_like(known)
+    return chosen, {"new": int((chosen & unseen).sum()), "left_out": int((own & used).sum())}
 
 
 def score(logits: Tensor, labels: Tensor, classes: int) -> dict[str, float | None]:
     """None where there are no nodes: nothing is known then, not even that it is bad."""
     if not len(labels):
-        return dict.fromkeys((*SCORES, "nll"))
+        return dict.fromkeys((*SCORES, PRESENT, "nll"))
     counts = confusion(logits.argmax(1), labels, classes)
-    return {**{name: of(counts) for name, of in SCORES.items()}, "nll": nll(logits, labels)}
+    found = {name: of(counts) for name, of in SCORES.items()}
+    return {**found, PRESENT: macro_f1_present(counts), "nll": nll(logits, labels)}
+
+
+def known_labels(graph: Graph, classes: Sequence[str]) -> list[str]:
+    """The class of each node as its table says, empty where it says nothing."""
+    return ["" if label == UNKNOWN else classes[label] for label in graph.y.tolist()]
 
 
 def require_nodes(found: dict[str, Any]) -> None:

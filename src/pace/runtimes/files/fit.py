@@ -27,6 +27,7 @@ from pace.protocol import steps
 from pace.protocol.steps import check_upload
 from pace.runtimes.files import kept as kept_file
 from pace.runtimes.files.kept import KeptFile
+from pace.runtimes.files.members import Members
 from pace.runtimes.files.site import Site
 
 if TYPE_CHECKING:
@@ -171,7 +172,7 @@ def _train(
         "device": device,
         "versions": versions(),
     }
-    return KeptFile(kept, frame, about)
+    return KeptFile(kept, frame, about, Members.of(site.graph, site.nodes))
 
 
 def versions() -> dict[str, str]:

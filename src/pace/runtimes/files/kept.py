@@ -15,7 +15,8 @@ from pace.errors import FileError, OtherJobError
 from pace.jobs.job import Job
 from pace.protocol import wire
 from pace.protocol.steps import Kept, check_upload
-from pace.runtimes.files import tensors
+from pace.runtimes.files import members, tensors
+from pace.runtimes.files.members import Members
 
 FORMAT = "pace-kept-1"
 ABOUT = ("name", "graph", "trained", "seconds", "device", "versions")
@@ -28,6 +29,7 @@ class KeptFile:
     kept: Kept
     frame: bytes
     about: dict[str, Any]  # ABOUT
+    members: Members | None = None  # None in a file made before models remembered
 
     def encode(self, job: Job) -> bytes:
         about = {
@@ -36,8 +38,14 @@ class KeptFile:
             "upload": self.kept.upload.hex(),
             **self.about,
         }
-        frame = torch.frombuffer(bytearray(self.frame), dtype=torch.uint8)
-        return tensors.encode({**self.kept.local, "upload": frame}, about)
+        values = {
+            **self.kept.local,
+            "upload": torch.frombuffer(bytearray(self.frame), dtype=torch.uint8),
+        }
+        if self.members is not None:
+            about["salt"] = self.members.salt.hex()
+            values[members.TENSOR] = self.members.table
+        return tensors.encode(values, about)
 
 
 def read(path: Path, job: Job) -> KeptFile:
@@ -53,4 +61,6 @@ def read(path: Path, job: Job) -> KeptFile:
         raise FileError(f"{path} is incomplete: restore it from a copy")
     frame = found["upload"].numpy().tobytes()
     check_upload(frame, job.federation)
-    return KeptFile(Kept(local, wire.checksum(frame)), frame, about)
+    remembered = found.get(members.TENSOR)
+    seen = None if remembered is None else Members.read(about.get("salt"), remembered, path)
+    return KeptFile(Kept(local, wire.checksum(frame)), frame, about, seen)

@@ -1,7 +1,8 @@
 """The model folder: all that predicting needs, and a card that says what it is.
 
 local.safetensors, external.safetensors (external-2.safetensors and so on where a method returns more),
-model.json (the weights and how they came about), job.pace, README.md
+model.json (the weights and how they came about), members.safetensors (whom it was trained on, by
+salted hash), job.pace, README.md
 """
 
 from __future__ import annotations
@@ -21,11 +22,13 @@ from pace.jobs.job import Job
 from pace.jobs.roll import sentences
 from pace.params import Params
 from pace.protocol import steps, wire
-from pace.runtimes.files import tensors
+from pace.runtimes.files import members, tensors
+from pace.runtimes.files.members import Members
 from pace.runtimes.files.model_card import card, table
 
 FORMAT = "pace-model-1"
 PARAMS = "pace-params-1"
+MEMBERS = "members.safetensors"
 LARGEST = 2**20  # bytes of model.json
 
 
@@ -38,6 +41,7 @@ class Model:
     externals: tuple[Params, ...]
     weights: Weights
     about: dict[str, Any]
+    members: Members | None = None  # None in a folder made before models remembered
 
     @property
     def alpha(self) -> float:
@@ -62,6 +66,11 @@ def write(folder: Path, model: Model) -> None:
                 f"{name}.safetensors": _encoded(each, name, model.job)
                 for name, each in zip(_names(len(model.externals)), model.externals, strict=True)
             },
+            **(
+                {}
+                if model.members is None
+                else {MEMBERS: members.encode(model.members, model.job.digest)}
+            ),
             "model.json": (json.dumps(about, indent=1) + "\n").encode(),
             "job.pace": job_file.render(model.job).encode(),
             "README.md": card(model.job, about).encode(),
@@ -124,4 +133,5 @@ def read(folder: Path) -> Model:
         finite = which == "local" or alpha > 0
         found[which] = tensors.params(values, expected, path, finite=finite)
     local, *externals = found.values()
-    return Model(job, local, tuple(externals), weights, about)
+    seen = members.read(folder / MEMBERS, str(digest))
+    return Model(job, local, tuple(externals), weights, about, seen)

@@ -10,6 +10,9 @@ from pace.jobs.roll import sentences
 from pace.models import in_words
 
 HEADS = ("Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL")
+TABLES = """\
+pace client predict THIS_FOLDER --nodes new.csv --edges new_links.csv --out predictions.csv
+"""
 NAMES = {
     "local": "Local (this site alone)",
     "external": "External (what came back)",
@@ -52,7 +55,7 @@ validation nodes.
 
 ```
 pace client predict THIS_FOLDER any.graph --out predictions.csv
-pace client evaluate THIS_FOLDER any.graph
+{"" if job.codebook is None else TABLES}pace client evaluate THIS_FOLDER any.graph
 ```
 
 Made for this site's own graph and graphs like it: the same features in the same order, nodes from
@@ -73,7 +76,21 @@ def table(title: str, found: dict[str, Any]) -> str:
     lines = [f"{title}: {found['nodes']:,} nodes", "", "| " + " | ".join(HEADS) + " |"]
     lines.append("|" + "---|" * len(HEADS))
     lines += ["| " + " | ".join(row) + " |" for row in rows(found)]
+    if sentence := absent_classes(found):
+        lines += ["", sentence]
     return "\n".join(lines)
+
+
+def absent_classes(found: dict[str, Any]) -> str:
+    """What the macro F1 is over, where some of the job's classes do not occur."""
+    present, classes = found.get("classes_present", 0), found.get("classes", 0)
+    if not found["nodes"] or present == classes:
+        return ""
+    fixed = [f"{100 * found[key]['macro_f1']:.1f}% ({key})" for key in NAMES]
+    return (
+        f"Macro F1 is over the {present} classes that occur here. Over all {classes} of the job, with "
+        f"absent ones counted as zero, it is {', '.join(fixed)}."
+    )
 
 
 def rows(found: dict[str, Any]) -> list[list[str]]:
@@ -84,6 +101,7 @@ def rows(found: dict[str, Any]) -> list[list[str]]:
         if each["nll"] is None:
             made.append([name, *["-"] * 4])
             continue
-        scores = [f"{100 * each[score]:.1f}%" for score in ("accuracy", "weighted_f1", "macro_f1")]
+        macro = each.get("macro_f1_present", each["macro_f1"])
+        scores = [f"{100 * one:.1f}%" for one in (each["accuracy"], each["weighted_f1"], macro)]
         made.append([name, *scores, f"{each['nll']:.4f}"])
     return made

@@ -17,8 +17,16 @@ from pace.protocol.steps import Adoption
 Columns = dict[str, list[Any]]
 
 
-def columns(adoption: Adoption, nodes: Sequence[str], classes: Sequence[str]) -> Columns:
-    """Node, PACE's class and how sure it is, Local's beside it, then every class's probability."""
+def columns(
+    adoption: Adoption,
+    nodes: Sequence[str],
+    classes: Sequence[str],
+    labels: Sequence[str],
+    roles: Sequence[str],
+) -> Columns:
+    """Node, PACE's class and how sure it is, Local's beside it, the label that is known, what the node
+    was used for when the model was made (train, val, test, unlabelled; else new), then every class's
+    probability."""
     chosen, local = adoption.logits.double().softmax(1), adoption.local.double().softmax(1)
     return {
         "node": list(nodes),
@@ -26,6 +34,8 @@ def columns(adoption: Adoption, nodes: Sequence[str], classes: Sequence[str]) ->
         "probability": _rounded(chosen.max(1).values),
         "local_class": _named(local, classes),
         "local_probability": _rounded(local.max(1).values),
+        "label": list(labels),
+        "split": list(roles),
         **{f"p_{name}": _rounded(chosen[:, place]) for place, name in enumerate(classes)},
     }
 

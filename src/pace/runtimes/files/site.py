@@ -29,7 +29,11 @@ def load(path: Path, job: Job) -> Site:
 
     A file without a split gets masks from a fixed seed: the same in every step, whoever asks.
     """
-    dataset = read(path)
+    return prepared(read(path), job, path)
+
+
+def prepared(dataset: Dataset, job: Job, path: Path) -> Site:
+    """The same of a dataset that is at hand; `path` is what messages call it."""
     book = job.codebook is not None
     _same("feature", dataset.names.features, job.features, path, book=book)
     _same("class", dataset.names.classes, job.classes, path, book=book)
