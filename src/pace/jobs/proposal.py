@@ -115,8 +115,7 @@ def propose(
         if name != id_column
     ]
     problems.stop()
-    for column in columns:
-        notes += _remarks(column)
+    notes += _remarks(columns)
     return (
         Proposal(len(table.rows), id_column, label, classes, absent, tuple(columns)),
         [*table.notes, *notes],
@@ -234,20 +233,31 @@ def significant(value: float, digits: int = DIGITS) -> float:
     return float(f"{value:.{digits}g}")
 
 
-def _remarks(column: Summary) -> list[str]:
-    name = column.name
-    if column.kind == "text":
-        what = "is empty" if not column.rows else "holds too many different words"
-        return [f"{name!r} {what}: it will be no feature"]
-    if column.rare:
-        return [
-            f"{name!r}: {column.rare} rows have rare words, which are not named: they are `other`"
-        ]
+def _remarks(columns: Sequence[Summary]) -> list[str]:
+    """What whoever reads the proposal should look at, columns of a kind together."""
+    empty = [column.name for column in columns if column.kind == "text" and not column.rows]
+    words = [column.name for column in columns if column.kind == "text" and column.rows]
+    rare = [column.name for column in columns if column.rare]
+    codes = [column.name for column in columns if _looks_like_codes(column)]
+    said = [
+        (empty, "empty, so no feature: {}"),
+        (words, "too many different words to be a feature: {}"),
+        (rare, "some rows have rare words, which are not named and become `other`: {}"),
+        (codes, "few whole numbers; if they are codes and no counts, say --category: {}"),
+    ]
+    return [sentence.format(_listed(names)) for names, sentence in said if names]
+
+
+def _looks_like_codes(column: Summary) -> bool:
     spread = column.spread
-    few = spread is not None and spread.high - spread.low <= 10
-    if column.kind == "number" and spread and few and all(map(float.is_integer, spread.quartiles)):
-        return [f"{name!r} looks like codes: if it is a category, say --category {name}"]
-    return []
+    if column.kind != "number" or spread is None or spread.high - spread.low > 10:
+        return False
+    return all(map(float.is_integer, spread.quartiles))
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 6} more" if len(names) > 6 else ""
+    return ", ".join(names[:6]) + more
 
 
 def table(proposal: Proposal) -> tuple[list[str], list[list[str]]]:
