@@ -1,4 +1,4 @@
-"""Twitch's seven countries (Rozemberczki and Sarkar, 2021) as tables that a streaming service might have.
+"""Twitch's seven countries (Rozemberczki and Sarkar, 2021) as a streaming service's tables.
 
     python3 examples/twitch_tables.py RAW FOLDER
 
