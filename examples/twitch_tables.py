@@ -30,7 +30,11 @@ def main(raw: Path, folder: Path) -> None:
             table = csv.writer(written)
             heads = [f"games_{group:02}" for group in range(GROUPS)]
             table.writerow(["streamer", "days", "views", "partner", *heads, "mature"])
+            seen: set[str] = set()
             for row in csv.DictReader(opened):
+                if row["new_id"] in seen:  # a few streamers stand there twice
+                    continue
+                seen.add(row["new_id"])
                 counts = Counter(game % GROUPS for game in set(games.get(row["new_id"], ())))
                 groups = [counts[group] for group in range(GROUPS)]
                 facts = [row["new_id"], row["days"], row["views"], row["partner"]]

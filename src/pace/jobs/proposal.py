@@ -93,7 +93,9 @@ def propose(
     """Describe a table, and say what is to be looked at; problems are listed with their rows."""
     notes: list[str] = []
     names = header(nodes)
-    for option, asked in (("label", [label]), ("without", without), ("category", category)):
+    named_id = [id_column] if id_column else []
+    options = {"label": [label], "id": named_id, "without": without, "category": category}
+    for option, asked in options.items():
         for name in asked:
             if name not in names:
                 raise SettingError(
@@ -108,6 +110,8 @@ def propose(
         raise GraphError(f"{nodes.name} has no rows below its header: there is nothing to describe")
     words = read(nodes, text=left, problems=Problems())
     id_column = id_column or _id(words, notes)
+    if repeated := len(table.rows) - len(set(words.text[id_column])):
+        notes.append(f"the id {id_column!r} repeats in {repeated} rows: an import will refuse them")
     _, classes = read_labels(table, label, (), problems)
     columns = [
         _summary(name, table, words, absent, problems, forced=name in category, least=least)
