@@ -1,6 +1,8 @@
 """A job in words."""
 
-from pace.jobs.explain import facts
+from pace.jobs.explain import advice, facts
+from pace.jobs.job import Job
+from pace.models.gcn import GCN
 from tests.sites import job
 
 
@@ -15,3 +17,12 @@ def test_names_are_told_as_they_were_given() -> None:
     told = facts(job(classes=("classs", "b", "c", "d")))["names"]
     assert told.startswith("classes in order: classs, b, c, d; features in order: f0, f1,")
     assert told.endswith("(40 in all)")
+
+
+def test_factors_that_cost_more_than_the_model_are_told_of() -> None:
+    small = Job("small", GCN((8, 64, 3)))
+    (said,) = advice(small)
+    assert "an upload of rank 6 costs 103%" in said
+    assert "--rank 5 costs 94%" in said
+    assert advice(Job("large", GCN((500, 64, 3)))) == []
+    assert advice(Job("dense", GCN((8, 64, 3)), rank=None)) == []

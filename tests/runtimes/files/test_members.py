@@ -10,6 +10,7 @@ import torch
 from pace.data import Dataset, Names, file
 from pace.errors import FileError
 from pace.graph import Graph
+from pace.jobs import job_file
 from pace.metrics import macro_f1, macro_f1_present
 from pace.runtimes.files import adopt as adopting
 from pace.runtimes.files import evaluate, fit, merge, model
@@ -194,3 +195,15 @@ def test_names_are_used_as_they_are(tmp_path: Path) -> None:
     graph = clients(1)[0]
     names = Names(nodes=tuple(f"süd {place}" for place in range(graph.nodes)))
     assert set(Members.of(graph, names.nodes).roles(names.nodes)) <= {"train", "val", "test"}
+
+
+def test_unscaled_features_are_warned_of_at_fit(tmp_path: Path, pace: Preloaded) -> None:
+    graph = clients(1)[0]
+    job_file.write(tmp_path / "job.pace", job(participants=(), minimum=2))
+    for factor, warned in ((1.0, False), (300.0, True)):
+        write(tmp_path / "mine.graph", replace(graph, x=graph.x * factor), ids(graph.nodes))
+        asked = ("client", "fit", "job.pace", "mine.graph", "--keep", f"{factor}.local", "--upload",
+                 f"a{factor:.0f}.up", "--yes")  # fmt: skip
+        done = pace(*asked, cwd=tmp_path)
+        assert done.code == 0, done.err
+        assert ("far larger than 1, not scaled" in done.out) == warned
