@@ -20,8 +20,8 @@ from pace.data.nodes import labels as read_labels
 from pace.data.problems import Problems
 from pace.data.table import Numbers, Table
 from pace.data.tables import header, named, read
-from pace.errors import GraphError, SettingError, did_you_mean
-from pace.io import atomic, toml, untrusted
+from pace.errors import FileError, GraphError, SettingError, did_you_mean
+from pace.io import atomic, regular, toml, untrusted
 
 FORMAT = "pace-columns-1"
 LARGEST = 16 * 2**20  # bytes of a file
@@ -305,13 +305,11 @@ def write(path: Path, proposal: Proposal) -> None:
 def load(path: Path) -> Mapping[str, Any]:
     """A TOML file of some megabytes at most."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise GraphError(
-                f"{path} has {path.stat().st_size:,} bytes, expected {LARGEST:,} at most"
-            )
-        return untrusted.toml(path.read_bytes())
+        return untrusted.toml(regular.read(path, LARGEST))
     except OSError as error:
         raise GraphError(f"cannot read {path}: {error.strerror}") from error
+    except FileError:
+        raise
     except ValueError as error:
         raise GraphError(f"{path} is not TOML ({error})") from error
 
