@@ -52,7 +52,8 @@ pace server merge study.pace inbox/*.up --out outbox
 
 say "Every hospital decides for itself"
 for site in nord süd west; do
-  carry server/outbox/$site.down $site
+  carry server/outbox/$site.down $site # the return
+  carry server/outbox/$site.roll $site # who was in
   at $site
   pace client adopt study.pace mine.graph --kept mine.local --return $site.down --out mine.model
 done

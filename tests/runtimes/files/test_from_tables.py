@@ -45,7 +45,7 @@ def test_nothing_but_descriptions_and_messages_is_carried(
     root, ended = done
     carried = re.findall(r"^carried: (.*)$", ended.stdout, re.MULTILINE)
     assert sorted({"".join(Path(name).suffixes[-1:]) for name in carried}) == [
-        ".down", ".pace", ".toml", ".up",
+        ".down", ".pace", ".roll", ".toml", ".up",
     ]  # fmt: skip
     for path in (root / "server").rglob("*.toml"):
         assert not re.search(r"[NSW]-0\d\d\d", path.read_text())  # no case

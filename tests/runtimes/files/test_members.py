@@ -54,6 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         sites.load(folder / "north" / "mine.graph", agreed),
         kept=folder / "north" / "mine.local",
         returned=folder / "out" / "north.down",
+        roll=folder / "out" / "north.roll",
         out=folder / "north" / "mine.model",
     )
     return folder / "north"
