@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pace.study.cell import Cell
+from pace.study.cell import FIRST, Cell
 from pace.study.claims import claims
-from pace.study.folder import Remembered
+from pace.study.folder import Remembered, cells
 from pace.study.outcome import write
 from pace.study.records import measured, published
 from pace.study.study import AVAILABLE, PARTS, SEEDS, chosen
@@ -32,29 +32,29 @@ def store() -> Remembered:
 
 
 @cache
-def expected(method: str, rank: int | None) -> dict[str, Any]:
-    """Today's settings of a method, whatever the place."""
-    anywhere = Cell("cora", "louvain", 10, method, rank, 0, 0).settings(None)
-    return {
-        key: value for key, value in anywhere.items() if key not in {f.name for f in fields(Cell)}
-    }
+def expected(method: str, rank: int | None, model: str) -> dict[str, Any]:
+    """Today's settings of a method and a model, whatever the place."""
+    anywhere = Cell("cora", "louvain", 10, method, rank, 0, 0, model).settings(None)
+    place = {field.name for field in fields(Cell)}
+    return {key: value for key, value in anywhere.items() if key not in place}
 
 
 def test_every_committed_cell_has_todays_settings_and_its_own_place() -> None:
-    stale = []
-    for path in sorted((RESULTS / "cells").rglob("*.json")):
-        settings = json.loads(path.read_text())["settings"]
-        cell = Cell(**{each.name: settings[each.name] for each in fields(Cell)})
-        todays = asdict(cell) | expected(cell.method, cell.rank)
-        if settings != json.loads(json.dumps(todays)) or path != RESULTS / "cells" / cell.path:
-            stale.append(path.name)
+    stale, paths = [], set()
+    for cell, content in cells(RESULTS):
+        paths.add(RESULTS / "cells" / cell.path)
+        place = {key: value for key, value in asdict(cell).items() if (key, value) != FIRST}
+        todays = place | expected(cell.method, cell.rank, cell.model)
+        if content["settings"] != json.loads(json.dumps(todays)):
+            stale.append(str(cell.path))
     assert stale == []
+    assert paths == set((RESULTS / "cells").rglob("*.json"))
 
 
 def test_every_committed_cell_belongs_to_a_part() -> None:
     needed = {cell.path for part in PARTS.values() for cell in part.cells(SEEDS)}
-    cells = RESULTS / "cells"
-    assert {path.relative_to(cells) for path in cells.rglob("*.json")} <= needed
+    folder = RESULTS / "cells"
+    assert {path.relative_to(folder) for path in folder.rglob("*.json")} <= needed
 
 
 def test_no_cell_of_the_paper_or_of_the_redraws_is_missing() -> None:
@@ -111,7 +111,7 @@ def test_the_page_shows_the_committed_summaries(name: str) -> None:
 def test_every_score_beside_the_paper_has_its_deviation() -> None:
     """`80.50 ± 0.39`, and the paper's the same, wherever the paper prints one."""
     text = (RESULTS / "tables" / "main-beside-paper.md").read_text()
-    cells = [cell for line in text.splitlines()[4:] for cell in line.split("|")[2:-1]]
-    run = [cell for cell in cells if "not run" not in cell]
+    shown = [cell for line in text.splitlines()[4:] for cell in line.split("|")[2:-1]]
+    run = [cell for cell in shown if "not run" not in cell]
     assert len(run) == 110
     assert all(re.search(r"\d ± \d", cell) for cell in run)
