@@ -112,6 +112,20 @@ FAULTS = {
         "a short nonce",
         "Refused; keys are made anew, for their owner only",
     ),
+    32: Fault(
+        "A site killed while it masks, or its files lost after it",
+        "The same upload again, or none: never two different ones under the same masks",
+    ),
+    33: Fault("Sealed uploads merged twice", "The same returns, from the journal"),
+    34: Fault(
+        "A sealed upload that is missing or late",
+        "Nothing is opened before all are here, and who is missing is named; then all is",
+    ),
+    35: Fault("Clocks that differ between sites", "Nothing sealed depends on a clock: same bytes"),
+    36: Fault(
+        "A key that changed after the job was made, or another's sealing key",
+        "Refused, or the sum does not open; never a wrong sum",
+    ),
 }
 
 

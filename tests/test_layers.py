@@ -28,7 +28,10 @@ ONLY_IN = {
     "pymetis": {"partition/metis.py"},
     "matplotlib": {"bench/picture.py", "partition/picture.py", "study/figures.py"},
     "pyarrow": {"data/parquet.py", "runtimes/files/predictions.py", "study/formats.py"},
-    "cryptography": {"jobs/signatures.py", "runtimes/flower/certificates.py"},
+    "cryptography": {
+        *("jobs/signatures.py", "jobs/sealing.py"),
+        "runtimes/flower/certificates.py",
+    },
     "pandas": {"reports/dataframe.py"},
     "jinja2": {"reports/page/html.py"},
     "triton": {

@@ -106,6 +106,12 @@ class RollError(WireError):
     code = "roll"
 
 
+class SealError(WireError):
+    """Sealed uploads that do not open: their masks do not cancel, or their sum is no sum of ours."""
+
+    code = "sealed"
+
+
 class SecondUploadError(WireError):
     """Another upload under the name of one that was accepted."""
 

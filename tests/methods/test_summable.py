@@ -11,6 +11,7 @@ from tests.graphs import clients, federation
 
 ENOUGH = {
     *("fedavg", "fedprox", "fednova", "fedrcl", "pace", "pace-int8", "pace-tempered"),
+    *("fedrcl-released", "pace-ridge-sums"),
     *("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct", "pace-ridge-sums"),
 }
 

@@ -18,13 +18,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace.errors import PaceError
-from pace.jobs import admission, job_file, signatures
+from pace.jobs import admission, job_file, sealing, signatures
 from pace.jobs.job import SERVER, Job
 from pace.models.gcn import GCN
 from pace.protocol import number_formats, steps, wire
 from pace.protocol.uploads import Messages
 from tests import second_implementation as second
 from tests.graphs import clients
+from tests.sealed import key_of, sealed_job
 from tests.sites import job
 
 PAGE = (Path(__file__).parents[2] / "docs" / "wire-format.md").read_text()
@@ -154,7 +155,7 @@ HEAD = b"PACE\x01" + DIGEST + bytes(4)
     ("frame", "code"),
     [
         (b"", "format"),
-        (sealed(b"PACE\x04" + DIGEST + bytes(5)), "version"),
+        (sealed(b"PACE\x05" + DIGEST + bytes(5)), "version"),
         (HEAD + b"\x00" + bytes(4), "damaged"),
         (sealed(HEAD + b"\x01\x01"), "format"),
         (sealed(HEAD + b"\x01\x01\x80\x00"), "format"),
@@ -343,3 +344,19 @@ def test_the_codes_of_the_page_are_codes() -> None:
 
     assert len(shown) == 9
     assert shown <= codes(PaceError)
+
+
+def test_a_second_server_adds_up_sealed_uploads() -> None:
+    """From the page alone: every upload is read, and the sum of all is the plain statistics'."""
+    made = sealed_job()
+    agreed, graphs = made.federation, clients(3)
+    plain, frames = [], []
+    for name, graph in zip(made.participants, graphs, strict=True):
+        seal = sealing.seal(made, name, key_of(name))
+        kept, frame = steps.fit(graph, agreed, seal=seal)
+        frames.append(second.read(frame, steps.upload_layout(agreed), "sealed"))
+        plain.append(agreed.method.share(kept.local, graph, agreed))
+    for name, tensor in second.added_up(frames).items():
+        expected = torch.stack([message[name] for message in plain]).sum(0).flatten()
+        found = torch.tensor(tensor.numbers, dtype=torch.float64)
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-18)

@@ -28,7 +28,17 @@ Examples:
   pace bench --only scale
 """
 
-PARTS = ("training", "study", "steps", "partition", "command", "numbers", "server", "scale")
+PARTS = (
+    "training",
+    "study",
+    "steps",
+    "partition",
+    "command",
+    "numbers",
+    "server",
+    "sealing",
+    "scale",
+)
 
 
 PLAIN_SCRIPT = ("cora", "citeseer", "pubmed", "cs", "computers")  # what the peer's script can load
@@ -113,6 +123,13 @@ def bench(
         for point in growth([100] if quick else [10, 100, 1_000, 10_000], 1 if quick else turns):
             found["server"].append(point)
             to.print(measured("server", point))
+    if "sealing" in parts:
+        from pace.bench.sealing import sealed
+
+        found["sealing"] = []
+        for point in sealed(1 if quick else turns, quick=quick):
+            found["sealing"].append(point)
+            to.print(measured("sealing", point))
     if "scale" in parts:
         from pace.bench.scale import SIZES, sweep
 

@@ -40,6 +40,12 @@ def fit(
         Path | None, typer.Option(help="A JSON record (default: beside --keep).", metavar="FILE")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Agree to what will leave the site.")] = False,
+    overlapping: Annotated[
+        bool,
+        typer.Option(
+            "--overlapping", help="Agree to what this and earlier sealed jobs tell together."
+        ),
+    ] = False,
     device: Device = "auto",
     as_json: As_json = False,
 ) -> None:
@@ -93,6 +99,7 @@ def fit(
             receipt=place,
             key=key,
             device=options.device(device),
+            overlapping=overlapping,
             confirm=confirm,
             progress=waiting.enter_context(bar),
         )

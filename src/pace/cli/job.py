@@ -23,6 +23,9 @@ Examples:
 
   pace new job.pace --like mine.graph --participant north=north.pub
   --participant south=south.pub --server-key server.pub
+
+  pace new job.pace --like mine.graph --participant north=north.pub,south=south.pub,west=west.pub
+  --server-key server.pub --sealed
 """
 SHOW = """
 Examples:
@@ -80,6 +83,10 @@ def new(
     epochs: Epochs = None,
     seed: Annotated[int, typer.Option(help="Seed of the common start.", metavar="N")] = 104729,
     numbers: Numbers = None,
+    sealed: Annotated[
+        bool,
+        typer.Option("--sealed", help="The server sees sums over all clients only."),
+    ] = False,
     as_json: As_json = False,
 ) -> None:
     """Make a job: the file that everybody who takes part agrees on."""
@@ -119,7 +126,7 @@ def new(
     kind, settings = (model, {}) if ":" in model and "=" not in model else named(model)
     widths = (features, *_widths(hidden, kind), classes)
     made_model = make_model(kind, widths, dropout, **settings)
-    listed, keys = _participants(participant or [], server_key)
+    listed, keys, sealing = _participants(participant or [], server_key, sealed=sealed)
     made = Job(
         normalize("NFC", job.stem),
         made_model,
@@ -134,7 +141,12 @@ def new(
         names.features,
         numbers=options.numbers(numbers) or make(method).numbers,
         codebook=book,
+        sealing=sealing,
     )
+    if sealed and not made.sealed:
+        raise SettingError(
+            "--sealed needs a key of each participant: give --participant NAME=NAME.pub for each"
+        )
     plain, facts = explain.plain(made), explain.facts(made)  # a job nobody can use is not written
     job_file.write(job, made)
     if as_json:
@@ -166,22 +178,24 @@ def show(
 
 
 def _participants(
-    words: list[str], server_key: Path | None
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Names in order, and the public keys of those who have one."""
-    from pace.jobs import signatures
+    words: list[str], server_key: Path | None, *, sealed: bool
+) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
+    """Names in order, the public keys of those who have one, and their sealing keys if wanted."""
+    from pace.jobs import sealing, signatures
     from pace.jobs.job import SERVER
 
-    names, keys = [], {}
+    names, keys, sealing_keys = [], {}, {}
     for word in (part.strip() for each in words for part in each.split(",")):
         written, _, path = word.partition("=")
         name = normalize("NFC", written)
         names.append(name)
         if path:
             keys[name] = signatures.read_public(Path(path))
+            if sealed:
+                sealing_keys[name] = sealing.read_public(Path(path))
     if server_key is not None:
         keys[SERVER] = signatures.read_public(server_key)
-    return tuple(names), keys
+    return tuple(names), keys, sealing_keys
 
 
 def _widths(hidden: str | None, kind: str) -> list[int]:

@@ -43,6 +43,8 @@ Examples:
 
   pace run --numbers int8
 
+  pace run --methods fedavg,pace --sealed
+
   pace run --tensorboard runs/
 """
 
@@ -66,6 +68,9 @@ def run(
         int, typer.Option(help="Number of layers, or an sgc's hops.", metavar="N")
     ] = 2,
     numbers: Numbers = None,
+    sealed: Annotated[
+        bool, typer.Option("--sealed", help="The server sees sums over all clients only.")
+    ] = False,
     device: Device = "auto",
     data_root: Data_root = None,
     out: Annotated[
@@ -130,6 +135,7 @@ def run(
                     chosen_seeds,
                     epochs=epochs,
                     numbers=chosen_numbers,
+                    sealed=sealed,
                     device=chosen_device,
                     progress=bar,
                 )
@@ -153,6 +159,7 @@ def run(
                 },
                 "rank": options.rank(rank),
                 "numbers": options.written(chosen_methods, chosen_numbers),
+                **({"sealed": True} if sealed else {}),
                 **summarise(trials),
                 "trials": [
                     {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in trials

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from pace import params
 from pace.methods import Pace, PaceRidge, RidgeSums
-from pace.protocol import number_formats, wire
+from pace.protocol import number_formats, ring, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message
+from pace.protocol.sealed import Sealed
 
 NAMED = 12  # features listed by name
 
@@ -37,6 +38,7 @@ class Disclosure:
     columns: int  # input columns of the first layer that have a moment
     rounded: bool = False  # whether a moment may be zero because it is too small to be written
     regression: tuple[str, ...] = ()  # what rows or sums of a regression tell, in sentences
+    sealed: int = 0  # participants whose sum is all the server sees; 0: it sees this upload
 
     @property
     def share(self) -> float:
@@ -45,6 +47,8 @@ class Disclosure:
 
 def disclosure(message: Message, federation: Federation, signature: int) -> Disclosure:
     """What this very message says."""
+    if isinstance(federation.method, Sealed):
+        return _sealed(federation.method, federation, signature)
     update = isinstance(federation.method, Pace)  # others send the parameters themselves
     plain = {name for name in federation.model.averaged if not name.endswith("bias")}
     layout = wire.layout(message, federation.numbers)
@@ -94,7 +98,20 @@ def _regression(message: Message, federation: Federation) -> Iterator[str]:
         )
 
 
+def _sealed(method: Sealed, federation: Federation, signature: int) -> Disclosure:
+    """Of a sealed upload only the table can be read."""
+    layout, update = steps.upload_layout(federation), isinstance(method.method, Pace)
+    items = tuple(
+        Item(name, shape, ring.NUMBER * volume, f"sealed: {words(name, update)}")
+        for (name, shape), volume in zip(layout.items(), layout.volumes, strict=True)
+    )
+    dense = params.size(federation.start)
+    return Disclosure(items, layout.size, signature, dense, (), 0, sealed=method.clients)
+
+
 KNOWN = {
+    "one": "a one, by which the server finds that all masks have cancelled",
+    "clients": "a one, to count by",
     "nodes": "how many nodes your graph has",
     "amount": "how much your client trained",
     "reliability": "how reliable each class is (from training labels)",
@@ -146,6 +163,8 @@ def revealed(found: Disclosure, features: Sequence[str]) -> list[str]:
     """What the server can read out of the upload, in sentences."""
     if not found.items:
         return ["It is empty: nothing about your data leaves the site."]
+    if found.sealed:
+        return _seen_of_sums(found.sealed)
     sentences = ["It holds no node, edge, feature value or label. " + WITHOUT_PROMISE]
     if found.regression:
         return [
@@ -169,4 +188,15 @@ def revealed(found: Disclosure, features: Sequence[str]) -> list[str]:
         *sentences,
         f"{count:,} of {found.columns:,} are exactly zero: the server learns that these features "
         f"occur {where} in your training neighbourhoods: {', '.join(listed)}{more}.",
+    ]
+
+
+def _seen_of_sums(clients: int) -> list[str]:
+    return [
+        f"It is sealed: to whoever holds fewer than all {clients} uploads it is noise. Of all of them "
+        "together the server reads the sums, and nothing of one site.",
+        "If the server and others work together, they take their own parts out of the sum: with "
+        f"{clients - 2} of the others it sees the sum of you and one more site, with all "
+        f"{clients - 1} others your part alone.",
+        "No formal privacy is promised: sums over all sites may tell something about the data of all.",
     ]

@@ -18,6 +18,7 @@ WRITTEN = {
     "float16": "as float16, rounded to three or four digits",
     "int8": "as int8, matrices in 255 steps a row or column and the rest in float16",
 }
+SEALED = "pairwise masks: the server sees sums over all participants, and nothing if one is missing"
 Facts = dict[str, str]
 
 
@@ -62,12 +63,13 @@ def facts(job: Job) -> Facts:
         "training": f"{recipe.epochs} full-batch steps of {recipe.optimiser}, rate {recipe.rate}, "
         f"weight decay {recipe.decay}",
         "method": job.method + ("" if "rank" not in job.content["method"] else ranked(job.rank)),
-        "sent": f"once each way, {WRITTEN[job.numbers]}: {cost}{signature}",
+        "sent": f"once each way, {written(job)}: {cost}{signature}",
         "taking part": listed(job.participants) or "anybody who has this file",
         "merged when": f"{job.minimum} uploads are here; later ones are refused",
         "signatures": "Ed25519, every upload and every return"
         if job.signed
         else "none: the server tells uploads apart by their file names",
+        **({"sealing": SEALED} if job.sealed else {}),
         **({"names": "; ".join(named)} if named else {}),
         **({} if job.codebook is None else {"codebook": _codebook(job.codebook)}),
     }
@@ -76,7 +78,7 @@ def facts(job: Job) -> Facts:
 def advice(job: Job) -> list[str]:
     """What whoever makes the job may want to change: factors that cost more than what they stand for."""
     bytes_ = sizes(job)
-    if job.rank is None or bytes_["upload_frame"] < bytes_["dense_model"]:
+    if job.sealed or job.rank is None or bytes_["upload_frame"] < bytes_["dense_model"]:
         return []
     smaller = next(
         (rank for rank in range(job.rank - 1, 0, -1) if _upload(job, rank) < bytes_["dense_model"]),
@@ -96,6 +98,11 @@ def advice(job: Job) -> list[str]:
 
 def _upload(job: Job, rank: int | None) -> int:
     return wire.size(steps.upload_layout(replace(job, rank=rank).federation))
+
+
+def written(job: Job) -> str:
+    """How numbers are written, either way."""
+    return f"uploads sealed, returns {WRITTEN[job.numbers]}" if job.sealed else WRITTEN[job.numbers]
 
 
 def ranked(rank: int | None) -> str:

@@ -16,11 +16,13 @@ from unicodedata import category, normalize
 from pace.data.codebook import Codebook
 from pace.errors import SettingError
 from pace.jobs import signatures
+from pace.jobs.sealing import PAIRWISE, raw
 from pace.merging.carrier import RANK
 from pace.methods import Pace, make
 from pace.models import Model, TorchModel, kind_of, settings_of
 from pace.protocol.federation import SEED, Federation, describe
 from pace.protocol.number_formats import KINDS
+from pace.protocol.sealed import Sealed
 
 FORMAT = "pace-job-1"
 FIRST_MODEL = "gcn"  # what a job that names no model means
@@ -48,8 +50,9 @@ class Job:
     classes: tuple[str, ...] = ()  # names, in the order of the numbers
     features: tuple[str, ...] = ()
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
-    numbers: str = KINDS[0]  # on the wire; see `number_formats`
+    numbers: str = KINDS[0]  # on the wire; of a sealed job those of returns
     codebook: Codebook | None = None  # how everybody's columns become the features
+    sealing: Mapping[str, str] = field(default_factory=dict)  # participant -> sealing key
 
     def __post_init__(self) -> None:
         if self.epochs is None:
@@ -86,9 +89,13 @@ class Job:
             "wire": {"numbers": self.numbers},
             "participants": {"minimum": self.minimum, "names": list(self.participants)},
             **({"keys": dict(self.keys)} if self.keys else {}),
+            **({"sealing": self._sealing()} if self.sealed else {}),
             **({"names": self._names()} if self.classes or self.features else {}),
             **({} if self.codebook is None else {"codebook": self.codebook.plain()}),
         }
+
+    def _sealing(self) -> dict[str, Any]:
+        return {"kind": PAIRWISE, "keys": [self.sealing[name] for name in self.participants]}
 
     def _names(self) -> dict[str, list[str]]:
         named = {"classes": self.classes, "features": self.features}
@@ -102,6 +109,8 @@ class Job:
     def federation(self) -> Federation:
         """The federation; its digest, which every message carries, covers the job's."""
         method = make(self.method, self.rank)
+        if self.sealed:
+            method = Sealed(method, len(self.participants))
         return Federation(
             self.model, method, self.seed, self.epochs, self.digest, numbers=self.numbers
         )
@@ -110,6 +119,11 @@ class Job:
     def signed(self) -> bool:
         """Whether messages are signed, those of the participants and the server's."""
         return bool(self.keys)
+
+    @property
+    def sealed(self) -> bool:
+        """Whether the server sees sums only, of all participants or of nobody."""
+        return bool(self.sealing)
 
     def missing(self, present: Iterable[str]) -> list[str]:
         """The listed participants who are not among `present`."""
@@ -208,6 +222,8 @@ def _check(job: Job) -> None:
         raise SettingError("two parties have the same key: everybody makes a key of their own")
     if job.keys and SERVER in job.participants:
         raise SettingError(f"no participant may be called {SERVER!r}: the server is")
+    if job.sealed:
+        _check_sealing(job)
     if len(job.model.widths) - 1 > LAYERS:
         raise SettingError(
             f"the model has {len(job.model.widths) - 1} layers, expected at most {LAYERS}: use "
@@ -228,3 +244,21 @@ def _check(job: Job) -> None:
     book = job.codebook
     if book is not None and (book.features, book.classes) != (job.features, job.classes):
         raise SettingError("the job's features and classes are not those of its codebook")
+
+
+def _check_sealing(job: Job) -> None:
+    Sealed(make(job.method, job.rank), len(job.participants))  # says what is wrong
+    if not job.keys:
+        raise SettingError(
+            "a sealed job needs keys, so that everybody knows whom the masks are shared with: give "
+            "NAME=NAME.pub for each participant, and --server-key"
+        )
+    if job.minimum != len(job.participants):
+        raise SettingError(
+            f"the minimum is {job.minimum}, and a sealed job needs all {len(job.participants)} "
+            "participants: their masks cancel together or not at all"
+        )
+    if set(job.sealing) != set(job.participants):
+        raise SettingError("in a sealed job every participant has a sealing key, and nobody else")
+    for name, public in job.sealing.items():
+        raw(public, job.keys[name])

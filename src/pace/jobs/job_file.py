@@ -10,6 +10,7 @@ from pace.data.codebook import from_plain
 from pace.errors import FileError, OtherJobError, SettingError
 from pace.io import atomic, regular, toml, untrusted
 from pace.jobs.job import FIRST_MODEL, FORMAT, Job, digest
+from pace.jobs.sealing import PAIRWISE
 from pace.models import MODELS, make, settings_of
 
 SUFFIX = ".pace"
@@ -29,12 +30,15 @@ COMMENTS = {
     "wire.numbers": '"float32" sends them exactly, "float16" and "int8" round them',
     "participants.minimum": "uploads without which nothing is merged",
     "participants.names": "empty: anybody",
+    "sealing.kind": "the server sees sums over all participants only",
+    "sealing.keys": "one for each participant, in order",
 }
 SIGNED_OFF = "signed-off"
-LISTS = ("model.hidden", "participants.names", "names.classes", "names.features")
+LISTS = ("model.hidden", "participants.names", "names.classes", "names.features", "sealing.keys")
 KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(
-        ("name", "nonce", "model.kind", "method.name", "wire.numbers", *LISTS[1:]), str
+        ("name", "nonce", "model.kind", "method.name", "wire.numbers", "sealing.kind", *LISTS[1:]),
+        str,
     ),
     **dict.fromkeys(("model.features", "model.hidden", "model.classes", "model.seed"), int),
     **dict.fromkeys(("training.epochs", "participants.minimum"), int),
@@ -118,7 +122,10 @@ def read(path: Path) -> Job:
 
 def _check_kinds(found: Mapping[str, Any]) -> None:
     """Text where text belongs and whole numbers where they do; anything else may follow later."""
-    tables = ("model", "method", "training", "wire", "participants", "keys", "names", "codebook")
+    tables = (
+        *("model", "method", "training", "wire", "participants", "keys", "names", "codebook"),
+        "sealing",
+    )
     for table in tables:
         if not isinstance(found.get(table, {}), Mapping):
             raise SettingError(f"{table} is {found[table]!r}, expected a table")
@@ -162,7 +169,20 @@ def _job(found: Mapping[str, Any]) -> Job:
         found["nonce"],
         found["wire"]["numbers"],
         from_plain(found["codebook"]) if "codebook" in found else None,
+        _sealing(found),
     )
+
+
+def _sealing(found: Mapping[str, Any]) -> dict[str, str]:
+    """The sealing keys by participant; a file lists them in the participants' order."""
+    if "sealing" not in found:
+        return {}
+    sealing, names = found["sealing"], found["participants"]["names"]
+    if sealing["kind"] != PAIRWISE:
+        raise SettingError(f"the sealing is {sealing['kind']!r}, expected {PAIRWISE!r}")
+    if not names or len(sealing["keys"]) != len(names):
+        raise SettingError(f"{len(sealing['keys'])} sealing keys for {len(names)} participants")
+    return dict(zip(names, sealing["keys"], strict=True))
 
 
 def _first_unknown(found: Mapping[str, Any], known: Mapping[str, Any], at: str = "") -> str | None:

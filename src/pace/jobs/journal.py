@@ -35,6 +35,10 @@ from pace.jobs.admission import Admitted, frame_of
 from pace.jobs.job import Job, is_name
 
 UP, DOWN = ".up", ".down"
+NEVER = (
+    ". The job is sealed: if one of them never comes, nothing of it can be opened; make a new job, with "
+    "a new seed, for the others"
+)
 FACTS = ("sender", "code", "reason")  # of a refusal, in the order they sort by
 
 
@@ -128,6 +132,7 @@ class Journal:
                 f"{len(present)} of at least {self.job.minimum} uploads are here"
                 + (f", missing are {', '.join(missing)}" if missing else "")
                 + ": nothing was merged; run this again when they have come"
+                + (NEVER if self.job.sealed else "")
             )
         content = {"job": self.job.digest, "uploads": {name: self.sha256(name) for name in present}}
         atomic.create(self.folder / "closed.json", json.dumps(content, indent=1).encode())

@@ -35,7 +35,9 @@ def new(private: Path, public: Path) -> str:
 
     A key that already exists is never adopted: whoever put it there may know it.
     """
-    serialization, ed25519 = _library()
+    from pace.jobs import sealing  # which signs its keys by this module
+
+    serialization, ed25519 = library()
     for path in (private, public):
         if os.path.lexists(path):
             raise _in_the_way(path)
@@ -45,11 +47,11 @@ def new(private: Path, public: Path) -> str:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    made = public_of(key)
-    for path, content in ((private, encoded), (public, f"{made}\n".encode())):
+    both = f"{public_of(key)}\n{sealing.public_of(key)}\n"
+    for path, content in ((private, encoded), (public, both.encode())):
         if not atomic.create(path, content, private=path is private):
             raise _in_the_way(path)
-    return made
+    return public_of(key)
 
 
 def _in_the_way(path: Path) -> FileError:
@@ -61,7 +63,7 @@ def _in_the_way(path: Path) -> FileError:
 
 def load(path: Path) -> Key:
     """The private key of a file."""
-    serialization, ed25519 = _library()
+    serialization, ed25519 = library()
     try:
         found = serialization.load_pem_private_key(regular.read(path, LARGEST), None)
     except OSError as error:
@@ -88,7 +90,8 @@ def _encoded(found: bytes) -> str:
 def read_public(path: Path) -> str:
     """The public key of a file, checked."""
     try:
-        text = regular.read(path, LARGEST).decode("utf-8-sig").strip()
+        lines = regular.read(path, LARGEST).decode("utf-8-sig").split("\n")
+        text = lines[0].strip()  # a sealing key may follow
         raw(text)
     except OSError as error:
         raise FileError(f"cannot read the public key {path}: {error.strerror}") from error
@@ -137,7 +140,7 @@ def verify(content: bytes, public: str, *, kind: str, job: str, name: str) -> by
     """The frame of a signed message, if this key signed it for this purpose."""
     from cryptography.exceptions import InvalidSignature
 
-    _, ed25519 = _library()
+    _, ed25519 = library()
     frame, signature = content[:-TRAILER], content[-SIGNATURE:]
     if signer(content) != fingerprint(public):
         raise SignatureError(
@@ -160,7 +163,7 @@ def _statement(kind: str, job: str, name: str) -> bytes:
     return f"pace {kind}\n{job}\n{name}\n".encode()
 
 
-def _library() -> tuple[Any, Any]:
+def library() -> tuple[Any, Any]:
     """The two modules of the optional library."""
     try:
         from cryptography.hazmat.primitives import serialization

@@ -59,8 +59,10 @@ def check_complete(moments: Moments, start: Params, averaged: Collection[str]) -
         )
 
 
-def check(name: str, moment: Tensor) -> None:
+def check(name: str, moment: Tensor, clients: int = 1) -> None:
     """Refuse what `normalised` cannot give: such a moment would buy weight in the consensus.
+
+    Of several clients the sum is looked at, whose mean is at most their number.
 
     A mean below one is honest where messages are hardly more than zero (ε is then the divisor), and
     where one of very many columns is so large that float16 cuts it off.
@@ -68,8 +70,8 @@ def check(name: str, moment: Tensor) -> None:
     low, mean = float(moment.min()), float(moment.double().mean())
     if low < 0:
         raise MomentError(f"the moments {name!r} go down to {low:.3g}, expected none below 0")
-    if mean > 1 + TOLERANCE:
-        raise MomentError(f"the moments {name!r} have mean {mean:.6g}, expected at most 1")
+    if mean > clients * (1 + TOLERANCE):
+        raise MomentError(f"the moments {name!r} have mean {mean:.6g}, expected at most {clients}")
 
 
 GEOMETRIES: dict[str, Geometry] = {"propagated": propagated, "raw": raw, "uniform": uniform}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from pace.graph import Graph
 from pace.params import Params
@@ -12,6 +13,8 @@ from pace.protocol.method import Message, Method, Uploads
 @dataclass(frozen=True)
 class Local(Method):
     """Every message is empty and the External model is the Local one."""
+
+    needs: ClassVar[str] = "nothing is sent"
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         return {}

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pace.errors import NumberError, SettingError
+from pace.errors import NumberError, SettingError, WeightError
 from pace.gates.cnll import calibrate
 from pace.gates.fixed import Fixed
 from pace.graph import Graph
 from pace.merging.batches import unbatched
 from pace.merging.carrier import RANK, Carrier, compress, pack, unpack
-from pace.merging.consensus import Batch, mean, summed
+from pace.merging.consensus import CLIENTS, Batch, mean, summed
 from pace.merging.correction import apply, correction, corrections
 from pace.merging.moments import Geometry, check, check_complete, propagated, uniform
 from pace.params import Params, subtract
@@ -76,6 +76,13 @@ class Pace(Summable):
 
     def total(self, uploads: Uploads, federation: Federation) -> dict[str, Tensor]:
         return summed(Pairs(uploads, federation.start))
+
+    def check_total(self, total: Message, clients: int, federation: Federation) -> None:
+        for name in federation.start:
+            if (moments := total.get(f"{name}/m")) is not None:
+                check(f"{name}/m", moments, clients)
+        if float(total[CLIENTS]) != clients:
+            raise WeightError(f"the sum counts {float(total[CLIENTS]):g} clients, not {clients}")
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         return mean(total)

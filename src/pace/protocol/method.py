@@ -126,6 +126,10 @@ class Summable(Method):
             total = add(total, statistic) if total else statistic
         return total
 
+    def check_total(self, total: Message, clients: int, federation: Federation) -> None:
+        """Refuse a sum that no honest clients' statistics have, as far as a sum shows it."""
+        return
+
     def answer(self, total: Message, federation: Federation) -> Message:
         """From the sum alone, the same for everybody."""
         raise NotImplementedError

@@ -17,6 +17,7 @@ from pace.errors import (
     LayoutError,
     NumberError,
     ReceiverError,
+    SettingError,
     TooFewError,
 )
 from pace.gates.mixture import Weights, local_alone, mix
@@ -25,6 +26,7 @@ from pace.graph import Graph
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
+from pace.protocol.sealed import Seal, Sealed
 from pace.protocol.uploads import Message, Messages, Received, opened
 from pace.training.train import train
 
@@ -78,6 +80,7 @@ def fit(
     *,
     device: torch.device | str = "cpu",
     progress: Callable[[int], None] | None = None,
+    seal: Seal | None = None,
 ) -> tuple[Kept, bytes]:
     """Train a Local model on one's own graph and make the upload: a client's first step.
 
@@ -114,15 +117,24 @@ def fit(
         seed=federation.seed if seed is None else seed,
         progress=progress,
     )
-    return share({name: value.cpu() for name, value in local.items()}, graph, federation)
+    return share({name: value.cpu() for name, value in local.items()}, graph, federation, seal)
 
 
-def share(local: Params, graph: Graph, federation: Federation) -> tuple[Kept, bytes]:
+def share(
+    local: Params, graph: Graph, federation: Federation, seal: Seal | None = None
+) -> tuple[Kept, bytes]:
     """The second half of `fit`, for a model that is already trained."""
     _check_finite(local, graph)
     message = federation.method.share(local, graph, federation)
     _check_finite(message, graph)
-    upload = wire.encode(message, federation.digest, numbers=federation.numbers)
+    method = federation.method
+    if not isinstance(method, Sealed):
+        upload = wire.encode(message, federation.digest, numbers=federation.numbers)
+    elif seal is None:
+        raise SettingError("a sealed federation needs every client's keys: give `fit` its `seal`")
+    else:
+        sealed = seal(method.in_ring(message))
+        upload = wire.encode_sealed(sealed, upload_layout(federation), federation.digest)
     return Kept(local, wire.checksum(upload)), upload
 
 
@@ -299,14 +311,18 @@ def check(graph: Graph, federation: Federation) -> None:
 @lru_cache(maxsize=16)
 def upload_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every upload: those of a client with a single node."""
-    return wire.layout(_probe(federation), federation.numbers)
+    sealed = isinstance(federation.method, Sealed)
+    return wire.layout(_probe(federation), wire.SEALED if sealed else federation.numbers)
 
 
 @lru_cache(maxsize=16)
 def return_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every return: those of a federation with a single client."""
-    method = federation.method.probe(federation)
-    returned = next(iter(method.merge(Messages([_probe(federation)]), federation)))
+    method, probe = federation.method.probe(federation), _probe(federation)
+    if isinstance(method, Sealed):
+        returned = method.answer_to(probe, federation)
+    else:
+        returned = next(iter(method.merge(Messages([probe]), federation)))
     return wire.layout(returned, federation.numbers)
 
 

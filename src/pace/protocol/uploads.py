@@ -69,7 +69,7 @@ class Received(Uploads):
         whole = bool(
             self._checksums
         )  # all were found in order once: bytes do not change thereafter
-        small = 4 * sum(self.layout.volumes) * len(self) <= HELD
+        small = self.layout.memory * len(self) <= HELD
         checksums: list[bytes] = []
         held: list[Message] = []
         for frames in self._several():

@@ -3,7 +3,7 @@
 A frame, all numbers little-endian:
 
     magic      4   b"PACE"
-    version    1   1 for numbers in float32, 2 for float16, 3 for int8
+    version    1   1 for numbers in float32, 2 for float16, 3 for int8, 4 for sealed uploads
     digest     8   of the federation the message belongs to
     answers    4   checksum of the upload this return answers; zero in an upload
     count      1   number of tensors
@@ -39,10 +39,12 @@ from pace.errors import (
     WireError,
 )
 from pace.merging.batches import unbatched
-from pace.protocol import number_formats
+from pace.protocol import number_formats, ring
+from pace.protocol.ring import Ring
 
 MAGIC = b"PACE"
-VERSIONS = {kind: version for version, kind in enumerate(number_formats.KINDS, start=1)}
+SEALED = "sealed"  # numbers of a ring, under masks: all high words, then all low words
+VERSIONS = {kind: version for version, kind in enumerate((*number_formats.KINDS, SEALED), start=1)}
 HEAD = struct.Struct("<4sB8s4sB")
 NOBODY = bytes(4)  # what an upload answers
 CHECKSUM = 4
@@ -75,12 +77,19 @@ class Layout(dict[str, tuple[int, ...]]):
     @cached_property
     def lengths(self) -> list[int]:
         """The bytes that each tensor's numbers take."""
+        if self.numbers == SEALED:
+            return [ring.NUMBER * volume for volume in self.volumes]
         return [number_formats.size(shape, self.numbers) for shape in self.values()]
 
     @cached_property
     def size(self) -> int:
         """The bytes of a frame."""
         return HEAD.size + len(self.table) + sum(self.lengths) + CHECKSUM
+
+    @property
+    def memory(self) -> int:
+        """The bytes of a decoded message."""
+        return sum(self.volumes) * (16 if self.numbers == SEALED else 4)
 
 
 @lru_cache(maxsize=64)
@@ -123,6 +132,11 @@ def written(message: Mapping[str, Tensor], numbers: str) -> bytes:
 def framed(shapes: Layout, content: bytes, digest: bytes, answers: bytes = NOBODY) -> bytes:
     """The frame around a message's numbers."""
     return _sealed(opening(shapes, digest, answers), content)
+
+
+def encode_sealed(numbers: Ring, shapes: Layout, digest: bytes) -> bytes:
+    """The frame of a sealed upload."""
+    return _sealed(opening(shapes, digest), numbers.to_bytes())
 
 
 def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
@@ -187,6 +201,8 @@ def numbers_of(
     frames: Sequence[bytes], offset: int, shapes: Layout, *, finite: bool = False
 ) -> dict[str, Tensor]:
     """The tensors of frames of one layout, as a batch, every number finite; or known to be `finite`."""
+    if shapes.numbers == SEALED:
+        return _words_of(frames, offset, shapes)
     rows = np.empty((len(frames), sum(shapes.volumes)), np.float32)
     for row, frame in zip(rows, frames, strict=True):
         _read(frame, offset, shapes, row)
@@ -202,6 +218,19 @@ def numbers_of(
             if not torch.isfinite(part).all():
                 raise NumberError(f"tensor {name!r} holds a number that is not finite")
     return message
+
+
+def _words_of(frames: Sequence[bytes], offset: int, shapes: Layout) -> dict[str, Tensor]:
+    """Sealed numbers, each as its high and its low word: (frames, *shape, 2), int64."""
+    words = np.empty((len(frames), sum(shapes.volumes), 2), np.int64)
+    for row, frame in zip(words, frames, strict=True):
+        numbers = ring.from_bytes(frame, len(row), offset)
+        row[:, 0], row[:, 1] = numbers.high.view(np.int64), numbers.low
+    parts = torch.from_numpy(words).split_with_sizes(shapes.volumes, 1)
+    return {
+        name: part.reshape(len(frames), *shape, 2)
+        for (name, shape), part in zip(shapes.items(), parts, strict=True)
+    }
 
 
 def _read(frame: bytes, offset: int, shapes: Layout, row: number_formats.Array) -> None:

@@ -10,12 +10,14 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
+from pace.jobs import sealing
 from pace.metrics import confusion, roc_auc
 from pace.models import Model
 from pace.params import Params, size
 from pace.protocol import steps
 from pace.protocol.federation import Federation, describe
 from pace.protocol.method import Method
+from pace.protocol.sealed import Seal, Sealed
 from pace.training.train import train_cohort
 
 READINGS: dict[str, Callable[[steps.Adoption], Tensor]] = {
@@ -49,10 +51,16 @@ def simulate(
     *,
     epochs: int | None = None,
     numbers: str = "",  # each method's own
+    sealed: bool = False,
     device: torch.device | str = "cpu",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Iterator[Trial]:
-    """Run every method on every seed; `progress` is told of each of `progress_steps(...)`."""
+    """Run every method on every seed; `progress` is told of each of `progress_steps(...)`.
+
+    With `sealed`, every client has a key that lives as long as the trial, and the server sees sums.
+    """
+    if sealed:
+        methods = {name: Sealed(method, len(graphs)) for name, method in methods.items()}
     federations = {
         seed: {
             name: Federation(model, method, seed, epochs, numbers=numbers)
@@ -120,8 +128,10 @@ def _trial(
     trained: float,
 ) -> Trial:
     clock = [time.perf_counter()]
+    seals = _seals(len(graphs), federation)
     fitted = [
-        steps.share(local, graph, federation) for local, graph in zip(locals_, graphs, strict=True)
+        steps.share(local, graph, federation, seal)
+        for local, graph, seal in zip(locals_, graphs, seals, strict=True)
     ]
     clock.append(time.perf_counter())
     uploads = [upload for _, upload in fitted]
@@ -163,6 +173,13 @@ def _trial(
         if classes == 2
         else {},
     )
+
+
+def _seals(clients: int, federation: Federation) -> Sequence[Seal | None]:
+    """Each client's masks, from keys that are drawn here and forgotten."""
+    if not isinstance(federation.method, Sealed):
+        return [None] * clients
+    return sealing.ephemeral([f"{client:06}" for client in range(clients)], federation.digest)
 
 
 def evaluate(logits: Tensor, graph: Graph, classes: int) -> Tensor:

@@ -16,7 +16,7 @@ from pace.cli import server
 from pace.data import Names
 from pace.errors import FileError
 from pace.graph import Graph
-from pace.jobs import job_file
+from pace.jobs import job_file, signatures
 from pace.jobs.job import Job
 from pace.metrics import accuracy, confusion
 from pace.protocol import steps, wire
@@ -585,7 +585,7 @@ def test_a_kept_model_without_its_facts_is_incomplete(root: Path) -> None:
 def test_signed_from_end_to_end(pace: Preloaded, tmp_path: Path) -> None:
     for name in (*NAMES, "server"):
         good(pace("keys", "new", name, cwd=tmp_path))
-    keys = {name: (tmp_path / f"{name}.pub").read_text().strip() for name in (*NAMES, "server")}
+    keys = {name: signatures.read_public(tmp_path / f"{name}.pub") for name in (*NAMES, "server")}
     made = job(keys=keys)
     sites = write_sites(tmp_path / "root", made)
     server = tmp_path / "root" / "server"

@@ -28,6 +28,9 @@ class FedAvg(Summable):
         nodes = upload["nodes"].double()
         return {name: nodes * upload[name].double() for name in federation.start} | {"nodes": nodes}
 
+    def check_total(self, total: Message, clients: int, federation: Federation) -> None:
+        at_least(total, "nodes", clients)
+
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: (total[name] / total["nodes"]).float() for name in federation.start}
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -61,6 +62,8 @@ class FedGTA(Method):
     FedAvg on Cora is the paper's; `FedGTA(spread=every_row)` is the original's. Labels leave the
     client as these statistics: that is the published method.
     """
+
+    needs: ClassVar[str] = "it mixes clients whose labels propagate alike"
 
     threshold: float = 0.5
     orders: int = 10

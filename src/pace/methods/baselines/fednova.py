@@ -49,6 +49,10 @@ class FedNova(FedAvg):
         total = super().statistic_of({**upload, **steps}, federation)
         return total | {"amount": total["nodes"] * amount.double()}
 
+    def check_total(self, total: Message, clients: int, federation: Federation) -> None:
+        super().check_total(total, clients, federation)
+        at_least(total, "amount", 0)
+
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         step = super().answer(total, federation)
         tau = float(total["amount"] / total["nodes"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -44,6 +45,8 @@ class FedPub(Method):
     is the release's, two masked convolutions and a masked linear head; `FedPub(backbone=two_layers)`
     masks the shared GCN instead. On Cora the two cannot be told apart, and τ = 10 (OpenFGL's) fits.
     """
+
+    needs: ClassVar[str] = "it mixes clients whose models act alike"
 
     tau: float = 10.0
     mask_l1: float = 0.0

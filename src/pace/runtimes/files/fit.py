@@ -19,13 +19,14 @@ from unicodedata import normalize
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
 from pace.io import atomic, regular
-from pace.jobs import signatures
+from pace.jobs import sealing, signatures
 from pace.jobs.disclosure import Disclosure, disclosure
 from pace.jobs.job import Job, check_name
 from pace.jobs.journal import UP
 from pace.protocol import steps
 from pace.protocol.steps import check_upload
 from pace.runtimes.files import kept as kept_file
+from pace.runtimes.files import sealed_jobs
 from pace.runtimes.files.kept import KeptFile
 from pace.runtimes.files.members import Members
 from pace.runtimes.files.site import Site
@@ -63,6 +64,7 @@ def fit(
     receipt: Path,
     key: Path | None = None,
     device: str = "cpu",
+    overlapping: bool = False,
     confirm: Callable[[Disclosure], bool] = lambda disclosed: True,
     progress: Callable[[int], None] | None = None,
 ) -> Fitted | None:
@@ -73,12 +75,15 @@ def fit(
         upload: the file to send, `NAME.up`.
         receipt: where the record of what was made for sending goes.
         key: the site's private key, if the job has keys.
+        overlapping: agree to what the sums of this and of earlier sealed jobs tell together.
         confirm: is told what will leave the site before anything is written, and may say no.
 
     Returns:
         What was written; None, and nothing written, where `confirm` said no.
     """
     who = identity(job, upload, key)
+    if job.sealed and key is not None:
+        sealed_jobs.check_overlap(key, job, agreed=overlapping)
     made = _earlier(job, site, who, keep, upload)
     again = made is not None
     if made is None:
@@ -88,6 +93,8 @@ def fit(
     if not confirm(disclosed):
         return None
     sent = _content(job, who, made.frame)
+    if job.sealed and key is not None:
+        sealed_jobs.remember(key, job, made.frame)
     _write(job, made, keep, upload, sent)
     record = _receipt(job, who, made, sent, disclosed)
     atomic.sweep(receipt)
@@ -162,7 +169,8 @@ def _train(
             "the graph has no labels, so there is nothing to learn from: import it with --label COLUMN"
         )
     began = time.perf_counter()
-    kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress)
+    seal = sealing.seal(job, who.name, who.key) if job.sealed and who.key else None
+    kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress, seal=seal)
     check_upload(frame, job.federation)
     about = {
         "name": who.name,

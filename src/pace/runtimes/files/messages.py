@@ -15,7 +15,7 @@ from pace.jobs import signatures
 from pace.jobs.admission import admit
 from pace.jobs.disclosure import words
 from pace.jobs.job import SERVER, Job
-from pace.protocol import number_formats, steps, wire
+from pace.protocol import number_formats, ring, steps, wire
 from pace.runtimes.files.intake import sender
 from pace.runtimes.files.tensors import LARGEST
 
@@ -32,7 +32,9 @@ def message(path: Path, job: Job | None) -> Facts:
     signed = len(content) == size + signatures.TRAILER
     frame = wire.decode(content[:size] if signed else content)
     upload = answers == wire.NOBODY
-    sanity = ["complete, its checksum fits", "all numbers are finite"]
+    sealed = shapes.numbers == wire.SEALED
+    found = "its numbers are sealed" if sealed else "all numbers are finite"
+    sanity = ["complete, its checksum fits", found]
     if job is not None:
         sanity.append(_belongs(content, frame, path, job))
     return {
@@ -45,7 +47,7 @@ def message(path: Path, job: Job | None) -> Facts:
         "frame_bytes": size,
         "signature_bytes": signatures.TRAILER if signed else 0,
         **({"signed_by": signatures.signer(content).hex()} if signed else {}),
-        "tensors": tensors(frame.message, shapes.numbers),
+        "tensors": _sealed(shapes) if sealed else tensors(frame.message, shapes.numbers),
         "sanity": sanity,
     }
 
@@ -78,6 +80,15 @@ def _receiver(content: bytes, job: Job) -> str:
         else:
             return f", to {name}"
     raise last
+
+
+def _sealed(shapes: wire.Layout) -> list[Facts]:
+    """Of sealed tensors nothing but their shapes can be said."""
+    hidden = {"what": "sealed", "min": None, "max": None, "zeros": 0}
+    return [
+        {"name": name, "shape": list(shape), "bytes": ring.NUMBER * volume, **hidden}
+        for (name, shape), volume in zip(shapes.items(), shapes.volumes, strict=True)
+    ]
 
 
 def tensors(message: Mapping[str, Tensor], numbers: str = "float32") -> list[Facts]:

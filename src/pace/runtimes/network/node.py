@@ -11,7 +11,7 @@ from pace.errors import SettingError
 
 LIMIT = 600.0  # seconds for one step, after which its process is ended
 WORDS = ("name", "job", "graph", "folder")
-OPTIONAL = ("key", "device", "limit")
+OPTIONAL = ("key", "device", "limit", "overlapping")
 PATHS = ("job", "graph", "folder", "key")
 GIVEN = ("partition-id", "num-partitions")  # customary with Flower; of no use here
 
@@ -29,6 +29,7 @@ class Node:
     key: Path | None = None  # where the job has keys
     device: str = "cpu"
     limit: float = LIMIT
+    overlapping: bool = False  # agree to what this and earlier sealed jobs tell together
 
     @classmethod
     def of(cls, config: Config) -> Node:
@@ -50,7 +51,10 @@ class Node:
         name, device = str(config["name"]), str(config.get("device", "cpu"))
         if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
             raise SettingError(f"device is {device!r}, expected cpu or cuda")
-        return cls(name=name, device=device, limit=limit, **paths)
+        agreed = config.get("overlapping", False)
+        if agreed not in (True, False):
+            raise SettingError(f"overlapping is {agreed!r}, expected true or false")
+        return cls(name=name, device=device, limit=limit, overlapping=bool(agreed), **paths)
 
     def place(self, digest: str) -> Path:
         """The folder of one job: two jobs never share a file."""

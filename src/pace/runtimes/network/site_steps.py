@@ -47,6 +47,7 @@ def upload(node: Node, digest: str) -> Path:
         receipt=place / RECEIPT,
         key=node.key,
         device=node.device,
+        overlapping=node.overlapping,
     )
     return sent
 

@@ -1,0 +1,129 @@
+"""Pairwise masks: what a client adds to its upload so that only the sum over all can be read.
+
+Every two participants share a secret. One adds the stream of numbers that the secret gives, the other
+takes it away, so that over all of them nothing is left:
+
+    secret_ij = HKDF-SHA256(X25519(i, j), salt = the job's digest, info = the pair's names)
+    sealed_i  = statistic_i + Σ_{j after i} stream(secret_ij) - Σ_{j before i} stream(secret_ij)
+
+The stream is ChaCha20's. Another job has another digest, so no stream is used twice. A participant's
+exchange key is derived from its signing key, which also signs the public half: there is one file to
+keep, and nobody can put a key of his own in another's place.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pace.errors import SettingError
+from pace.jobs import signatures
+from pace.protocol import ring
+from pace.protocol.ring import Ring
+from pace.protocol.sealed import Seal
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+    from pace.jobs.job import Job
+    from pace.jobs.signatures import Key
+
+PAIRWISE = "pairwise"  # the one kind of sealing
+KIND = "x25519:"
+PUBLIC = 32  # bytes, and a signature after them
+PURPOSE = "sealing key"
+START = bytes(16)  # ChaCha20's counter and nonce: a secret gives one stream
+
+
+def secret_of(key: Key) -> X25519PrivateKey:
+    """The private half that goes with a signing key."""
+    from cryptography.hazmat.primitives.asymmetric import x25519
+
+    derived = _derived(key.private_bytes_raw(), salt=b"", info=b"pace " + PURPOSE.encode())
+    return x25519.X25519PrivateKey.from_private_bytes(derived)
+
+
+def public_of(key: Key) -> str:
+    """The public half, signed, as jobs list it."""
+    public = secret_of(key).public_key().public_bytes_raw()
+    signed = signatures.sign(public, key, kind=PURPOSE, job="", name="")
+    return KIND + base64.b64encode(signed).decode()
+
+
+def raw(public: str, signer: str) -> bytes:
+    """The 32 bytes of a sealing key, if its owner's signing key signed them."""
+    try:
+        signed = base64.b64decode(public.removeprefix(KIND), validate=True)
+    except ValueError:
+        signed = b""
+    if not public.startswith(KIND) or len(signed) != PUBLIC + signatures.TRAILER:
+        raise SettingError(
+            f"{public[:40]!r} is not a sealing key: expected the second line of a .pub file that "
+            "`pace keys new` makes"
+        )
+    return signatures.verify(signed, signer, kind=PURPOSE, job="", name="")
+
+
+def read_public(path: Path) -> str:
+    """The sealing key in a public file."""
+    signer, *rest = path.read_text(encoding="utf-8-sig").split()
+    if not rest:
+        raise SettingError(
+            f"{path} has no sealing key, since an older version made it: let its owner make new keys "
+            "with `pace keys new`"
+        )
+    raw(rest[0], signer)
+    return rest[0]
+
+
+def seal(job: Job, name: str, key: Key) -> Seal:
+    """The masks of one participant of a job."""
+    publics = {each: raw(public, job.keys[each]) for each, public in job.sealing.items()}
+    return masks(secret_of(key), name, publics, bytes.fromhex(job.digest))
+
+
+def ephemeral(names: Sequence[str], salt: bytes) -> list[Seal]:
+    """Masks of keys that are drawn here: for clients that are all in this process."""
+    signatures.library()  # says what to install
+    from cryptography.hazmat.primitives.asymmetric import x25519
+
+    secrets = {name: x25519.X25519PrivateKey.generate() for name in names}
+    publics = {name: key.public_key().public_bytes_raw() for name, key in secrets.items()}
+    return [masks(secrets[name], name, publics, salt) for name in names]
+
+
+def masks(secret: X25519PrivateKey, name: str, publics: Mapping[str, bytes], salt: bytes) -> Seal:
+    """Add the streams shared with those after `name` in the alphabet, take away the others'."""
+    from cryptography.hazmat.primitives.asymmetric import x25519
+
+    def sealed(numbers: Ring) -> Ring:
+        for other in sorted(publics.keys() - {name}):
+            try:
+                public = x25519.X25519PublicKey.from_public_bytes(publics[other])
+                shared = secret.exchange(public)
+            except ValueError:  # a point of low order: the secret would be no secret
+                raise SettingError(f"the sealing key of {other!r} cannot be used") from None
+            pair = "\n".join(sorted((name, other)))
+            mask = stream(_derived(shared, salt=salt, info=pair.encode()), len(numbers.high))
+            numbers = numbers + mask if name < other else numbers - mask
+        return numbers
+
+    return sealed
+
+
+def stream(secret: bytes, count: int) -> Ring:
+    """`count` elements of the ring, drawn by ChaCha20."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+    encryptor = Cipher(ChaCha20(secret, START), mode=None).encryptor()
+    return ring.from_bytes(encryptor.update(bytes(ring.NUMBER * count)), count)
+
+
+def _derived(secret: bytes, *, salt: bytes, info: bytes) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    return HKDF(SHA256(), length=32, salt=salt, info=info).derive(secret)

@@ -1,0 +1,109 @@
+"""What a key has sealed: one small file a job, beside the key, so that no mask is used twice.
+
+KEY.sealed/DIGEST.json: the job, its participants and their keys, the SHA-256 of the upload's frame
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace.errors import FileError, SettingError
+from pace.io import atomic, untrusted
+from pace.jobs.job import Job
+from pace.jobs.sealing import PAIRWISE
+
+FORMAT = "pace-sealed-1"
+
+
+@dataclass(frozen=True)
+class SealedJob:
+    """A job that this key has sealed an upload for."""
+
+    name: str
+    digest: str
+    participants: dict[str, str]  # name -> public key
+    upload: str  # SHA-256 of the frame
+
+
+def remember(key: Path, job: Job, frame: bytes) -> None:
+    """Write down that this frame was sealed, before it can be sent; refuse another for the same job."""
+    sealed = hashlib.sha256(frame).hexdigest()
+    content = {
+        "format": FORMAT,
+        "kind": PAIRWISE,
+        "job": job.name,
+        "digest": job.digest,
+        "participants": {name: job.keys[name] for name in job.participants},
+        "upload": sealed,
+    }
+    path = _folder(key) / f"{job.digest}.json"
+    path.parent.mkdir(exist_ok=True)
+    if not atomic.create(path, (json.dumps(content, indent=1) + "\n").encode()):
+        earlier = _read(path)
+        if earlier.upload != sealed:
+            raise FileError(
+                f"another upload was sealed for this job before ({earlier.upload[:16]}): two under "
+                "the same masks would give away their difference; restore what was kept then, or "
+                "ask for a new job"
+            )
+
+
+def check_overlap(key: Path, job: Job, *, agreed: bool) -> list[str]:
+    """What this job's sum and those of earlier sealed jobs would tell together, unless `agreed`."""
+    sentences = [each for earlier in sealed_jobs(key) if (each := overlap(earlier, job))]
+    if sentences and not agreed:
+        raise SettingError(
+            " ".join(sentences) + " Give --overlapping if you agree to that, or ask for a job "
+            "with other participants"
+        )
+    return sentences
+
+
+def overlap(earlier: SealedJob, job: Job) -> str | None:
+    """What two sums tell that one does not; None where nobody else was in both."""
+    if earlier.digest == job.digest:
+        return None
+    mine = {job.keys[name]: name for name in job.participants}
+    theirs = {public: name for name, public in earlier.participants.items()}
+    if len(mine.keys() & theirs.keys()) < 2:
+        return None
+    gone = sorted(theirs[public] for public in theirs.keys() - mine.keys())
+    new = sorted(mine[public] for public in mine.keys() - theirs.keys())
+    differ = [f"without {', '.join(gone)}"] * bool(gone) + [f"with {', '.join(new)}"] * bool(new)
+    reveals = (
+        "whoever sees both sums can subtract them and sees about those who are in one only: their "
+        "moments exactly, where the graphs are the same"
+        if differ
+        else "both sums are over the same sites: their difference tells how two trainings differ"
+    )
+    return (
+        f"This site sealed an upload for job {earlier.name!r} ({earlier.digest[:16]}); this one has the "
+        f"same participants {' and '.join(differ) or 'and no others'}: {reveals}."
+    )
+
+
+def sealed_jobs(key: Path) -> list[SealedJob]:
+    """All that this key has sealed for."""
+    return [_read(path) for path in sorted(_folder(key).glob("*.json"))]
+
+
+def _read(path: Path) -> SealedJob:
+    try:
+        content = untrusted.json(path.read_bytes())
+        if content["format"] != FORMAT:
+            raise ValueError(f"its format is {content['format']!r}")
+        return SealedJob(
+            str(content["job"]),
+            str(content["digest"]),
+            {str(name): str(public) for name, public in content["participants"].items()},
+            str(content["upload"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"{path} is damaged ({error!r}): restore it from a backup") from error
+
+
+def _folder(key: Path) -> Path:
+    return key.with_name(f"{key.name}.sealed")
