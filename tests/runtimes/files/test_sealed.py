@@ -42,7 +42,8 @@ def done(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for each in json.loads(merged.out)["took_part"]:
         assert (each["share"], each["norm"]) == (None, None)  # nobody's can be seen
     for name in NAMES:
-        shutil.copy(server / "outbox" / f"{name}.down", root / name)
+        for end in ("down", "roll"):
+            shutil.copy(server / "outbox" / f"{name}.{end}", root / name)
         good(pace(*ADOPT, "--return", f"{name}.down", cwd=root / name))
     return root
 
