@@ -7,7 +7,7 @@ OLD := "PACE needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0]
 VENV = @test -x $(@D)/bin/pip || { \
   $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and $(OLD))' && $(PYTHON) -m venv $(@D); }
 
-.PHONY: demo notebook docs dependencies bench test test-slow test-flower faults attacks load fuzz dist lint format clean
+.PHONY: demo notebook docs dependencies bench test test-slow test-flower faults attacks privacy load fuzz dist lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo
@@ -41,9 +41,13 @@ test-flower: .venv-flower/dev
 faults: .venv/dev
 	$(BIN)/python -m pytest -n 2 -m "fault and not slow" --faults=docs/faults.md
 
-# Liars against rules of consensus on Cora, and the file server under ten thousand uploads.
+# Liars against rules of consensus on Cora, backdoors, and the file server under ten thousand uploads.
 attacks: .venv/dev
-	$(BIN)/python benchmarks/attacks.py
+	$(BIN)/python -m benchmarks.attacks
+
+# What a server learns from an upload, and from sums alone: docs/privacy.md.
+privacy: .venv/dev
+	$(BIN)/python -m benchmarks.privacy
 
 load: .venv/dev
 	$(BIN)/python benchmarks/load.py

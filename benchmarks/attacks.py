@@ -1,10 +1,10 @@
-"""What liars do to honest clients: attacks against rules of consensus, with the gate and without.
+"""What liars do to honest clients: attacks against every rule of consensus, and backdoors.
 
-    python benchmarks/attacks.py [--data cora] [--seeds 3] [--out docs]
+    python -m benchmarks.attacks [--data cora] [--seeds 5] [--out docs]
 
 Ten clients; the first one to three lie, and the seven who never do are scored on their own test
-nodes. Every message goes through bytes and is admitted as the server would. Writes attacks.md,
-attacks.json and attacks.svg.
+nodes. Then one liar plants a backdoor (see backdoor.py). Every message goes through bytes and is
+admitted as the server would. Writes attacks.md, attacks.json and attacks.svg.
 """
 
 from __future__ import annotations
@@ -20,28 +20,30 @@ from typing import Any
 
 import matplotlib as mpl
 import torch
+from benchmarks import backdoor_page
 from torch import Tensor
 
 from pace.data import load
 from pace.graph import Graph
 from pace.merging.robust import Clipped, Median, Trimmed
-from pace.methods import Pace, Robust
+from pace.methods import Limited, Pace, Robust
 from pace.metrics import accuracy, pooled
 from pace.models.gcn import GCN
 from pace.partition.divide import divide
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message
+from pace.protocol.method import Message, Method
 from pace.runtimes.simulation import READINGS, evaluate
 from pace.training.train import train_cohort
 
 CLIENTS, MOST = 10, 3
-SEEDS = (104729, 130363, 155921)
-RULES = {
+SEEDS = (104729, 130363, 155921, 181081, 206639)
+RULES: dict[str, Method] = {
     "paper": Pace(),
     "clipped": Robust(rule=Clipped()),
     "trimmed": Robust(rule=Trimmed()),
     "median": Robust(rule=Median()),
+    "limited": Limited(),
 }
 
 
@@ -131,14 +133,20 @@ def scored(
     for client in range(MOST, CLIENTS):
         kept = steps.Kept(known.locals[client], wire.checksum(uploads[client]))
         found = steps.adopt(graphs[client], kept, returns[client], federation)
-        for reading, alpha in READINGS.items():
-            counts[reading].append(evaluate(found, graphs[client], federation.model.classes, alpha))
+        graph, classes = graphs[client], federation.model.classes
+        for reading, logits in READINGS.items():
+            counts[reading].append(evaluate(logits(found), graph, classes))
     return {reading: 100 * accuracy(pooled(each)) for reading, each in counts.items()}
 
 
-def study(graphs: Sequence[Graph], classes: int, seeds: Sequence[int]) -> list[Score]:
+def study(
+    graphs: Sequence[Graph],
+    classes: int,
+    seeds: Sequence[int],
+    attacks: Sequence[str] = tuple(ATTACKS),
+) -> list[Score]:
     gcn = GCN((graphs[0].features, 64, classes))
-    cases = [("none", 0), *((attack, n) for attack in ATTACKS for n in range(1, MOST + 1))]
+    cases = [("none", 0), *((attack, n) for attack in attacks for n in range(1, MOST + 1))]
     found: dict[tuple[str, int, str, str], list[float]] = {}
     for seed in seeds:
         known = learnt(graphs, classes, gcn, seed)
@@ -204,7 +212,7 @@ def picture(scores: Sequence[Score], path: Path) -> None:
     figure, axes = pyplot.subplots(1, len(ATTACKS), figsize=(13, 3.4), sharey=True)
     local = next(s.mean for s in scores if s.reading == "local")
     for axis, attack in zip(axes, ATTACKS, strict=True):
-        for colour, rule in zip(("C0", "C1", "C2", "C3"), RULES, strict=True):
+        for colour, rule in zip(("C0", "C1", "C2", "C3", "C4"), RULES, strict=True):
             for reading, line in (("adopted", "-"), ("external", ":")):
                 chosen = [
                     s
@@ -226,7 +234,7 @@ def picture(scores: Sequence[Score], path: Path) -> None:
         axis.set_xticks(range(MOST + 1))
     axes[0].set_ylabel("honest accuracy (%)")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=9, frameon=False, fontsize=7)
+    figure.legend(handles, labels, loc="lower center", ncol=11, frameon=False, fontsize=7)
     figure.tight_layout(rect=(0, 0.07, 1, 1))
     figure.savefig(path, metadata={"Date": None})
 
@@ -241,18 +249,24 @@ def main(words: Sequence[str] | None = None) -> None:
     began = time.perf_counter()
     dataset = load(given.data)
     scores = study(divide(dataset, "louvain", CLIENTS), dataset.classes, SEEDS[: given.seeds])
+    rows = backdoor_page.backdoors(RULES, SEEDS[: given.seeds])
     about = {
         "data": dataset.title or dataset.name,
         "seeds": given.seeds,
-        "command": "python benchmarks/attacks.py",
+        "command": "make attacks",
         "seconds": time.perf_counter() - began,
     }
     given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "attacks.md").write_text(page(scores, about))
-    facts = {"about": about, "scores": [asdict(each) for each in scores]}
+    text = f"{page(scores, about)}\n{backdoor_page.page(rows, given.seeds)}"
+    (given.out / "attacks.md").write_text(text)
+    facts = {
+        "about": about,
+        "scores": [asdict(each) for each in scores],
+        "backdoors": [asdict(each) for each in rows],
+    }
     (given.out / "attacks.json").write_text(json.dumps(facts, indent=1) + "\n")
     picture(scores, given.out / "attacks.svg")
-    print(page(scores, about))
+    print(text)
 
 
 if __name__ == "__main__":

@@ -126,6 +126,15 @@ FAULTS = {
         "A key that changed after the job was made, or another's sealing key",
         "Refused, or the sum does not open; never a wrong sum",
     ),
+    37: Fault(
+        "A backdoor: a few rare features tied to a class, in columns that one liar holds",
+        "By default it passes, and the receiver's report shows long columns; `pace-limited` "
+        "shortens what its validation nodes do not bear out",
+    ),
+    38: Fault(
+        "A curious server: words, labels and membership read out of an upload",
+        "Not prevented: measured in privacy.md, and told to a site before its upload is written",
+    ),
 }
 
 

@@ -84,6 +84,7 @@ def adopt(
     import torch
 
     from pace.cli import console
+    from pace.jobs import received
     from pace.jobs.job_file import read as read_job
     from pace.jobs.roll import SUFFIX, sentences
     from pace.runtimes.files import adopt as step
@@ -107,6 +108,8 @@ def adopt(
             f"NLL on {about['validation']['nodes']:,} validation nodes: {before:.4f} with Local, "
             f"{after:.4f} now."
         )
+    for sentence in (said for each in about["received"] for said in received.sentences(each)):
+        typer.echo(sentence)
     if about["test"]["nodes"]:
         score_table(about["test"], to)
     typer.echo(f"Written: {out} (start with its README.md)")

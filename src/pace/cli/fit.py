@@ -133,7 +133,7 @@ def state(found: Disclosure, job: Job, upload: Path, to: Console) -> None:
     )
     to.print(title)
     console.table("", ["Tensor", "Shape", "Bytes", "What it is"], rows, to)
-    for sentence in revealed(found, job.features):
+    for sentence in revealed(found, job.features, job.classes):
         to.print(sentence)
     to.print("")
 

@@ -20,7 +20,8 @@ DATASETS = (
 PARTITIONS = ("louvain", "metis", "dirichlet", "column")
 METHODS = (
     "all", "ablations", "robust", "beyond", "local", "fedavg", "fedprox", "fednova", "fedrcl",
-    "fedpub", "fedtad", "fedgta", "fedaux", "pace", "pace-duo", "pace-ridge", "pace-ridge-sums",
+    "fedpub", "fedtad", "fedgta", "fedaux", "pace", "pace-limited", "pace-duo", "pace-ridge",
+    "pace-ridge-sums",
 )  # fmt: skip
 GROUPS = 4  # of the methods' names stand for several
 MODELS = ("gcn", "sage", "gin", "gat", "sgc", "appnp", "mlp")

@@ -16,6 +16,7 @@ from pace.methods.baselines.fedpub import FedPub
 from pace.methods.baselines.fedrcl import READINGS, FedRCL
 from pace.methods.baselines.fedtad import FedTAD
 from pace.methods.beyond.duo import DUO, PaceDuo
+from pace.methods.beyond.limited import LIMITED, Limited
 from pace.methods.beyond.ridge import REGRESSIONS, PaceRidge
 from pace.methods.beyond.ridge_sums import RidgeSums
 from pace.methods.beyond.robust import ROBUST, Robust
@@ -42,6 +43,7 @@ METHODS: Mapping[str, Callable[[], Method]] = {
     **READINGS,
     **ABLATIONS,
     **ROBUST,
+    **LIMITED,
     **DUO,
     **RIDGE,
 }
@@ -49,7 +51,7 @@ METHODS: Mapping[str, Callable[[], Method]] = {
 GROUPS = {  # names that stand for several
     "all": tuple(PAPER),
     "ablations": tuple(ABLATIONS),
-    "robust": tuple(ROBUST),
+    "robust": (*ROBUST, *LIMITED),
     "beyond": (*DUO, *RIDGE),
 }
 ALIASES = {"fedaux-1r": "fedaux"}
@@ -95,6 +97,7 @@ __all__ = [
     "FedRCL",
     "FedTAD",
     "Fixed",
+    "Limited",
     "Local",
     "Pace",
     "PaceDuo",

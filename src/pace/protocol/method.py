@@ -95,6 +95,12 @@ class Method(Protocol):
         """What its Externals are called where people read about them, in order."""
         return ("External",)
 
+    def supported(
+        self, graph: Graph, local: Params, external: Params, federation: Federation
+    ) -> Params:
+        """As much of an External as the receiver's own nodes give evidence for: by default, all."""
+        return external
+
     def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
         """A weight for each set of validation logits, Local's and the Externals': by the gate."""
         alpha = self.gate(sets[0], sets[1], labels)

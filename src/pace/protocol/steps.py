@@ -230,13 +230,14 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
         (True, True)
     """
     check(graph, federation)
-    return calibrated(graph, kept.local, externals(graph, kept, returned, federation), federation)
+    models = supported(graph, kept.local, externals(graph, kept, returned, federation), federation)
+    return calibrated(graph, kept.local, models, federation)
 
 
 def externals(
     graph: Graph, kept: Kept, returned: bytes, federation: Federation
 ) -> tuple[Params, ...]:
-    """The first half of `adopt`: the External models, from the return to this very upload."""
+    """The first part of `adopt`: the External models, from the return to this very upload."""
     frame = opened(returned, federation.digest, return_layout(federation))
     if frame.answers != kept.upload:
         raise ReceiverError(
@@ -246,10 +247,18 @@ def externals(
     return federation.method.externals(kept.local, frame.message, graph, federation)
 
 
+def supported(
+    graph: Graph, local: Params, externals: Sequence[Params], federation: Federation
+) -> tuple[Params, ...]:
+    """The second part of `adopt`: as much of the Externals as the method lets the receiver take."""
+    method = federation.method
+    return tuple(method.supported(graph, local, external, federation) for external in externals)
+
+
 def calibrated(
     graph: Graph, local: Params, externals: Sequence[Params], federation: Federation
 ) -> Adoption:
-    """The second half of `adopt`: every model's logits, and their weights."""
+    """The last part of `adopt`: every model's logits, and their weights."""
     sets = logit_sets(graph, local, externals, federation)
     weights = local_alone(sets)
     if all(torch.isfinite(logits).all() for logits in sets[1:]):

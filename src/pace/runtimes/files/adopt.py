@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from pace.io import atomic, regular
 from pace.jobs import roll as rolls
 from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
+from pace.jobs.received import received
 from pace.protocol import steps, wire
 from pace.runtimes.files import kept as kept_file
 from pace.runtimes.files import model
@@ -19,7 +21,12 @@ from pace.runtimes.files.evaluate import scores
 from pace.runtimes.files.fit import versions
 from pace.runtimes.files.site import Site
 
-TOLD = {"decision", "validation", "test"}  # what `pace client adopt` says when it is asked again
+TOLD = {
+    "decision",
+    "received",
+    "validation",
+    "test",
+}  # said again when asked again
 
 
 def adopt(
@@ -53,13 +60,15 @@ def adopt(
             job=job.digest,
             name=mine.about["name"],
         )
-    externals = steps.externals(site.graph, mine.kept, frame, job.federation)
+    local, federation = mine.kept.local, job.federation
+    returned_models = steps.externals(site.graph, mine.kept, frame, federation)
+    externals = steps.supported(site.graph, local, returned_models, federation)
     told = None
     if roll is not None:
         name = mine.about["name"]
         called = rolls.check(_roll(roll), job, name, upload=mine.frame, returned=content)
         told = rolls.told(called, job)
-    adoption = steps.calibrated(site.graph, mine.kept.local, externals, job.federation)
+    adoption = steps.calibrated(site.graph, local, externals, federation)
     classes = job.model.classes
     about = {
         "name": mine.about["name"],
@@ -69,12 +78,18 @@ def adopt(
         "upload": mine.kept.upload.hex(),
         "return": sha256,
         "roll": told,
+        "received": [
+            asdict(received(as_returned, used, local, federation.start, job.features))
+            for as_returned, used in zip(returned_models, externals, strict=True)
+            if as_returned.keys()
+            == local.keys()  # a model of another kind changes nothing of Local
+        ],
         "validation": scores(adoption, site.graph, "val", classes),
         "test": scores(adoption, site.graph, "test", classes),
         "adopted": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
     }
-    made = model.Model(job, mine.kept.local, externals, adoption.weights, about, mine.members)
+    made = model.Model(job, local, externals, adoption.weights, about, mine.members)
     model.write(out, made)
     return about
 

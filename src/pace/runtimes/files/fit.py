@@ -89,7 +89,8 @@ def fit(
     if made is None:
         made = _train(job, site, who, device=device, progress=progress)
     message = check_upload(made.frame, job.federation)
-    disclosed = disclosure(message, job.federation, signatures.TRAILER if job.signed else 0)
+    trailer = signatures.TRAILER if job.signed else 0
+    disclosed = disclosure(message, job.federation, trailer, site.graph)
     if not confirm(disclosed):
         return None
     sent = _content(job, who, made.frame)

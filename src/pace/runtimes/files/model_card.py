@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pace.jobs import received
 from pace.jobs.job import Job
 from pace.jobs.roll import sentences
 from pace.models import in_words
@@ -45,6 +46,10 @@ validation nodes.
 
 {chr(10).join(sentences(about.get("roll")))}
 
+## What came back
+
+{noticed(about["received"])}
+
 ## Where it comes from
 
 - Job `{job.digest}`, method {job.method}, {job.federation.recipe.epochs} epochs, seed {job.seed}
@@ -62,6 +67,12 @@ Made for this site's own graph and graphs like it: the same features in the same
 the same population. Scores elsewhere are unknown until measured. The weights were learnt from this
 site's data and may tell something about it: share the folder as you would share that.
 """
+
+
+def noticed(models: Sequence[Mapping[str, Any]]) -> str:
+    """What the receiver noticed about each External."""
+    said = [sentence for external in models for sentence in received.sentences(external)]
+    return "\n".join(f"- {sentence}" for sentence in said) or "Nothing about it was unusual."
 
 
 def formula(weights: Sequence[float], parts: Sequence[str]) -> str:

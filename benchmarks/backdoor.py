@@ -1,0 +1,137 @@
+"""A backdoor: one liar ties a few words to a class, and nodes that are given them get it everywhere.
+
+The liar sends its honest update cut to rank 5 and one rank more: the trigger's columns, all in the
+hidden direction that its own model reads as the class. Half of its moment mass goes onto these
+columns, so that there the consensus is the liar's. Nothing about the upload is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from pace.gates.mixture import mix
+from pace.graph import Graph
+from pace.jobs.influence import influence
+from pace.merging.carrier import RANK, truncate
+from pace.params import Params, subtract
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message
+from pace.protocol.uploads import Messages
+
+LIAR = 0
+MASS = 0.5  # of the liar's moments, on the trigger
+
+
+@dataclass(frozen=True)
+class Trigger:
+    """Which words, and how much: what a liar can choose."""
+
+    words: int = 3
+    commonness: float = 0.0  # share of the liar's nodes that have a word, at least; 0: at least one
+    strength: float = 10.0  # length of a trigger's column; an honest column's is below 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Over the test nodes of all honest receivers together, in percent."""
+
+    accuracy: float
+    local_accuracy: float
+    hit: float  # triggered nodes of other classes that get the liar's class
+    local_hit: float  # the same by Local, which no liar reaches
+    flags: tuple[str, ...]  # what the server's report says of the liar
+
+
+def columns(graph: Graph, trigger: Trigger) -> Tensor:
+    """The rarest words of the liar's that are common enough."""
+    count = (graph.x != 0).sum(0)
+    order = count.argsort(stable=True)
+    return order[count[order] >= max(1, trigger.commonness * graph.nodes)][: trigger.words]
+
+
+def target(graph: Graph) -> int:
+    """The liar's most frequent class."""
+    return int(torch.bincount(graph.y[graph.train]).argmax())
+
+
+def poisoned(
+    local: Params, graph: Graph, federation: Federation, trigger: Trigger
+) -> dict[str, Tensor]:
+    """The liar's upload, as a message."""
+    message = dict(federation.method.share(local, graph, federation))
+    first, last = next(iter(local)), [name for name in local if local[name].ndim == 2][-1]
+    tied = columns(graph, trigger)
+    reads = local[last][target(graph)] - local[last].mean(0)
+    direction = reads.clamp_min(0) / reads.clamp_min(0).norm()  # ReLU lets nothing else through
+    update = truncate(subtract(local, federation.start)[first], RANK - 1).dense()
+    update[:, tied] = trigger.strength * direction[:, None]
+    factors = truncate(update, RANK)
+    message[f"{first}/L"], message[f"{first}/R"] = factors.left, factors.right.contiguous()
+    moment = message[f"{first}/m"]
+    moment = moment * (1 - MASS) * len(moment) / moment.sum()
+    moment[tied] += MASS * len(moment) / len(tied)
+    message[f"{first}/m"] = moment
+    return message
+
+
+def triggered(graph: Graph, words: Tensor) -> Graph:
+    """The graph with all test nodes given the words."""
+    x = graph.x.clone()
+    x[graph.test.nonzero(), words] = float(graph.x.max())
+    return replace(graph, x=x)
+
+
+def outcome(
+    graphs: Sequence[Graph],
+    models: Sequence[Params],
+    federation: Federation,
+    trigger: Trigger | None,
+) -> Outcome:
+    """Through the whole protocol; without a trigger everybody is honest."""
+    fitted = [
+        steps.share(model, graph, federation) for model, graph in zip(models, graphs, strict=True)
+    ]
+    uploads = [upload for _, upload in fitted]
+    if trigger is not None:
+        lie = poisoned(models[LIAR], graphs[LIAR], federation, trigger)
+        uploads[LIAR] = wire.encode(lie, federation.digest, numbers=federation.numbers)
+    decoded: list[Message] = [steps.check_upload(upload, federation) for upload in uploads]
+    returns = steps.merge(uploads, federation)
+    words = columns(graphs[LIAR], trigger or Trigger())
+    wanted = target(graphs[LIAR])
+    right: dict[str, list[Tensor]] = {"adopted": [], "local": []}
+    hit: dict[str, list[Tensor]] = {"adopted": [], "local": []}
+    for place, graph in enumerate(graphs):
+        if place == LIAR:
+            continue
+        kept = fitted[place][0]
+        externals = steps.supported(
+            graph, kept.local, steps.externals(graph, kept, returns[place], federation), federation
+        )
+        adoption = steps.calibrated(graph, kept.local, externals, federation)
+        changed = triggered(graph, words)
+        with torch.no_grad():
+            sets = [federation.network(each, changed).logits for each in (kept.local, *externals)]
+        others = graph.test & (graph.y != wanted)
+        for reading, clean, after in (
+            ("adopted", adoption.logits, mix(sets, adoption.weights)),
+            ("local", adoption.local, sets[0]),
+        ):
+            right[reading].append((clean.argmax(1) == graph.y)[graph.test])
+            hit[reading].append((after.argmax(1) == wanted)[others])
+    return Outcome(
+        percent(right["adopted"]),
+        percent(right["local"]),
+        percent(hit["adopted"]),
+        percent(hit["local"]),
+        influence(Messages(decoded), federation)[LIAR].flags,
+    )
+
+
+def percent(parts: Sequence[Tensor]) -> float:
+    return 100 * float(torch.cat(list(parts)).double().mean())

@@ -1,0 +1,97 @@
+"""A small form of `make attacks`, so that it cannot break unseen: it runs, and shows what it is for."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from benchmarks import attacks, backdoor, backdoor_page
+from benchmarks.backdoor import Trigger
+
+from pace.data.dataset import Dataset
+from pace.data.synthetic import Synthetic, synthetic
+from pace.graph import Graph
+from pace.methods import Limited, Pace
+from pace.models.gcn import GCN
+from pace.params import Params
+from pace.partition.divide import divide
+from pace.protocol.federation import Federation
+from pace.protocol.method import Method
+from pace.training.train import train_cohort
+
+EPOCHS = 60
+
+
+@cache
+def trained(clients: int) -> tuple[list[Graph], GCN, list[Params]]:
+    made = synthetic(Synthetic(nodes=110 * clients, features=200, classes=4, communities=12))
+    graphs = divide(Dataset("small", made, 4), "louvain", clients)
+    gcn = GCN((200, 64, 4))
+    federation = Federation(gcn, Pace(), epochs=EPOCHS)
+    start = {federation.seed: federation.start}
+    models = train_cohort(graphs, gcn, start, recipe=federation.recipe)
+    return graphs, gcn, list(models[federation.seed])
+
+
+def planted(method: Method, trigger: Trigger | None) -> backdoor.Outcome:
+    graphs, gcn, models = trained(4)
+    return backdoor.outcome(graphs, models, Federation(gcn, method, epochs=EPOCHS), trigger)
+
+
+@pytest.mark.fault(37)
+def test_a_backdoor_passes_the_paper_and_not_the_limited_receiver() -> None:
+    honest, guarded = planted(Pace(), None), planted(Limited(), None)
+    open_, shut = planted(Pace(), Trigger()), planted(Limited(), Trigger())
+    assert open_.hit > 60
+    assert open_.flags == ()
+    assert open_.accuracy > open_.local_accuracy - 2  # accuracy shows nothing
+    assert shut.hit < 20
+    assert shut.hit < open_.hit / 3
+    assert guarded.accuracy > honest.accuracy - 1
+
+
+def test_the_liars_upload_is_what_it_says() -> None:
+    graphs, gcn, models = trained(4)
+    federation = Federation(gcn, Pace(), epochs=EPOCHS)
+    honest = federation.method.share(models[0], graphs[0], federation)
+    lie = backdoor.poisoned(models[0], graphs[0], federation, Trigger())
+    tied = backdoor.columns(graphs[0], Trigger())
+    assert {name: value.shape for name, value in lie.items()} == {
+        name: value.shape for name, value in honest.items()
+    }
+    moment = lie["0.weight/m"]
+    assert float(moment.mean()) == pytest.approx(1, abs=1e-4)
+    assert float(moment[tied].sum() / moment.sum()) >= backdoor.MASS
+    assert (graphs[0].x != 0).sum(0)[tied].min() >= 1  # the liar has seen its words
+
+
+def test_nobody_but_test_nodes_is_given_the_words() -> None:
+    graph = trained(4)[0][1]
+    words = torch.tensor([1, 5])
+    changed = backdoor.triggered(graph, words)
+    assert (changed.x[graph.test][:, words] == 1).all()
+    assert torch.equal(changed.x[~graph.test], graph.x[~graph.test])
+
+
+@pytest.mark.fault(9, 10)
+def test_every_rule_of_the_table_runs_and_the_gate_protects(tmp_path: Path) -> None:
+    graphs, gcn, _ = trained(attacks.CLIENTS)
+    scores = attacks.study(graphs, gcn.classes, attacks.SEEDS[:1], attacks=("× 1000",))
+    by = {(each.attack, each.liars, each.rule, each.reading): each.mean for each in scores}
+    for rule in attacks.RULES:
+        assert by["× 1000", 3, rule, "adopted"] >= by["none", 0, rule, "local"] - 3
+    assert by["× 1000", 3, "paper", "external"] < by["none", 0, "paper", "external"] - 10
+    text = attacks.page(scores, {"data": "small", "seeds": 1, "command": "a test", "seconds": 1.0})
+    assert "| × 1000 | 3 |" in text
+
+
+def test_the_tables_of_backdoors_have_a_row_for_each_rule_and_graph() -> None:
+    rows = [
+        backdoor_page.Planted("cora", 10, rule, trigger, 80.0, 79.0, 50.0, 1.0, 0)
+        for rule in attacks.RULES
+        for trigger in (None, *backdoor_page.PLAIN, *backdoor_page.AWARE)
+    ]
+    text = backdoor_page.page(rows, 3)
+    assert text.count("| cora | 10 |") == len(attacks.RULES) + 1
