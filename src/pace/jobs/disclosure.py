@@ -87,7 +87,7 @@ def disclosure(
         0 if moment is None else moment.numel(),
         layout.numbers != "float32",
         tuple(_regression(message, federation)),
-        () if graph is None else small_classes(graph),
+        small_classes=() if graph is None else small_classes(graph),
     )
 
 
