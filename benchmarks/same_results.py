@@ -47,6 +47,7 @@ import numpy as np
 import torch
 
 import pace
+from pace.jobs import signatures
 
 Leaf = str | int | None
 Leaves = Iterator[tuple[str, Leaf]]
@@ -193,8 +194,7 @@ def files() -> Leaves:
         made = command(f"graph import {tables} --classes {classes} --out {name}.graph")
         yield from leaves(made, f"files/graphs/{name}")
     for name in (*SITES, "server"):
-        write_key(name)
-        command(f"keys new {name}")
+        write_keys(name)
     for method in JOBS:
         yield from signed_job(method, f"files/{method}")
 
@@ -213,12 +213,14 @@ def write_tables(name: str, graph: pace.Graph) -> None:
             csv.writer(opened).writerows(rows)
 
 
-def write_key(name: str) -> None:
-    """A private key that everybody can guess, as PKCS #8; `pace keys new` adds its public half."""
+def write_keys(name: str) -> None:
+    """A private key that everybody can guess, as PKCS #8, and its public half."""
     prefix = bytes.fromhex("302e020100300506032b657004220420")
     key = b64encode(prefix + hashlib.sha256(name.encode()).digest()).decode()
     pem = f"-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n"
     Path(f"{name}.key").write_text(pem)
+    public = signatures.public_of(signatures.load(Path(f"{name}.key")))
+    Path(f"{name}.pub").write_text(f"{public}\n")
 
 
 def signed_job(method: str, at: str) -> Leaves:

@@ -135,6 +135,23 @@ FAULTS = {
         "A curious server: words, labels and membership read out of an upload",
         "Not prevented: measured in privacy.md, and told to a site before its upload is written",
     ),
+    39: Fault(
+        "An upload that rots in the server's journal before or after the job is closed",
+        "Named and set aside; the good file may be put back; nothing damaged is merged",
+    ),
+    40: Fault(
+        "Two servers on one journal, or two fits with one --keep, at once",
+        "One works, the other says so and changes nothing",
+    ),
+    41: Fault(
+        "Escape sequences, newlines, HTML, right-to-left marks and formulas in names; names that "
+        "are not UTF-8",
+        "Shown so that they do nothing: in a terminal, Markdown, HTML and CSV",
+    ),
+    42: Fault(
+        "One admitted upload with numbers as large as admission allows, for every method",
+        "Every return is finite",
+    ),
 }
 
 

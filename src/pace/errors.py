@@ -1,6 +1,6 @@
 """What can go wrong, by kind. Each message says what was found, what was expected and what to do."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 
@@ -14,6 +14,14 @@ class GraphError(PaceError):
     """A graph that cannot be used: its shapes, labels, edges or features."""
 
     code = "graph"
+
+
+class ProblemsError(GraphError):
+    """Everything that is wrong with somebody's tables, a line for each problem."""
+
+    def __init__(self, head: str, lines: Sequence[str]) -> None:
+        super().__init__("\n  ".join([head, *lines]))
+        self.head, self.lines = head, tuple(lines)
 
 
 class SettingError(PaceError):
@@ -134,6 +142,18 @@ class TooFewError(PaceError):
     """Fewer uploads than the job asks for."""
 
     code = "too-few"
+
+
+class SetAsideError(TooFewError):
+    """An accepted upload that was damaged on the server's disk before it was merged."""
+
+    code = "set-aside"
+
+
+class BusyError(PaceError):
+    """Another process is at work on the same files."""
+
+    code = "busy"
 
 
 class FlowerError(PaceError):

@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from pace.errors import FileError, LateError, OtherJobError, SecondUploadError, TooFewError
+from pace.errors import (
+    BusyError,
+    FileError,
+    LateError,
+    OtherJobError,
+    SecondUploadError,
+    SetAsideError,
+    TooFewError,
+)
 from pace.io import atomic
 from pace.jobs.admission import Admitted, admit
 from pace.jobs.journal import Journal
@@ -97,6 +105,93 @@ def test_an_upload_that_rots_on_the_disk_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(FileError, match="'south' has changed"):
         list(book.frames())
+
+
+def rot(path: Path, at: int = 200) -> bytes:
+    """Flip a bit, as a disk does; what the file held before."""
+    before = path.read_bytes()
+    content = bytearray(before)
+    content[at] ^= 1
+    path.write_bytes(content)
+    return before
+
+
+@pytest.mark.fault(39)
+@pytest.mark.parametrize("harm", ["flip", "cut", "longer"])
+def test_an_upload_that_rots_before_the_job_is_closed_is_set_aside(
+    tmp_path: Path, harm: str
+) -> None:
+    """Another process admitted it; the job stays open, and the good file may be put back."""
+    for upload in uploads().values():
+        Journal.open(tmp_path, JOB).accept(upload)
+    path = tmp_path / "uploads" / "south.up"
+    if harm == "flip":
+        rot(path)
+    else:
+        content = path.read_bytes()
+        path.write_bytes(content[:100] if harm == "cut" else content + b"x")
+    book = Journal.open(tmp_path, JOB)
+    with pytest.raises(SetAsideError, match=r"of south the accepted upload was damaged"):
+        book.close()
+    assert book.decision() is None
+    assert book.accepted() == ["north", "west"]
+    assert [found.name.partition(".")[0] for found in (tmp_path / "damaged").iterdir()] == ["south"]
+    assert book.accept(uploads()["south"])
+    assert list(book.close()) == ["north", "south", "west"]
+    assert list(book.frames())[1] == uploads()["south"].content
+
+
+@pytest.mark.fault(39)
+def test_without_the_good_file_the_next_run_goes_on_with_those_who_are_here(tmp_path: Path) -> None:
+    for upload in uploads().values():
+        Journal.open(tmp_path, JOB).accept(upload)
+    rot(tmp_path / "uploads" / "south.up")
+    with pytest.raises(SetAsideError):
+        Journal.open(tmp_path, JOB).close()
+    assert list(Journal.open(tmp_path, JOB).close()) == ["north", "west"]
+
+
+@pytest.mark.fault(39)
+def test_the_good_file_takes_the_place_of_a_damaged_one_at_any_time(tmp_path: Path) -> None:
+    """While the job is open and nobody has noticed yet, and after it is closed."""
+    book = Journal.open(tmp_path, JOB)
+    for upload in uploads().values():
+        book.accept(upload)
+    path = tmp_path / "uploads" / "south.up"
+    rot(path)
+    assert book.accept(uploads()["south"])
+    assert path.read_bytes() == uploads()["south"].content
+    decided = book.close()
+    rot(path)
+    with pytest.raises(FileError, match=f"SHA-256 {decided['south'][:16]} back into the inbox"):
+        list(book.frames())
+    other = Admitted("south", uploads()["north"].content, {})
+    with pytest.raises(SecondUploadError):
+        book.accept(other)
+    assert book.accept(uploads()["south"])
+    assert [len(frame) for frame in book.frames()] == [len(uploads()["south"].content)] * 3
+    path.unlink()
+    with pytest.raises(FileError, match="back into the inbox"):
+        list(book.frames())
+    assert book.accept(uploads()["south"])
+    assert len(list((tmp_path / "damaged").iterdir())) == 1  # the same damage twice
+
+
+@pytest.mark.fault(40)
+def test_a_second_server_is_told_that_another_is_at_work(tmp_path: Path) -> None:
+    with Journal.working(tmp_path / "a.journal", JOB) as book:
+        book.accept(uploads()["north"])
+        part = tmp_path / "a.journal" / "uploads" / ".x.part"
+        part.write_bytes(b"half of what the first server is writing")
+        with (
+            pytest.raises(BusyError, match=r"another server is at work on .*a\.journal: wait"),
+            Journal.working(tmp_path / "a.journal", JOB),
+        ):
+            pass
+        assert part.exists()
+    with Journal.working(tmp_path / "a.journal", JOB) as book:
+        assert book.accepted() == ["north"]
+    assert not (tmp_path / "a.journal" / ".lock").exists()
 
 
 @pytest.mark.fault(13, 27)

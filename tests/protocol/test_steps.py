@@ -31,9 +31,9 @@ from pace.methods import (
     PaceDuo,
     Robust,
 )
-from pace.methods.pace import LARGEST
 from pace.models.gcn import GCN
 from pace.protocol import steps, uploads, wire
+from pace.protocol.bounds import LARGEST
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS

@@ -26,8 +26,9 @@ from pace.cli import (
     run,
     server,
 )
-from pace.errors import PaceError
+from pace.errors import PaceError, ProblemsError
 from pace.io.terminal import coloured
+from pace.io.text import shown
 
 EPILOG = """
   pace run
@@ -103,6 +104,10 @@ def main() -> None:
     try:
         code = app(prog_name="pace", standalone_mode=False, color=coloured(sys.stdout)) or 0
         sys.stdout.flush()
+    except ProblemsError as error:
+        code = said(error.head, WRONG)
+        for line in error.lines:
+            print(f"  {shown(line)}", file=sys.stderr)
     except PaceError as error:
         code = said(str(error), WRONG)
     except USAGE_ERROR as error:
@@ -128,5 +133,5 @@ def main() -> None:
 
 
 def said(words: str, code: int) -> int:
-    print(f"pace: {words}", file=sys.stderr)
+    print(f"pace: {shown(words)}", file=sys.stderr)
     return code

@@ -112,7 +112,7 @@ def adopt(
         typer.echo(sentence)
     if about["test"]["nodes"]:
         score_table(about["test"], to)
-    typer.echo(f"Written: {out} (start with its README.md)")
+    console.say(f"Written: {out} (start with its README.md)")
 
 
 def score_table(found: dict[str, Any], to: Console) -> None:
@@ -227,11 +227,11 @@ def predict(
         return
     if made is not None:
         tell(made)
-    typer.echo(f"{site.graph.nodes:,} nodes; on {differ:,} of them PACE differs from Local.")
+    console.say(f"{site.graph.nodes:,} nodes; on {differ:,} of them PACE differs from Local.")
     if counts:
         listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        typer.echo(f"When the model was made they were: {listed}.")
-    typer.echo(f"Written: {out}")
+        console.say(f"When the model was made they were: {listed}.")
+    console.say(f"Written: {out}")
 
 
 @app.command("evaluate", cls=manual.Command, epilog=EVALUATE)

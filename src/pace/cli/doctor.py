@@ -23,6 +23,7 @@ def doctor(as_json: As_json = False) -> None:
 
     from pace.cli import console
     from pace.cli import doctor_checks as pure
+    from pace.io.text import shown
 
     sections = pure.examine()
     healthy = pure.healthy(sections)
@@ -38,9 +39,9 @@ def doctor(as_json: As_json = False) -> None:
         made.add_column(no_wrap=True, min_width=left)
         made.add_column(overflow="fold")
         for each in found:
-            words = Text(each.found)
+            words = Text(shown(each.found))
             if each.do:
-                words.append(f"\n{each.do}", "bold" if each.state == "broken" else "dim")
+                words.append(f"\n{shown(each.do)}", "bold" if each.state == "broken" else "dim")
             made.add_row(Text(*SIGN[each.state]), each.about, words)
         to.print(made)
         to.print()

@@ -63,6 +63,7 @@ def fit(
     from pace.cli import console, options
     from pace.data.features import unscaled
     from pace.errors import SettingError
+    from pace.io.text import shown
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import fit as step
     from pace.runtimes.files import site as sites
@@ -87,7 +88,7 @@ def fit(
         if large is not None:
             to.print(f"Warning: {large}", style="yellow")
         state(disclosed, job, upload, to)
-        return yes or typer.confirm(f"Write {upload}?", err=as_json)
+        return yes or typer.confirm(shown(f"Write {upload}?"), err=as_json)
 
     with ExitStack() as waiting:
         bar = console.progress(job.federation.recipe.epochs, "Training")
@@ -104,7 +105,7 @@ def fit(
             progress=waiting.enter_context(bar),
         )
     if fitted is None:
-        typer.echo("Nothing was written.", err=True)
+        console.say("Nothing was written.", err=True)
         raise typer.Exit(1)
     if as_json:
         warnings = [] if large is None else [large]
@@ -139,14 +140,16 @@ def state(found: Disclosure, job: Job, upload: Path, to: Console) -> None:
 
 
 def said(fitted: Fitted, files: tuple[Path, ...]) -> None:
+    from pace.cli import console
+
     keep, upload, place = files
     how = (
         "The same upload as before; nothing was trained again."
         if fitted.again
         else f"Trained in {fitted.seconds:.1f} s."
     )
-    typer.echo(how)
-    typer.echo(f"Written: {keep} (keep it: nobody else needs it)")
-    typer.echo(f"Written: {upload} (send it to the server)")
-    typer.echo(f"Written: {place} (for your records)")
-    typer.echo(f"SHA-256 of the upload: {fitted.receipt['upload']['sha256'][:32]} …")
+    console.say(how)
+    console.say(f"Written: {keep} (keep it: nobody else needs it)")
+    console.say(f"Written: {upload} (send it to the server)")
+    console.say(f"Written: {place} (for your records)")
+    console.say(f"SHA-256 of the upload: {fitted.receipt['upload']['sha256'][:32]} …")

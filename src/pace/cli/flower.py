@@ -337,7 +337,7 @@ def stop(
     if as_json:
         console.one_object({"run": number, "stopped": True})
     else:
-        typer.echo(f"Stopped: run {number}")
+        console.say(f"Stopped: run {number}")
 
 
 @app.command("register", cls=manual.Command, epilog=REGISTER)
@@ -370,7 +370,7 @@ def register(
                 raise typer.Exit(1) from error
             raise
         if not as_json:
-            typer.echo(f"Registered: {name} is node {made[name]}")
+            console.say(f"Registered: {name} is node {made[name]}")
     if as_json:
         console.one_object({"nodes": made})
 
@@ -405,7 +405,7 @@ def _show(ended: dict[str, Any], table: Table, report: dict[str, Any] | None, pl
     if report:
         for sentence in sentences(report):
             to.print(sentence)
-        typer.echo(f"Written: {place} and report.md beside it")
+        console.say(f"Written: {place} and report.md beside it")
     seconds, traffic = f"{ended['elapsed']:.0f} s", _traffic(ended)
     to.print(f"Run {ended['run-id']}: {ended['status']} after {seconds}, {traffic} bytes moved")
     if not report and (why := _why(ended)):

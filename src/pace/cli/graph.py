@@ -145,7 +145,7 @@ def import_(
         return
     show_facts(describe(made.dataset))
     tell(made)
-    typer.echo(f"Written: {out}")
+    console.say(f"Written: {out}")
 
 
 def tell(made: Imported) -> None:

@@ -154,10 +154,11 @@ def new(
         return
     console.facts(f"Job {made.name}", facts, console.console())
     if caution := made.federation.method.caution(len(listed)):
-        typer.echo(caution, err=True)
+        console.say(caution, err=True)
     for sentence in explain.advice(made):
         console.console().print(f"Note: {sentence}")
-    typer.echo(f"Written: {job}\nSend this very file to everybody who takes part.")
+    console.say(f"Written: {job}")
+    console.say("Send this very file to everybody who takes part.")
 
 
 def show(

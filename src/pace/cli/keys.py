@@ -47,6 +47,6 @@ def new(
             {"private": str(private), "public": str(public), "key": made, "fingerprint": print_}
         )
         return
-    typer.echo(f"Written: {private} (keep it here, it is your signature)")
-    typer.echo(f"Written: {public} (send it to whoever makes the job)")
-    typer.echo(f"Fingerprint: {print_}")
+    console.say(f"Written: {private} (keep it here, it is your signature)")
+    console.say(f"Written: {public} (send it to whoever makes the job)")
+    console.say(f"Fingerprint: {print_}")

@@ -42,4 +42,4 @@ def report(
     if as_json:
         console.one_object({"page": str(made), "bytes": made.stat().st_size})
     else:
-        typer.echo(made)
+        console.say(made)

@@ -127,5 +127,7 @@ def reproduce(
         return
     outcome.show(wanted, store, chosen_seeds, console.console())
     for name, reason in absent.items():
-        print(f"Not run: {name}: {reason}", file=sys.stderr)
-    print(f"Written: {page_path} and {len(written) - 1} files of tables and figures beside it")
+        console.say(f"Not run: {name}: {reason}", err=True)
+    console.say(
+        f"Written: {page_path} and {len(written) - 1} files of tables and figures beside it"
+    )

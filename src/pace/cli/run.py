@@ -184,4 +184,4 @@ def run(
     else:
         compare(results, to)
     if written:
-        print(f"Written: {', '.join(map(str, written))}")
+        console.say(f"Written: {', '.join(map(str, written))}")

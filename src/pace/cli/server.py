@@ -102,7 +102,7 @@ def show(found: dict[str, Any], out: Path) -> None:
     if found["merged"]:
         to.print(report.NOTES)
         made = console.many(len(found["took_part"]), "return")
-        typer.echo(f"Written: {made} and report.md in {out}")
+        console.say(f"Written: {made} and report.md in {out}")
 
 
 @app.command("check", cls=manual.Command, epilog=CHECK)
@@ -126,6 +126,6 @@ def check(
         rows = [[each["sender"], each["code"], each["reason"]] for each in found["uploads"]]
         console.table("", ["Sender", "Code", "Reason"], rows, console.console(), words=2)
         if found["missing"]:
-            typer.echo(f"Missing: {', '.join(found['missing'])}")
+            console.say(f"Missing: {', '.join(found['missing'])}")
     if any(each["code"] != "ok" for each in found["uploads"]):
         raise typer.Exit(1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pace.errors import GraphError
+from pace.errors import ProblemsError
 from pace.io.terminal import many
 
 SHOWN = 50  # lines
@@ -83,4 +83,4 @@ class Problems:
         lines = self.lines()
         more = [f"and {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
         problems = many(self.count, "problem")
-        raise GraphError("\n  ".join([f"{problems}, nothing was written:", *lines[:SHOWN], *more]))
+        raise ProblemsError(f"{problems}, nothing was written:", [*lines[:SHOWN], *more])

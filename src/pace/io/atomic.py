@@ -49,15 +49,15 @@ def create(path: Path, content: bytes, *, private: bool = False, settled: bool =
     return True
 
 
-def folder(path: Path, files: Mapping[str, bytes]) -> None:
+def folder(path: Path, files: Mapping[str, bytes], *, private: bool = False) -> None:
     """Put a folder with these files at `path`, where nothing stands yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path):
         made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
     try:
         for name, content in files.items():
-            write(made / name, content)
-        os.chmod(made, 0o777 & ~_umask())
+            write(made / name, content, private=private)
+        os.chmod(made, 0o700 if private else 0o777 & ~_umask())
         with _named(path):
             os.rename(made, path)
     except BaseException:

@@ -10,7 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
+
+from pace.io.text import shown
 
 if TYPE_CHECKING:
     from rich.box import Box
@@ -34,9 +36,15 @@ def coloured(stream: IO[str]) -> bool:
 def console(*, stderr: bool = False) -> Console:
     from rich.console import Console
 
+    class Inert(Console):
+        """Prints text as one line that does nothing; see `pace.io.text`."""
+
+        def print(self, *objects: Any, **named: Any) -> None:
+            super().print(*(shown(o) if isinstance(o, str) else o for o in objects), **named)
+
     stream = sys.stderr if stderr else sys.stdout
     piped = not stream.isatty() and "COLUMNS" not in os.environ
-    return Console(
+    return Inert(
         stderr=stderr,
         highlight=False,
         markup=False,
@@ -74,6 +82,8 @@ def table(
     from rich.cells import cell_len
     from rich.table import Table
 
+    heads = [shown(head) for head in heads]
+    rows = [[shown(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     count = len(heads)
     left = {*range(first), *range(count - words, count)}
     cells = [list(heads), *(list(map(str, row)) for row in rows)]
@@ -84,17 +94,19 @@ def table(
         least.append(longest_word(column) if folds else most[-1])
     if title:
         to.print(title, style="bold")
-    for shown in fitting(least, first, to.width):
+    for columns in fitting(least, first, to.width):
         made = Table(box=rule(to), pad_edge=False)
-        room = to.width - EDGES - GAP * (len(shown) - 1)
-        widths = shared(room, [least[place] for place in shown], [most[place] for place in shown])
-        for place, width in zip(shown, widths, strict=True):
+        room = to.width - EDGES - GAP * (len(columns) - 1)
+        widths = shared(
+            room, [least[place] for place in columns], [most[place] for place in columns]
+        )
+        for place, width in zip(columns, widths, strict=True):
             side: Literal["left", "right"] = "left" if place in left else "right"
             made.add_column(heads[place], justify=side, overflow="fold", width=width)
         for number, row in enumerate(rows):
             if sums and number == len(rows) - sums:
                 made.add_section()
-            made.add_row(*(row[place] for place in shown))
+            made.add_row(*(row[place] for place in columns))
         to.print(made)
 
 
@@ -160,7 +172,7 @@ def facts(title: str, rows: Mapping[str, str], to: Console) -> None:
     made.add_column(no_wrap=True)
     made.add_column(overflow="fold")
     for key, value in rows.items():
-        made.add_row(key, value)
+        made.add_row(shown(key), shown(value))
     to.print(made)
 
 
@@ -193,6 +205,6 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[str | int], Non
         task = bar.add_task(what, total=total)
 
         def step(done: str | int) -> None:
-            bar.update(task, advance=1, description=done if isinstance(done, str) else what)
+            bar.update(task, advance=1, description=shown(done) if isinstance(done, str) else what)
 
         yield step

@@ -6,17 +6,23 @@
     closed.json         the decision: whose uploads are merged. It is taken once
     roll.json           who was merged, refused and missing when it was taken
     returns/NAME.down   made from the uploads of the decision, and never made again
+    damaged/…           uploads that changed on the disk after they were accepted
+    .lock               there while a server is at work
 
 Every file is complete or not there, and none is ever changed. So after a crash at any moment
-the same calls end in the same bytes, and two servers on one journal cannot disagree.
+the same calls end in the same bytes. `Journal.working` lets one server in at a time; even without
+it, two servers on one journal cannot disagree. Disks rot: what is merged is admitted again when the
+decision is taken and compared with it whenever it is read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, overload
 from unicodedata import normalize
@@ -27,11 +33,12 @@ from pace.errors import (
     OtherJobError,
     PaceError,
     SecondUploadError,
+    SetAsideError,
     TooFewError,
 )
-from pace.io import atomic, untrusted
+from pace.io import atomic, lock, regular, untrusted
 from pace.jobs import job_file
-from pace.jobs.admission import Admitted, frame_of
+from pace.jobs.admission import Admitted, admit, exact_size, frame_of
 from pace.jobs.job import Job, is_name
 
 UP, DOWN = ".up", ".down"
@@ -39,6 +46,7 @@ NEVER = (
     ". The job is sealed: if one of them never comes, nothing of it can be opened; make a new job, with "
     "a new seed, for the others"
 )
+LARGEST = 2**28  # bytes of a file of the journal's own
 FACTS = ("sender", "code", "reason")  # of a refusal, in the order they sort by
 
 
@@ -48,6 +56,7 @@ class Journal:
 
     folder: Path
     job: Job
+    admitted: dict[str, str] = field(default_factory=dict)  # by this process: name -> SHA-256
 
     @classmethod
     def open(cls, folder: Path, job: Job) -> Journal:
@@ -63,9 +72,17 @@ class Journal:
             atomic.sweep(part)
         return cls(folder, job)
 
+    @classmethod
+    @contextmanager
+    def working(cls, folder: Path, job: Job) -> Iterator[Journal]:
+        """The same for a server at work: another one is told so, and changes nothing."""
+        with lock.held(folder / ".lock", f"another server is at work on {folder}"):
+            yield cls.open(folder, job)
+
     def accept(self, upload: Admitted, *, settled: bool = True) -> bool:
         """Keep an upload; False if it was kept before. Another one under its name is refused.
 
+        The good file may be put back in place of one that was damaged on this disk.
         It may be acknowledged when this returns; with `settled=False`, after `settle`.
         """
         sha256 = hashlib.sha256(upload.content).hexdigest()
@@ -75,14 +92,22 @@ class Journal:
                 f"the job was closed with {len(decided)} uploads before {upload.name!r} came: "
                 "the returns are made and stay as they are"
             )
+        self.admitted[upload.name] = sha256
+        first = sha256 if decided is None else decided[upload.name]
         path = self._upload(upload.name)
-        new = decided is None and atomic.create(path, upload.content, settled=settled)
-        if not new and self.sha256(upload.name) != sha256:
+        if first == sha256 and atomic.create(path, upload.content, settled=settled):
+            return True
+        if first == sha256 and (stored := self._stored(upload.name)) != upload.content:
+            if decided is not None or not self._admissible(upload.name, stored):
+                self._set_aside(upload.name, stored)
+                return atomic.create(path, upload.content, settled=settled)
+            first = hashlib.sha256(stored).hexdigest()
+        if first != sha256:
             raise SecondUploadError(
-                f"{upload.name!r} sent upload {self.sha256(upload.name)[:16]} before, this is "
-                f"{sha256[:16]}: the first one counts"
+                f"{upload.name!r} sent upload {first[:16]} before, this is {sha256[:16]}: the first "
+                "one counts"
             )
-        return new
+        return False
 
     def settle(self) -> None:
         """Make durable the names of all that is here: one step for many files."""
@@ -134,7 +159,7 @@ class Journal:
                 + ": nothing was merged; run this again when they have come"
                 + (NEVER if self.job.sealed else "")
             )
-        content = {"job": self.job.digest, "uploads": {name: self.sha256(name) for name in present}}
+        content = {"job": self.job.digest, "uploads": self._admitted_again(present)}
         atomic.create(self.folder / "closed.json", json.dumps(content, indent=1).encode())
         return self.close()
 
@@ -144,6 +169,46 @@ class Journal:
     def upload(self, name: str) -> bytes:
         """An accepted upload, as it came."""
         return self._upload(name).read_bytes()
+
+    def _admitted_again(self, names: Sequence[str]) -> dict[str, str]:
+        """The SHA-256 of each upload as it is now; those that no longer may count are set aside."""
+        sound, damaged = {}, []
+        for name in names:
+            content = self._stored(name)
+            if self._admissible(name, content):
+                sound[name] = hashlib.sha256(content).hexdigest()
+            else:
+                self._set_aside(name, content)
+                damaged.append(name)
+        if damaged:
+            raise SetAsideError(
+                f"of {', '.join(damaged)} the accepted upload was damaged on this disk, and it was "
+                f"set aside in {self.folder / 'damaged'}: nothing was merged; put the good file back "
+                "into the inbox, or ask them to send it again, and run this again (without it, those "
+                "who are here are merged)"
+            )
+        return sound
+
+    def _admissible(self, name: str, content: bytes) -> bool:
+        """Whether it may count; bytes that this process has admitted are not decoded again."""
+        if self.admitted.get(name) == hashlib.sha256(content).hexdigest():
+            return True
+        try:
+            return admit(content, name, self.job).name == name
+        except PaceError:
+            return False
+
+    def _stored(self, name: str) -> bytes:
+        """An upload's bytes as they are on the disk now; longer than any upload, if it grew."""
+        return regular.read_head(self._upload(name), exact_size(self.job) + 1)
+
+    def _set_aside(self, name: str, content: bytes) -> None:
+        """Move a damaged upload out of the way; nothing is ever deleted."""
+        place = self.folder / "damaged" / f"{name}.{hashlib.sha256(content).hexdigest()[:16]}{UP}"
+        place.parent.mkdir(exist_ok=True)
+        os.replace(self._upload(name), place)
+        atomic.settle(place.parent)
+        atomic.settle(self.folder / "uploads")
 
     def frames(self) -> Frames:
         """The uploads that take part, without signatures, each read when it is asked for."""
@@ -156,7 +221,7 @@ class Journal:
     def returned(self, name: str) -> bytes:
         """The return to a participant, once it has been made."""
         try:
-            return self._return(name).read_bytes()
+            return regular.read(self._return(name), LARGEST)
         except FileNotFoundError:
             raise FileError(
                 f"the journal lost the return to {name!r}: run the command again"
@@ -176,7 +241,7 @@ class Journal:
 def _table(path: Path) -> dict[str, Any]:
     """A JSON object of the journal's own; a disk may have changed it since."""
     try:
-        found = untrusted.json(path.read_bytes())
+        found = untrusted.json(regular.read(path, LARGEST))
     except ValueError as error:
         raise FileError(f"{path} is damaged ({error}): restore it from a copy") from error
     if not isinstance(found, dict):
@@ -202,11 +267,14 @@ class Frames(Sequence[bytes]):
         if isinstance(index, slice):
             return Frames(self.journal, self.uploads[index])
         name, sha256 = self.uploads[index]
-        content = self.journal._upload(name).read_bytes()
+        try:
+            content = self.journal._stored(name)
+        except FileNotFoundError:
+            content = b""
         if hashlib.sha256(content).hexdigest() != sha256:
             raise FileError(
-                f"the journal's upload of {name!r} has changed since the job was closed: restore "
-                f"the one with SHA-256 {sha256[:16]}"
+                f"the journal's upload of {name!r} has changed since the job was closed: put the one "
+                f"with SHA-256 {sha256[:16]} back into the inbox, and run this again"
             )
         return frame_of(content, self.journal.job)
 

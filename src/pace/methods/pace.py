@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pace.errors import NumberError, SettingError, WeightError
+from pace.errors import SettingError, WeightError
 from pace.gates.cnll import calibrate
 from pace.gates.fixed import Fixed
 from pace.graph import Graph
@@ -15,11 +15,10 @@ from pace.merging.consensus import CLIENTS, Batch, mean, summed
 from pace.merging.correction import apply, correction, corrections
 from pace.merging.moments import Geometry, check, check_complete, propagated, uniform
 from pace.params import Params, subtract
+from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
 from pace.protocol.method import Gate, Message, Summable, Uploads
 from pace.protocol.uploads import Messages
-
-LARGEST = 1e9  # a number whose products the server can still compute with; no training gets there
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,7 @@ class Pace(Summable):
         return pack(carrier) | {f"{name}/m": moment for name, moment in moments.items()}
 
     def check(self, upload: Message, federation: Federation) -> None:
-        for name, value in upload.items():
-            if (highest := float(value.abs().max())) > LARGEST:
-                raise NumberError(
-                    f"tensor {name!r} goes up to {highest:.3g}, expected at most {LARGEST:g}"
-                )
+        bounded(upload)
         for name, moment in read(upload, federation.start)[1].items():
             check(f"{name}/m", moment)
 

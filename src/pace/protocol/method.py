@@ -12,6 +12,7 @@ from pace.gates.mixture import Weights
 from pace.graph import Graph
 from pace.models.base import Model, Network
 from pace.params import Params, add
+from pace.protocol.bounds import bounded
 from pace.protocol.number_formats import KINDS
 from pace.protocol.uploads import Message as Message
 from pace.protocol.uploads import Uploads as Uploads
@@ -61,8 +62,11 @@ class Method(Protocol):
         ...
 
     def check(self, upload: Message, federation: Federation) -> None:
-        """Refuse an upload of the agreed shapes whose numbers no honest client would send."""
-        return
+        """Refuse an upload of the agreed shapes whose numbers no honest client would send.
+
+        By default those that are too large to compute with.
+        """
+        bounded(upload)
 
     def caution(self, clients: int) -> str:
         """What to tell people before a federation of so many clients begins, if anything."""

@@ -136,10 +136,12 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
     if any(part.name in MODEL_PARTS for part in parts):
         models.show(store, seeds, console)
     if _ours(parts) and (judged := beyond.aims(store, seeds)):
-        console.print("What pace-duo and the closed form set out to do\n")
+        console.print("What pace-duo and the closed form set out to do")
+        console.print("")
         for claim in (*judged, *beyond.regression_aims(store, seeds)):
             console.print(f"{'reached' if claim.holds else 'NOT reached'}: {claim.statement}")
-            console.print(f"  {claim.evidence}\n")
+            console.print(f"  {claim.evidence}")
+            console.print("")
         table(
             "Part by part, points over all settings",
             ["", *beyond_tables.LINE_HEADS[1:6]],

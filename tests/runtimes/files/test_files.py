@@ -16,6 +16,7 @@ from pace.cli import server
 from pace.data import Names
 from pace.errors import FileError
 from pace.graph import Graph
+from pace.io import regular
 from pace.jobs import job_file, signatures
 from pace.jobs.job import Job
 from pace.metrics import accuracy, confusion
@@ -724,18 +725,18 @@ def test_the_server_decodes_an_upload_twice_and_reads_a_return_once(
 ) -> None:
     """When it is admitted, and when it is merged and reported on."""
     decoded, read = Counter[bytes](), Counter[str]()
-    numbers_of, read_bytes = wire.numbers_of, Path.read_bytes
+    numbers_of, read_file = wire.numbers_of, regular.read
 
     def counted(frames: list[bytes], *options: Any, **more: Any) -> Any:
         decoded.update(frames)
         return numbers_of(frames, *options, **more)
 
-    def seen(path: Path) -> bytes:
+    def seen(path: Path, limit: int) -> bytes:
         read[path.name] += path.parent.name == "returns"
-        return read_bytes(path)
+        return read_file(path, limit)
 
     monkeypatch.setattr(wire, "numbers_of", counted)
-    monkeypatch.setattr(Path, "read_bytes", seen)
+    monkeypatch.setattr(regular, "read", seen)
     inbox, journal, out = (root / "server" / name for name in ("inbox", "fresh", "away"))
     merging.merge(the_job(root), [inbox], journal=journal, out=out)
     frames = [kept.read(root / name / "mine.local", the_job(root)).frame for name in NAMES]

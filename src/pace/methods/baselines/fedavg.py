@@ -9,6 +9,7 @@ from torch import Tensor
 from pace.errors import WeightError
 from pace.graph import Graph
 from pace.params import Params
+from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Summable
 
@@ -21,6 +22,7 @@ class FedAvg(Summable):
         return {**local, "nodes": torch.tensor([float(graph.nodes)])}
 
     def check(self, upload: Message, federation: Federation) -> None:
+        bounded(upload)
         at_least(upload, "nodes", 1)
 
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:

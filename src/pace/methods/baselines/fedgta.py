@@ -17,11 +17,13 @@ from pace.methods.baselines.mixing import cosines, gathered, mixtures
 from pace.models.operator import Operator, csr_tensor
 from pace.models.propagation import propagation
 from pace.params import Params
+from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
 
 STEPS, KEEP = 5, 0.5  # of label propagation
 LEAST = 1e-12  # the confidence of a client without an edge
+CONFIDENCE = 1e15  # at most: it grows with edges times classes
 
 Spread = Callable[[Tensor, Tensor, Graph], Tensor]  # (soft labels, true rows, graph) -> Z
 
@@ -86,6 +88,9 @@ class FedGTA(Method):
         }
 
     def check(self, upload: Message, federation: Federation) -> None:
+        known = upload["confidence"]
+        bounded({name: value for name, value in upload.items() if value is not known})
+        bounded({"confidence": known}, CONFIDENCE)
         at_least(upload, "confidence", 0)
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:

@@ -66,4 +66,6 @@ class FedTAD(FedAvg):
             return (average for _ in range(len(uploads)))
         weights = self.normalised(gathered(uploads, "reliability")).float()
         distilled = distil(average, uploads, weights, rounds=self.rounds, federation=federation)
+        if not all(value.isfinite().all() for value in distilled.values()):
+            distilled = average  # huge admitted numbers overflow the generator's gradient
         return (distilled for _ in range(len(uploads)))

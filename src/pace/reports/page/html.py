@@ -15,6 +15,7 @@ from typing import NoReturn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from pace.io.text import Medium, shown
 from pace.reports.page.document import Column, Document, Section, View
 
 MARKS = {"best": "strong", "second": "u", "absent": "i"}
@@ -44,6 +45,7 @@ def _environment() -> Environment:
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
+        finalize=_inert_text,
     )
     environment.globals |= {
         "marks": MARKS,
@@ -60,6 +62,13 @@ def _environment() -> Environment:
     }
     environment.tests["section"] = lambda block: isinstance(block, Section)
     return environment
+
+
+def _inert_text(value: object) -> object:
+    """Text as lines that are text and nothing else; see `pace.io.text`."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    return Markup("\n".join(shown(line, Medium.HTML) for line in value.split("\n")))
 
 
 def _asset(name: str) -> str:
@@ -91,9 +100,9 @@ def _inert(views: Sequence[Sequence[View]]) -> Markup:
     plain = [
         [
             {
-                "name": view.name,
-                "text": view.text,
-                "matrices": [[matrix.title, matrix.counts] for matrix in view.matrices],
+                "name": shown(view.name),
+                "text": shown(view.text),
+                "matrices": [[shown(matrix.title), matrix.counts] for matrix in view.matrices],
             }
             for view in row
         ]

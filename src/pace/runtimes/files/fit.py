@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
-from pace.io import atomic, regular
+from pace.io import atomic, lock, regular
 from pace.jobs import sealing, signatures
 from pace.jobs.disclosure import Disclosure, disclosure
 from pace.jobs.job import Job, check_name
@@ -84,6 +84,32 @@ def fit(
     who = identity(job, upload, key)
     if job.sealed and key is not None:
         sealed_jobs.check_overlap(key, job, agreed=overlapping)
+    busy = f"another fit is at work on {keep}"
+    with lock.held(keep.with_name(f".{keep.name}.lock"), busy):
+        return _fit(
+            job,
+            site,
+            who,
+            (keep, upload, receipt),
+            key,
+            device=device,
+            confirm=confirm,
+            progress=progress,
+        )
+
+
+def _fit(
+    job: Job,
+    site: Site,
+    who: Identity,
+    files: tuple[Path, Path, Path],
+    key: Path | None,
+    *,
+    device: str,
+    confirm: Callable[[Disclosure], bool],
+    progress: Callable[[int], None] | None,
+) -> Fitted | None:
+    keep, upload, receipt = files
     made = _earlier(job, site, who, keep, upload)
     again = made is not None
     if made is None:
@@ -199,13 +225,18 @@ def _content(job: Job, who: Identity, frame: bytes) -> bytes:
 
 def _write(job: Job, made: KeptFile, keep: Path, upload: Path, sent: bytes) -> None:
     """Keep first, then the upload: killed in between, the upload is made from what was kept."""
-    if not keep.exists() and not atomic.create(keep, made.encode(job)):
+    if not atomic.create(keep, made.encode(job), private=True) and not _keeps(keep, job, made):
         raise FileError(
             f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
             "command again"
         )
     if not atomic.create(upload, sent) and not regular.same(upload, sent):
         raise FileError(f"{upload} is another file: move it away, then run the command again")
+
+
+def _keeps(keep: Path, job: Job, made: KeptFile) -> bool:
+    """Whether the file there is the model that made this upload."""
+    return keep.exists() and kept_file.read(keep, job).frame == made.frame
 
 
 def _receipt(

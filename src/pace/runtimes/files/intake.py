@@ -10,6 +10,7 @@ from unicodedata import normalize
 
 from pace.errors import FileError, PaceError
 from pace.io import regular
+from pace.io.text import shown
 from pace.jobs.admission import admit, check_size, exact_size
 from pace.jobs.job import Job
 from pace.jobs.journal import UP, Journal
@@ -64,8 +65,7 @@ def check(job: Job, paths: Sequence[Path]) -> dict[str, Any]:
 
 def sender(path: Path) -> str:
     """Who the file's name says it is from, fit to be printed."""
-    name = normalize("NFC", path.name.removesuffix(UP))  # some disks take letters apart
-    return "".join(letter if letter.isprintable() else "?" for letter in name)
+    return shown(normalize("NFC", path.name.removesuffix(UP)))  # some disks take letters apart
 
 
 def read(path: Path, job: Job) -> bytes:
@@ -75,4 +75,4 @@ def read(path: Path, job: Job) -> bytes:
             check_size(regular.size_of(opened), job)
             return opened.read(exact_size(job) + 1)
     except OSError as error:  # somebody else's file must not keep the others from being served
-        raise FileError(f"{path.name} cannot be read: {error.strerror}") from error
+        raise FileError(f"{shown(path.name)} cannot be read: {error.strerror}") from error

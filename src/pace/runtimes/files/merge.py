@@ -38,8 +38,18 @@ def merge(
     """Take in the uploads and, if they are enough, write everybody's return; the report."""
     signer = server_key(job, key)
     found = listed(paths)
-    book = Journal.open(journal, job)
-    refused = [each for path in found if (each := take(path, book, progress)) is not None]
+    with Journal.working(journal, job) as book:
+        return _merge(book, found, out, signer, progress)
+
+
+def _merge(
+    book: Journal,
+    paths: Sequence[Path],
+    out: Path,
+    key: Key | None,
+    progress: Callable[[str], None],
+) -> dict[str, Any]:
+    refused = [each for path in paths if (each := take(path, book, progress)) is not None]
     book.settle()  # before anything is decided or said of them
     try:
         decided = book.close()
@@ -48,9 +58,9 @@ def merge(
     refused += [late(name, len(decided)) for name in book.accepted() if name not in decided]
     atomic.sweep(out)
     attendance, roll, uploads = rolls.Attendance.of(book), 0, received(book)
-    for name in make_returns(book, signer, uploads):
+    for name in make_returns(book, key, uploads):
         returned = book.returned(name)
-        called = attendance.roll(name, returned, signer)
+        called = attendance.roll(name, returned, key)
         roll = max(roll, len(called))
         for suffix, content in ((DOWN, returned), (rolls.SUFFIX, called)):
             place = out / f"{name}{suffix}"

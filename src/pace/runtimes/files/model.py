@@ -75,6 +75,7 @@ def write(folder: Path, model: Model) -> None:
             "job.pace": job_file.render(model.job).encode(),
             "README.md": card(model.job, about).encode(),
         },
+        private=True,  # Local is in it
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pace.io.text import Medium, shown
 from pace.jobs import received
 from pace.jobs.job import Job
 from pace.jobs.roll import sentences
@@ -24,9 +25,10 @@ NAMES = {
 def card(job: Job, about: dict[str, Any]) -> str:
     """Markdown."""
     widths = " → ".join(map(str, job.model.widths))
-    classes = f" ({', '.join(job.classes)})" if job.classes else ""
+    names = ", ".join(shown(name, Medium.MARKDOWN) for name in job.classes)
+    classes = f" ({names})" if names else ""
     return f"""\
-# Model of {about["name"]}, job {job.name}
+# Model of {shown(about["name"], Medium.MARKDOWN)}, job {shown(job.name, Medium.MARKDOWN)}
 
 **{about["decision"]}** (α = {about["alpha"]:.4f}).
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.io import atomic
+from pace.io.text import Medium, shown
 from pace.protocol.steps import Adoption
 
 Columns = dict[str, list[Any]]
@@ -53,9 +54,14 @@ def write(path: Path, table: Columns) -> None:
 def _csv(table: Columns) -> bytes:
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
+    writer.writerow(map(_cell, table))
+    writer.writerows(map(_cell, row) for row in zip(*table.values(), strict=True))
     return text.getvalue().encode()
+
+
+def _cell(value: Any) -> Any:
+    """Numbers as they are; of somebody's words no spreadsheet makes a formula."""
+    return shown(value, Medium.CSV) if isinstance(value, str) else value
 
 
 def _parquet(table: Columns) -> bytes:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.io import atomic
+from pace.io.text import Medium, shown
 
 Table = tuple[list[str], list[list[str]]]  # heads, rows
 
@@ -60,9 +61,9 @@ NOTES = (
 def markdown(found: dict[str, Any]) -> str:
     """A page for the records."""
     parts = [
-        f"# Merge report: {found['job']['name']}",
+        f"# Merge report: {shown(found['job']['name'], Medium.MARKDOWN)}",
         f"Job `{found['job']['digest']}`",
-        "\n\n".join(sentences(found)),
+        "\n\n".join(shown(said, Medium.MARKDOWN) for said in sentences(found)),
         f"## Took part: {len(found['took_part'])}",
         _table(took_part(found)),
         NOTES,
@@ -84,5 +85,5 @@ def _table(table: Table) -> str:
     heads, rows = table
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines
+        "| " + " | ".join(shown(cell, Medium.MARKDOWN) for cell in line) + " |" for line in lines
     )

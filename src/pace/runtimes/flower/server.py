@@ -9,6 +9,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from pace.errors import PaceError
+from pace.io.text import shown
 from pace.jobs import job_file
 from pace.jobs.journal import Journal
 from pace.runtimes.files import report
@@ -27,14 +28,16 @@ def main(grid: Grid, context: Context) -> None:
     torch.set_num_threads(1)  # returns are the same whatever the machine
     say = logging.getLogger("flwr").info  # Flower carries it to `flwr log`
     settings = Settings.of(context.run_config)
-    book = Journal.open(settings.journal, job_file.read(settings.job))
 
-    if caution := book.job.federation.method.caution(len(book.job.participants)):
-        say("%s", caution)
-    found = play(GridExchange(grid), settings, book, lambda event: say("%s", event.line()))
+    with Journal.working(settings.journal, job_file.read(settings.job)) as book:
+        if caution := book.job.federation.method.caution(len(book.job.participants)):
+            say("%s", caution)
+        found = play(
+            GridExchange(grid), settings, book, lambda event: say("%s", shown(event.line()))
+        )
     report.write(settings.out, found)
     for sentence in report.sentences(found):
-        say("%s", sentence)
+        say("%s", shown(sentence))
     if not found["finished"]:
         left = ", ".join(found["undelivered"])
         raise UnfinishedError(

@@ -7,6 +7,7 @@ import traceback
 from datetime import datetime
 
 from pace.errors import FileError, PaceError
+from pace.io.text import shown
 
 OK, FAILED, TOO_SLOW = "ok", "failed", "too-slow"
 
@@ -21,7 +22,7 @@ def code_of(error: Exception) -> str:
     """The code that may travel. The error's text stays here, in this machine's log."""
     if isinstance(error, PaceError | OSError):
         code = error.code if isinstance(error, PaceError) else FileError.code
-        log(f"{code}: {error}")
+        log(f"{code}: {shown(error)}")
         return code
     traceback.print_exception(error)
     return FAILED

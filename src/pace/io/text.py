@@ -1,0 +1,57 @@
+"""Text from outside on its way to people: in a terminal, Markdown, HTML or CSV it is text, and no more.
+
+Names of files, classes, features, participants and nodes are somebody else's words. They may hold
+escape sequences, line ends, marks that turn the direction of writing, markup, or a formula that a
+spreadsheet would compute; and a file's name need not be UTF-8.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from enum import Enum
+
+MARKDOWN = re.compile(
+    r"([\\`*_\[\]|~]|(?<=:)/(?=/)|(?<=www)\.)"
+)  # also what becomes a link by itself
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+
+class Medium(Enum):
+    """Where a text is shown."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    HTML = "html"
+    CSV = "csv"
+
+
+def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
+    """One line that shows the text and does nothing else.
+
+    Control characters, line ends, marks of direction, invisible characters and bytes that are not
+    UTF-8 appear as `\\x1b`, `\\u202e`; other spaces as a space. Then, by medium: Markdown's and HTML's
+    signs are escaped, and in CSV an apostrophe stands before what a spreadsheet would compute.
+    """
+    line = "".join(map(_visible, str(text)))
+    if medium is Medium.MARKDOWN:
+        return MARKDOWN.sub(r"\\\1", html.escape(line, quote=False))
+    if medium is Medium.HTML:
+        return html.escape(line)
+    if medium is Medium.CSV and line.startswith(FORMULA) and not NUMBER.fullmatch(line):
+        return f"'{line}"
+    return line
+
+
+def _visible(letter: str) -> str:
+    if letter.isprintable():
+        return letter
+    if letter.isspace() and letter not in "\t\n\r\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029":
+        return " "
+    code = ord(letter)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file's name that is not UTF-8
+        code -= 0xDC00
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

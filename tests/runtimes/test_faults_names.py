@@ -1,0 +1,144 @@
+"""Hostile names through the commands, and two of one kind at once: rows 33 and 34."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import threading
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pace.data import Names
+from pace.errors import BusyError, FileError
+from pace.io import lock
+from pace.jobs import job_file
+from pace.runtimes.files import fit, site
+from tests.graphs import clients
+from tests.preloaded import Done, Preloaded
+from tests.sites import ADOPT, FIT, MERGE, NAMES, WORDS, job, write_graph, write_sites
+
+ODD = "\x1b[2J<b>\u202e\npace: done"
+CLASSES = (ODD, "=cmd|' /C calc'!A0", "@SUM(A1)", "<img src=x onerror=alert(1)>")
+
+
+def clean(*texts: str) -> None:
+    """Nothing in it moves a cursor, turns the direction of writing or is half a character."""
+    for text in texts:
+        assert all(letter.isprintable() or letter == "\n" for letter in text), repr(text)
+        assert "\npace: done" not in text
+
+
+def good(done: Done) -> Done:
+    assert done.code == 0, (done.out, done.err)
+    clean(done.out, done.err)
+    return done
+
+
+@pytest.mark.fault(41)
+def test_hostile_names_of_classes_and_files_do_nothing_on_the_way(
+    pace: Preloaded, tmp_path: Path
+) -> None:
+    """Job, fit, merge, adopt, predict and inspect of sites whose classes have such names."""
+    sites = write_sites(tmp_path, job(classes=CLASSES))
+    names = Names(
+        classes=CLASSES, features=WORDS.features, nodes=tuple(f"={i}\x1b" for i in range(90))
+    )
+    for folder, graph in zip(sites, clients(3), strict=True):
+        write_graph(folder / "mine.graph", graph, names)
+        good(pace(*FIT, f"{folder.name}.up", cwd=folder))
+        shutil.copy(folder / f"{folder.name}.up", tmp_path / "server" / "inbox")
+    inbox = os.fsencode(tmp_path / "server" / "inbox")
+    os.mkdir(inbox + b"/folder\xff\x1b[2J.up")
+    with open(inbox + b"/file\xff\n|<b>.up", "wb") as opened:
+        opened.write(b"x")
+    merged = good(pace(*MERGE, cwd=tmp_path / "server"))
+    assert r"file\xff\x0a|<b>" in merged.out.replace("\n", "")
+    report = (tmp_path / "server" / "outbox" / "report.md").read_text()
+    clean(report)
+    assert "<b>" not in report
+    north = sites[0]
+    adopted = good(pace(*ADOPT, "--return", tmp_path / "server/outbox/north.down", cwd=north))
+    assert adopted.out
+    card = (north / "mine.model" / "README.md").read_text()
+    clean(card)
+    assert "<img" not in card
+    good(pace("client", "predict", "mine.model", "mine.graph", "--out", "p.csv", cwd=north))
+    rows = (north / "p.csv").read_text().splitlines()
+    assert len(rows) == 91
+    assert rows[1].startswith(r"'=0\x1b,")
+    for words in (("show", "job.pace"), ("inspect", "mine.graph"), ("inspect", "mine.model")):
+        good(pace(*words, cwd=north))
+    os.mkdir(os.fsencode(north) + b"/\xff\x1b[2J")
+    refused = pace("inspect", os.fsdecode(b"\xff\x1b[2J"), cwd=north)
+    assert refused.code == 2
+    clean(refused.err)
+
+
+@pytest.mark.fault(40)
+def test_two_fits_with_one_keep_at_once_end_in_one_model(tmp_path: Path) -> None:
+    """The second is told so while the first trains; afterwards it gives the first one's upload."""
+    (north,) = write_sites(tmp_path, job())[:1]
+    agreed = job_file.read(north / "job.pace")
+    mine = site.load(north / "mine.graph", agreed)
+    files: dict[str, Any] = {"keep": north / "mine.local", "receipt": north / "r.json"}
+    training, seen = threading.Event(), threading.Event()
+
+    def wait(step: int) -> None:
+        training.set()
+        seen.wait(60)
+
+    first = threading.Thread(
+        target=lambda: fit.fit(agreed, mine, upload=north / "north.up", progress=wait, **files)
+    )
+    first.start()
+    assert training.wait(60)
+    try:
+        with pytest.raises(BusyError, match=r"another fit is at work on .*mine\.local"):
+            fit.fit(agreed, mine, upload=north / "north.up", **files)
+    finally:
+        seen.set()
+        first.join()
+    again = fit.fit(agreed, mine, upload=north / "north.up", **files)
+    assert again is not None
+    assert again.again
+    assert not list(north.glob(".*"))
+
+
+@pytest.mark.fault(40)
+def test_an_upload_is_never_of_a_model_that_was_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even on a disk without locks."""
+    (north,) = write_sites(tmp_path, job())[:1]
+    agreed = job_file.read(north / "job.pace")
+    one, other = (
+        site.Site(graph, tuple(map(str, range(graph.nodes))), None) for graph in clients(2)
+    )
+    files: dict[str, Any] = {"keep": north / "mine.local", "receipt": north / "r.json"}
+    monkeypatch.setattr(lock, "held", lambda path, busy: nullcontext())
+
+    def meanwhile(disclosed: object) -> bool:
+        assert fit.fit(agreed, other, upload=north / "away" / "north.up", **files)
+        return True
+
+    with pytest.raises(FileError, match="appeared while this ran"):
+        fit.fit(agreed, one, upload=north / "north.up", confirm=meanwhile, **files)
+    assert not (north / "north.up").exists()
+
+
+@pytest.mark.fault(31)
+def test_kept_models_are_for_their_owner_only(pace: Preloaded, tmp_path: Path) -> None:
+    sites = write_sites(tmp_path, job())
+    for folder in sites:
+        good(pace(*FIT, f"{folder.name}.up", cwd=folder))
+        shutil.copy(folder / f"{folder.name}.up", tmp_path / "server" / "inbox")
+    good(pace(*MERGE, cwd=tmp_path / "server"))
+    north = sites[NAMES.index("north")]
+    good(pace(*ADOPT, "--return", tmp_path / "server/outbox/north.down", cwd=north))
+    private = (north / "mine.local", *(north / "mine.model").glob("*.safetensors"))
+    assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
+    assert stat.S_IMODE((north / "mine.model").stat().st_mode) == 0o700
