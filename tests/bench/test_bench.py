@@ -5,7 +5,7 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from pace.bench import peers
+from pace.bench import models, peers
 from pace.bench.clock import compared
 from pace.bench.memory import peak
 from pace.bench.server import Repeated, upload
@@ -13,6 +13,7 @@ from pace.cli import app
 from pace.merging.carrier import unpack
 from pace.merging.moments import normalised, propagated
 from pace.methods import Pace
+from pace.models import MODELS, sized
 from pace.models.gcn import GCN
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
@@ -86,3 +87,21 @@ def test_the_command_writes_numbers_and_a_picture(tmp_path: Path) -> None:
 def test_an_unknown_part_is_refused() -> None:
     done = CliRunner().invoke(app, ["bench", "--only", "speed"])
     assert done.exit_code != 0
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_the_peer_of_a_model_is_the_same_network(kind: str) -> None:
+    """As many parameters of the same shapes, and one round of the comparison runs."""
+    model = sized(kind, FEATURES, 16, 2, CLASSES)
+    peer = models.network(kind, model)
+    theirs = sorted(tuple(value.shape) for value in peer.parameters())
+    assert theirs == sorted(model.shapes.values())
+    graph = clients(1)[0]
+    peers.train_loop(peer, graph, 3)
+    assert peer.eval()(graph.x, graph.edges).shape == (graph.nodes, CLASSES)
+
+
+def test_every_model_is_compared() -> None:
+    rows = list(models.training("small", clients(1), FEATURES, CLASSES, "cpu", 1))
+    assert [row.what for row in rows] == [f"training {kind}" for kind in MODELS]
+    assert all(row.ratio > 0 for row in rows)

@@ -18,6 +18,15 @@ def test_the_quickstart_runs() -> None:
     assert all("alpha" in line and "test accuracy" in line for line in lines)
 
 
+def test_a_network_of_ones_own_runs() -> None:
+    command = [sys.executable, str(EXAMPLES / "own_model.py")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    first, *clients = done.stdout.splitlines()
+    assert first == "averaged: first.bias, second.bias, norm.weight, norm.bias"
+    assert len(clients) == 3
+    assert all("alpha" in line and "test accuracy" in line for line in clients)
+
+
 def test_the_hospitals_ask_for_a_folder() -> None:
     command = [sys.executable, str(EXAMPLES / "hospitals.py")]
     done = subprocess.run(command, capture_output=True, text=True)

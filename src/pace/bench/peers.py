@@ -36,15 +36,21 @@ class Net(torch.nn.Module):
 
 
 def pyg_loop(graph: Graph, gcn: GCN, epochs: int, device: str = "cpu") -> Net:
+    """Two GCNConv layers, trained."""
+    net = Net(gcn)
+    train_loop(net, graph, epochs, device)
+    return net
+
+
+def train_loop(net: torch.nn.Module, graph: Graph, epochs: int, device: str = "cpu") -> None:
     """Full-batch Adam on the training nodes."""
-    net = Net(gcn).to(device).train()
+    net.to(device).train()
     optimiser = torch.optim.Adam(net.parameters(), lr=0.01, weight_decay=5e-4)
     x, edges, y, train = (part.to(device) for part in (graph.x, graph.edges, graph.y, graph.train))
     for _ in range(epochs):
         optimiser.zero_grad()
         cross_entropy(net(x, edges)[train], y[train]).backward()
         optimiser.step()
-    return net
 
 
 def dense_merge(uploads: Sequence[Message], start: Params, rank: int) -> list[dict[str, Tensor]]:

@@ -26,10 +26,13 @@ Examples:
   pace bench --datasets cora,citeseer,pubmed,cs,computers --out bench/
 
   pace bench --only scale
+
+  pace bench --only models --datasets cora
 """
 
 PARTS = (
     "training",
+    "models",
     "study",
     "steps",
     "partition",
@@ -179,12 +182,17 @@ def compare(
         from pace.bench.command import command
 
         yield from (row.plain() for row in command(name, device, turns, data_root))
-    if not {"training", "study", "steps", "partition"} & set(parts):
+    if not {"training", "models", "study", "steps", "partition"} & set(parts):
         return
     graphs, federation = prepared(name, clients, data_root)
     rows: list[Iterator[Row]] = []
     if "training" in parts:
         rows.append(measure.training(name, graphs, federation, device, turns))
+    if "models" in parts:
+        from pace.bench import models
+
+        sizes = (federation.model.features, federation.model.classes)
+        rows.append(models.training(name, graphs, *sizes, device, turns))
     if "study" in parts:
         rows.append(measure.study(name, graphs, federation, device, turns))
     if "steps" in parts:
