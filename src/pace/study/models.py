@@ -6,6 +6,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pace.reports.run_result import auc
@@ -52,19 +53,19 @@ class Geometry:
 def lines(store: Store, seeds: Sequence[int]) -> Iterator[Line]:
     """Everything stored of the parts that compare models; ROC AUC too where there are two classes."""
     for part in (PARTS[name] for name in MODEL_PARTS if name != "models-masks"):
-        for dataset in reversed(part.datasets):
+        for dataset, metric in product(reversed(part.datasets), ("accuracy", "roc_auc")):
             for model in sorted(part.models, key=ORDER.index):
                 rows = [_trials(part, row, dataset, model, store, seeds) for row in _shown()]
                 if not all(rows):
                     continue
-                pace = rows[-1]
-                alpha = statistics.fmean(alpha for trial in pace for alpha in trial.alphas)
-                for metric in ("accuracy", "roc_auc") if pace[0].roc_auc else ("accuracy",):
-                    local, average, ours = (
-                        [_score(trial, row.reading, metric) for trial in trials]
-                        for row, trials in zip(_shown(), rows, strict=True)
-                    )
-                    yield Line(dataset, model, metric, local, average, ours, alpha)
+                alpha = statistics.fmean(alpha for trial in rows[-1] for alpha in trial.alphas)
+                if metric == "roc_auc" and not rows[-1][0].roc_auc:
+                    continue
+                local, average, ours = (
+                    [_score(trial, row.reading, metric) for trial in trials]
+                    for row, trials in zip(_shown(), rows, strict=True)
+                )
+                yield Line(dataset, model, metric, local, average, ours, alpha)
 
 
 def geometries(store: Store, seeds: Sequence[int]) -> Iterator[Geometry]:
