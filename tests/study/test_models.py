@@ -9,6 +9,7 @@ from pace.models import MODELS
 from pace.study import models, run
 from pace.study.cell import Cell, Store
 from pace.study.study import EVERY_MODEL, FEW_MODELS, MODEL_PARTS, PARTS, chosen, narrowed
+from pace.study.study import SEEDS as STUDY_SEEDS
 
 SMALL = "synthetic:nodes=120,classes=2,features=40"
 SEEDS = (1, 2)
@@ -86,3 +87,10 @@ def test_an_empty_store_has_tables_without_rows(tmp_path: Path) -> None:
     assert list(models.lines(Store(tmp_path), SEEDS)) == []
     assert models.tidy(Store(tmp_path), SEEDS) == []
     assert "Propagated" not in models.markdown(Store(tmp_path), SEEDS)
+
+
+def test_the_page_shows_the_tables_of_the_committed_cells() -> None:
+    root = Path(__file__).parents[2]
+    made = models.markdown(Store(root / "results" / "models" / "cells"), STUDY_SEEDS)
+    assert made in (root / "docs" / "models.md").read_text()
+    assert made == (root / "results" / "models" / "tables" / "models.md").read_text()
