@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"dev", "docs", "fuzz"}  # for those who work on the package
 EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - OURS)
-KINDS = {".py", ".json", ".css", ".js", ".toml"}  # what the package may be made of
+KINDS = {".py", ".json", ".css", ".js", ".toml", ".jinja"}  # what the package may be made of
 SMALL = ["--dataset", "synthetic:nodes=300,features=50,communities=6"]
 QUICK = ["run", *SMALL, "--clients", "3", "--epochs", "5", "--seeds", "1"]
 SUPERLINK = ["--superlink", "127.0.0.1:1", "--insecure"]

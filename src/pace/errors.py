@@ -19,6 +19,8 @@ class GraphError(PaceError):
 class ProblemsError(GraphError):
     """Everything that is wrong with somebody's tables, a line for each problem."""
 
+    code = "problems"
+
     def __init__(self, head: str, lines: Sequence[str]) -> None:
         super().__init__("\n  ".join([head, *lines]))
         self.head, self.lines = head, tuple(lines)

@@ -113,6 +113,7 @@ def test_forty_clients_and_long_names_fit() -> None:
         "dataset": "synthetic:nodes=2000,features=4000,communities=9,classes=6,mixing=0.2,degree=5",
         "partition": "dirichlet",
         "clients": 40,
+        "model": {"kind": "gcn"},
         "seeds": [1, 2],
         "results": [
             {"method": "a-method-with-a-name", "reading": reading, **scores}

@@ -87,7 +87,7 @@ def test_no_sender_or_reason_becomes_markup_in_a_report(text: str) -> None:
     refusal = {"sender": text, "code": "file", "reason": text}
     traffic = {
         "signature": 0, "upload_frame": 1, "return_frame": 1, "upload_share_of_dense": 0.1,
-        "return_share_of_dense": 0.1,
+        "return_share_of_dense": 0.1, "roll": 0,
     }  # fmt: skip
     found = {
         "job": {"name": text, "digest": "ab"}, "took_part": [], "refused": [refusal],

@@ -10,7 +10,16 @@ from pace.protocol.uploads import Messages
 from tests.graphs import clients, federation
 
 ENOUGH = {
-    *("fedavg", "fedprox", "fednova", "fedrcl", "pace", "pace-int8", "pace-tempered"),
+    *(
+        "fedavg",
+        "fedprox",
+        "fednova",
+        "fedrcl",
+        "pace",
+        "pace-limited",
+        "pace-int8",
+        "pace-tempered",
+    ),
     *("fedrcl-released", "pace-ridge-sums"),
     *("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct", "pace-ridge-sums"),
 }

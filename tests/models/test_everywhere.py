@@ -8,7 +8,7 @@ import torch
 from pace.errors import LayoutError, SettingError
 from pace.jobs import explain, job_file
 from pace.jobs.disclosure import disclosure
-from pace.jobs.job import LARGEST, Job
+from pace.jobs.job import Job
 from pace.methods import METHODS, make
 from pace.models import MODELS, kind_by_names, kind_of, named, settings_of, sized
 from pace.models import make as make_model
@@ -119,7 +119,7 @@ def test_a_job_file_keeps_the_model_and_its_settings(text: str, tmp_path: Path) 
 
 def test_two_kinds_of_equal_sizes_are_two_jobs() -> None:
     jobs = [
-        Job("mine", make_model(kind, (FEATURES, 8, CLASSES)), nonce="n")
+        Job("mine", make_model(kind, (FEATURES, 8, CLASSES)), nonce="0" * 32)
         for kind in ("gcn", "mlp", "appnp")
     ]
     assert len({job.digest for job in jobs}) == 3
@@ -127,7 +127,7 @@ def test_two_kinds_of_equal_sizes_are_two_jobs() -> None:
 
 
 def test_an_absurd_model_is_refused_before_it_is_made() -> None:
-    with pytest.raises(SettingError, match=f"expected at most {LARGEST:,}"):
+    with pytest.raises(SettingError, match="expected at most"):
         Job("mine", make_model("gat", (10**6, 10**6, 10**6), heads=10**6))
 
 

@@ -18,7 +18,7 @@ def stem(name: str) -> str:
 
 def read_heterophilous(path: Path) -> tuple[Tensor, Tensor, Tensor]:
     """Features, edges (one direction each) and labels; the published splits are not read."""
-    with np.load(path) as stored:
+    with np.load(path, allow_pickle=False) as stored:
         return (
             torch.from_numpy(stored["node_features"]).float(),
             torch.from_numpy(stored["edges"]).long().t(),

@@ -63,7 +63,7 @@ def solve_rows(rows: Tensor, labels: Tensor, strengths: Sequence[float]) -> Tens
     duals = []
     for strength in strengths:
         damped = kernel + strength * torch.eye(len(kernel), dtype=torch.float64)
-        duals.append(torch.cholesky_solve(labels, torch.linalg.cholesky(damped)))
+        duals.append(_solved(damped, labels))
     answers = rows.T @ torch.cat(duals, 1).to(rows.dtype)
     return torch.stack(answers.double().split(labels.shape[1], 1))
 
@@ -84,8 +84,15 @@ def public_matrix(features: int, generator: torch.Generator) -> Tensor:
 def solve_gram(gram: Tensor, sums: Tensor, strengths: Sequence[float]) -> Tensor:
     """W_λ = (G + λI)⁻¹B for each λ, from G itself."""
     identity = torch.eye(len(gram), dtype=gram.dtype)
-    factors = (torch.linalg.cholesky(gram + strength * identity) for strength in strengths)
-    return torch.stack([torch.cholesky_solve(sums, factor) for factor in factors])
+    return torch.stack([_solved(gram + strength * identity, sums) for strength in strengths])
+
+
+def _solved(matrix: Tensor, right: Tensor) -> Tensor:
+    """M⁻¹ R for a positive definite M, and its pseudo-inverse's answer where a liar sent another."""
+    factor, failed = torch.linalg.cholesky_ex(matrix)
+    if not failed:
+        return torch.cholesky_solve(right, factor)
+    return torch.linalg.pinv(matrix, hermitian=True) @ right
 
 
 def solve_sketch(

@@ -56,6 +56,8 @@ def from_torch(
         SettingError: what it returns has another shape, or nothing of it can be trained.
 
     Example:
+        >>> import torch
+        >>> from pace import from_torch
         >>> net = torch.nn.Linear(5, 3)
         >>> class Plain(torch.nn.Module):
         ...     def __init__(self):

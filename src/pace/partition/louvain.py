@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import io
 import math
 from importlib import metadata
 from typing import Any
@@ -55,16 +54,14 @@ def remembered(edges: Array, side: int, resolution: float) -> Array:
         return computed(edges, side, resolution)
     version = metadata.version("scikit-network")
     key = hashlib.sha256(f"{side} {resolution} {version} ".encode() + edges.tobytes()).hexdigest()
-    kept = cache() / "louvain" / f"{key}.npy"
+    kept = cache() / "louvain" / f"{key}.labels"
     with contextlib.suppress(OSError, ValueError):
-        labels: Array = np.load(kept, allow_pickle=False)
-        if labels.shape == (side,):
-            return labels
+        content = kept.read_bytes()
+        if len(content) == 8 * side:
+            return np.frombuffer(content, dtype="<i8").astype(np.int64)
     labels = computed(edges, side, resolution)
-    written = io.BytesIO()
-    np.save(written, labels)
     with contextlib.suppress(OSError, SettingError):  # without a cache the next start is slower
-        atomic.write(kept, written.getvalue())
+        atomic.write(kept, labels.astype("<i8").tobytes())
     return labels
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -124,9 +125,10 @@ class Summable(Method):
         """What a trained client adds to the sum, in float64."""
         return self.statistic_of(self.share(local, graph, federation), federation)
 
+    @abstractmethod
     def statistic_of(self, upload: Message, federation: Federation) -> Message:
         """The same from what the client shares where the server may see it."""
-        raise NotImplementedError
+        ...
 
     def total(self, uploads: Uploads, federation: Federation) -> Message:
         """The sum of all clients' statistics, added up in their order."""
@@ -140,9 +142,10 @@ class Summable(Method):
         """Refuse a sum that no honest clients' statistics have, as far as a sum shows it."""
         return
 
+    @abstractmethod
     def answer(self, total: Message, federation: Federation) -> Message:
         """From the sum alone, the same for everybody."""
-        raise NotImplementedError
+        ...
 
     def personal(self, answer: Message, local: Params, federation: Federation) -> Message:
         """The return to one client, which the client can make of the answer by itself."""

@@ -78,6 +78,9 @@ class Sealed(Method):
     def network(self, model: Model) -> Network:
         return self.method.network(model)
 
+    def check(self, upload: Message, federation: Federation) -> None:
+        """Under its masks an upload is any ring elements; what can be checked is checked on the sum."""
+
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         """The statistic, before it is masked."""
         one = torch.ones(1, dtype=torch.float64)
