@@ -42,7 +42,7 @@ HEADER = 64 * 2**20  # bytes; a million feature names fit
 ROOM, ROOM_PER_BYTE = 2**26, 2**10  # bytes of features that a file may unfold to
 CLASSES = 2**16
 TENSORS = (
-    "edges", "y", "x", "x.indptr", "x.indices", "x.values", "split", "owner", "ids"
+    "edges", "y", "x", "x.indptr", "x.indices", "x.values", "split", "owner", "ids", "weights"
 )  # fmt: skip
 
 
