@@ -90,9 +90,12 @@ def solve_gram(gram: Tensor, sums: Tensor, strengths: Sequence[float]) -> Tensor
 def _solved(matrix: Tensor, right: Tensor) -> Tensor:
     """M⁻¹ R for a positive definite M, and its pseudo-inverse's answer where a liar sent another."""
     factor, failed = torch.linalg.cholesky_ex(matrix)
-    if not failed:
-        return torch.cholesky_solve(right, factor)
-    return torch.linalg.pinv(matrix, hermitian=True) @ right
+    answer: Tensor
+    if failed:
+        answer = torch.linalg.pinv(matrix, hermitian=True) @ right
+    else:
+        answer = torch.cholesky_solve(right, factor)
+    return answer
 
 
 def solve_sketch(
