@@ -9,7 +9,7 @@ SOURCE = Path(pace.__file__).parent
 
 ROWS = [
     {"errors", "io"},
-    {"params", "metrics", "graph"},
+    {"params", "metrics", "graph", "page"},
     {"models", "data", "partition"},
     {"training", "merging", "gates"},
     {"protocol"},
@@ -33,7 +33,7 @@ ONLY_IN = {
         "runtimes/flower/certificates.py",
     },
     "pandas": {"reports/dataframe.py"},
-    "jinja2": {"reports/page/html.py"},
+    "jinja2": {"page/html.py"},
     "triton": {
         f"training/gpu/kernels/{name}.py"
         for name in ("layers", "noise", "sparse", "steps", "tensor_cores")

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pytest
 
 import pace
-from tests.reports.test_page_browser import QUIET
+from tests.page.test_page_browser import QUIET
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(pace.__file__).parent

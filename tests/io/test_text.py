@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace.io.text import Medium, shown
-from pace.reports.page import Document, Facts, Section, page
+from pace.page import Document, Facts, Section, page
 from pace.runtimes.files import predictions, report
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J"

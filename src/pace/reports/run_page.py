@@ -8,7 +8,7 @@ from typing import Any
 
 from pace.errors import FileError
 from pace.io import atomic, regular, untrusted
-from pace.reports.page import (
+from pace.page import (
     Block,
     Choice,
     Code,

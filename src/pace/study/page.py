@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pace.io import atomic
-from pace.reports.page import (
+from pace.page import (
     Block,
     Document,
     Figure,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pace.reports.page import Block, Code, Column, Facts, Table, Text, Value
+from pace.page import Block, Code, Column, Facts, Table, Text, Value
 from pace.study.cell import Cell
 from pace.study.folder import Study
 from pace.study.records import title

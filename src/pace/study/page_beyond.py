@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pace.reports.page import Column, Finding, Findings, Section, Table, Text, Value
+from pace.page import Column, Finding, Findings, Section, Table, Text, Value
 from pace.study import beyond, beyond_tables
 from pace.study.beyond_tables import LINE_HEADS as LINES
 from pace.study.beyond_tables import line_row

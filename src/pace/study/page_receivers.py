@@ -10,8 +10,8 @@ from torch import Tensor
 
 from pace.merging.carrier import RANK
 from pace.metrics import accuracy, pooled
+from pace.page import Choice, Column, Drilldown, Matrix, Table, Value, View
 from pace.partition.split import DATA_SEED
-from pace.reports.page import Choice, Column, Drilldown, Matrix, Table, Value, View
 from pace.runtimes.simulation import Trial
 from pace.study.cell import Cell
 from pace.study.diagnostics import paired, receivers

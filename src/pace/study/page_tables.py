@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pace.reports.page import Column, Table, Value
+from pace.page import Column, Table, Value
 from pace.study.compare import Twin
 from pace.study.draws import Redrawn
 from pace.study.formats import mark, over_draws

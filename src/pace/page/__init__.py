@@ -1,6 +1,6 @@
 """One self-contained HTML page: what it is made of, and how that is written down."""
 
-from pace.reports.page.document import (
+from pace.page.document import (
     Block,
     Choice,
     Code,
@@ -19,7 +19,7 @@ from pace.reports.page.document import (
     Value,
     View,
 )
-from pace.reports.page.html import page
+from pace.page.html import page
 
 __all__ = [
     "Block",

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pace.io.text import Medium, shown
-from pace.reports.page.document import Column, Document, Section, View
+from pace.page.document import Column, Document, Section, View
 
 MARKS = {"best": "strong", "second": "u", "absent": "i"}
 VERDICTS = {
@@ -41,7 +41,7 @@ def page(document: Document) -> str:
 def _environment() -> Environment:
     """Text is escaped wherever it stands; a name that the template misspells is an error."""
     environment = Environment(
-        loader=PackageLoader("pace.reports", "page"),
+        loader=PackageLoader("pace", "page"),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
@@ -73,7 +73,7 @@ def _inert_text(value: object) -> object:
 
 def _asset(name: str) -> str:
     """A file of this package, as it is; no `</` in it ends the element it is put into."""
-    return resources.files("pace.reports.page").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("pace.page").joinpath(name).read_text(encoding="utf-8")
 
 
 def _policy(script: str) -> str:

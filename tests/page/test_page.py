@@ -15,8 +15,7 @@ from pace.errors import FileError
 from pace.methods import make
 from pace.metrics import accuracy
 from pace.models.gcn import GCN
-from pace.reports import run_page
-from pace.reports.page import (
+from pace.page import (
     Choice,
     Code,
     Column,
@@ -35,6 +34,7 @@ from pace.reports.page import (
     View,
     page,
 )
+from pace.reports import run_page
 from pace.reports.run_result import summarise
 from pace.runtimes.simulation import simulate
 from pace.study import folder as study_folder
@@ -121,7 +121,7 @@ def test_a_page_refers_to_nothing_but_itself() -> None:
 
 @pytest.mark.parametrize(("file", "end"), [("page.css", "</style"), ("page.js", "</script")])
 def test_style_and_script_are_shipped_and_do_not_end_their_element(file: str, end: str) -> None:
-    text = resources.files("pace.reports.page").joinpath(file).read_text(encoding="utf-8")
+    text = resources.files("pace.page").joinpath(file).read_text(encoding="utf-8")
     assert text
     assert end not in text
 
