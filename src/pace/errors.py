@@ -32,6 +32,12 @@ class SettingError(PaceError):
     code = "setting"
 
 
+class OverlapError(SettingError):
+    """A sealed job that shares others with an earlier one, to which the site has not agreed."""
+
+    code = "overlap"
+
+
 class WireError(PaceError):
     """Bytes that are not the message they should be."""
 

@@ -12,11 +12,13 @@ import pytest
 
 from pace.errors import FileError, SettingError
 from pace.jobs import job_file, signatures
+from pace.runtimes.files import sealed_jobs
 from pace.runtimes.flower import kits, supernode
 from pace.runtimes.flower.supernode import SuperNode
 from pace.runtimes.network.watchdog import Station
 from tests.graphs import clients
 from tests.preloaded import Preloaded
+from tests.sealed import sealed_job, write_key
 from tests.sites import NAMES, job, write_graph
 
 pytest.importorskip("cryptography")
@@ -119,6 +121,28 @@ def test_a_site_is_told_what_would_keep_it_from_taking_part(
     (north / "elsewhere").rename(north / "ca.crt")
     done = pace("flower", "node", "node.toml", "--check", cwd=north)
     assert (done.code, done.out) == (0, "north can take part: job, graph, keys and CA file fit.\n")
+
+
+def test_a_site_says_yes_to_a_sealed_job_that_overlaps_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, `check.sh` says what both sums would tell; the word in node.toml reaches the node."""
+    job_file.write(tmp_path / "job.pace", sealed_job())
+    kits.provision(tmp_path / "job.pace", "server.example", tmp_path / "kits")
+    north = tmp_path / "kits" / "north"
+    key = write_key(north, "north")
+    write_graph(north / "mine.graph", clients(1)[0])
+    assert SuperNode.read(north / "node.toml").problems() == []
+    sealed_jobs.remember(key, sealed_job(("north", "south", "east")), b"frame")
+    (problem,) = SuperNode.read(north / "node.toml").problems()
+    assert "without east and with west" in problem
+    assert "overlapping = true in its node.toml" in problem
+    with (north / "node.toml").open("a") as file:
+        file.write("overlapping = true\n")
+    agreed = SuperNode.read(north / "node.toml")
+    assert agreed.problems() == []
+    monkeypatch.setattr(supernode, "program", lambda name: name)
+    assert agreed.command()[-1].endswith(" overlapping=true")
 
 
 def test_a_node_knows_its_folder_wherever_the_kit_is_put(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """A sealed job over the network's round: five sites, once with one missing."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pace.jobs import job_file, sealing
+from pace.jobs.job import SERVER, Job
 from pace.protocol import steps
-from pace.runtimes.files import model
+from pace.runtimes.files import model, sealed_jobs
 from tests.graphs import clients
 from tests.networked import Clock, configs, connected, files, run, stopped
 from tests.sealed import key_of, sealed_job, write_key
@@ -20,27 +22,32 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stopped(monkeypatch)
 
 
+def write(root: Path, made: Job) -> dict[int, dict[str, Any]]:
+    """Everybody's folder with the job and a key; the nodes' settings."""
+    places = zip((*made.participants, SERVER), (*clients(5), None), strict=True)
+    for name, graph in places:
+        (root / name).mkdir(exist_ok=True)
+        job_file.write(root / name / "job.pace", made)
+        write_key(root / name, name)
+        if graph is not None:
+            write_graph(root / name / "mine.graph", graph)
+    nodes = configs(root, made.participants)
+    for each in nodes.values():
+        each["key"] = str(root / each["name"] / f"{each['name']}.key")
+    return nodes
+
+
 @pytest.mark.fault(34)
 def test_five_sites_are_opened_when_the_last_one_is_there(tmp_path: Path) -> None:
     made = sealed_job(FIVE, epochs=10)
-    (tmp_path / "server").mkdir()
-    job_file.write(tmp_path / "server" / "job.pace", made)
-    for name, graph in zip(FIVE, clients(5), strict=True):
-        (tmp_path / name).mkdir()
-        write_graph(tmp_path / name / "mine.graph", graph)
-        job_file.write(tmp_path / name / "job.pace", made)
-        write_key(tmp_path / name, name)
-    key = write_key(tmp_path / "server", "server")
-    nodes = configs(tmp_path, FIVE)
-    for each in nodes.values():
-        each["key"] = str(tmp_path / each["name"] / f"{each['name']}.key")
+    nodes, key = write(tmp_path, made), str(tmp_path / SERVER / f"{SERVER}.key")
     few = {number: each for number, each in nodes.items() if each["name"] != "west"}
-    waiting = run(tmp_path, connected(few), key=str(key))
+    waiting = run(tmp_path, connected(few), key=key)
     assert not waiting["finished"]
     assert "missing are west" in waiting["waiting"]
     assert files(tmp_path, "*.down") == {}
 
-    finished = run(tmp_path, connected(nodes), key=str(key))
+    finished = run(tmp_path, connected(nodes), key=key)
     assert finished["finished"]
     agreed = made.federation
     fitted = [
@@ -54,3 +61,16 @@ def test_five_sites_are_opened_when_the_last_one_is_there(tmp_path: Path) -> Non
         assert all(copy == sent for copy in copies)
         (folder,) = (tmp_path / name / "state").glob("*/model")
         assert model.read(folder).alpha == steps.adopt(graph, kept, returned, agreed).alpha
+
+
+def test_a_node_asked_into_an_overlapping_job_waits_for_its_operators_yes(tmp_path: Path) -> None:
+    nodes = write(tmp_path, sealed_job(FIVE))
+    key = str(tmp_path / SERVER / f"{SERVER}.key")
+    earlier = sealed_job(("west", "south", "elsewhere"))
+    sealed_jobs.remember(tmp_path / "west" / "west.key", earlier, b"frame")
+    waiting = run(tmp_path, connected(nodes), key=key)
+    assert {each["code"] for each in waiting["contacts"]} == {"ok", "overlap"}
+    assert "missing are west" in waiting["waiting"]
+    for each in nodes.values():
+        each["overlapping"] = each["name"] == "west"
+    assert run(tmp_path, connected(nodes), key=key)["finished"]

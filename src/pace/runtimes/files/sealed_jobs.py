@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from pace.errors import FileError, SettingError
+from pace.errors import FileError, OverlapError
 from pace.io import atomic, untrusted
 from pace.jobs.job import Job
 from pace.jobs.sealing import PAIRWISE
@@ -55,9 +55,10 @@ def check_overlap(key: Path, job: Job, *, agreed: bool) -> list[str]:
     """What this job's sum and those of earlier sealed jobs would tell together, unless `agreed`."""
     sentences = [each for earlier in sealed_jobs(key) if (each := overlap(earlier, job))]
     if sentences and not agreed:
-        raise SettingError(
-            " ".join(sentences) + " Give --overlapping if you agree to that, or ask for a job "
-            "with other participants"
+        raise OverlapError(
+            " ".join(sentences)
+            + " Give --overlapping if you agree to that (of a node on a network: "
+            "overlapping = true in its node.toml), or ask for a job with other participants"
         )
     return sentences
 

@@ -34,7 +34,7 @@ PATHS = {  # as in a kit; a node.toml may say otherwise
     "root-certificates": "ca.crt",
     "node-key": "node",
 }
-OTHERS = ("name", "superlink", "key", "limit", "device", "port")
+OTHERS = ("name", "superlink", "key", "limit", "device", "overlapping", "port")
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
 AGAIN = 10.0  # seconds until it is tried again
 GOODBYE = 5.0  # seconds for the last lines of a node that has ended
@@ -72,7 +72,7 @@ class SuperNode:
         superlink, port = settings.get("superlink"), settings.get("port", 9094)
         if not isinstance(superlink, str) or not isinstance(port, int):
             raise SettingError(f"{path} lacks superlink, as HOST:PORT, or its port is no number")
-        words = ("name", "limit", "device")
+        words = ("name", "limit", "device", "overlapping")
         config: dict[str, Any] = {word: settings[word] for word in words if word in settings}
         config |= {
             word: str(paths[word]) for word in ("job", "graph", "folder", "key") if word in paths
@@ -82,7 +82,7 @@ class SuperNode:
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.runtimes.files import fit
+        from pace.runtimes.files import fit, sealed_jobs
         from pace.runtimes.files import site as sites
 
         found = [
@@ -98,6 +98,8 @@ class SuperNode:
             who = fit.identity(job, Path(f"{self.node.name}.up"), self.node.key)
             if who.name != self.node.name:
                 found.append(f"{self.node.key} is the key of {who.name!r}, not of this site")
+            if job.sealed and self.node.key is not None:
+                sealed_jobs.check_overlap(self.node.key, job, agreed=self.node.overlapping)
             sites.load(self.node.graph, job)
         except PaceError as error:
             found.append(str(error))
@@ -115,6 +117,7 @@ class SuperNode:
         }
         words = [f'{word}="{value}"' for word, value in config.items() if value is not None]
         words.append(f"limit={self.node.limit}")
+        words += ["overlapping=true"] * self.node.overlapping
         options = {
             "--superlink": self.superlink,
             "--root-certificates": str(self.certificate),

@@ -1,0 +1,81 @@
+"""`pace-ridge-sums` sealed and open: the same models, in one process and by files."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from pace.jobs import signatures
+from pace.jobs.job import SERVER, Job
+from pace.methods import make
+from pace.methods.beyond import ridge_sums
+from pace.models.gcn import GCN
+from pace.runtimes.files import adopt, fit, merge, model, site
+from pace.runtimes.simulation import simulate
+from tests.graphs import CLASSES, FEATURES, clients
+from tests.sealed import key_of, sealed_job, write_key
+from tests.sites import NAMES, job, write_graph
+
+METHOD = "pace-ridge-sums"
+CLOSE = 1e-6
+
+
+@pytest.fixture(params=["the Gram matrix", "its sketch"])
+def seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """What is summed: with few features HᵀH itself, with many a sketch. Each has its seed."""
+    if request.param == "its sketch":
+        monkeypatch.setattr(ridge_sums, "WHOLE", 0)
+        return 17
+    return 0
+
+
+def test_in_one_process(seed: int) -> None:
+    gcn, methods = GCN((FEATURES, 16, CLASSES)), {METHOD: make(METHOD)}
+    (plain,), (sealed,) = (
+        list(simulate(clients(3), gcn, methods, [seed], epochs=5, sealed=hidden))
+        for hidden in (False, True)
+    )
+    assert sealed.alphas == pytest.approx(plain.alphas, abs=CLOSE)
+    assert any(alpha > 0 for alpha in plain.alphas)
+    for one, other in zip(plain.confusions["adopted"], sealed.confusions["adopted"], strict=True):
+        assert torch.equal(one, other)
+
+
+def by_files(root: Path, made: Job) -> dict[str, model.Model]:
+    """The adopted models of a job's sites."""
+    for place, graph in zip((*NAMES, SERVER), (*clients(3), None), strict=True):
+        (root / place).mkdir(parents=True)
+        write_key(root / place, place)
+        if graph is not None:
+            write_graph(root / place / "mine.graph", graph)
+            fit.fit(
+                made,
+                site.load(root / place / "mine.graph", made),
+                keep=root / place / "local",
+                upload=root / "inbox" / f"{place}.up",
+                receipt=root / place / "receipt.json",
+                key=root / place / f"{place}.key",
+            )
+    key = root / SERVER / f"{SERVER}.key"
+    merge.merge(made, [root / "inbox"], journal=root / "journal", out=root / "out", key=key)
+    for name in NAMES:
+        adopt.adopt(
+            made,
+            site.load(root / name / "mine.graph", made),
+            kept=root / name / "local",
+            returned=root / "out" / f"{name}.down",
+            roll=root / "out" / f"{name}.roll",
+            out=root / name / "model",
+        )
+    return {name: model.read(root / name / "model") for name in NAMES}
+
+
+def test_by_files(tmp_path: Path, seed: int) -> None:
+    keys = {name: signatures.public_of(key_of(name)) for name in (*NAMES, SERVER)}
+    plain = by_files(tmp_path / "plain", job(method=METHOD, keys=keys, seed=seed))
+    sealed = by_files(tmp_path / "sealed", sealed_job(method=METHOD, seed=seed))
+    for name, graph in zip(NAMES, clients(3), strict=True):
+        assert sealed[name].weights == pytest.approx(plain[name].weights, abs=CLOSE)
+        one, other = plain[name](graph), sealed[name](graph)
+        assert torch.equal(one.logits.argmax(1), other.logits.argmax(1))
+    assert any(each.alpha > 0 for each in plain.values())
