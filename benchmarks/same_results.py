@@ -60,7 +60,7 @@ RENAMED = {
 UNLIKE = {"seconds", "versions", "command"}  # keys whose values differ from run to run
 DIGESTS = ("/federation", "/whole")  # ends of paths whose values follow from the digest
 NAMES = ("method", "reading", "seed", "name")  # keys that tell the items of a list apart
-COUNTS = re.compile(r"\d+[ ;][\d ;]+")  # a confusion matrix, the one text that is numbers
+COUNTS = re.compile(r"[\d ;:]*\d[ ;:][\d ;:]*")  # a confusion matrix, the one text that is numbers
 
 GRAPH, HIDDEN, SEED = "synthetic", 64, 104729
 FEW, CROWD = (3, 40), (70, 3)  # clients, epochs

@@ -103,27 +103,39 @@ def test_columns_that_do_not_fit_go_below_with_the_first() -> None:
 
 
 def test_forty_clients_and_long_names_fit() -> None:
+    from pace.reports.run_result import (
+        Alphas,
+        MethodSummary,
+        ModelSettings,
+        RunResult,
+        RunSettings,
+        ScoreRow,
+        Spread,
+        Summary,
+        Traffic,
+    )
     from pace.reports.tables import show
 
-    spread = {"mean": 0.8, "std": 0.01}
-    scores = dict.fromkeys(("accuracy", "weighted_f1", "macro_f1"), spread)
-    alpha = {"mean": 0.5, "zero_share": 0.25, "per_seed": [[index / 39 for index in range(40)]] * 2}
-    way = {"upload": 1_764_321, "upload_ratio": 1.0012, "return": 1_764_300, "return_ratio": 1.0011}
-    found = {
-        "dataset": "synthetic:nodes=2000,features=4000,communities=9,classes=6,mixing=0.2,degree=5",
-        "partition": "dirichlet",
-        "clients": 40,
-        "model": {"kind": "gcn"},
-        "seeds": [1, 2],
-        "results": [
-            {"method": "a-method-with-a-name", "reading": reading, **scores}
-            for reading in ("local", "external", "adopted")
-        ],
-        "methods": {"a-method-with-a-name": {"alpha": alpha, "bytes": way}},
-    }
+    method, spread = "a-method-with-a-name", Spread(0.8, 0.01)
+    alpha = Alphas(0.5, 0.25, (tuple(index / 39 for index in range(40)),) * 2)
+    traffic = Traffic(1_762_206, 1_764_321, 1_764_300, 1.0012, 1.0011)
+    settings = RunSettings(
+        dataset="synthetic:nodes=2000,features=4000,communities=9,classes=6,mixing=0.2,degree=5",
+        partition="dirichlet",
+        clients=40,
+        model=ModelSettings(widths=(4000, 64, 6), dropout=0.5),
+        seeds=(1, 2),
+        device="cpu",
+        data_seed=1,
+        epochs=None,
+        rank=6,
+    )
+    rows = [ScoreRow(method, each, *[spread] * 3) for each in ("local", "external", "adopted")]
+    methods = {method: MethodSummary(alpha, traffic, {})}
+    run = RunResult(settings, Summary(tuple(rows), alpha, traffic, methods), ())
     to = Console(file=StringIO(), width=80, color_system=None, highlight=False, markup=False)
     with to.capture() as caught:
-        show(found, to)
+        show(run, to)
     text = caught.get()
     assert max(map(len, text.splitlines())) <= 80
     assert len(re.findall("[▁▂▃▄▅▆▇█·]", text)) == 40  # every client has its bar

@@ -7,7 +7,6 @@ from html import unescape
 from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -35,7 +34,7 @@ from pace.page import (
     page,
 )
 from pace.reports import run_page
-from pace.reports.run_result import summarise
+from pace.reports.run_result import ModelSettings, RunResult, RunSettings, summarise
 from pace.runtimes.simulation import simulate
 from pace.study import folder as study_folder
 from pace.study import page as study_page
@@ -241,40 +240,41 @@ def test_a_file_that_is_no_cell_is_named(tmp_path: Path, content: str) -> None:
         study_page.write(tmp_path)
 
 
-def run_example() -> dict[str, Any]:
+def run_example() -> RunResult:
     methods = {name: make(name, 2) for name in ("local", "fedavg", "pace")}
     trials = list(simulate(clients(2), GCN((FEATURES, 8, CLASSES)), methods, [1, 2], epochs=2))
-    about = {
-        "command": "pace run",
-        "dataset": HOSTILE,
-        "partition": "cut",
-        "clients": 2,
-        "seeds": [1, 2],
-        "data_seed": 2024,
-        "device": "cpu",
-        "epochs": 2,
-        "rank": 2,
-        "model": {"widths": [FEATURES, 8, CLASSES], "dropout": 0.5},
-        "versions": {"torch": "9.9"},
-    }
-    return about | summarise(trials)
+    settings = RunSettings(
+        command="pace run",
+        dataset=HOSTILE,
+        partition="cut",
+        clients=2,
+        seeds=(1, 2),
+        data_seed=2024,
+        device="cpu",
+        epochs=2,
+        rank=2,
+        model=ModelSettings(widths=(FEATURES, 8, CLASSES), dropout=0.5),
+        versions={"torch": "9.9"},
+    )
+    return RunResult(settings, summarise(trials), tuple(trials))
 
 
 def test_a_runs_page_holds_its_scores_alphas_and_bytes() -> None:
     found = run_example()
     outline = Outline(page(run_page.document(found)))
     rows = [[text for text, _ in row] for row in outline.rows]
-    for result in found["results"][3:]:
-        accuracy_ = result["accuracy"]
-        shown_ = f"{100 * accuracy_['mean']:.2f} ± {100 * accuracy_['std']:.2f}"
-        if result["reading"] != "local":
-            assert any(row[0] == result["method"] and row[2] == shown_ for row in rows)
+    for result in found.summary.results[3:]:
+        spread = result.accuracy
+        assert spread.std is not None
+        shown_ = f"{100 * spread.mean:.2f} ± {100 * spread.std:.2f}"
+        if result.reading != "local":
+            assert any(row[0] == result.method and row[2] == shown_ for row in rows)
     for client in range(2):
-        alphas = [seed[client] for seed in found["alpha"]["per_seed"]]
+        alphas = [seed[client] for seed in found.summary.alpha.per_seed]
         mean = sum(alphas) / 2
         assert [f"Client {client}", f"{mean:.3f}", *(f"{a:.3f}" for a in alphas)] in rows
-    sent = found["bytes"]
-    cell = f"{sent['return']:,.0f}{100 * sent['return_ratio']:.1f} % of dense"
+    sent = found.summary.bytes
+    cell = f"{sent.returned:,.0f}{100 * sent.return_ratio:.1f} % of dense"
     assert any(row[0] == "pace" and cell in row for row in rows)
     assert HOSTILE in outline.texts
     assert outline.handlers == []

@@ -118,10 +118,10 @@ def test_refusals_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(SettingError, match="by is 'node', expected one of seed, client"):
         pace.results(tmp_path, by="node")
     (tmp_path / "results.json").write_bytes(b"\x89PNG" + 5000 * b"\0")
-    with pytest.raises(FileError, match=r"results\.json holds no trials .{,200}: run it again"):
+    with pytest.raises(FileError, match=r"results\.json is not a result .{,200}: run it again"):
         pace.results(tmp_path)
     (tmp_path / "results.json").write_text('{"dataset": "x"}')
-    with pytest.raises(FileError, match=r"results\.json holds no trials .*: run it again"):
+    with pytest.raises(FileError, match=r"results\.json is not a result .*: run it again"):
         pace.results(tmp_path)
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(SettingError, match=r"needs pandas: pip install 'pace-fgl\[report\]'"):

@@ -1,4 +1,3 @@
-import json
 import math
 import statistics
 
@@ -54,17 +53,16 @@ def test_every_number_is_computed_from_the_trials() -> None:
     graphs = clients(3)
     trials = list(simulate(graphs, GCN_, METHODS, [1, 2, 3], epochs=5))
     found = summarise(trials)
-    json.dumps(found)
     adopted = [trial for trial in trials if trial.method == "pace"]
     scores = [accuracy(pooled(trial.confusions["adopted"])) for trial in adopted]
-    (result,) = (r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "adopted"))
-    assert result["accuracy"]["per_seed"] == scores
-    assert result["accuracy"]["mean"] == pytest.approx(sum(scores) / 3)
-    assert result["accuracy"]["std"] == pytest.approx(statistics.stdev(scores))
-    assert found["alpha"]["per_seed"] == [trial.alphas for trial in adopted]
-    assert found["bytes"]["return"] == adopted[0].returned[0]
-    assert found["bytes"]["return_ratio"] == adopted[0].returned[0] / size(GCN_.start(0))
-    assert [(r["method"], r["reading"]) for r in found["results"]][:3] == [
+    (result,) = (r for r in found.results if (r.method, r.reading) == ("pace", "adopted"))
+    assert result.accuracy.per_seed == tuple(scores)
+    assert result.accuracy.mean == pytest.approx(sum(scores) / 3)
+    assert result.accuracy.std == pytest.approx(statistics.stdev(scores))
+    assert found.alpha.per_seed == tuple(tuple(trial.alphas) for trial in adopted)
+    assert found.bytes.returned == adopted[0].returned[0]
+    assert found.bytes.return_ratio == adopted[0].returned[0] / size(GCN_.start(0))
+    assert [(r.method, r.reading) for r in found.results][:3] == [
         ("local", "local"),
         ("fedavg", "local"),
         ("fedavg", "external"),
@@ -73,7 +71,7 @@ def test_every_number_is_computed_from_the_trials() -> None:
 
 def test_one_seed_has_no_standard_deviation() -> None:
     found = summarise(list(simulate(clients(2), GCN_, {"local": Local()}, [1], epochs=1)))
-    assert found["results"][0]["accuracy"]["std"] is None
+    assert found.results[0].accuracy.std is None
 
 
 def test_the_embedded_graph_shows_the_methods_point() -> None:
@@ -82,9 +80,9 @@ def test_the_embedded_graph_shows_the_methods_point() -> None:
     graphs = divide(dataset, "louvain", 10)
     gcn = GCN((dataset.graph.features, 64, dataset.classes))
     found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])))
-    by_reading = {r["reading"]: 100 * r["accuracy"]["mean"] for r in found["results"]}
+    by_reading = {r.reading: 100 * r.accuracy.mean for r in found.results}
     assert by_reading["adopted"] > by_reading["local"] + 1
-    assert found["alpha"]["zero_share"] < 0.5
+    assert found.alpha.zero_share < 0.5
 
 
 def test_a_harmful_transfer_is_turned_down() -> None:
@@ -92,20 +90,15 @@ def test_a_harmful_transfer_is_turned_down() -> None:
     graphs = divide(dataset, "louvain", 10)
     gcn = GCN((dataset.graph.features, 64, dataset.classes))
     found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])))
-    by_reading = {r["reading"]: 100 * r["accuracy"]["mean"] for r in found["results"]}
+    by_reading = {r.reading: 100 * r.accuracy.mean for r in found.results}
     assert by_reading["external"] < by_reading["local"] - 30
     assert by_reading["adopted"] > by_reading["local"] - 0.2
-    assert found["alpha"]["zero_share"] > 0.5
-
-
-def found_example() -> dict[str, object]:
-    trials = list(simulate(clients(2), GCN_, METHODS, [1, 2], epochs=2))
-    about = {"dataset": "tiny", "partition": "cut", "clients": 2, "seeds": [1, 2]}
-    return about | summarise(trials)
+    assert found.alpha.zero_share > 0.5
 
 
 def test_tables_show_a_common_local_model_once() -> None:
-    _, rows = score_table(found_example())
+    trials = list(simulate(clients(2), GCN_, METHODS, [1, 2], epochs=2))
+    _, rows = score_table(summarise(trials).results)
     assert [row[:2] for row in rows] == [
         ["local", "α = 0, its own model"],
         ["fedavg", "α = 1, what came back"],

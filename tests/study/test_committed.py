@@ -41,11 +41,11 @@ def expected(method: str, rank: int | None, model: str) -> dict[str, Any]:
 
 def test_every_committed_cell_has_todays_settings_and_its_own_place() -> None:
     stale, paths = [], set()
-    for cell, content in cells(RESULTS):
+    for cell, stored in cells(RESULTS):
         paths.add(RESULTS / "cells" / cell.path)
         place = {key: value for key, value in asdict(cell).items() if (key, value) != FIRST}
         todays = place | expected(cell.method, cell.rank, cell.model)
-        if content["settings"] != json.loads(json.dumps(todays)):
+        if stored.settings != json.loads(json.dumps(todays)):
             stale.append(str(cell.path))
     assert stale == []
     assert paths == set((RESULTS / "cells").rglob("*.json"))

@@ -26,19 +26,17 @@ def report(
 ) -> None:
     """Write the folder's index.html: one page that needs no network and opens from disk."""
     from pace.cli import console
-    from pace.errors import FileError
     from pace.reports import run_page
+    from pace.reports.dataframe import nothing_stored
+    from pace.reports.run_result import NAME
     from pace.study import page
 
     if (folder / "cells").is_dir():
         made = page.write(folder)
-    elif (folder / "results.json").is_file():
+    elif (folder / NAME).is_file():
         made = run_page.write(folder)
     else:
-        raise FileError(
-            f"{folder} has neither cells/ (from `pace reproduce --out`) nor results.json "
-            "(from `pace run --out`): name a folder that one of them has written"
-        )
+        raise nothing_stored(folder)
     if as_json:
         console.one_object({"page": str(made), "bytes": made.stat().st_size})
     else:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -97,8 +96,8 @@ def run(
     from pace.models import kind_of, settings_of
     from pace.partition import divide, file
     from pace.reports import run_page
-    from pace.reports.run_result import summarise
-    from pace.reports.stored import plain, versions
+    from pace.reports.run_result import NAME, ModelSettings, RunResult, RunSettings, summarise
+    from pace.reports.stored import versions
     from pace.reports.tables import compare, show
     from pace.runtimes.simulation import progress_steps, simulate
 
@@ -122,7 +121,7 @@ def run(
     total = sum(
         progress_steps(len(graphs), each, chosen_methods, chosen_seeds) for each in models.values()
     )
-    results: dict[str, dict[str, Any]] = {}
+    results: dict[str, RunResult] = {}
     for caution in filter(None, (each.caution(len(graphs)) for each in chosen_methods.values())):
         typer.echo(caution, err=True)
     with console.progress(total, "Training") as bar:
@@ -141,46 +140,44 @@ def run(
                 )
             )
             trials.sort(key=lambda trial: list(chosen_methods).index(trial.method))  # as asked for
-            results[name] = {
-                "command": shlex.join(["pace", *sys.argv[1:]]),
-                "versions": versions(),
-                "dataset": loaded.name,
-                "partition": str(partition_file) if partition_file else partition,
-                "clients": len(graphs),
-                "seeds": chosen_seeds,
-                "device": chosen_device,
-                "data_seed": None if partition_file else data_seed,
-                "epochs": epochs,
-                "model": {
-                    "kind": kind_of(network),
-                    "widths": network.widths,
-                    "dropout": network.dropout,
-                    **settings_of(network),
-                },
-                "rank": options.rank(rank),
-                "numbers": options.written(chosen_methods, chosen_numbers),
-                **({"sealed": True} if sealed else {}),
-                **summarise(trials),
-                "trials": [
-                    {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in trials
-                ],
-            }
+            settings = RunSettings(
+                command=shlex.join(["pace", *sys.argv[1:]]),
+                versions=versions(),
+                dataset=loaded.name,
+                partition=str(partition_file) if partition_file else partition,
+                clients=len(graphs),
+                seeds=tuple(chosen_seeds),
+                device=chosen_device,
+                data_seed=None if partition_file else data_seed,
+                epochs=epochs,
+                model=ModelSettings(
+                    kind=kind_of(network),
+                    widths=tuple(network.widths),
+                    dropout=network.dropout,
+                    settings=settings_of(network),
+                ),
+                rank=options.rank(rank),
+                numbers=options.written(chosen_methods, chosen_numbers),
+                sealed=sealed,
+            )
+            results[name] = RunResult(settings, summarise(trials), tuple(trials))
     written = []
-    for name, found in results.items():
+    for name, result in results.items():
         folder = out if out is None or len(results) == 1 else out / options.file_name(name)
         if folder:
-            atomic.write(folder / "results.json", (json.dumps(found, indent=1) + "\n").encode())
-            written += [run_page.write(folder), folder / "results.json"]
+            atomic.write(folder / NAME, result.encode())
+            written += [run_page.write(folder), folder / NAME]
         if tensorboard:
             from pace.reports.tensorboard import write as write_tensorboard
 
-            written.append(write_tensorboard(tensorboard, found))
+            written.append(write_tensorboard(tensorboard, result))
     if as_json:
-        console.one_object(found if len(results) == 1 else {"models": results})
+        objects = {name: result.plain() for name, result in results.items()}
+        console.one_object(result.plain() if len(results) == 1 else {"models": objects})
         return
     to = console.console()
     if len(results) == 1:
-        show(found, to)
+        show(result, to)
     else:
         compare(results, to)
     if written:

@@ -3,42 +3,91 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pace.errors import FileError, SettingError
-from pace.io import regular, untrusted
+from pace.io import records
 from pace.methods import make
-from pace.metrics import SCORES, pooled
+from pace.metrics import accuracy, macro_f1, pooled, weighted_f1
 from pace.protocol.number_formats import KINDS
-from pace.reports.run_result import readings
-from pace.reports.stored import HIDDEN, LARGEST, LAYERS, cells, not_a_cell, restored
+from pace.reports.run_result import NAME, RunResult, readings
+from pace.reports.stored import HIDDEN, LAYERS, cells, not_a_cell
 from pace.runtimes.simulation import Trial
 
 if TYPE_CHECKING:
     import pandas
 
-WHERE = (
-    "dataset",
-    "partition",
-    "clients",
-    "data_seed",
-    "model",
-    "hidden",
-    "layers",
-    "epochs",
-    "numbers",
-)
-WHAT = ("method", "rank", "seed", "reading")
-BYTES, SECONDS = ("upload", "returned", "dense"), ("fit", "merge", "adopt")
-BY = {
-    "seed": (*WHERE, *WHAT, *SCORES, "alpha", "kept_local", *BYTES, *SECONDS),
-    "client": (*WHERE, *WHAT, "client", "test_nodes", *SCORES, "alpha", *BYTES),
-}
 MAY_BE_ABSENT = dict.fromkeys(("data_seed", "hidden", "epochs", "rank"), "Int64")  # else whole
 
-Row = dict[str, Any]
+
+@dataclass(frozen=True)
+class TrialKey:
+    """What a trial is of: the columns that every row begins with."""
+
+    dataset: str
+    partition: str
+    clients: int
+    data_seed: int | None
+    """Of the partition and the masks; None where a partition file holds both."""
+    model: str
+    hidden: int | None
+    """Width of the hidden layers; None where there are none."""
+    layers: int
+    epochs: int | None
+    """Training steps; None: each method's own budget."""
+    numbers: str
+    """How numbers are written on the wire."""
+    method: str
+    rank: int | None
+    """Of PACE and its variants; None: dense, or another method."""
+    seed: int
+
+
+@dataclass(frozen=True)
+class SeedRow(TrialKey):
+    """One method, seed and reading; scores pooled over clients."""
+
+    reading: str
+    """`local`, `external` or `adopted`."""
+    accuracy: float
+    weighted_f1: float
+    macro_f1: float
+    alpha: float
+    """Mean over clients."""
+    kept_local: float
+    """The share of clients with α = 0."""
+    upload: float
+    """Mean bytes of a client's upload."""
+    returned: float
+    dense: int
+    """Bytes of the shared model sent whole."""
+    fit: float
+    """Seconds, all clients together."""
+    merge: float
+    adopt: float
+
+
+@dataclass(frozen=True)
+class ClientRow(TrialKey):
+    """One method, seed, reading and client; scores on the client's own test nodes."""
+
+    reading: str
+    client: int
+    test_nodes: int
+    accuracy: float
+    weighted_f1: float
+    macro_f1: float
+    alpha: float
+    upload: int
+    returned: int
+    dense: int
+
+
+ROWS: dict[str, type[SeedRow] | type[ClientRow]] = {"seed": SeedRow, "client": ClientRow}
+BY = {by: tuple(column.name for column in fields(row)) for by, row in ROWS.items()}
 
 
 def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
@@ -71,102 +120,115 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
         import pandas
     except ImportError:
         raise SettingError("pace.results needs pandas: pip install 'pace-fgl[report]'") from None
-    make = by_seed if by == "seed" else by_client
-    rows = [row for where, trial in stored(Path(folder)) for row in make(where, trial)]
-    return pandas.DataFrame(rows, columns=list(BY[by])).astype(MAY_BE_ABSENT)
+    rows: Iterator[SeedRow | ClientRow] = (
+        row
+        for key, trial in stored(Path(folder))
+        for row in (by_seed(key, trial) if by == "seed" else by_client(key, trial))
+    )
+    table = [tuple(getattr(row, column) for column in BY[by]) for row in rows]
+    return pandas.DataFrame(table, columns=list(BY[by])).astype(MAY_BE_ABSENT)
 
 
-def stored(folder: Path) -> Iterator[tuple[Row, Trial]]:
-    """Each trial of a folder, and where it belongs."""
+def stored(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
+    """Each trial of a folder, and what it is of."""
     if (folder / "cells").is_dir():
         yield from _study(folder)
-    elif (folder / "results.json").is_file():
-        path = folder / "results.json"
-        try:
-            yield from of_run(untrusted.json(regular.read(path, LARGEST)))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise FileError(
-                f"{path} holds no trials of `pace run` ({error!r}): run it again"
-            ) from None
+    elif (folder / NAME).is_file():
+        run = RunResult.read(folder)
+        if not run.trials:
+            raise FileError(f"{folder / NAME} holds no trials of `pace run`: run it again")
+        yield from of_run(run)
     else:
-        raise FileError(
-            f"{folder} has neither cells/ (from `pace reproduce --out`) nor results.json "
-            "(from `pace run --out`): name a folder that one of them has written"
-        )
+        raise nothing_stored(folder)
 
 
-def _study(folder: Path) -> Iterator[tuple[Row, Trial]]:
-    for path, found in cells(folder):
-        settings = found["settings"]
+def nothing_stored(folder: Path) -> FileError:
+    return FileError(
+        f"{folder} has neither cells/ (from `pace reproduce --out`) nor {NAME} "
+        "(from `pace run --out`): name a folder that one of them has written"
+    )
+
+
+def _study(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
+    network = {"model": "gcn", "hidden": HIDDEN, "layers": LAYERS}
+    for path, cell in cells(folder):
         try:
-            where = {name: settings[name] for name in WHERE if name in settings}
-            where |= {
-                "model": settings.get("model", "gcn"),
-                "hidden": HIDDEN,
-                "layers": LAYERS,
-                "rank": settings["rank"],
-            }
-            where["numbers"] = make(settings["method"]).numbers
-            trial = restored(settings["method"], settings["seed"], found)
-        except (LookupError, TypeError) as error:
+            numbers = make(cell.settings["method"]).numbers
+            key = records.read(TrialKey, {**network, **cell.settings, "numbers": numbers})
+            yield _ranked(key), cell.trial
+        except (LookupError, TypeError, ValueError) as error:
             raise not_a_cell(path, error) from None
-        yield where, trial
 
 
-def of_run(found: Mapping[str, Any]) -> Iterator[tuple[Row, Trial]]:
-    """Each trial of what `pace run` found, and where it belongs."""
-    widths = found["model"]["widths"]
-    where = {name: found.get(name) for name in WHERE} | {
-        "model": found["model"].get("kind", "gcn"),
-        "hidden": widths[1] if len(widths) > 2 else None,
-        "layers": len(widths) - 1,
-        "rank": found["rank"],
-    }
-    for each in found["trials"]:
-        if found["numbers"] not in KINDS:  # each method's own way
-            where = where | {"numbers": make(each["method"]).numbers}
-        yield where, restored(each["method"], each["seed"], each)
+def of_run(run: RunResult) -> Iterator[tuple[TrialKey, Trial]]:
+    """Each trial of a run, and what it is of."""
+    settings, widths = run.settings, run.settings.model.widths
+    for trial in run.trials:
+        own = settings.numbers not in KINDS  # each method's own way
+        key = TrialKey(
+            dataset=settings.dataset,
+            partition=settings.partition,
+            clients=settings.clients,
+            data_seed=settings.data_seed,
+            model=settings.model.kind,
+            hidden=widths[1] if len(widths) > 2 else None,
+            layers=len(widths) - 1,
+            epochs=settings.epochs,
+            numbers=make(trial.method).numbers if own else settings.numbers,
+            method=trial.method,
+            rank=settings.rank,
+            seed=trial.seed,
+        )
+        yield _ranked(key), trial
 
 
-def by_seed(where: Row, trial: Trial) -> Iterator[Row]:
+def _ranked(key: TrialKey) -> TrialKey:
+    """Only PACE and its variants have a rank."""
+    return key if key.method.startswith("pace") else replace(key, rank=None)
+
+
+def by_seed(key: TrialKey, trial: Trial) -> Iterator[SeedRow]:
     """One row for each reading, all clients' test nodes together."""
     for reading in readings(trial.method):
         counts = pooled(trial.confusions[reading])
         alphas = used(trial, reading)
-        yield _named(where, trial, reading) | {
-            **{name: score(counts) for name, score in SCORES.items()},
-            "alpha": statistics.fmean(alphas),
-            "kept_local": statistics.fmean(alpha == 0 for alpha in alphas),
-            "upload": statistics.fmean(trial.upload),
-            "returned": statistics.fmean(trial.returned),
-            "dense": trial.dense,
-            **trial.seconds,
-        }
+        yield SeedRow(
+            **vars(key),
+            reading=reading,
+            accuracy=accuracy(counts),
+            weighted_f1=weighted_f1(counts),
+            macro_f1=macro_f1(counts),
+            alpha=statistics.fmean(alphas),
+            kept_local=statistics.fmean(alpha == 0 for alpha in alphas),
+            upload=statistics.fmean(trial.upload),
+            returned=statistics.fmean(trial.returned),
+            dense=trial.dense,
+            fit=trial.seconds["fit"],
+            merge=trial.seconds["merge"],
+            adopt=trial.seconds["adopt"],
+        )
 
 
-def by_client(where: Row, trial: Trial) -> Iterator[Row]:
+def by_client(key: TrialKey, trial: Trial) -> Iterator[ClientRow]:
     """One row for each reading and client, scores on the client's own test nodes."""
     for reading in readings(trial.method):
         for client, counts in enumerate(trial.confusions[reading]):
-            yield _named(where, trial, reading) | {
-                "client": client,
-                "test_nodes": int(counts.sum()),
-                **{name: score(counts) for name, score in SCORES.items()},
-                "alpha": used(trial, reading)[client],
-                "upload": trial.upload[client],
-                "returned": trial.returned[client],
-                "dense": trial.dense,
-            }
+            yield ClientRow(
+                **vars(key),
+                reading=reading,
+                client=client,
+                test_nodes=int(counts.sum()),
+                accuracy=accuracy(counts),
+                weighted_f1=weighted_f1(counts),
+                macro_f1=macro_f1(counts),
+                alpha=used(trial, reading)[client],
+                upload=trial.upload[client],
+                returned=trial.returned[client],
+                dense=trial.dense,
+            )
 
 
 def used(trial: Trial, reading: str) -> list[float]:
     """The α of a reading, by client: 0 is Local, 1 what came back, else what the receiver chose."""
     fixed = {"local": 0.0, "external": 1.0}
     return [fixed[reading]] * len(trial.alphas) if reading in fixed else trial.alphas
-
-
-def _named(where: Row, trial: Trial, reading: str) -> Row:
-    """Only PACE and its variants have a rank; none of theirs is dense."""
-    rank = where["rank"] if trial.method.startswith("pace") else None
-    names = {"method": trial.method, "rank": rank, "seed": trial.seed, "reading": reading}
-    return where | names

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from pace.errors import FileError
-from pace.io import atomic, regular, untrusted
+from pace.io import atomic
 from pace.page import (
     Block,
     Choice,
@@ -23,49 +21,43 @@ from pace.page import (
     Value,
     page,
 )
-from pace.reports.stored import LARGEST
+from pace.reports.run_result import ModelSettings, RunResult, ScoreRow
 from pace.reports.tables import READING, SCORE, distinct, percent, title, verdict
 
 
 def write(folder: Path) -> Path:
     """Write `index.html` beside a run's `results.json`."""
-    path = folder / "results.json"
-    try:
-        found = untrusted.json(regular.read(path, LARGEST))
-        text = page(document(found))
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise FileError(f"{path} is no result of `pace run` ({error!r}): run it again") from None
-    atomic.write(folder / "index.html", text.encode())
+    atomic.write(folder / "index.html", page(document(RunResult.read(folder))).encode())
     return folder / "index.html"
 
 
-def document(found: dict[str, Any]) -> Document:
+def document(run: RunResult) -> Document:
     return Document(
-        f"PACE: {title(found)}",
-        verdict(found) or "One upload, one return, Local always kept.",
-        tuple(_headline(found)),
+        f"PACE: {title(run.settings)}",
+        verdict(run) or "One upload, one return, Local always kept.",
+        tuple(_headline(run)),
         (
-            Section("Scores", tuple(_scores(found))),
-            Section("Adoption, bytes and time", (_adoption(found),)),
-            Section("α by client", tuple(_alphas(found))),
-            Section("Command and versions", tuple(_provenance(found))),
+            Section("Scores", tuple(_scores(run))),
+            Section("Adoption, bytes and time", (_adoption(run),)),
+            Section("α by client", tuple(_alphas(run))),
+            Section("Command and versions", tuple(_provenance(run))),
         ),
     )
 
 
-def _headline(found: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    results = [r for r in found["results"] if r["method"] == "pace"]
-    scores = {r["reading"]: 100 * r["accuracy"]["mean"] for r in results}
+def _headline(run: RunResult) -> Iterable[tuple[str, str]]:
+    rows = [row for row in run.summary.results if row.method == "pace"]
+    scores = {row.reading: 100 * row.accuracy.mean for row in rows}
     if scores:
         yield f"{scores['local']:.2f} %", "accuracy of Local"
         yield f"{scores['adopted']:.2f} %", "accuracy with PACE"
         yield f"{scores['adopted'] - scores['local']:+.2f}", "points gained"
-        yield f"{100 * found['bytes']['return_ratio']:.1f} %", "of the dense bytes in a return"
+        yield f"{100 * run.summary.bytes.return_ratio:.1f} %", "of the dense bytes in a return"
 
 
-def _scores(found: dict[str, Any]) -> Iterable[Block]:
-    rows = distinct(found)
-    marks = [ranked([row[score]["mean"] for row in rows]) for score in SCORE]
+def _scores(run: RunResult) -> Iterable[Block]:
+    rows = distinct(run.summary.results)
+    marks = [ranked([row.scores[score].mean for row in rows]) for score in SCORE]
     heads = (Column("Method", numeric=False), Column("Reading", numeric=False))
     yield Table(
         "Scores in percent, on the test nodes of all clients together",
@@ -74,8 +66,8 @@ def _scores(found: dict[str, Any]) -> Iterable[Block]:
             (
                 *_names(row),
                 *(
-                    Value(percent(row[score]), row[score]["mean"], marks[place][line])
-                    for place, score in enumerate(SCORE)
+                    Value(percent(spread), spread.mean, marks[place][line])
+                    for place, spread in enumerate(row.scores[score] for score in SCORE)
                 ),
             )
             for line, row in enumerate(rows)
@@ -85,18 +77,18 @@ def _scores(found: dict[str, Any]) -> Iterable[Block]:
     )
     by_seed = Table(
         "Accuracy in percent, seed by seed",
-        (*heads, *(Column(str(seed)) for seed in found["seeds"])),
+        (*heads, *(Column(str(seed)) for seed in run.settings.seeds)),
         tuple(
-            (*_names(row), *(Value(f"{100 * v:.2f}", v) for v in row["accuracy"]["per_seed"]))
+            (*_names(row), *(Value(f"{100 * v:.2f}", v) for v in row.accuracy.per_seed))
             for row in rows
         ),
     )
     yield Fold("Seed by seed", (by_seed,))
 
 
-def _names(row: dict[str, Any]) -> tuple[Value, Value]:
-    reading = READING[row["reading"]]
-    return Value(row["method"], row["method"]), Value(reading, reading)
+def _names(row: ScoreRow) -> tuple[Value, Value]:
+    reading = READING[row.reading]
+    return Value(row.method, row.method), Value(reading, reading)
 
 
 def ranked(means: Sequence[float]) -> list[str]:
@@ -107,46 +99,43 @@ def ranked(means: Sequence[float]) -> list[str]:
     return [marks.get(text, "") for text in shown]
 
 
-def _adoption(found: dict[str, Any]) -> Table:
+def _adoption(run: RunResult) -> Table:
     rows = []
-    for name, each in found["methods"].items():
-        alpha, traffic, seconds = each["alpha"], each["bytes"], each["seconds"]
-        exchanged = [
-            Value(
-                f"{traffic[way]:,.0f}",
-                traffic[way],
-                below=f"{100 * traffic[f'{way}_ratio']:.1f} % of dense",
-            )
-            for way in ("upload", "return")
-        ]
+    for name, method in run.summary.methods.items():
+        alpha, traffic = method.alpha, method.bytes
         rows.append(
             (
                 Value(name, name),
-                Value(f"{alpha['mean']:.3f}", alpha["mean"], share=alpha["mean"]),
-                Value(f"{100 * alpha['zero_share']:.0f} %", alpha["zero_share"]),
-                *exchanged,
-                *(Value(f"{value:.2f}", value) for value in seconds.values()),
+                Value(f"{alpha.mean:.3f}", alpha.mean, share=alpha.mean),
+                Value(f"{100 * alpha.zero_share:.0f} %", alpha.zero_share),
+                _size(traffic.upload, traffic.upload_ratio),
+                _size(traffic.returned, traffic.return_ratio),
+                *(Value(f"{value:.2f}", value) for value in method.seconds.values()),
             )
         )
-    steps = next(iter(found["methods"].values()))["seconds"]
+    steps = next(iter(run.summary.methods.values())).seconds
     heads = [Column("Mean α"), Column("α = 0")]
     heads += [Column(way, "Bytes of a client's message") for way in ("Upload", "Return")]
     heads += [Column(step, "Seconds a seed, all clients") for step in steps]
     return Table("By method", (Column("Method", numeric=False), *heads), tuple(rows))
 
 
-def _alphas(found: dict[str, Any]) -> Iterable[Block]:
+def _size(size: float, ratio: float) -> Value:
+    return Value(f"{size:,.0f}", size, below=f"{100 * ratio:.1f} % of dense")
+
+
+def _alphas(run: RunResult) -> Iterable[Block]:
     """α = 0 keeps Local, α = 1 takes what came back."""
     yield Text(
         "How much each client took of what came back: α = 0 keeps Local, α = 1 takes it all."
     )
-    seeds = [Column(f"{seed}", "By seed") for seed in found["seeds"]]
+    seeds = [Column(f"{seed}", "By seed") for seed in run.settings.seeds]
     choices = []
-    for name, each in found["methods"].items():
+    for name, method in run.summary.methods.items():
         if name == "local":
             continue
         rows = []
-        for client, alphas in enumerate(zip(*each["alpha"]["per_seed"], strict=True)):
+        for client, alphas in enumerate(zip(*method.alpha.per_seed, strict=True)):
             mean = sum(alphas) / len(alphas)
             values = [Value(f"{alpha:.3f}", alpha, share=alpha) for alpha in (mean, *alphas)]
             rows.append((Value(f"Client {client}", f"Client {client}"), *values))
@@ -157,33 +146,33 @@ def _alphas(found: dict[str, Any]) -> Iterable[Block]:
         yield Drilldown(("Method",), tuple(choices))
 
 
-def _provenance(found: dict[str, Any]) -> Iterable[Block]:
-    if "command" in found:
-        yield Code(found["command"])
-    settings = [
-        ("Dataset", found["dataset"]),
-        ("Partition", found["partition"]),
-        ("Clients", found["clients"]),
-        ("Seeds", ", ".join(map(str, found["seeds"]))),
-        ("Data seed", _or(found["data_seed"], "the partition file's own")),
-        ("Model", _model(found["model"])),
-        ("Dropout", found["model"]["dropout"]),
-        ("Rank", found["rank"] or "dense"),
-        ("Numbers on the wire", found.get("numbers", "float32")),
-        ("Training steps", _or(found["epochs"], "each method's own budget")),
-        ("Device", found["device"]),
-        *found.get("versions", {}).items(),
+def _provenance(run: RunResult) -> Iterable[Block]:
+    settings = run.settings
+    if settings.command:
+        yield Code(settings.command)
+    facts = [
+        ("Dataset", settings.dataset),
+        ("Partition", settings.partition),
+        ("Clients", settings.clients),
+        ("Seeds", ", ".join(map(str, settings.seeds))),
+        ("Data seed", _or(settings.data_seed, "the partition file's own")),
+        ("Model", _model(settings.model)),
+        ("Dropout", settings.model.dropout),
+        ("Rank", settings.rank or "dense"),
+        ("Numbers on the wire", settings.numbers),
+        ("Training steps", _or(settings.epochs, "each method's own budget")),
+        ("Device", settings.device),
+        *settings.versions.items(),
     ]
-    yield Facts(tuple((name, str(value)) for name, value in settings))
+    yield Facts(tuple((name, str(value)) for name, value in facts))
 
 
 def _or(value: object, absent: str) -> object:
     return absent if value is None else value
 
 
-def _model(model: dict[str, Any]) -> str:
-    """`gat, widths 600 → 64 → 6, heads 8`; runs stored by older versions are the GCN's."""
-    own = {key: value for key, value in model.items() if key not in ("kind", "widths", "dropout")}
-    widths = " → ".join(map(str, model["widths"]))
-    words = [str(model.get("kind", "gcn")), f"widths {widths}"]
-    return ", ".join([*words, *(f"{key} {value}" for key, value in own.items())])
+def _model(model: ModelSettings) -> str:
+    """`gat, widths 600 → 64 → 6, heads 8`."""
+    widths = " → ".join(map(str, model.widths))
+    own = (f"{key} {value}" for key, value in model.settings.items())
+    return ", ".join([model.kind, f"widths {widths}", *own])

@@ -1,43 +1,219 @@
-"""What a run found, as plain data: every number is computed from the stored trials."""
+"""What a run found, as data: every number is computed from its trials."""
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from pace.errors import FileError
+from pace.io import records, regular, untrusted
 from pace.metrics import SCORES, mean_auc, pooled
+from pace.reports.stored import LARGEST, TODAY, plain, restored
 from pace.runtimes.simulation import READINGS, Trial
 
+NAME = "results.json"
 
-def summarise(trials: Sequence[Trial]) -> dict[str, Any]:
-    """Scores by method and reading, alphas and bytes by method.
 
-    `alpha` and `bytes` at the top are PACE's, or those of the last method where PACE did not run.
+@dataclass(frozen=True)
+class Spread:
+    """A score over seeds."""
+
+    mean: float
+    std: float | None
+    """The sample standard deviation; None where there is one seed."""
+    per_seed: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScoreRow:
+    """Scores of one reading of one method, on the test nodes of all clients together."""
+
+    method: str
+    reading: str
+    """`local` (α = 0), `external` (α = 1) or `adopted`."""
+    accuracy: Spread
+    weighted_f1: Spread
+    macro_f1: Spread
+    roc_auc: Spread | None = field(default=None, metadata=records.OPTIONAL)
+    """Of two classes; None where there are more."""
+
+    @property
+    def scores(self) -> dict[str, Spread]:
+        """Score -> its spread, of those that are defined."""
+        named = {name: getattr(self, name) for name in (*SCORES, "roc_auc")}
+        return {name: spread for name, spread in named.items() if spread is not None}
+
+
+@dataclass(frozen=True)
+class Alphas:
+    """How much of External the receivers admitted."""
+
+    mean: float
+    zero_share: float
+    """The share of receivers that kept Local."""
+    per_seed: tuple[tuple[float, ...], ...]
+    """Seed by seed, one for each client."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Mean bytes of one client's messages, framing included."""
+
+    dense: int
+    """Bytes of the shared model sent whole."""
+    upload: float
+    returned: float = field(metadata=records.key("return"))
+    upload_ratio: float
+    """Against `dense`."""
+    return_ratio: float
+
+
+@dataclass(frozen=True)
+class MethodSummary:
+    """What one method's receivers adopted, and what it cost."""
+
+    alpha: Alphas
+    bytes: Traffic
+    seconds: dict[str, float]
+    """Step (`fit`, `merge`, `adopt`) -> mean seconds a seed, all clients together."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """All trials of a run in numbers."""
+
+    results: tuple[ScoreRow, ...]
+    alpha: Alphas
+    """PACE's, or those of the last method where PACE did not run."""
+    bytes: Traffic
+    """Likewise."""
+    methods: dict[str, MethodSummary]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """The shared model."""
+
+    kind: str = "gcn"
+    """Its name in `pace.MODELS`; files of versions that had the GCN alone do not say it."""
+    widths: tuple[int, ...]
+    """Features, hidden layers, classes."""
+    dropout: float
+    settings: dict[str, object] = field(default_factory=dict, metadata=records.REST)
+    """What this kind has beside widths and dropout, such as a GAT's heads."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """What `pace run` was asked for, and what it ran with."""
+
+    command: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    dataset: str
+    partition: str
+    clients: int
+    seeds: tuple[int, ...]
+    device: str
+    data_seed: int | None
+    """Of the partition and the masks; None where a partition file holds both."""
+    epochs: int | None
+    """Training steps; None: each method's own budget."""
+    model: ModelSettings
+    rank: int | None
+    """Of PACE's carrier; None: dense."""
+    numbers: str = "float32"
+    """How numbers are written on the wire."""
+    sealed: bool = field(default=False, metadata=records.OPTIONAL)
+    """Whether the server saw sums only."""
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A run of `pace run`: what was asked for, what came out, and the trials it was computed from.
+
+    Example:
+        >>> from pace.reports.run_result import RunResult
+        >>> RunResult.read("nowhere")
+        Traceback (most recent call last):
+        ...
+        pace.errors.FileError: nowhere/results.json ...
     """
+
+    settings: RunSettings
+    summary: Summary
+    trials: tuple[Trial, ...]
+    """One for each method and seed; empty in files of versions that did not keep them."""
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON has it: settings and summary side by side, then the trials."""
+        trials = [
+            {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in self.trials
+        ]
+        return {**records.plain(self.settings), **records.plain(self.summary), "trials": trials}
+
+    def encode(self) -> bytes:
+        """The content of `results.json`."""
+        return (json.dumps(self.plain(), indent=1) + "\n").encode()
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> RunResult:
+        """The inverse of `plain`, for files of older versions too.
+
+        Raises:
+            ValueError: it is something else; the sentence names the key.
+        """
+        rows = [_today(row) for row in found["results"]]
+        return cls(
+            records.read(RunSettings, found),
+            records.read(Summary, {**found, "results": rows}),
+            tuple(restored(each["method"], each["seed"], each) for each in found.get("trials", ())),
+        )
+
+    @classmethod
+    def read(cls, folder: str | Path) -> RunResult:
+        """The run that `pace run --out` stored in a folder.
+
+        Raises:
+            FileError: there is none, or it is damaged.
+        """
+        path = Path(folder) / NAME
+        try:
+            return cls.of(untrusted.json(regular.read(path, LARGEST)))
+        except FileNotFoundError:
+            raise FileError(
+                f"{path} not found: name a folder that `pace run --out` has written"
+            ) from None
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            said = str(error) if isinstance(error, ValueError) else repr(error)
+            raise FileError(
+                f"{path} is not a result of `pace run` ({said}): run it again"
+            ) from None
+
+
+def _today(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of scores in today's words: what is `external` was called `native` at first."""
+    return {**row, "reading": TODAY.get(row["reading"], row["reading"])}
+
+
+def summarise(trials: Sequence[Trial]) -> Summary:
+    """Scores by method and reading, alphas and bytes by method."""
     methods = list(dict.fromkeys(trial.method for trial in trials))
     by_method = {name: [trial for trial in trials if trial.method == name] for name in methods}
-    leading = "pace" if "pace" in by_method else methods[-1]
-    return {
-        "results": [
-            {"method": name, "reading": reading} | scores(by_method[name], reading)
-            for name in methods
-            for reading in readings(name)
-        ],
-        "alpha": alphas(by_method[leading]),
-        "bytes": traffic(by_method[leading]),
-        "methods": {
-            name: {
-                "alpha": alphas(group),
-                "bytes": traffic(group),
-                "seconds": {
-                    step: statistics.fmean(trial.seconds[step] for trial in group)
-                    for step in group[0].seconds
-                },
-            }
-            for name, group in by_method.items()
-        },
+    leading = by_method["pace" if "pace" in by_method else methods[-1]]
+    rows = [
+        ScoreRow(name, reading, **scores(group, reading))
+        for name, group in by_method.items()
+        for reading in readings(name)
+    ]
+    summaries = {
+        name: MethodSummary(alphas(group), traffic(group), seconds(group))
+        for name, group in by_method.items()
     }
+    return Summary(tuple(rows), alphas(leading), traffic(leading), summaries)
 
 
 def readings(method: str) -> list[str]:
@@ -45,14 +221,14 @@ def readings(method: str) -> list[str]:
     return ["local"] if method == "local" else list(READINGS)
 
 
-def scores(trials: Sequence[Trial], reading: str) -> dict[str, Any]:
+def scores(trials: Sequence[Trial], reading: str) -> dict[str, Spread]:
     """Each score of a reading: mean and sample standard deviation over seeds, and seed by seed."""
     tables = [pooled(trial.confusions[reading]) for trial in trials]
-    found = {name: spread([score(table) for table in tables]) for name, score in SCORES.items()}
+    by_name = {name: spread([score(table) for table in tables]) for name, score in SCORES.items()}
     areas = [auc(trial, reading) for trial in trials]
     if known := [area for area in areas if area is not None]:
-        found["roc_auc"] = spread(known)
-    return found
+        by_name["roc_auc"] = spread(known)
+    return by_name
 
 
 def auc(trial: Trial, reading: str) -> float | None:
@@ -63,31 +239,31 @@ def auc(trial: Trial, reading: str) -> float | None:
     return mean_auc(trial.roc_auc[reading], nodes)
 
 
-def spread(values: Sequence[float]) -> dict[str, Any]:
+def spread(values: Sequence[float]) -> Spread:
     """A single value has no standard deviation."""
     std = statistics.stdev(values) if len(values) > 1 else None
-    return {"mean": statistics.fmean(values), "std": std, "per_seed": list(values)}
+    return Spread(statistics.fmean(values), std, tuple(values))
 
 
-def alphas(trials: Sequence[Trial]) -> dict[str, Any]:
+def alphas(trials: Sequence[Trial]) -> Alphas:
     """How much of External the receivers admitted, and the share of them that kept Local."""
-    every = [alpha for trial in trials for alpha in trial.alphas]
-    return {
-        "mean": statistics.fmean(every),
-        "zero_share": sum(alpha == 0 for alpha in every) / len(every),
-        "per_seed": [trial.alphas for trial in trials],
-    }
+    pooled_alphas = [alpha for trial in trials for alpha in trial.alphas]
+    return Alphas(
+        statistics.fmean(pooled_alphas),
+        sum(alpha == 0 for alpha in pooled_alphas) / len(pooled_alphas),
+        tuple(tuple(trial.alphas) for trial in trials),
+    )
 
 
-def traffic(trials: Sequence[Trial]) -> dict[str, Any]:
+def traffic(trials: Sequence[Trial]) -> Traffic:
     """Bytes of one client's messages, framing included, against a dense model."""
     dense = trials[0].dense
     upload = statistics.fmean(size for trial in trials for size in trial.upload)
     returned = statistics.fmean(size for trial in trials for size in trial.returned)
-    return {
-        "dense": dense,
-        "upload": upload,
-        "return": returned,
-        "upload_ratio": upload / dense,
-        "return_ratio": returned / dense,
-    }
+    return Traffic(dense, upload, returned, upload / dense, returned / dense)
+
+
+def seconds(trials: Sequence[Trial]) -> dict[str, float]:
+    """Mean seconds of each step."""
+    steps = trials[0].seconds
+    return {step: statistics.fmean(trial.seconds[step] for trial in trials) for step in steps}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ PARTS = {
     "settings", "versions", "device",
     "alphas", "confusions", "upload", "returned", "dense", "seconds",
 }  # fmt: skip
+TODAY = {"native": "external"}  # a reading's name in older files, and what it is called now
 LIBRARIES = ("pace-fgl", "torch", "numpy", "scikit-network", "pymetis", "torch-geometric")
 
 
@@ -36,14 +38,30 @@ def versions() -> dict[str, str]:
     return found
 
 
-def cells(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Every cell of a study's folder: its file and what it holds."""
+@dataclass(frozen=True)
+class StoredCell:
+    """A cell's file: one method on one dataset, partition and seed, and what it was computed with."""
+
+    settings: Mapping[str, Any]
+    """All that decides the result, as `study.cell.Cell.settings` describes it."""
+    versions: Mapping[str, str]
+    device: str
+    content: Mapping[str, Any]
+    """The whole file; the trial is in it, and is parsed when it is asked for."""
+
+    @property
+    def trial(self) -> Trial:
+        return restored(self.settings["method"], self.settings["seed"], self.content)
+
+
+def cells(folder: Path) -> Iterator[tuple[Path, StoredCell]]:
+    """Every cell of a study's folder, with its file."""
     paths = sorted((folder / "cells").rglob("*.json"))
     if not paths:
         raise FileError(f"{folder} has no cells: write some with `pace reproduce --out {folder}`")
     for path in paths:
         try:
-            yield path, content(path)
+            yield path, read_cell(path)
         except ValueError as error:
             raise not_a_cell(path, error) from None
 
@@ -54,14 +72,14 @@ def not_a_cell(path: Path, error: Exception) -> FileError:
     )
 
 
-def content(path: Path) -> dict[str, Any]:
-    """What a cell's file holds; a ValueError says what else it is."""
-    found = untrusted.json(regular.read(path, LARGEST))
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+def read_cell(path: Path) -> StoredCell:
+    """A cell's file; a ValueError says what else it is."""
+    content = untrusted.json(regular.read(path, LARGEST))
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise ValueError(f"it has not the format {FORMAT}")
-    if absent := PARTS - found.keys():
+    if absent := PARTS - content.keys():
         raise ValueError(f"it has no {', '.join(sorted(absent))}")
-    return found
+    return StoredCell(content["settings"], content["versions"], content["device"], content)
 
 
 def plain(trial: Trial, *, sparse: bool = False) -> dict[str, Any]:
@@ -82,13 +100,13 @@ def plain(trial: Trial, *, sparse: bool = False) -> dict[str, Any]:
 
 
 def restored(method: str, seed: int, found: Mapping[str, Any]) -> Trial:
-    """The trial again. The reading `external` was called `native` at first."""
+    """The trial again, of older files too."""
     return Trial(
         method,
         seed,
         found["alphas"],
         {
-            "external" if reading == "native" else reading: [_counts(rows) for rows in clients]
+            TODAY.get(reading, reading): [_counts(rows) for rows in clients]
             for reading, clients in found["confusions"].items()
         },
         found["upload"],

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pace.io.terminal import many, table
+from pace.reports.run_result import RunResult, RunSettings, ScoreRow, Spread
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,68 +24,61 @@ MOST = 50  # clients that have a bar
 Table = tuple[list[str], list[list[str]]]  # heads, rows
 
 
-def title(found: dict[str, Any]) -> str:
-    """`synthetic, louvain, 10 clients, 5 seeds`; numbers on the wire if they are not float32."""
-    numbers = found.get("numbers", "float32")
-    kind = found["model"].get("kind", "gcn")
+def title(run: RunSettings, *, model: bool = True) -> str:
+    """`synthetic, louvain, 10 clients, 5 seeds`; model and numbers where they are not the usual."""
+    kind, numbers = run.model.kind, run.numbers
     return (
-        f"{found['dataset']}, {found['partition']}, {many(found['clients'], 'client')}, "
-        f"{many(len(found['seeds']), 'seed')}"
-        + ("" if kind == "gcn" else f", {kind}")
+        f"{run.dataset}, {run.partition}, {many(run.clients, 'client')}, "
+        f"{many(len(run.seeds), 'seed')}"
+        + (f", {kind}" if model and kind != "gcn" else "")
         + ("" if numbers == "float32" else f", messages in {numbers}")
     )
 
 
-def distinct(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """The results; methods that train alike have one local model, which comes once."""
-    kept: list[dict[str, Any]] = []
-    models: list[Any] = []
-    for result in found["results"]:
-        scores = [result[name] for name in SCORE]
-        if result["reading"] == "local":
-            if scores in models:
+def distinct(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+    """The rows; methods that train alike have one local model, which comes once."""
+    kept: list[ScoreRow] = []
+    local_scores: list[dict[str, Spread]] = []
+    for row in rows:
+        if row.reading == "local":
+            if row.scores in local_scores:
                 continue
-            models.append(scores)
-        kept.append(result)
+            local_scores.append(row.scores)
+        kept.append(row)
     return kept
 
 
-def score_table(found: dict[str, Any]) -> Table:
+def score_table(rows: Sequence[ScoreRow]) -> Table:
     """Pooled test scores in percent."""
-    results = distinct(found)
-    heads = SCORE | (TWO_CLASSES if all("roc_auc" in row for row in results) else {})
-    rows = [
-        [row["method"], READING[row["reading"]], *(percent(row[name]) for name in heads)]
-        for row in results
+    shown = distinct(rows)
+    heads = SCORE | (TWO_CLASSES if all(row.roc_auc for row in shown) else {})
+    cells = [
+        [row.method, READING[row.reading], *(percent(row.scores[name]) for name in heads)]
+        for row in shown
     ]
-    return ["Method", "Reading", *heads.values()], rows
+    return ["Method", "Reading", *heads.values()], cells
 
 
-def percent(spread: dict[str, Any]) -> str:
+def percent(spread: Spread) -> str:
     """`80.34 ± 0.61`, or the value alone where there is one seed."""
-    text = f"{100 * spread['mean']:.2f}"
-    return text if spread["std"] is None else f"{text} ± {100 * spread['std']:.2f}"
+    text = f"{100 * spread.mean:.2f}"
+    return text if spread.std is None else f"{text} ± {100 * spread.std:.2f}"
 
 
-def adoption_table(found: dict[str, Any]) -> Table:
+def adoption_table(run: RunResult) -> Table:
     """For each method that exchanges anything: alphas by client, and bytes against a dense model."""
-    rows = []
-    for name, each in found["methods"].items():
-        if name == "local":
-            continue
-        alpha, traffic = each["alpha"], each["bytes"]
-        rows.append(
-            [
-                name,
-                f"{alpha['mean']:.2f}",
-                f"{100 * alpha['zero_share']:.0f}%",
-                client_bars(alpha["per_seed"]),
-                *(
-                    f"{traffic[way]:,.0f} B ({100 * traffic[f'{way}_ratio']:.1f}%)"
-                    for way in ("upload", "return")
-                ),
-            ]
-        )
+    rows = [
+        [
+            name,
+            f"{method.alpha.mean:.2f}",
+            f"{100 * method.alpha.zero_share:.0f}%",
+            client_bars(method.alpha.per_seed),
+            f"{method.bytes.upload:,.0f} B ({100 * method.bytes.upload_ratio:.1f}%)",
+            f"{method.bytes.returned:,.0f} B ({100 * method.bytes.return_ratio:.1f}%)",
+        ]
+        for name, method in run.summary.methods.items()
+        if name != "local"
+    ]
     return ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"], rows
 
 
@@ -96,49 +90,48 @@ def client_bars(per_seed: Sequence[Sequence[float]]) -> str:
     return " ".join(groups) + ("…" if len(means) > MOST else "")
 
 
-def verdict(found: dict[str, Any]) -> str:
+def verdict(run: RunResult) -> str:
     """One sentence on what the receivers decided, where PACE ran."""
-    adopted = [r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "adopted")]
-    if not adopted:
+    accuracy = {row.reading: row.accuracy for row in run.summary.results if row.method == "pace"}
+    if "adopted" not in accuracy:
         return ""
-    local = next(r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "local"))
-    gain = 100 * (adopted[0]["accuracy"]["mean"] - local["accuracy"]["mean"])
-    kept = 100 * found["alpha"]["zero_share"]
+    gain = 100 * (accuracy["adopted"].mean - accuracy["local"].mean)
+    alpha = run.summary.alpha
     return (
         f"PACE changes Local's accuracy by {gain:+.2f} points; receivers gave External a mean "
-        f"weight of {found['alpha']['mean']:.2f}, and {kept:.0f}% of them kept Local as it was."
+        f"weight of {alpha.mean:.2f}, and {100 * alpha.zero_share:.0f}% of them kept Local as it was."
     )
 
 
-def show(found: dict[str, Any], console: Console) -> None:
+def show(run: RunResult, console: Console) -> None:
     """The tables in a terminal of 80 columns or more."""
     from rich.text import Text
 
-    heads, rows = score_table(found)
+    heads, rows = score_table(run.summary.results)
     marked = [[Text(cell, "bold") for cell in row] if _ours(row) else row for row in rows]
-    table(title(found), heads, marked, console, words=0, first=2)
-    heads, rows = adoption_table(found)
+    table(title(run.settings), heads, marked, console, words=0, first=2)
+    heads, rows = adoption_table(run)
     if rows:
         wide = [heads.index(head) for head in ("By client", "Upload", "Return")]
         table("What receivers adopted", heads, rows, console, words=0, folding=wide)
-    if sentence := verdict(found):
+    if sentence := verdict(run):
         console.print(sentence)
 
 
-def compare(found: Mapping[str, dict[str, Any]], console: Console) -> None:
+def compare(runs: Mapping[str, RunResult], console: Console) -> None:
     """Models side by side: Local's accuracy, and what each method's receivers adopted."""
-    first = next(iter(found.values()))
-    methods = [name for name in first["methods"] if name != "local"]
+    first = next(iter(runs.values()))
+    methods = [name for name in first.summary.methods if name != "local"]
     rows = []
-    for name, run in found.items():
-        scores = {(row["method"], row["reading"]): row["accuracy"] for row in run["results"]}
+    for name, run in runs.items():
+        scores = {(row.method, row.reading): row.accuracy for row in run.summary.results}
         alone = next(value for (_, reading), value in scores.items() if reading == "local")
         adopted = [percent(scores[method, "adopted"]) for method in methods]
-        alphas = [f"{run['methods'][method]['alpha']['mean']:.2f}" for method in methods]
+        alphas = [f"{run.summary.methods[method].alpha.mean:.2f}" for method in methods]
         rows.append([name, percent(alone), *adopted, *alphas])
     heads = ["Model", "Local", *methods, *(f"α, {method}" for method in methods)]
-    said = title({**first, "model": {}})
-    table(f"{said}: accuracy of what receivers adopted", heads, rows, console, words=0)
+    about = title(first.settings, model=False)
+    table(f"{about}: accuracy of what receivers adopted", heads, rows, console, words=0)
 
 
 def _ours(row: Sequence[str]) -> bool:

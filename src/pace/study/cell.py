@@ -13,7 +13,7 @@ from pace.io import atomic
 from pace.methods import Pace, make
 from pace.models import sized
 from pace.protocol.federation import describe
-from pace.reports.stored import FORMAT, HIDDEN, LAYERS, content, plain, restored, versions
+from pace.reports.stored import FORMAT, HIDDEN, LAYERS, StoredCell, plain, read_cell, versions
 from pace.runtimes.simulation import Trial
 
 FIRST = ("model", "gcn")  # what cells say that do not name a model
@@ -76,8 +76,8 @@ class Store:
 
     def has(self, cell: Cell, epochs: int | None) -> bool:
         """Whether the cell is stored with exactly these settings."""
-        found = self._content(cell)
-        return found is not None and found.get("settings") == cell.settings(epochs)
+        stored = self._stored(cell)
+        return stored is not None and stored.settings == cell.settings(epochs)
 
     def write(self, cell: Cell, trial: Trial, *, epochs: int | None, device: str) -> None:
         content = {
@@ -91,11 +91,11 @@ class Store:
 
     def read(self, cell: Cell) -> Trial | None:
         """The stored result, or None."""
-        found = self._content(cell)
-        return None if found is None else restored(cell.method, cell.seed, found)
+        stored = self._stored(cell)
+        return None if stored is None else stored.trial
 
-    def _content(self, cell: Cell) -> dict[str, Any] | None:
+    def _stored(self, cell: Cell) -> StoredCell | None:
         try:
-            return content(self.folder / cell.path)
+            return read_cell(self.folder / cell.path)
         except (FileNotFoundError, ValueError):  # a damaged one is computed again
             return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
@@ -33,12 +33,21 @@ class Remembered(Store):
 
 
 @dataclass(frozen=True)
+class MadeWith:
+    """What some of the cells were computed with."""
+
+    versions: Mapping[str, str]
+    device: str
+    epochs: int | None
+
+
+@dataclass(frozen=True)
 class Study:
     """Everything of a folder that a page tells of."""
 
     store: Store
     cells: frozenset[Cell]
-    made_with: tuple[dict[str, Any], ...]  # versions, device and epochs, as many as there were
+    made_with: tuple[MadeWith, ...]  # as many as there were
     commands: tuple[str, ...]
     absent: tuple[str, ...]  # datasets that could not be loaded
 
@@ -98,13 +107,9 @@ class Study:
 def read(folder: Path) -> Study:
     """The study in a folder."""
     found, made_with = [], []
-    for cell, content in cells(folder):
+    for cell, stored_cell in cells(folder):
         found.append(cell)
-        how = {
-            "versions": content["versions"],
-            "device": content["device"],
-            "epochs": content["settings"]["epochs"],
-        }
+        how = MadeWith(stored_cell.versions, stored_cell.device, stored_cell.settings["epochs"])
         if how not in made_with:
             made_with.append(how)
     present = {cell.dataset for cell in found}
@@ -118,12 +123,11 @@ def read(folder: Path) -> Study:
     )
 
 
-def cells(folder: Path) -> Iterator[tuple[Cell, dict[str, Any]]]:
-    """Every cell of a folder, and its file's content."""
+def cells(folder: Path) -> Iterator[tuple[Cell, stored.StoredCell]]:
+    """Every cell of a folder, and what is stored of it."""
     for path, found in stored.cells(folder):
         try:
-            settings = found["settings"]
-            named = dict([FIRST]) | settings  # cells of the GCN do not name their model
+            named = {**dict([FIRST]), **found.settings}  # cells of the GCN do not name their model
             cell = Cell(**{each.name: named[each.name] for each in fields(Cell)})
         except (LookupError, TypeError) as error:
             raise stored.not_a_cell(path, error) from None

@@ -20,14 +20,15 @@ def what_was_run(study: Study) -> Iterable[Block]:
         NAMES.get(name, {"local": "Local", "pace": "PACE"}.get(name, name)) for name in methods
     ]
     others = [name for name in SIX if name not in study.datasets and name not in study.absent]
+    epochs = _distinct(how.epochs for how in study.made_with)
     pairs = [
         ("Datasets", ", ".join(map(title, study.datasets))),
         *((title(name), NO_DATA) for name in study.absent),
         *([("Not run", ", ".join(map(title, others)))] if others else []),
         ("Methods", ", ".join(sorted(labels, key=str.lower))),
         ("Seeds", ", ".join(map(str, study.seeds))),
-        ("Device", _distinct(study, "device")),
-        ("Training steps", _distinct(study, "epochs").replace("None", "each method's own budget")),
+        ("Device", _distinct(how.device for how in study.made_with)),
+        ("Training steps", epochs.replace("None", "each method's own budget")),
     ]
     yield Facts(tuple(pairs))
     yield Table(
@@ -70,14 +71,14 @@ def provenance(study: Study) -> Iterable[Block]:
         yield Code("\n".join(study.commands))
     else:
         yield Text("The commands that made this folder are not recorded in it.")
-    libraries = dict.fromkeys(name for how in study.made_with for name in how["versions"])
+    libraries = dict.fromkeys(name for how in study.made_with for name in how.versions)
     yield Facts(
         tuple(
             (
                 name,
                 ", ".join(
                     dict.fromkeys(
-                        how["versions"][name] for how in study.made_with if name in how["versions"]
+                        how.versions[name] for how in study.made_with if name in how.versions
                     )
                 ),
             )
@@ -86,5 +87,5 @@ def provenance(study: Study) -> Iterable[Block]:
     )
 
 
-def _distinct(study: Study, key: str) -> str:
-    return ", ".join(dict.fromkeys(str(how[key]) for how in study.made_with))
+def _distinct(values: Iterable[object]) -> str:
+    return ", ".join(dict.fromkeys(map(str, values)))
