@@ -97,13 +97,16 @@ class Deployment:
 
     def close(self) -> None:
         self.family()
-        for name in sorted(self.running, key=lambda name: name == "server"):  # it goes last
-            self.running[name].terminate()
-            try:
-                self.running[name].wait(30)
-            except subprocess.TimeoutExpired:
-                self.running[name].kill()
-                self.running[name].wait()
+        server = {name for name in self.running if name == "server"}
+        for names in (self.running.keys() - server, server):  # all sites together, then the server
+            for name in names:
+                self.running[name].terminate()
+            for name in names:
+                try:
+                    self.running[name].wait(30)
+                except subprocess.TimeoutExpired:
+                    self.running[name].kill()
+                    self.running[name].wait()
         # Helpers notice within seconds that they are alone. A ClientApp whose run was lost does not
         # (flwr 1.41 goes on calling its node), so whoever is left is ended by its number.
         with suppress(AssertionError):

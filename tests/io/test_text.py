@@ -91,7 +91,7 @@ def test_no_sender_or_reason_becomes_markup_in_a_report(text: str) -> None:
     }  # fmt: skip
     found = {
         "job": {"name": text, "digest": "ab"}, "took_part": [], "refused": [refusal],
-        "waiting": text, "missing": [], "bytes": traffic,
+        "waiting": text, "missing": [], "bytes": traffic, "sealed": False,
     }  # fmt: skip
     made = report.markdown(found)
     plain = report.markdown(

@@ -81,7 +81,12 @@ def new(
     ] = None,
     dropout: Annotated[float, typer.Option(help="Dropout while training.", metavar="P")] = 0.5,
     epochs: Epochs = None,
-    seed: Annotated[int, typer.Option(help="Seed of the common start.", metavar="N")] = 104729,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            help="Seed of the common start [default: 104729; drawn if sealed].", metavar="N"
+        ),
+    ] = None,
     numbers: Numbers = None,
     sealed: Annotated[
         bool,
@@ -132,7 +137,7 @@ def new(
         made_model,
         known(method),
         options.rank(rank),
-        seed,
+        _seed(sealed=sealed) if seed is None else seed,
         epochs,
         listed,
         (len(listed) or 2) if minimum is None else minimum,
@@ -159,6 +164,15 @@ def new(
         console.console().print(f"Note: {sentence}")
     console.say(f"Written: {job}")
     console.say("Send this very file to everybody who takes part.")
+
+
+def _seed(*, sealed: bool) -> int:
+    """A sealed job starts anew: from another's seed, the others' parts would be the same in both."""
+    from secrets import randbelow
+
+    from pace.protocol.federation import SEED
+
+    return randbelow(2**31) if sealed else SEED
 
 
 def show(

@@ -100,7 +100,7 @@ def show(found: dict[str, Any], out: Path) -> None:
     for sentence in report.sentences(found):
         to.print(sentence)
     if found["merged"]:
-        to.print(report.NOTES)
+        to.print(report.notes(found))
         made = console.many(len(found["took_part"]), "return")
         console.say(f"Written: {made} and report.md in {out}")
 

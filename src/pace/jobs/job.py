@@ -22,7 +22,7 @@ from pace.methods import Pace, make
 from pace.models import Model, TorchModel, kind_of, settings_of
 from pace.protocol.federation import SEED, Federation, describe
 from pace.protocol.number_formats import KINDS
-from pace.protocol.sealed import Sealed
+from pace.protocol.sealed import Sealed, check_sealable
 
 FORMAT = "pace-job-1"
 FIRST_MODEL = "gcn"  # what a job that names no model means
@@ -247,7 +247,9 @@ def _check(job: Job) -> None:
 
 
 def _check_sealing(job: Job) -> None:
-    Sealed(make(job.method, job.rank), len(job.participants))  # says what is wrong
+    method = make(job.method, job.rank)
+    check_sealable(method, job.method)
+    Sealed(method, len(job.participants))  # says what is wrong
     if not job.keys:
         raise SettingError(
             "a sealed job needs keys, so that everybody knows whom the masks are shared with: give "

@@ -33,6 +33,15 @@ ONE = "one"  # of each client: their sum tells whether all masks have cancelled
 LEAST = 3  # clients; of the sum of two, each knows the other's part
 
 
+def check_sealable(method: Method, name: str) -> None:
+    """Refuse a method that needs more than a sum, with the reason."""
+    if not isinstance(method, Summable) or method.needs:
+        raise SettingError(
+            f"{name} cannot be sealed: {method.needs}, and a sealed server sees sums only; choose a "
+            "method such as pace or fedavg, or do not seal"
+        )
+
+
 @dataclass(frozen=True)
 class Sealed(Method):
     """`method` for exactly so many clients, whose statistics only come to light added up."""
@@ -43,11 +52,7 @@ class Sealed(Method):
     clients: int
 
     def __post_init__(self) -> None:
-        if not isinstance(self.method, Summable) or self.method.needs:
-            raise SettingError(
-                f"{type(self.method).__name__} cannot be sealed: {self.method.needs}, and a sealed "
-                "server sees sums only; choose a method such as pace or fedavg, or do not seal"
-            )
+        check_sealable(self.method, type(self.method).__name__)
         if self.clients < LEAST:
             raise SettingError(
                 f"{self.clients} participants cannot be sealed, expected {LEAST} or more: each of "

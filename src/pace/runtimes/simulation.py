@@ -17,7 +17,7 @@ from pace.params import Params, size
 from pace.protocol import steps
 from pace.protocol.federation import Federation, describe
 from pace.protocol.method import Method
-from pace.protocol.sealed import Seal, Sealed
+from pace.protocol.sealed import Seal, Sealed, check_sealable
 from pace.training.train import train_cohort
 
 READINGS: dict[str, Callable[[steps.Adoption], Tensor]] = {
@@ -60,6 +60,8 @@ def simulate(
     With `sealed`, every client has a key that lives as long as the trial, and the server sees sums.
     """
     if sealed:
+        for name, method in methods.items():
+            check_sealable(method, name)
         methods = {name: Sealed(method, len(graphs)) for name, method in methods.items()}
     federations = {
         seed: {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pace.errors import FileError, SettingError
+from pace.errors import FileError, OverlapError
 from pace.jobs import job_file, sealing
 from pace.jobs.job import Job
 from pace.protocol import steps, wire
@@ -41,6 +41,9 @@ def done(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     merged = good(pace(*MERGE, "--key", "server.key", "--json", cwd=server))
     for each in json.loads(merged.out)["took_part"]:
         assert (each["share"], each["norm"]) == (None, None)  # nobody's can be seen
+    page = (server / "outbox" / "report.md").read_text()
+    assert "nobody's influence can be seen" in page
+    assert "| Influence |" not in page
     for name in NAMES:
         for end in ("down", "roll"):
             shutil.copy(server / "outbox" / f"{name}.{end}", root / name)
@@ -145,8 +148,14 @@ def test_jobs_with_nobody_else_in_common_do_not_overlap(tmp_path: Path) -> None:
     key = write_key(tmp_path, "north")
     sealed_jobs.remember(key, sealed_job(("north", "a", "b")), b"frame")
     assert sealed_jobs.check_overlap(key, sealed_job(("north", "c", "d")), agreed=False) == []
-    with pytest.raises(SettingError, match="and no others"):
+    with pytest.raises(OverlapError, match="and no others"):
         sealed_jobs.check_overlap(key, sealed_job(("b", "a", "north")), agreed=False)
+    for seed, told in (
+        (sealed_job().seed, "all that they sent exactly"),
+        (5, "their moments exactly"),
+    ):
+        with pytest.raises(OverlapError, match=told):
+            sealed_jobs.check_overlap(key, sealed_job(("north", "a", "d"), seed=seed), agreed=False)
 
 
 def test_a_damaged_record_is_said_to_be_one(tmp_path: Path) -> None:
@@ -167,6 +176,9 @@ def test_keys_and_a_sealed_job_from_the_command_line(pace: Preloaded, tmp_path: 
     made = job_file.read(tmp_path / "job.pace")
     assert made.sealed
     assert made.minimum == 3
+    (tmp_path / "job.pace").unlink()
+    good(pace(*words, "--server-key", "server.pub", "--sealed", cwd=tmp_path))
+    assert job_file.read(tmp_path / "job.pace").seed != made.seed  # drawn for each
     (tmp_path / "job.pace").unlink()
     old = (tmp_path / "west.pub").read_text().splitlines()[0]
     (tmp_path / "west.pub").write_text(f"{old}\n")

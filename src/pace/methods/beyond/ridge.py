@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -127,6 +128,8 @@ class PaceRidge(Regressed):
     Classes with fewer than `smallest_class` training nodes here are left out, and a site with few
     training nodes sends fewer rows: one for every `nodes_per_row` of them.
     """
+
+    needs: ClassVar[str] = "its server reads every client's rows (that of pace-ridge-sums does not)"
 
     rows: int = ROWS
     smallest_class: int = SMALLEST_CLASS

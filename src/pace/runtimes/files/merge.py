@@ -136,6 +136,7 @@ def facts(
     return {
         "format": "pace-merge-report-1",
         "job": {"name": job.name, "digest": job.digest},
+        "sealed": job.sealed,
         "merged": bool(decided),
         "waiting": waiting,
         "took_part": took_part,

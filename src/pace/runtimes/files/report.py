@@ -13,6 +13,8 @@ Table = tuple[list[str], list[list[str]]]  # heads, rows
 
 
 def took_part(found: dict[str, Any]) -> Table:
+    if found["sealed"]:
+        return ["Client"], [[each["name"]] for each in found["took_part"]]
     rows = [
         [
             each["name"],
@@ -52,10 +54,16 @@ def sentences(found: dict[str, Any]) -> list[str]:
     return said
 
 
+SEALED = "The job is sealed: nobody's influence can be seen, nor the size of its update."
 NOTES = (
     "Influence: the client's weight in the consensus, averaged over all numbers of the model; the "
     "column sums to 100%. Norm: the size of its update against the median client's."
 )
+
+
+def notes(found: dict[str, Any]) -> str:
+    """What the table of those who took part shows."""
+    return SEALED if found["sealed"] else NOTES
 
 
 def markdown(found: dict[str, Any]) -> str:
@@ -66,7 +74,7 @@ def markdown(found: dict[str, Any]) -> str:
         "\n\n".join(shown(said, Medium.MARKDOWN) for said in sentences(found)),
         f"## Took part: {len(found['took_part'])}",
         _table(took_part(found)),
-        NOTES,
+        notes(found),
     ]
     if found["refused"]:
         parts += [f"## Refused in this run: {len(found['refused'])}", _table(refused(found))]

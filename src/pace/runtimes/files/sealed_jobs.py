@@ -1,6 +1,7 @@
 """What a key has sealed: one small file a job, beside the key, so that no mask is used twice.
 
-KEY.sealed/DIGEST.json: the job, its participants and their keys, the SHA-256 of the upload's frame
+KEY.sealed/DIGEST.json: the job, its seed, its participants and their keys, the SHA-256 of the
+upload's frame
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ class SealedJob:
 
     name: str
     digest: str
+    seed: int
     participants: dict[str, str]  # name -> public key
     upload: str  # SHA-256 of the frame
 
@@ -36,6 +38,7 @@ def remember(key: Path, job: Job, frame: bytes) -> None:
         "kind": PAIRWISE,
         "job": job.name,
         "digest": job.digest,
+        "seed": job.seed,
         "participants": {name: job.keys[name] for name in job.participants},
         "upload": sealed,
     }
@@ -74,9 +77,10 @@ def overlap(earlier: SealedJob, job: Job) -> str | None:
     gone = sorted(theirs[public] for public in theirs.keys() - mine.keys())
     new = sorted(mine[public] for public in mine.keys() - theirs.keys())
     differ = [f"without {', '.join(gone)}"] * bool(gone) + [f"with {', '.join(new)}"] * bool(new)
+    exactly = "all that they sent" if earlier.seed == job.seed else "their moments"
     reveals = (
-        "whoever sees both sums can subtract them and sees about those who are in one only: their "
-        "moments exactly, where the graphs are the same"
+        "whoever sees both sums can subtract them and sees about those who are in one only: "
+        f"{exactly} exactly, where the graphs of the others are the same"
         if differ
         else "both sums are over the same sites: their difference tells how two trainings differ"
     )
@@ -99,6 +103,7 @@ def _read(path: Path) -> SealedJob:
         return SealedJob(
             str(content["job"]),
             str(content["digest"]),
+            int(content["seed"]),
             {str(name): str(public) for name, public in content["participants"].items()},
             str(content["upload"]),
         )
