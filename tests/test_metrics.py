@@ -2,14 +2,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.calibration import calibration_curve
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
 from pace.metrics import (
     accuracy,
+    calibration_error,
     confusion,
     macro_f1,
     mean_auc,
     pooled,
+    reliability,
     roc_auc,
     weighted_f1,
 )
@@ -62,3 +65,33 @@ def test_roc_auc_is_the_share_of_pairs_in_order(nodes: list[tuple[int, bool]]) -
 def test_clients_count_by_their_nodes_and_those_of_one_class_do_not() -> None:
     assert mean_auc([0.5, 1.0, None], [10, 30, 99]) == pytest.approx(0.875)
     assert mean_auc([None], [3]) is None
+
+
+@given(st.integers(1, 80), st.integers(2, 6), st.integers(0, 9999))
+@settings(max_examples=40)
+def test_bins_are_scikit_learns_and_the_error_is_their_mean_distance(
+    nodes: int, classes: int, seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    logits = 3 * torch.randn(nodes, classes, generator=generator)
+    truth = torch.randint(classes, (nodes,), generator=generator)
+    bins = reliability(logits, truth)
+    confidence, called = logits.double().softmax(1).max(1)
+    hits = (called == truth).numpy()
+    right, sure = calibration_curve(hits, confidence.numpy(), n_bins=10, strategy="uniform")
+    full = [each for each in bins if each.nodes]
+    assert [each.hits / each.nodes for each in full] == pytest.approx(list(right))
+    assert [each.confidence for each in full] == pytest.approx(list(sure), abs=1e-6)
+    assert sum(each.nodes for each in full) == nodes
+    distances = [
+        each.nodes / nodes * abs(a - b) for each, a, b in zip(full, right, sure, strict=True)
+    ]
+    assert calibration_error(bins) == pytest.approx(sum(distances), abs=1e-6)
+
+
+def test_a_model_that_is_always_sure_and_right_has_no_calibration_error() -> None:
+    truth = torch.tensor([0, 1, 1])
+    bins = reliability(1000 * torch.eye(2)[truth], truth)
+    assert [each.nodes for each in bins] == [0] * 9 + [3]
+    assert calibration_error(bins) == 0
+    assert calibration_error(reliability(torch.zeros(0, 2), truth[:0])) == 0

@@ -1,6 +1,7 @@
 """Scores from confusion matrices, pooled over clients."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from scipy.stats import rankdata
@@ -66,6 +67,34 @@ def mean_auc(values: Sequence[float | None], nodes: Sequence[int]) -> float | No
     known = [(value, n) for value, n in zip(values, nodes, strict=True) if value is not None]
     total = sum(n for _, n in known)
     return sum(value * n for value, n in known) / total if total else None
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Nodes that a model is about equally sure of."""
+
+    nodes: int
+    hits: int
+    """Those it is right about."""
+    confidence: float
+    """Mean probability of the class it names; 0 where there are no nodes."""
+
+
+def reliability(logits: Tensor, truth: Tensor, bins: int = 10) -> tuple[Bin, ...]:
+    """Nodes by the probability of the class they are called, in bins of equal width from 0 to 1."""
+    confidence, called = logits.double().softmax(1).max(1)
+    place = (confidence * bins).long().clamp_max(bins - 1)
+    nodes = torch.bincount(place, minlength=bins)
+    hits = torch.bincount(place[called == truth], minlength=bins)
+    means = torch.bincount(place, confidence, minlength=bins) / nodes.clamp_min(1)
+    counts = zip(nodes.tolist(), hits.tolist(), means.tolist(), strict=True)
+    return tuple(Bin(count, right, round(mean, 6)) for count, right, mean in counts)
+
+
+def calibration_error(bins: Sequence[Bin]) -> float:
+    """ECE: Σ_b n_b / n · |hits_b / n_b - confidence_b|."""
+    nodes = sum(each.nodes for each in bins)
+    return sum(abs(each.hits - each.nodes * each.confidence) for each in bins) / max(nodes, 1)
 
 
 SCORES = {"accuracy": accuracy, "weighted_f1": weighted_f1, "macro_f1": macro_f1}

@@ -4,7 +4,6 @@ import fcntl
 import importlib.util
 import os
 import re
-import shutil
 import subprocess
 import sys
 from functools import cache
@@ -17,17 +16,15 @@ from urllib.parse import unquote, urldefrag, urlsplit
 import pytest
 
 import pace
-from tests.page.test_page_browser import QUIET
+from tests.browser import chromium, needs_chromium
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(pace.__file__).parent
-CHROMIUM = shutil.which("chromium")
 NO_DOCS = importlib.util.find_spec("material") is None or not importlib.util.find_spec(
     "mkdocstrings"
 )
 
 needs_docs = pytest.mark.skipif(NO_DOCS, reason="needs the extra `docs` (make docs installs it)")
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no `chromium` on the PATH")
 
 
 @pytest.fixture(scope="session")
@@ -201,13 +198,10 @@ def test_the_reference_shows_the_public_names() -> None:
 @needs_docs
 @needs_chromium
 def test_in_a_browser_formulas_are_drawn_and_search_finds(site: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
     with_formulas = [path for path in pages(site) if 'class="arithmatex"' in path.read_text()]
     said: list[str] = []
     asked: list[str] = []
-    with sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+    with chromium() as browser:
         page = browser.new_page()
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
@@ -219,7 +213,6 @@ def test_in_a_browser_formulas_are_drawn_and_search_finds(site: Path) -> None:
         page.goto((site / "index.html").as_uri())
         page.get_by_placeholder("Search").first.fill("calibrate")
         page.locator(".md-search-result__item").first.wait_for(timeout=20_000)
-        browser.close()
     assert said == []
     assert [url for url in asked if not url.startswith(("file:", "data:", "blob:", "about:"))] == []
 
@@ -236,13 +229,9 @@ BROKEN = r"""() => [...document.querySelectorAll("table code")].filter(code => {
 @needs_docs
 @needs_chromium
 def test_on_a_phone_no_word_of_code_is_broken_in_a_table(site: Path) -> None:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+    with chromium() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 800})
         for name in ("wire-format", "datasets", "mathematics"):
             page.goto((site / f"{name}.html").as_uri())
             assert page.locator("table code").count() > 5
             assert page.evaluate(BROKEN) == [], name
-        browser.close()

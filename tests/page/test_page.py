@@ -15,9 +15,13 @@ from pace.methods import make
 from pace.metrics import accuracy
 from pace.models.gcn import GCN
 from pace.page import (
+    Beside,
+    Change,
+    Changes,
     Choice,
     Code,
     Column,
+    Confusion,
     Document,
     Drilldown,
     Facts,
@@ -25,7 +29,9 @@ from pace.page import (
     Finding,
     Findings,
     Fold,
+    Mark,
     Matrix,
+    Reliability,
     Section,
     Table,
     Text,
@@ -99,6 +105,9 @@ def everything(text: str) -> Document:
         Figure(text, text, png(2, 2)),
         Fold(text, (Text(text),)),
         Drilldown((text,), (Choice((text,), table, ((view,),)),)),
+        Beside((Confusion(text, (text, text), ((3, 0), (1, 2))),)),
+        Reliability(text, (Mark(0.2, 0.0, 0), Mark(0.7, 0.5, 12_345))),
+        Changes(text, (text, text, text), (Change(text, 0.4, 0.7, 0.5),), text, text),
     )
     section = Section(text, (*blocks, Section(text, blocks)))
     return Document(text, text, ((text, text),), (section,))
@@ -137,6 +146,19 @@ def test_a_column_without_a_sort_value_has_none_and_marks_are_elements() -> None
     assert '<td class="number" data-sort="1.5"><strong>1</strong></td>' in text
     assert '<td class="number" data-sort="2.5"><u>2</u></td>' in text
     assert '<td class="number"><i>-</i></td>' in text
+
+
+def test_a_chart_of_changes_has_an_axis_around_its_values() -> None:
+    rows = (Change("a", 0.62, 0.74), Change("b", 0.81, 0.68))
+    text = page(Document("t", "l", (), (Section("s", (Changes("c", ("x", "y", "z"), rows),)),)))
+    assert "<span>60 %</span><span>90 %</span>" in text
+    assert '--before:0.0667;--after:0.4667"><i class="way gain">' in text
+    assert '--before:0.7000;--after:0.2667"><i class="way loss">' in text
+    assert "62.0 → 74.0" in text
+    one = (Changes("c", ("x", "y", "z"), (Change("a", 1.0, 1.0),)),)
+    assert "<span>90 %</span><span>100 %</span>" in page(
+        Document("t", "l", (), (Section("s", one),))
+    )
 
 
 @pytest.fixture(scope="module")

@@ -1,40 +1,25 @@
 """The study's page in a real browser, opened from disk."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from pace.study import folder as study_folder
 from pace.study import page as study_page
+from tests.browser import chromium, needs_chromium
 from tests.studies import SEEDS, trial, write_study
 
-CHROMIUM = shutil.which("chromium")
-QUIET = [  # a browser that does nothing of its own accord
-    "--no-sandbox",
-    "--no-first-run",
-    "--disable-gpu",
-    "--disable-quic",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="no `chromium` on the PATH (Debian: apt-get install chromium)"
-)
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as engine:
-        running = engine.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+    with chromium() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")

@@ -66,6 +66,9 @@ def test_hostile_names_of_classes_and_files_do_nothing_on_the_way(
     card = (north / "mine.model" / "README.md").read_text()
     clean(card)
     assert "<img" not in card
+    page = (north / "mine.model" / "index.html").read_text()
+    clean(page)
+    assert "<img" not in page
     good(pace("client", "predict", "mine.model", "mine.graph", "--out", "p.csv", cwd=north))
     rows = (north / "p.csv").read_text().splitlines()
     assert len(rows) == 91

@@ -112,7 +112,7 @@ def adopt(
         typer.echo(sentence)
     if about["test"]["nodes"]:
         score_table(about["test"], to)
-    console.say(f"Written: {out} (start with its README.md)")
+    console.say(f"Written: {out} (start with its index.html)")
 
 
 def score_table(found: dict[str, Any], to: Console) -> None:

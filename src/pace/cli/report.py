@@ -1,4 +1,4 @@
-"""`pace report`: one page of a study's folder, or of a run's."""
+"""`pace report`: one page of a study's folder, of a run's, or of a site's model."""
 
 from __future__ import annotations
 
@@ -15,28 +15,40 @@ Examples:
   pace report results/
 
   pace report demo/ --json
+
+  pace report mine.model
 """
 
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(help="What `pace reproduce --out` or `pace run --out` has written.")
+        Path,
+        typer.Argument(
+            help="What `pace reproduce`, `pace run` or `pace client adopt` has written."
+        ),
     ],
     as_json: As_json = False,
 ) -> None:
     """Write the folder's index.html: one page that needs no network and opens from disk."""
     from pace.cli import console
+    from pace.errors import FileError
     from pace.reports import run_page
-    from pace.reports.dataframe import nothing_stored
     from pace.reports.run_result import NAME
+    from pace.runtimes.files import model
     from pace.study import page
 
     if (folder / "cells").is_dir():
         made = page.write(folder)
     elif (folder / NAME).is_file():
         made = run_page.write(folder)
+    elif model.is_one(folder):
+        made = model.write_page(folder)
     else:
-        raise nothing_stored(folder)
+        raise FileError(
+            f"{folder} has neither cells/ (from `pace reproduce --out`) nor results.json (from `pace "
+            "run --out`) nor model.json (from `pace client adopt`): name a folder that one of them "
+            "has written"
+        )
     if as_json:
         console.one_object({"page": str(made), "bytes": made.stat().st_size})
     else:

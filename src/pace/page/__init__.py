@@ -1,10 +1,14 @@
 """One self-contained HTML page: what it is made of, and how that is written down."""
 
 from pace.page.document import (
+    Beside,
     Block,
+    Change,
+    Changes,
     Choice,
     Code,
     Column,
+    Confusion,
     Document,
     Drilldown,
     Facts,
@@ -12,7 +16,9 @@ from pace.page.document import (
     Finding,
     Findings,
     Fold,
+    Mark,
     Matrix,
+    Reliability,
     Section,
     Table,
     Text,
@@ -22,10 +28,14 @@ from pace.page.document import (
 from pace.page.html import page
 
 __all__ = [
+    "Beside",
     "Block",
+    "Change",
+    "Changes",
     "Choice",
     "Code",
     "Column",
+    "Confusion",
     "Document",
     "Drilldown",
     "Facts",
@@ -33,7 +43,9 @@ __all__ = [
     "Finding",
     "Findings",
     "Fold",
+    "Mark",
     "Matrix",
+    "Reliability",
     "Section",
     "Table",
     "Text",

@@ -99,6 +99,60 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class Confusion:
+    """A confusion matrix on the page itself; `labels` name its classes."""
+
+    title: str
+    labels: tuple[str, ...]
+    counts: tuple[tuple[int, ...], ...]  # a row a true class
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One bin of a reliability diagram: nodes that a model is about equally sure of."""
+
+    confidence: float
+    accuracy: float
+    nodes: int
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """How often a model is right against how sure it is, in equal bins from 0 to 1."""
+
+    title: str
+    marks: tuple[Mark, ...]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One line of a chart of changes; values are from 0 to 1."""
+
+    name: str
+    before: float
+    after: float
+    share: float | None = None  # a bar beside it
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Before and after, a line each, on one axis; a share beside each where there is one."""
+
+    caption: str
+    heads: tuple[str, str, str]  # what the lines are, what before and after are called
+    rows: tuple[Change, ...]
+    share: str = ""  # what the bar beside it is
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Blocks side by side where there is room."""
+
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True)
 class View:
     """One look at a row of a drill-down: a sentence and its matrices."""
 
@@ -132,7 +186,21 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-Block = Text | Code | Facts | Findings | Table | Figure | Fold | Drilldown | Section
+Block = (
+    Text
+    | Code
+    | Facts
+    | Findings
+    | Table
+    | Figure
+    | Fold
+    | Drilldown
+    | Section
+    | Confusion
+    | Reliability
+    | Changes
+    | Beside
+)
 
 
 @dataclass(frozen=True)

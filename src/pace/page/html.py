@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -16,7 +17,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pace.io.text import Medium, shown
-from pace.page.document import Column, Document, Section, View
+from pace.page.document import Change, Column, Document, Section, View
 
 MARKS = {"best": "strong", "second": "u", "absent": "i"}
 VERDICTS = {
@@ -50,7 +51,9 @@ def _environment() -> Environment:
     environment.globals |= {
         "marks": MARKS,
         "verdicts": VERDICTS,
+        "axis": _axis,
         "runs": _runs,
+        "short": _short,
         "unknown": _unknown,
     }
     environment.filters |= {
@@ -89,6 +92,20 @@ def _runs(columns: Sequence[Column]) -> list[tuple[str, int]]:
     """Heads that neighbouring columns share, and over how many of them."""
     groups = groupby(columns, key=lambda column: column.group)
     return [(group, len(list(members))) for group, members in groups]
+
+
+def _axis(rows: Sequence[Change]) -> tuple[float, float]:
+    """From the tenth below the smallest value to the tenth above the largest."""
+    values = [value for row in rows for value in (row.before, row.after)] or [0.0, 1.0]
+    low, high = math.floor(10 * min(values)) / 10, math.ceil(10 * max(values)) / 10
+    return (low, high) if high > low else (max(0.0, low - 0.1), min(1.0, high + 0.1))
+
+
+def _short(count: int) -> str:
+    """In four characters, as there is room below a bar."""
+    if count < 10_000:
+        return str(count)
+    return f"{count // 1000}k" if count < 10**6 else f"{count // 10**6}M"
 
 
 def _anchor(title: str) -> str:

@@ -149,6 +149,22 @@ for (const image of document.querySelectorAll(".picture img")) {
   });
 }
 
+// A table wider than its box fades out at the side where there is more of it, and a line says so.
+
+function cue(box) {
+  const line = make("p", { className: "cue", textContent: "scroll sideways for more →", ariaHidden: true });
+  box.after(line);
+  const look = () => {
+    const left = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    box.classList.toggle("more", left > 1);
+    line.hidden = box.scrollWidth - box.clientWidth <= 1;
+  };
+  box.addEventListener("scroll", look, { passive: true });
+  new ResizeObserver(look).observe(box);
+}
+
+document.querySelectorAll(".scroll").forEach(cue);
+
 // Print: browsers that do not know ::details-content open the folds this way.
 
 addEventListener("beforeprint", () => {

@@ -17,8 +17,9 @@ from pace.jobs.received import received
 from pace.protocol import steps, wire
 from pace.runtimes.files import kept as kept_file
 from pace.runtimes.files import model
-from pace.runtimes.files.evaluate import scores
+from pace.runtimes.files.evaluate import counts, scores
 from pace.runtimes.files.fit import versions
+from pace.runtimes.files.result import Result, sent
 from pace.runtimes.files.site import Site
 
 TOLD = {
@@ -89,7 +90,13 @@ def adopt(
         "adopted": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
     }
-    made = model.Model(job, local, externals, adoption.weights, about, mine.members)
+    result = Result(
+        {mask: counts(adoption, site.graph, mask, classes) for mask in ("val", "test")},
+        int(site.graph.train.sum()),
+        site.drawn,
+        sent(job, site, mine.frame, len(content)),
+    )
+    made = model.Model(job, local, externals, adoption.weights, about, mine.members, result)
     model.write(out, made)
     return about
 

@@ -11,9 +11,10 @@ from torch import Tensor
 from pace.errors import GraphError, SettingError
 from pace.gates.cnll import nll
 from pace.graph import UNKNOWN, Graph
-from pace.metrics import SCORES, confusion, macro_f1_present
+from pace.metrics import SCORES, confusion, macro_f1_present, reliability
 from pace.protocol.steps import Adoption
 from pace.runtimes.files.members import NEW, ROLES
+from pace.runtimes.files.result import Counts
 
 MASKS = ("train", "val", "test", "new", "all")
 READINGS = ("local", "external", "adopted")
@@ -44,7 +45,7 @@ def scores(
         chosen = graph.y != UNKNOWN if mask == "all" else getattr(graph, mask)
     else:
         chosen, who = _by_roles(graph, mask, roles, drawn=drawn)
-    logits = {"local": adoption.local, "external": adoption.external, "adopted": adoption.logits}
+    logits = readings(adoption)
     labels = graph.y[chosen]
     return {
         "mask": mask,
@@ -53,6 +54,24 @@ def scores(
         "classes": classes,
         "classes_present": len(labels.unique()),
         **{name: score(each[chosen], labels, classes) for name, each in logits.items()},
+    }
+
+
+def readings(adoption: Adoption) -> dict[str, Tensor]:
+    """Logits by reading."""
+    return dict(zip(READINGS, (adoption.local, adoption.external, adoption.logits), strict=True))
+
+
+def counts(adoption: Adoption, graph: Graph, mask: str, classes: int) -> dict[str, Counts]:
+    """By reading, the confusion matrix and the calibration on the nodes of a mask; no node by itself."""
+    chosen = getattr(graph, mask)
+    labels = graph.y[chosen]
+    return {
+        name: Counts(
+            confusion(logits[chosen].argmax(1), labels, classes),
+            reliability(logits[chosen], labels),
+        )
+        for name, logits in readings(adoption).items()
     }
 
 

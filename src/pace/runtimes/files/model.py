@@ -2,7 +2,7 @@
 
 local.safetensors, external.safetensors (external-2.safetensors and so on where a method returns more),
 model.json (the weights and how they came about), members.safetensors (whom it was trained on, by
-salted hash), job.pace, README.md
+salted hash), result.json (counts by class, no node), job.pace, README.md and index.html for people
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from pace.jobs.job import Job
 from pace.jobs.roll import sentences
 from pace.params import Params
 from pace.protocol import steps, wire
-from pace.runtimes.files import members, tensors
+from pace.runtimes.files import members, model_page, tensors
+from pace.runtimes.files import result as results
 from pace.runtimes.files.members import Members
 from pace.runtimes.files.model_card import card, table
+from pace.runtimes.files.result import Result
 
 FORMAT = "pace-model-1"
 PARAMS = "pace-params-1"
 MEMBERS = "members.safetensors"
+PAGE = "index.html"
 LARGEST = 2**20  # bytes of model.json
 
 
@@ -42,6 +45,7 @@ class Model:
     weights: Weights
     about: dict[str, Any]
     members: Members | None = None  # None in a folder made before models remembered
+    result: Result | None = None  # None in a folder made before models kept counts
 
     @property
     def alpha(self) -> float:
@@ -73,10 +77,23 @@ def write(folder: Path, model: Model) -> None:
             ),
             "model.json": (json.dumps(about, indent=1) + "\n").encode(),
             "job.pace": job_file.render(model.job).encode(),
+            **({} if model.result is None else {results.FILE: model.result.encode()}),
             "README.md": card(model.job, about).encode(),
+            PAGE: model_page.render(model.job, about, model.result).encode(),
         },
         private=True,  # Local is in it
     )
+
+
+def write_page(folder: Path) -> Path:
+    """The folder's page again, of what the folder holds."""
+    model = read(folder)
+    try:
+        text = model_page.render(model.job, model.about, model.result)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error
+    atomic.write(folder / PAGE, text.encode(), private=True)
+    return folder / PAGE
 
 
 def _names(externals: int) -> list[str]:
@@ -135,4 +152,4 @@ def read(folder: Path) -> Model:
         found[which] = tensors.params(values, expected, path, finite=finite)
     local, *externals = found.values()
     seen = members.read(folder / MEMBERS, str(digest))
-    return Model(job, local, tuple(externals), weights, about, seen)
+    return Model(job, local, tuple(externals), weights, about, seen, results.read(folder, job))

@@ -1,0 +1,222 @@
+"""A site's own page: its numbers are those of the model on the nodes it says, and no node is on it."""
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import pytest
+from sklearn.metrics import confusion_matrix, precision_score, recall_score
+
+from pace.data import Names
+from pace.errors import FileError
+from pace.runtimes.files import adopt as adopting
+from pace.runtimes.files import fit, merge, model, result
+from pace.runtimes.files import site as sites
+from tests.browser import chromium, needs_chromium
+from tests.graphs import CLASSES, clients, none
+from tests.preloaded import Preloaded
+from tests.sites import NAMES, WORDS, job, write_graph
+from tests.studies import HOSTILE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+READINGS = ("local", "external", "adopted")
+CALLED = ("red", HOSTILE, "blue", "grey")
+
+
+def site_of(folder: Path, *, without: tuple[str, ...] = (), **settings: object) -> Path:
+    """North's model of three sites; `without` are masks that north's graph has no nodes in."""
+    agreed = job(classes=CALLED, **settings)
+    names = Names(classes=CALLED, features=WORDS.features)
+    for name, graph in zip(NAMES, clients(len(NAMES)), strict=True):
+        if name == "north":
+            graph = replace(graph, **dict.fromkeys(without, none(graph.nodes)))
+        (folder / name).mkdir(parents=True)
+        nodes = tuple(f"patient-{place}" for place in range(graph.nodes))
+        write_graph(folder / name / "mine.graph", graph, replace(names, nodes=nodes))
+        if (settings.get("minimum"), name) == (2, "west"):
+            continue  # it never sends
+        fit.fit(
+            agreed,
+            sites.load(folder / name / "mine.graph", agreed),
+            keep=folder / name / "mine.local",
+            upload=folder / f"{name}.up",
+            receipt=folder / name / "receipt.json",
+        )
+    merge.merge(agreed, [folder], journal=folder / "journal", out=folder / "out")
+    adopting.adopt(
+        agreed,
+        sites.load(folder / "north" / "mine.graph", agreed),
+        kept=folder / "north" / "mine.local",
+        returned=folder / "out" / "north.down",
+        roll=folder / "out" / "north.roll",
+        out=folder / "north" / "mine.model",
+    )
+    return folder / "north" / "mine.model"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return site_of(tmp_path_factory.mktemp("sites"), minimum=2, epochs=30)
+
+
+def text_of(folder: Path) -> str:
+    """What a reader sees, tags taken out."""
+    page = (folder / model.PAGE).read_text()
+    return unescape(re.sub(r"<[^>]*>", " ", page[page.index("<main") :]))
+
+
+def cells(folder: Path) -> list[list[str]]:
+    page = (folder / model.PAGE).read_text()
+    rows = re.findall(r"<tr[^>]*>(.*?)</tr>", page, re.DOTALL)
+    return [
+        [unescape(re.sub(r"<[^>]*>", "", cell)).strip() for cell in re.split(r"</t[hd]>", row)[:-1]]
+        for row in rows
+    ]
+
+
+def test_counts_by_class_are_scikit_learns_on_the_test_nodes_alone(made: Path) -> None:
+    graph = clients(len(NAMES))[0]
+    found = model.read(made)
+    assert found.result is not None
+    adoption, every = found(graph), list(range(CLASSES))
+    truth = graph.y[graph.test].numpy()
+    called = {
+        "local": adoption.local[graph.test].argmax(1).numpy(),
+        "adopted": adoption.logits[graph.test].argmax(1).numpy(),
+    }
+    for reading, guess in called.items():
+        counts = found.result.counts["test"][reading]
+        assert (counts.confusion.numpy() == confusion_matrix(truth, guess, labels=every)).all()
+        assert sum(each.nodes for each in counts.bins) == len(truth)
+        assert sum(each.hits for each in counts.bins) == (truth == guess).sum()
+    rows = {row[0]: row for row in cells(made) if len(row) == 8 and row[0] in CALLED}
+    scores = [
+        score(truth, guess, labels=every, average=None, zero_division=0)
+        for score in (recall_score, precision_score)
+        for guess in called.values()
+    ]
+    for label, name in enumerate(CALLED):
+        nodes = int((truth == label).sum())
+        assert rows[name][1] == str(nodes)
+        for place, values in enumerate(scores, start=2):
+            if rows[name][place] != "–":
+                assert rows[name][place] == f"{100 * values[label]:.1f}"
+    assert found.result.trained_on == int(graph.train.sum())
+    assert f"Test: {int(graph.test.sum())} nodes" in text_of(made)
+
+
+def test_it_says_what_was_adopted_who_was_in_and_what_left(made: Path) -> None:
+    text, about = text_of(made), model.read(made).about
+    assert about["decision"] in text
+    nll = ", ".join(f"{key} {about['validation'][key]['nll']:.4f}" for key in READINGS)
+    assert nll in text
+    assert "✓ holds" in text
+    assert ["north", "merged", ""] in cells(made)
+    assert ["west", "missing", ""] in cells(made)
+    assert "2 of 3" in text
+    receipt = json.loads((made.parent / "receipt.json").read_text())
+    assert f"{receipt['bytes']['file']:,} bytes" in text
+    assert "no formal privacy is promised" in text
+    for tensor in receipt["tensors"]:
+        assert [tensor["name"], tensor["words"], f"{tensor['bytes']:,}"] in cells(made)
+
+
+def test_no_node_and_no_markup_of_a_class_is_on_it(made: Path) -> None:
+    for name in (model.PAGE, result.FILE):
+        assert "patient-" not in (made / name).read_text()
+    page = (made / model.PAGE).read_text()
+    assert HOSTILE not in page
+    assert HOSTILE in text_of(made)
+
+
+def test_the_command_makes_the_same_page_again(made: Path, pace: Preloaded) -> None:
+    before = (made / model.PAGE).read_bytes()
+    (made / model.PAGE).unlink()
+    done = pace("report", made, "--json", cwd=made.parent)
+    assert done.json == {"page": str(made / model.PAGE), "bytes": len(before)}
+    assert (made / model.PAGE).read_bytes() == before
+
+
+def test_an_older_folder_gives_a_page_with_what_it_has(made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made, tmp_path / "old")
+    (tmp_path / "old" / result.FILE).unlink()
+    model.write_page(tmp_path / "old")
+    assert "made before models kept counts by class" in text_of(tmp_path / "old")
+    assert "2 of 3" in text_of(tmp_path / "old")
+
+
+@pytest.mark.parametrize(
+    ("part", "damage"),
+    [
+        ("counts", {"test": {"local": {"confusion": [[1]], "bins": []}}}),
+        ("counts", {"test": {"local": {"confusion": [[0] * 4] * 4, "bins": [[1, 1, 0.5]]}}}),
+        ("counts", []),
+        ("sent", {"bytes": "many"}),
+        ("drawn", "half"),
+        ("format", "pace-result-9"),
+    ],
+)
+def test_damage_is_named(made: Path, tmp_path: Path, part: str, damage: object) -> None:
+    shutil.copytree(made, tmp_path / "torn")
+    found = json.loads((made / result.FILE).read_text())
+    (tmp_path / "torn" / result.FILE).write_text(json.dumps(found | {part: damage}))
+    with pytest.raises(FileError, match=r"result\.json is damaged"):
+        model.write_page(tmp_path / "torn")
+
+
+def test_without_labels_to_count_it_says_so(tmp_path: Path) -> None:
+    folder = site_of(tmp_path, without=("val", "test"))
+    text = text_of(folder)
+    assert "Local kept: without validation nodes there is nothing to decide by" in text
+    assert "no labelled validation or test nodes" in text
+    assert "– cannot be judged" in text
+
+
+def test_without_test_nodes_validation_is_counted_and_named(tmp_path: Path) -> None:
+    folder = site_of(tmp_path, without=("test",), method="pace-ridge")
+    text = text_of(folder)
+    assert "Validation nodes (there are no test nodes)" in text
+    assert "Weights of the mixture" in text
+    assert "models of another kind than Local" in text
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    with chromium() as running:
+        yield running
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_in_a_browser_it_is_silent_fits_and_can_be_read(
+    browser: "Browser", made: Path, width: int, scheme: Literal["light", "dark"]
+) -> None:
+    said: list[str] = []
+    page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    address = (made / model.PAGE).as_uri()
+    page.on("request", lambda request: said.append(request.url))
+    page.goto(address)
+    assert [text for text in said if not text.startswith("data:")] == [address]
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.locator("svg").first.is_visible()
+    scale = page.evaluate("document.querySelector('svg').getScreenCTM().a")
+    assert 10.5 * scale >= 10  # the smallest letters of a chart, in pixels
+    dots = page.locator(".changes .track .dot.after")
+    assert dots.count() == len([row for row in cells(made) if len(row) == 3 and "→" in row[2]])
+    cut = page.locator(".scroll.more")
+    assert cut.count() == page.locator(".cue:visible").count()
+    assert cut.count() > 0 or width == 1280
+    page.emulate_media(media="print")
+    assert not page.locator(".cue").first.is_visible()
+    assert page.locator("details table").first.is_visible()
+    page.close()
