@@ -95,3 +95,4 @@ def test_a_model_that_is_always_sure_and_right_has_no_calibration_error() -> Non
     assert [each.nodes for each in bins] == [0] * 9 + [3]
     assert calibration_error(bins) == 0
     assert calibration_error(reliability(torch.zeros(0, 2), truth[:0])) == 0
+    assert reliability(torch.full((3, 2), torch.nan), truth)[0].nodes == 3

@@ -81,8 +81,11 @@ class Bin:
 
 
 def reliability(logits: Tensor, truth: Tensor, bins: int = 10) -> tuple[Bin, ...]:
-    """Nodes by the probability of the class they are called, in bins of equal width from 0 to 1."""
-    confidence, called = logits.double().softmax(1).max(1)
+    """Nodes by the probability of the class they are called, in bins of equal width from 0 to 1.
+
+    A model whose logits are not numbers is not sure of anything.
+    """
+    confidence, called = logits.double().softmax(1).nan_to_num(0).max(1)
     place = (confidence * bins).long().clamp_max(bins - 1)
     nodes = torch.bincount(place, minlength=bins)
     hits = torch.bincount(place[called == truth], minlength=bins)
