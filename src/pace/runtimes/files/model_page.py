@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pace.io.terminal import many
+from pace.io.text import shown
 from pace.jobs import received
 from pace.jobs.job import Job
 from pace.jobs.roll import sentences
@@ -52,10 +53,10 @@ def render(job: Job, about: dict[str, Any], result: Result | None) -> str:
 
 
 def document(job: Job, about: dict[str, Any], result: Result | None) -> Document:
-    shown = None if result is None else by_class.chosen(result)
+    counted = None if result is None else by_class.chosen(result)
     return Document(
-        f"PACE: the model of {about['name']}",
-        f"{about['decision']}. Job {job.name}, adopted {str(about.get('adopted', ''))[:10]}.",
+        f"PACE: the model of {shown(about['name'])}",
+        f"{about['decision']}. Job {shown(job.name)}, adopted {str(about.get('adopted', ''))[:10]}.",
         tuple(_headline(about, result)),
         (
             Section("What was adopted, and why", tuple(_adopted(job, about))),
@@ -63,7 +64,7 @@ def document(job: Job, about: dict[str, Any], result: Result | None) -> Document
             *(
                 [Section("By class", (Text(OLDER),))]
                 if result is None
-                else by_class.sections(job, result, shown)
+                else by_class.sections(job, result, counted)
             ),
             Section("What came back", tuple(_received(about))),
             Section("Who was in", tuple(_roll(about))),
@@ -181,13 +182,13 @@ def _received(about: dict[str, Any]) -> Iterator[Block]:
     said = [sentence for each in about["received"] for sentence in received.sentences(each)]
     usual = "Nothing about it was unusual, and nothing was left out of it."
     for sentence in said or [usual if about["received"] else OTHER_KIND]:
-        yield Text(sentence)
+        yield Text(shown(sentence))
 
 
 def _roll(about: dict[str, Any]) -> Iterator[Block]:
     roll = about.get("roll")
     for sentence in sentences(roll):
-        yield Text(sentence)
+        yield Text(shown(sentence))
     if roll is None:
         return
     everybody = [(name, "merged", "") for name in roll["merged"]]
@@ -198,7 +199,7 @@ def _roll(about: dict[str, Any]) -> Iterator[Block]:
     yield Table(
         "Participants, as the server says",
         tuple(Column(head, numeric=False) for head in heads),
-        tuple(tuple(Value(text, text) for text in row) for row in everybody[:ROLL]),
+        tuple(tuple(Value(text, text) for text in map(shown, row)) for row in everybody[:ROLL]),
         f"{more:,} more are in model.json." if more > 0 else "",
     )
 
@@ -226,7 +227,7 @@ def _sent(result: Result | None) -> Iterator[Block]:
         ),
     )
     for sentence in sent.sentences:
-        yield Text(sentence)
+        yield Text(shown(sentence))
 
 
 def _provenance(job: Job, about: dict[str, Any]) -> Iterator[Block]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from pace.io.text import shown
 from pace.jobs.disclosure import SMALL
 from pace.jobs.job import Job
 from pace.metrics import Bin, calibration_error, f1
@@ -44,7 +45,9 @@ def sections(job: Job, result: Result, mask: str | None) -> list[Section]:
         )
         return [Section("By class", (Text(text),))]
     counts = {name: result.counts[mask][name] for name in COMPARED}
-    names = tuple(job.classes) or tuple(f"class {label}" for label in range(job.model.classes))
+    names = tuple(map(shown, job.classes)) or tuple(
+        f"class {label}" for label in range(job.model.classes)
+    )
     return [
         Section("By class", tuple(_classes(names, counts, WHICH[mask]))),
         Section("Calibration", tuple(_calibration(counts, WHICH[mask]))),
