@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from sklearn.metrics import confusion_matrix, precision_score, recall_score
@@ -36,7 +36,8 @@ def site_of(folder: Path, *, without: tuple[str, ...] = (), **settings: object) 
     names = Names(classes=CALLED, features=WORDS.features)
     for name, graph in zip(NAMES, clients(len(NAMES)), strict=True):
         if name == "north":
-            graph = replace(graph, **dict.fromkeys(without, none(graph.nodes)))
+            empty: dict[str, Any] = dict.fromkeys(without, none(graph.nodes))
+            graph = replace(graph, **empty)
         (folder / name).mkdir(parents=True)
         nodes = tuple(f"patient-{place}" for place in range(graph.nodes))
         write_graph(folder / name / "mine.graph", graph, replace(names, nodes=nodes))

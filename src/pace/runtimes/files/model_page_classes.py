@@ -62,7 +62,7 @@ def _classes(names: tuple[str, ...], counts: dict[str, Counts], which: str) -> l
     recalls = [_ratio(each.diagonal(), each.sum(1)) for each in (local, adopted)]
     chart = Changes(
         f"Recall of each class, in percent. {which}",
-        ("Class", *COMPARED.values()),
+        ("Class", COMPARED["local"], COMPARED["adopted"]),
         tuple(
             Change(f"{names[label]} ({nodes[label]:,})", recalls[0][label], recalls[1][label])
             for label in present

@@ -133,5 +133,5 @@ def _counts(found: Mapping[str, Any], classes: int) -> Counts:
 
 def _sent(found: Mapping[str, Any]) -> Sent:
     tensors = tuple((str(name), str(words), int(size)) for name, words, size in found["tensors"])
-    numbers = (int(found[key]) for key in ("bytes", "dense", "returned"))
-    return Sent(*numbers, tensors, tuple(map(str, found["sentences"])))
+    sizes = {key: int(found[key]) for key in ("bytes", "dense", "returned")}
+    return Sent(**sizes, tensors=tensors, sentences=tuple(map(str, found["sentences"])))
