@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from pace.gates.cnll import blend, calibrate, nll
-from pace.gates.mixture import Problem, minimiser, mix, optimal, weigh
+from pace.gates.mixture import HALVINGS, Problem, minimiser, mix, optimal, weigh
 
 Drawn = tuple[Tensor, Tensor]
 
@@ -182,3 +182,24 @@ def test_weights_sum_beyond_one_where_everybody_is_too_modest() -> None:
     right = torch.nn.functional.one_hot(labels, 3).double()
     sets = [0.1 * (right + torch.randn(200, 3, generator=generator)) for _ in range(3)]
     assert sum(weigh(sets, labels)) > 3
+
+
+def test_newtons_method_ends_where_rounding_leaves_no_way_down() -> None:
+    """With one class at 1e38 no length of the first step lowers R: it is not tried a hundred times."""
+
+    class Counted(Problem):
+        asked = 0
+
+        def value(self, weights: Tensor) -> float:
+            self.asked += 1
+            return super().value(weights)
+
+    random = torch.Generator().manual_seed(1)
+    local = (1e6 * torch.randn(9, 3, generator=random)).double()
+    huge = local.clone()
+    huge[:, 0] = 1e38
+    problem = Counted(
+        torch.stack([local, huge]), torch.randint(3, (9,), generator=random), ridge=2.0
+    )
+    minimiser(problem)
+    assert 1 < problem.asked <= 1 + HALVINGS

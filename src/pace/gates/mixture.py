@@ -67,6 +67,7 @@ class Problem:
     def __init__(self, sets: Tensor, labels: Tensor, ridge: float) -> None:
         # A constant added to a node's logits changes no probability; without it numbers are smaller.
         self.sets = sets - sets.mean(2, keepdim=True)
+        self.flat = self.sets.flatten(1)
         self.labels = labels
         self.ridge = 2 * ridge / len(labels)  # of half a square
         self.scale = 1 + float(self.sets.abs().amax(2).mean(1).max())
@@ -77,7 +78,7 @@ class Problem:
         )
 
     def logits(self, weights: Tensor) -> Tensor:
-        return (weights @ self.sets.flatten(1)).view(self.sets.shape[1:])
+        return (weights @ self.flat).view(self.sets.shape[1:])
 
     def gradient(self, weights: Tensor) -> Tensor:
         slopes = excess(self.logits(weights), self.sets, self.labels)
@@ -105,7 +106,10 @@ def minimiser(problem: Problem) -> Tensor:
         while (outward := (weights == 0) & (step < 0)).any():
             free &= ~outward
             step = newton(gradient, hessian, free)
-        weights = descended(problem, weights, step, float(gradient @ step))
+        lower = descended(problem, weights, step, float(gradient @ step))
+        if torch.equal(lower, weights):  # rounding left no way down, and the next step is the same
+            break
+        weights = lower
     return weights
 
 
