@@ -160,3 +160,25 @@ def test_a_bar_stays_on_one_line_whatever_it_says(monkeypatch: pytest.MonkeyPatc
     lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.text()).replace("\r", "\n").split("\n")
     assert max(map(len, lines)) <= 80
     assert any("seed 104729: training for" in line for line in lines)
+
+
+@pytest.mark.fault(41)
+def test_no_cell_acts_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a table, a table that is drawn anew, and a bar; also where a cell has a style."""
+    from rich.text import Text
+
+    odd = "a\x1b]0;owned\x07\u202e"
+    to = terminal.console()
+    with to.capture() as caught:
+        terminal.table(odd, [odd, odd], [[odd, Text(odd, "bold")]], to)
+        terminal.facts(odd, {odd: odd}, to)
+    assert not {"\x07", "\u202e"} & set(caught.get())
+    screen = Screen()
+    with open(screen.slave, "w", encoding="utf-8") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        monkeypatch.setattr(sys, "stderr", file)
+        with terminal.live(odd) as show:
+            show([odd], [[odd]])
+        with terminal.progress(2, odd) as bar:
+            bar(odd)
+    assert "\x1b]0;owned" not in screen.text()

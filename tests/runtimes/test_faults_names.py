@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import shutil
 import stat
@@ -10,12 +11,15 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pace.data import Names
+from pace.data import Dataset, Names
 from pace.errors import BusyError, FileError
 from pace.io import lock
 from pace.jobs import job_file
+from pace.partition import sites as site_files
+from pace.partition.divide import Division
 from pace.runtimes.files import fit, site
 from tests.graphs import clients
 from tests.preloaded import Done, Preloaded
@@ -145,3 +149,75 @@ def test_kept_models_are_for_their_owner_only(pace: Preloaded, tmp_path: Path) -
     private = (north / "mine.local", *(north / "mine.model").glob("*.safetensors"))
     assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
     assert stat.S_IMODE((north / "mine.model").stat().st_mode) == 0o700
+
+
+TEX = "$\\frac{$ <b>\x1b[2J"
+COLUMNS = ("id", f"weight{ODD}", f"kind{ODD}", f"label{ODD}")
+
+
+def write_tables(folder: Path, sites: tuple[str, ...]) -> None:
+    """A table of nodes and one of edges whose every name and word is hostile."""
+    rows = [
+        (f"={i}{ODD}", i / 3, CLASSES[i % 2], CLASSES[i % 3], sites[i % len(sites)])
+        for i in range(60)
+    ]
+    with open(folder / "nodes.csv", "w", newline="") as opened:
+        csv.writer(opened).writerows([(*COLUMNS, "site"), *rows])
+    with open(folder / "edges.csv", "w", newline="") as opened:
+        ends = [(rows[i][0], rows[(i + len(sites)) % 60][0]) for i in range(60)]
+        csv.writer(opened).writerows([("source", "target"), *ends, (rows[0][0], f"gone{ODD}")])
+
+
+@pytest.mark.fault(41)
+def test_hostile_columns_and_ids_do_nothing_from_tables_to_a_page(
+    pace: Preloaded, tmp_path: Path
+) -> None:
+    """Codebook, import, partition, run and report of tables and files with such names."""
+    write_tables(tmp_path, (f"a{ODD}", "<img src=x onerror=alert(1)>", TEX))
+    label, out = COLUMNS[3], f"x{ODD}.toml"
+    good(pace("codebook", "propose", "nodes.csv", "--label", label, "--out", out, cwd=tmp_path))
+    good(pace("codebook", "merge", out, "--out", f"book{ODD}.toml", cwd=tmp_path))
+    importing = (
+        "graph",
+        "import",
+        "--nodes",
+        "nodes.csv",
+        "--edges",
+        "edges.csv",
+        "--label",
+        label,
+    )
+    importing += ("--client", "site", "--out", f"g{ODD}.graph")
+    refused = pace(*importing, cwd=tmp_path)
+    assert refused.code == 2
+    clean(refused.out, refused.err)
+    good(pace(*importing, "--strangers", "drop", cwd=tmp_path))
+    divided = ("--dataset", f"g{ODD}.graph", "--partition", "column")
+    pictured = ("--plot", "p.svg", "--graphs", "sites")
+    good(pace("partition", *divided, *pictured, "--out", "p.json", cwd=tmp_path))
+    few = ("--methods", "pace", "--seeds", "1", "--epochs", "1", "--hidden", "4")
+    good(pace("run", *divided, *few, "--out", "made", cwd=tmp_path))
+    good(pace("report", "made", cwd=tmp_path))
+    for path in ("p.svg", "made/index.html"):
+        text = (tmp_path / path).read_text()
+        assert "<img src=x" not in text
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+
+
+@pytest.mark.fault(41)
+def test_a_clients_name_cannot_leave_the_folder_of_graphs(tmp_path: Path) -> None:
+    """`pace partition --graphs` names files after clients, whose names come with the dataset."""
+    names = (
+        "../up", "/absolute", "..", "", "a\0b", "CON/x", "x", "X", "x-7", "ﬁ", "fi", "\udcff",
+        "é" * 300, "Nord Süd.1",
+    )  # fmt: skip
+    parts = clients(2)
+    nodes = np.arange(parts[0].nodes)
+    division = Division([nodes] * len(names), parts[:1] * len(names))
+    dataset = Dataset("d", parts[0], 4, names=Names(clients=names))
+    paths = site_files.write_graphs(tmp_path / "graphs", dataset, division)
+    assert {path.parent for path in paths} == {tmp_path / "graphs"}
+    assert sorted(tmp_path.rglob("*.graph")) == sorted(paths)
+    assert len({path.name.casefold() for path in paths}) == len(names)
+    assert paths[-1].name == "Nord Süd.1.graph"

@@ -26,9 +26,9 @@ from pace.cli import (
     run,
     server,
 )
+from pace.cli.console import say
 from pace.errors import PaceError, ProblemsError
 from pace.io.terminal import coloured
-from pace.io.text import shown
 
 EPILOG = """
   pace run
@@ -89,7 +89,7 @@ def top(
     if allow_model:
         os.environ[ALLOW_MODEL] = allow_model
     if version:
-        typer.echo(__version__)
+        say(__version__)
         raise typer.Exit
 
 
@@ -107,7 +107,7 @@ def main() -> None:
     except ProblemsError as error:
         code = said(error.head, WRONG)
         for line in error.lines:
-            print(f"  {shown(line)}", file=sys.stderr)
+            say(f"  {line}", err=True)
     except PaceError as error:
         code = said(str(error), WRONG)
     except USAGE_ERROR as error:
@@ -123,7 +123,8 @@ def main() -> None:
         where = f"cannot use {error.filename}" if error.filename else "the system says"
         code = said(f"{where}: {error.strerror or error}", WRONG)
     except Exception:
-        traceback.print_exc()
+        for line in traceback.format_exc().splitlines():
+            say(line, err=True)
         code = said("this is a mistake in pace: please report the lines above", BUG)
     if code == INTERRUPTED:
         said("interrupted; every file is whole or not there, and the command can be run again", 0)
@@ -133,5 +134,5 @@ def main() -> None:
 
 
 def said(words: str, code: int) -> int:
-    print(f"pace: {shown(words)}", file=sys.stderr)
+    say(f"pace: {words}", err=True)
     return code

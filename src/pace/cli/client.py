@@ -109,7 +109,7 @@ def adopt(
             f"{after:.4f} now."
         )
     for sentence in (said for each in about["received"] for said in received.sentences(each)):
-        typer.echo(sentence)
+        to.print(sentence)
     if about["test"]["nodes"]:
         score_table(about["test"], to)
     console.say(f"Written: {out} (start with its index.html)")

@@ -115,7 +115,7 @@ def propose(
     to.print(f"What {out.name} tells whoever reads it:")
     for sentence in said:
         to.print(f"  {sentence}")
-    typer.echo(f"Written: {out} (send it to whoever makes the codebook)")
+    console.say(f"Written: {out} (send it to whoever makes the codebook)")
 
 
 @app.command("merge", cls=manual.Command, epilog=MERGE)
@@ -157,7 +157,7 @@ def merge(
         to.print(f"Note: {note}")
     for sentence in said:
         to.print(sentence)
-    typer.echo(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
+    console.say(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
 
 
 @app.command("show", cls=manual.Command, epilog=SHOW)

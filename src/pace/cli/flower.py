@@ -121,8 +121,10 @@ def provision(
     if as_json:
         console.one_object({"kits": str(out), "sites": names})
         return
-    typer.echo(f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}")
-    typer.echo(f"Keep {out}/server/ca.key and tls.key private; give each site its own folder only.")
+    console.say(f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}")
+    console.say(
+        f"Keep {out}/server/ca.key and tls.key private; give each site its own folder only."
+    )
 
 
 @app.command("node", cls=manual.Command, epilog=NODE)
@@ -148,9 +150,9 @@ def node(
         console.one_object({"name": found.node.name, "problems": problems})
     else:
         for problem in problems:
-            typer.echo(problem)
+            console.say(problem)
         if not problems:
-            typer.echo(f"{found.node.name} can take part: job, graph, keys and CA file fit.")
+            console.say(f"{found.node.name} can take part: job, graph, keys and CA file fit.")
     raise typer.Exit(int(bool(problems)))
 
 
@@ -224,7 +226,7 @@ def run(
                     told(event)
         ended = link.ended(number)
     except FlowerError as error:
-        typer.echo(f"pace: run {number} was lost: {error}. Run the same command again.", err=True)
+        console.say(f"pace: run {number} was lost: {error}. Run the same command again.", err=True)
         raise typer.Exit(1) from error
     new = place.is_file() and place.stat().st_mtime_ns != before
     report = json.loads(place.read_bytes()) if new else None
@@ -249,7 +251,7 @@ def following(title: str, table: Table, *, quiet: bool) -> Iterator[Callable[[Ev
         def line(event: Event) -> None:
             row = table.add(event)
             if not quiet:
-                typer.echo(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
+                console.say(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
                 sys.stdout.flush()
 
         yield line

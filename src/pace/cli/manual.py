@@ -51,7 +51,7 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
-            typer.echo(ctx.get_help(), err=True)
+            typer.echo(ctx.get_help(), err=True)  # our own words, in colour
             raise typer.Exit(2)
         return super().parse_args(ctx, args)
 

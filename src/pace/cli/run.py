@@ -123,7 +123,7 @@ def run(
     )
     results: dict[str, RunResult] = {}
     for caution in filter(None, (each.caution(len(graphs)) for each in chosen_methods.values())):
-        typer.echo(caution, err=True)
+        console.say(caution, err=True)
     with console.progress(total, "Training") as bar:
         for name, network in models.items():
             trials = list(

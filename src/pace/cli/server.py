@@ -72,7 +72,7 @@ def merge(
     place = journal or job_file.with_suffix(".journal")
     many = len(job.participants) or len(uploads or [])
     if caution := job.federation.method.caution(many):
-        typer.echo(caution, err=True)
+        console.say(caution, err=True)
     with console.progress(None, "Checking") as bar:
         found = step.merge(job, uploads or [], journal=place, out=out, key=key, progress=bar)
     if as_json:

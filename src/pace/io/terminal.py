@@ -54,6 +54,14 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
+def inert(cell: str | Text) -> str | Text:
+    """A cell that does nothing; see `pace.io.text`."""
+    if isinstance(cell, str):
+        return shown(cell)
+    cell.plain = shown(cell.plain)
+    return cell
+
+
 def rule(to: Console) -> Box:
     """One line under the heads, and no other."""
     from rich import box
@@ -83,7 +91,7 @@ def table(
     from rich.table import Table
 
     heads = [shown(head) for head in heads]
-    rows = [[shown(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    rows = [list(map(inert, row)) for row in rows]
     count = len(heads)
     left = {*range(first), *range(count - words, count)}
     cells = [list(heads), *(list(map(str, row)) for row in rows)]
@@ -120,11 +128,11 @@ def live(title: str) -> Iterator[Callable[[Sequence[str], Sequence[Sequence[str]
     with Live(console=to, transient=True, auto_refresh=False) as screen:
 
         def show(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-            made = Table(title=title, title_justify="left", box=rule(to), pad_edge=False)
+            made = Table(title=shown(title), title_justify="left", box=rule(to), pad_edge=False)
             for head in heads:
-                made.add_column(head, no_wrap=True)
+                made.add_column(shown(head), no_wrap=True)
             for row in rows:
-                made.add_row(*row)
+                made.add_row(*map(shown, row))
             screen.update(made, refresh=True)
 
         yield show
@@ -193,7 +201,7 @@ def progress(total: int | None, what: str) -> Iterator[Callable[[str | int], Non
     )
     from rich.table import Column
 
-    to = console(stderr=True)
+    to, what = console(stderr=True), shown(what)
     said = TextColumn(
         "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
     )

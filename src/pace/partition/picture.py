@@ -11,6 +11,7 @@ import numpy as np
 
 from pace.errors import SettingError
 from pace.io import atomic
+from pace.io.text import shown
 from pace.partition.describe import Client
 
 NAMED = 20  # classes or clients beyond this many go unnamed
@@ -33,7 +34,7 @@ def draw(path: Path, clients: Sequence[Client], title: str, classes: Sequence[st
     colours = colormaps["tab20" if len(classes) > 10 else "tab10"]
     for label, name in enumerate(classes):
         height = np.array([client.labels[label] for client in clients])
-        top.bar(place, height, bottom=floor, color=colours(label % colours.N), label=name)
+        top.bar(place, height, bottom=floor, color=colours(label % colours.N), label=_plain(name))
         floor += height
     if any(client.unlabelled for client in clients):
         height = np.array([client.unlabelled for client in clients])
@@ -42,16 +43,15 @@ def draw(path: Path, clients: Sequence[Client], title: str, classes: Sequence[st
     bottom.bar(place, kept, color="0.35", label="kept")
     bottom.bar(place, [c.lost for c in clients], bottom=kept, color="0.8", label="lost")
     most = max(client.nodes for client in clients)
-    top.set(title=title, ylabel="nodes by class", ylim=(0, 1.05 * most))
+    top.set(title=_plain(title), ylabel="nodes by class", ylim=(0, 1.05 * most))
     bottom.set(xlabel="client", ylabel="edges")
     if len(clients) <= NAMED:
         room = LETTERS // len(clients)
-        turned = max(len(client.name) for client in clients) > room <= UPRIGHT
+        names = [_plain(client.name) for client in clients]
+        turned = max(map(len, names)) > room <= UPRIGHT
         names = [
-            f"{client.name[:CUT]}{'…' if len(client.name) > CUT else ''}"
-            if turned
-            else textwrap.fill(client.name, room)
-            for client in clients
+            f"{name[:CUT]}{'…' if len(name) > CUT else ''}" if turned else textwrap.fill(name, room)
+            for name in names
         ]
         bottom.set_xticks(place, names, rotation=90 if turned else 0)
     if len(classes) <= NAMED:
@@ -65,3 +65,8 @@ def draw(path: Path, clients: Sequence[Client], title: str, classes: Sequence[st
         raise SettingError(f"--plot {path}: {error}") from error
     except OSError as error:
         raise SettingError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def _plain(name: str) -> str:
+    """Somebody else's name as text: matplotlib takes what stands between two dollars for TeX."""
+    return shown(name).replace("$", r"\$")

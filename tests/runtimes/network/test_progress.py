@@ -8,6 +8,7 @@ import pytest
 
 from pace.jobs import job_file
 from pace.jobs.journal import Journal
+from pace.runtimes.network import codes
 from pace.runtimes.network.messages import UPLOAD, Words
 from pace.runtimes.network.progress import Event, Table, parse
 from pace.runtimes.network.round import play
@@ -127,3 +128,31 @@ def test_limits_follow_from_the_number_of_nodes(tmp_path: Path, clock: Clock) ->
     before = clock.now
     run(tmp_path, connected(configs(tmp_path, NAMES), silent), delivery=40.0)
     assert 40 <= clock.now - before < 45
+
+
+@pytest.mark.fault(41)
+@pytest.mark.parametrize(
+    "changed",
+    [
+        '"node": 7',
+        '"name": ["a"]',
+        '"code": 3',
+        '"bytes": "9"',
+        '"seconds": "x"',
+        '"state": "gone"',
+        '"new": 1',
+    ],
+)
+def test_a_line_of_the_log_that_is_no_event_is_left_out(changed: str) -> None:
+    """The log is what a SuperLink answers."""
+    assert parse('pace-event {"state": "asked", "node": "1"}') == Event("asked", "1")
+    assert parse('pace-event {"state": "asked", "node": "1", ' + changed + "}") is None
+
+
+def test_a_nodes_log_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    codes.pass_on("\x1b[92mINFO\x1b[0m : \x1b]0;owned\x07 by \u202e\nnext\udcff")
+    codes.log("a\x1b[2Jb")
+    assert codes.code_of(RuntimeError("\x1b[2J")) == codes.FAILED
+    said = capsys.readouterr().err
+    assert said.startswith("INFO : \\x1b]0;owned\\x07 by \\u202e\nnext\\xff\n")
+    assert all(letter.isprintable() or letter == "\n" for letter in said)

@@ -23,7 +23,7 @@ from pace.errors import FileError, PaceError, SettingError
 from pace.io import untrusted
 from pace.jobs import job_file
 from pace.runtimes.flower.launch import QUIET, program
-from pace.runtimes.network.codes import log
+from pace.runtimes.network.codes import log, pass_on
 from pace.runtimes.network.node import Node
 from pace.runtimes.network.watchdog import Station
 
@@ -158,17 +158,16 @@ class SuperNode:
             start_new_session=True,
         )
 
-        def pass_on() -> None:
+        def follow() -> None:
             assert child.stdout is not None
             with child.stdout as said:
                 for line in said:
-                    sys.stderr.buffer.write(line)
-                    sys.stderr.flush()
+                    pass_on(line.decode(errors="surrogateescape"))
                     if any(word in line for word in REFUSED) and not refused.is_set():
                         refused.set()
                         log(f"{self.node.name}: {WHY}")
 
-        lines = threading.Thread(target=pass_on, daemon=True)
+        lines = threading.Thread(target=follow, daemon=True)
         lines.start()
         before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from datetime import datetime
@@ -9,20 +10,27 @@ from datetime import datetime
 from pace.errors import FileError, PaceError
 from pace.io.text import shown
 
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 OK, FAILED, TOO_SLOW = "ok", "failed", "too-slow"
 
 
 def log(text: str) -> None:
-    """A line with the time in this machine's log; nothing of it travels."""
+    """A line with the time in this machine's log; nothing of it travels, nor acts on a terminal."""
     now = datetime.now().astimezone().isoformat(timespec="seconds")
-    print(f"{now} pace: {text}", file=sys.stderr, flush=True)
+    print(f"{now} pace: {shown(text)}", file=sys.stderr, flush=True)
+
+
+def pass_on(text: str) -> None:
+    """Lines of somebody else, of a traceback or of Flower, into the log; colours are dropped."""
+    for line in COLOUR.sub("", text).splitlines():
+        print(shown(line), file=sys.stderr, flush=True)
 
 
 def code_of(error: Exception) -> str:
     """The code that may travel. The error's text stays here, in this machine's log."""
     if isinstance(error, PaceError | OSError):
         code = error.code if isinstance(error, PaceError) else FileError.code
-        log(f"{code}: {shown(error)}")
+        log(f"{code}: {error}")
         return code
-    traceback.print_exception(error)
+    pass_on("".join(traceback.format_exception(error)))
     return FAILED

@@ -52,8 +52,10 @@ def parse(line: str) -> Event | None:
         event = Event(**untrusted.json(told))
     except (ValueError, TypeError):
         return None
-    known = event.state in STATES and isinstance(event.node, str)
-    return event if known and isinstance(event.seconds, int | float) else None
+    words = (event.state, event.node, event.code, event.name or "")
+    known = all(isinstance(each, str) for each in words) and event.state in STATES
+    numbers = isinstance(event.seconds, int | float) and isinstance(event.bytes, int)
+    return event if known and numbers else None
 
 
 @dataclass
