@@ -106,13 +106,13 @@ def overflowing(random: Random, local: Array) -> Array:
 
 
 def multiple(random: Random, local: Array) -> Array:
-    signs = random.choice(np.float32([-1, 1]), (len(local), 1, 1))
+    signs = random.choice(np.array([-1, 1], np.float32), (len(local), 1, 1))
     return local * signs * powers(random, local, -40, 38)
 
 
 def beside(random: Random, local: Array) -> Array:
     """Local but for its last bits."""
-    ways = random.choice(np.float32([-np.inf, np.inf]), (len(local), 1, 1))
+    ways = random.choice(np.array([-np.inf, np.inf], np.float32), (len(local), 1, 1))
     return np.nextafter(local, ways)
 
 
@@ -183,7 +183,8 @@ def risks(logits: Array, of: Receivers) -> NDArray[np.float64]:
     above = wide - np.take_along_axis(wide, of.labels[..., None], 2)  # the true class's
     top = above.max(2, keepdims=True)
     losses = top[..., 0] + np.log(np.exp(above - top).sum(2))
-    return np.where(of.validation, losses, 0).sum(1) / of.validation.sum(1)
+    mean: NDArray[np.float64] = np.where(of.validation, losses, 0).sum(1) / of.validation.sum(1)
+    return mean
 
 
 def harmful(logits: Array, of: Receivers) -> Flags:

@@ -1,4 +1,5 @@
 import json
+import os
 from functools import cache
 from pathlib import Path
 
@@ -253,3 +254,23 @@ def test_no_acknowledgement_without_a_disk_that_takes_it(
     assert book.accepted() == []
     assert list((tmp_path / "uploads").iterdir()) == []
     assert book.accept(uploads()["north"])
+
+
+@pytest.mark.fault(29, 30, 39)
+def test_of_an_upload_that_grew_on_the_disk_no_more_is_read_than_an_upload_has(
+    tmp_path: Path,
+) -> None:
+    """Nor is a FIFO in its place waited for."""
+    book = Journal.open(tmp_path, JOB)
+    for name in ("north", "south"):
+        book.accept(uploads()[name])
+    book.close()
+    path = tmp_path / "uploads" / "north.up"
+    os.truncate(path, 2**40)  # a hole, which takes no room on the disk
+    assert len(book.stored("north")) == len(uploads()["north"].content) + 1
+    with pytest.raises(FileError, match="has changed since the job was closed"):
+        list(book.frames())
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="not a regular file"):
+        book.stored("north")

@@ -33,7 +33,7 @@ def closed(folder: Path, **changes: object) -> Journal:
 
 def test_the_roll_says_who_was_merged_refused_and_missing(tmp_path: Path) -> None:
     book = closed(tmp_path)
-    upload, content = book.upload("north"), rolls.Attendance.of(book).roll("north", RETURNED, None)
+    upload, content = book.stored("north"), rolls.Attendance.of(book).roll("north", RETURNED, None)
     found = rolls.check(content, book.job, "north", upload=upload, returned=RETURNED)
     assert found.merged == ("north", "south")
     assert found.refused == {"west": "unknown-participant"}
@@ -69,6 +69,11 @@ def test_what_was_told_once_is_told_to_everybody(tmp_path: Path) -> None:
         {"merged": NAMES, "missing": ("stranger",)},
         {"merged": ("north", "south", "we\nst")},
         {"merged": 5},
+        {"format": "pace-roll-2"},
+        {"refused": ["west"]},
+        {"decision": "x" * 65},
+        {"decision": None},
+        {"more": 1},
     ],
 )
 def test_a_roll_is_of_one_job_one_receiver_and_one_return(change: dict[str, object]) -> None:

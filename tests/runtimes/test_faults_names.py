@@ -187,11 +187,11 @@ def test_hostile_columns_and_ids_do_nothing_from_tables_to_a_page(
         "--label",
         label,
     )
-    importing += ("--client", "site", "--out", f"g{ODD}.graph")
-    refused = pace(*importing, cwd=tmp_path)
+    to_graph = (*importing, "--client", "site", "--out", f"g{ODD}.graph")
+    refused = pace(*to_graph, cwd=tmp_path)
     assert refused.code == 2
     clean(refused.out, refused.err)
-    good(pace(*importing, "--strangers", "drop", cwd=tmp_path))
+    good(pace(*to_graph, "--strangers", "drop", cwd=tmp_path))
     divided = ("--dataset", f"g{ODD}.graph", "--partition", "column")
     pictured = ("--plot", "p.svg", "--graphs", "sites")
     good(pace("partition", *divided, *pictured, "--out", "p.json", cwd=tmp_path))

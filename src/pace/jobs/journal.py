@@ -97,7 +97,7 @@ class Journal:
         path = self._upload(upload.name)
         if first == sha256 and atomic.create(path, upload.content, settled=settled):
             return True
-        if first == sha256 and (stored := self._stored(upload.name)) != upload.content:
+        if first == sha256 and (stored := self.stored(upload.name)) != upload.content:
             if decided is not None or not self._admissible(upload.name, stored):
                 self._set_aside(upload.name, stored)
                 return atomic.create(path, upload.content, settled=settled)
@@ -163,18 +163,11 @@ class Journal:
         atomic.create(self.folder / "closed.json", json.dumps(content, indent=1).encode())
         return self.close()
 
-    def sha256(self, name: str) -> str:
-        return hashlib.sha256(self.upload(name)).hexdigest()
-
-    def upload(self, name: str) -> bytes:
-        """An accepted upload, as it came."""
-        return self._upload(name).read_bytes()
-
     def _admitted_again(self, names: Sequence[str]) -> dict[str, str]:
         """The SHA-256 of each upload as it is now; those that no longer may count are set aside."""
         sound, damaged = {}, []
         for name in names:
-            content = self._stored(name)
+            content = self.stored(name)
             if self._admissible(name, content):
                 sound[name] = hashlib.sha256(content).hexdigest()
             else:
@@ -198,7 +191,7 @@ class Journal:
         except PaceError:
             return False
 
-    def _stored(self, name: str) -> bytes:
+    def stored(self, name: str) -> bytes:
         """An upload's bytes as they are on the disk now; longer than any upload, if it grew."""
         return regular.read_head(self._upload(name), exact_size(self.job) + 1)
 
@@ -268,7 +261,7 @@ class Frames(Sequence[bytes]):
             return Frames(self.journal, self.uploads[index])
         name, sha256 = self.uploads[index]
         try:
-            content = self.journal._stored(name)
+            content = self.journal.stored(name)
         except FileNotFoundError:
             content = b""
         if hashlib.sha256(content).hexdigest() != sha256:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, RollError, TooFewError
-from pace.io import atomic, untrusted
+from pace.io import atomic, regular, untrusted
 from pace.jobs import signatures
 from pace.jobs.admission import frame_of
 from pace.jobs.job import SERVER, Job
@@ -73,7 +73,7 @@ class Attendance:
             missing = sorted(listed - set(decided) - set(refused))
             atomic.create(path, json.dumps({"refused": refused, "missing": missing}).encode())
         try:
-            facts = untrusted.json(path.read_bytes())
+            facts = untrusted.json(regular.read(path, LARGEST))
             refused, missing = dict(facts["refused"]), list(facts["missing"])
         except (ValueError, TypeError, LookupError) as error:
             raise FileError(f"{path} is damaged: restore it from a backup") from error
@@ -86,7 +86,7 @@ class Attendance:
         content = Roll(
             job.digest,
             name,
-            hashlib.sha256(frame_of(self.book.upload(name), job)).hexdigest(),
+            hashlib.sha256(frame_of(self.book.stored(name), job)).hexdigest(),
             hashlib.sha256(returned).hexdigest(),
             self.decision,
             self.merged,
@@ -144,19 +144,20 @@ def check(content: bytes, job: Job, name: str, *, upload: bytes, returned: bytes
 
 def _parse(content: bytes) -> Roll:
     try:
-        fields = untrusted.json(content)
-        assert isinstance(fields, dict)
-        assert fields.pop("format") == FORMAT
+        fields = dict(untrusted.json(content))
         roll = Roll(**fields | {key: tuple(fields[key]) for key in ("merged", "missing")})
         words = [roll.job, roll.receiver, roll.upload, roll.returned, roll.decision]
         words += [*roll.merged, *roll.missing, *roll.refused.keys(), *roll.refused.values()]
-        assert all(isinstance(word, str) and word.isprintable() for word in words)
-        assert all(0 < len(word) <= 64 for word in words)
-    except (AssertionError, ValueError, TypeError, LookupError, AttributeError):
-        raise RollError(
-            "not a roll: get the file that the server wrote beside the return"
-        ) from None
+        sound = fields["format"] == FORMAT and all(map(_is_word, words))
+    except (ValueError, TypeError, LookupError, AttributeError):
+        sound = False
+    if not sound:
+        raise RollError("not a roll: get the file that the server wrote beside the return")
     return roll
+
+
+def _is_word(word: object) -> bool:
+    return isinstance(word, str) and 0 < len(word) <= 64 and word.isprintable()
 
 
 def told(roll: Roll, job: Job) -> dict[str, Any]:

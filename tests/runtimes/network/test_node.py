@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pace.errors import OtherJobError, ParticipantError, SettingError
+from pace.errors import FileError, OtherJobError, ParticipantError, SettingError
 from pace.protocol import steps
 from pace.runtimes.files import model
 from pace.runtimes.network import codes, site_steps, watchdog
@@ -203,6 +203,13 @@ def test_a_name_belongs_to_one_node(tmp_path: Path) -> None:
     moved.check("north", 5)
     with pytest.raises(SettingError, match="north:5"):
         parse("north:5")
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"node": "x"}', b"{", b"9" * 5000])
+def test_a_damaged_binding_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "north.json").write_bytes(content)
+    with pytest.raises(FileError, match=r"north\.json"):
+        Bindings.open(tmp_path, {})
 
 
 def test_the_servers_settings_are_checked(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pace.errors import FileError, OverlapError
-from pace.io import atomic, untrusted
+from pace.io import atomic, regular, untrusted
 from pace.jobs.job import Job
 from pace.jobs.sealing import PAIRWISE
 
 FORMAT = "pace-sealed-1"
+LARGEST = 16 * 2**20  # bytes, as of a job with all its keys
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ def sealed_jobs(key: Path) -> list[SealedJob]:
 
 def _read(path: Path) -> SealedJob:
     try:
-        content = untrusted.json(path.read_bytes())
+        content = untrusted.json(regular.read(path, LARGEST))
         if content["format"] != FORMAT:
             raise ValueError(f"its format is {content['format']!r}")
         return SealedJob(

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError, PaceError, SettingError
-from pace.io import untrusted
+from pace.io import regular, untrusted
 from pace.jobs import job_file
 from pace.runtimes.flower.launch import QUIET, program
 from pace.runtimes.network.codes import log, pass_on
@@ -36,6 +36,7 @@ PATHS = {  # as in a kit; a node.toml may say otherwise
 }
 OTHERS = ("name", "superlink", "key", "limit", "device", "overlapping", "port")
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
+LARGEST = 2**16  # bytes of node.toml
 AGAIN = 10.0  # seconds until it is tried again
 GOODBYE = 5.0  # seconds for the last lines of a node that has ended
 WHY = (
@@ -58,7 +59,7 @@ class SuperNode:
     @classmethod
     def read(cls, path: Path) -> SuperNode:
         try:
-            settings = untrusted.toml(path.read_bytes())
+            settings = untrusted.toml(regular.read(path, LARGEST))
         except OSError as error:
             raise FileError(f"cannot read {path}: {error.strerror}") from error
         except ValueError as error:

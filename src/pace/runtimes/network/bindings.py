@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from pace.errors import ParticipantError, SettingError
-from pace.io import atomic
+from pace.errors import FileError, ParticipantError, SettingError
+from pace.io import atomic, regular, untrusted
+
+LARGEST = 4096  # bytes of a file that names one node
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +27,7 @@ class Bindings:
 
     @classmethod
     def open(cls, folder: Path, fixed: Mapping[str, int]) -> Bindings:
-        kept = {
-            path.stem: int(json.loads(path.read_bytes())["node"]) for path in folder.glob("*.json")
-        }
+        kept = {path.stem: _node(path) for path in folder.glob("*.json")}
         nodes = kept | dict(fixed)
         return cls(folder, nodes, {node: name for name, node in nodes.items()})
 
@@ -46,6 +46,13 @@ class Bindings:
         """The first binding of a name stands."""
         atomic.create(self.folder / f"{name}.json", json.dumps({"node": str(node)}).encode())
         self.names.setdefault(self.nodes.setdefault(name, node), name)
+
+
+def _node(path: Path) -> int:
+    try:
+        return int(untrusted.json(regular.read(path, LARGEST))["node"])
+    except (ValueError, TypeError, LookupError) as error:
+        raise FileError(f"{path} is damaged ({error!r}): restore it from a backup") from error
 
 
 def parse(text: str) -> dict[str, int]:
