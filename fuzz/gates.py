@@ -106,13 +106,13 @@ def overflowing(random: Random, local: Array) -> Array:
 
 
 def multiple(random: Random, local: Array) -> Array:
-    signs = random.choice(np.array([-1, 1], np.float32), (len(local), 1, 1))
+    signs: Array = random.choice(np.array([-1, 1], np.float32), (len(local), 1, 1))
     return local * signs * powers(random, local, -40, 38)
 
 
 def beside(random: Random, local: Array) -> Array:
     """Local but for its last bits."""
-    ways = random.choice(np.array([-np.inf, np.inf], np.float32), (len(local), 1, 1))
+    ways: Array = random.choice(np.array([-np.inf, np.inf], np.float32), (len(local), 1, 1))
     return np.nextafter(local, ways)
 
 
