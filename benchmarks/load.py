@@ -108,7 +108,7 @@ def measure(folder: Path, uploads: int) -> dict[str, object]:
     found = merge(job, [folder / "inbox"], journal=folder / "journal", out=folder / "out")
     seconds = time.perf_counter() - began
     served = {path.stem for path in (folder / "out").glob("*.down")}
-    refused = {each["sender"]: each["code"] for each in found["refused"]}
+    refused = {refusal.sender: refusal.code for refusal in found.refused}
     assert served == set(names) - set(bad), "a good client was not served"
     assert refused == bad, "a bad file was not named by its kind"
     return {
@@ -117,7 +117,7 @@ def measure(folder: Path, uploads: int) -> dict[str, object]:
         "refused": dict(Counter(refused.values())),
         "seconds": round(seconds, 1),
         "uploads_per_second": round(uploads / seconds),
-        "upload_bytes": found["bytes"]["upload_frame"],
+        "upload_bytes": found.bytes.upload_frame,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
@@ -181,10 +181,10 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
         report = rounds.play(InMemory(handlers), settings, Journal.open(settings.journal, job))
         seconds, opens = time.perf_counter() - began, OPENS[0] - before
         busy = time.process_time() - busy
-    assert report["finished"], report["waiting"]
-    assert set(adopted) == set(names) - silent == {each["name"] for each in report["took_part"]}
+    assert report.finished, report.waiting
+    assert set(adopted) == set(names) - silent == {client.name for client in report.took_part}
     assert set(adopted.values()) == {1}, "a return was sent twice"
-    frames = sum(report["bytes"][f"{kind}_frame"] for kind in ("upload", "return"))
+    frames = report.bytes.upload_frame + report.bytes.return_frame
     return {
         "sites": sites,
         "adopted": len(adopted),

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pace.io import records
 from pace.jobs import job_file
 from pace.jobs.journal import Journal
 from pace.runtimes.network import watchdog, worker
@@ -75,13 +76,11 @@ def connected(
     return InMemory({node: handler(node) for node in nodes})
 
 
-def run(root: Path, exchange: InMemory, **config: Any) -> dict[str, Any]:
-    """One run of the server's job; its report."""
+def run(root: Path, exchange: InMemory, **config: Any) -> Any:
+    """One run of the server's job; its report as JSON has it."""
     settings = Settings.of({"job": str(root / "server" / "job.pace")} | config)
     book = Journal.open(settings.journal, job_file.read(settings.job))
-    report = play(exchange, settings, book)
-    json.dumps(report)  # it can be written down
-    return report
+    return json.loads(json.dumps(records.plain(play(exchange, settings, book))))
 
 
 def files(root: Path, pattern: str) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pace.io.text import Medium, shown
 from pace.page import Document, Facts, Section, page
 from pace.runtimes.files import predictions, report
+from pace.runtimes.files.intake import Refusal
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J"
 HOSTILE = (
@@ -84,20 +85,21 @@ def test_no_name_of_a_node_or_class_is_a_formula_or_a_line_in_a_table(
 @pytest.mark.fault(41)
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_sender_or_reason_becomes_markup_in_a_report(text: str) -> None:
-    refusal = {"sender": text, "code": "file", "reason": text}
-    traffic = {
-        "signature": 0, "upload_frame": 1, "return_frame": 1, "upload_share_of_dense": 0.1,
-        "return_share_of_dense": 0.1, "roll": 0,
-    }  # fmt: skip
-    found = {
-        "job": {"name": text, "digest": "ab"}, "took_part": [], "refused": [refusal],
-        "waiting": text, "missing": [], "bytes": traffic, "sealed": False,
-    }  # fmt: skip
-    made = report.markdown(found)
-    plain = report.markdown(
-        found
-        | {"job": {"name": "a", "digest": "ab"}, "waiting": "a"}
-        | {"refused": [refusal | {"sender": "a", "reason": "a"}]}
+    made, plain = (
+        report.markdown(
+            report.MergeReport(
+                job=report.JobName(said, "ab"),
+                merged=False,
+                waiting=said,
+                took_part=(),
+                here=(),
+                missing=(),
+                refused=(Refusal(said, "file", said),),
+                refused_ever=(),
+                bytes=report.MessageBytes(1, 1, 0.1, 0.1, 0, 0, 10),
+            )
+        )
+        for said in (text, "a")
     )
     assert len(made.splitlines()) == len(plain.splitlines())
     assert not re.search(r"<|(?<!\\)[`*_\[\]](?![^`]*`)|://", made.replace("`ab`", "")), made

@@ -207,14 +207,14 @@ def test_refusals_are_written_down_once(tmp_path: Path) -> None:
     for _ in range(2):
         book.refuse("east", b"x", LateError("too late"))
     (found,) = book.refusals()
-    assert (found["sender"], found["code"], found["reason"]) == ("east", "closed", "too late")
+    assert (found.sender, found.code, found.reason) == ("east", "closed", "too late")
 
 
 def test_a_refusal_that_lost_its_words_is_still_listed(tmp_path: Path) -> None:
     book = Journal.open(tmp_path, JOB)
     (tmp_path / "refused" / "a.json").write_text('{"sender": 3}')
     (found,) = book.refusals()
-    assert (found["sender"], found["code"], found["reason"]) == ("3", "None", "None")
+    assert (found.sender, found.code, found.reason) == ("3", "None", "None")
 
 
 def test_of_two_servers_the_first_decision_stands(

@@ -55,7 +55,7 @@ def test_a_disk_that_fails_at_any_step_loses_nothing(
 
     def run(folder: Path) -> dict[str, bytes]:
         found = server.merge(JOB, [inbox], journal=folder / "journal", out=folder / "out")
-        assert [each["name"] for each in found["took_part"]] == sorted(NAMES)
+        assert [client.name for client in found.took_part] == sorted(NAMES)
         return hashes(folder)
 
     whole = run(tmp_path / "undisturbed")

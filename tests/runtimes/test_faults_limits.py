@@ -183,7 +183,7 @@ def test_inspect_reads_what_it_shows(tmp_path: Path, kind: str) -> None:
 
     def read() -> None:
         if kind == "json":
-            assert inspect(path)["kind"] == "receipt"
+            assert inspect(path).facts.kind == "receipt"
             return
         with pytest.raises(FileError, match="10,737,418,240 bytes, expected at most"):
             inspect(path)

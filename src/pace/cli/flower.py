@@ -15,6 +15,7 @@ from pace.cli.given import As_json, Job_file
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pace.runtimes.files.report import MergeReport
     from pace.runtimes.flower.launch import Link
     from pace.runtimes.network.progress import Event, Table
 
@@ -204,6 +205,8 @@ def run(
 
     from pace.cli import console
     from pace.errors import FlowerError
+    from pace.io import records
+    from pace.runtimes.files.report import MergeReport
     from pace.runtimes.flower.launch import COMPLETED
     from pace.runtimes.network.progress import Table, parse
     from pace.runtimes.network.settings import Settings
@@ -231,9 +234,10 @@ def run(
     new = place.is_file() and place.stat().st_mtime_ns != before
     report = json.loads(place.read_bytes()) if new else None
     if as_json:
-        console.one_object({**ended, "participants": table.facts(), "report": report})
+        participants = records.plain(list(table.rows.values()))
+        console.one_object({**ended, "participants": participants, "report": report})
     else:
-        _show(ended, table, report, place)
+        _show(ended, table, report and records.read(MergeReport, report), place)
     if ended["status"] != COMPLETED:
         raise typer.Exit(1)
 
@@ -287,6 +291,7 @@ def status(
     Of one run, exit with 0 only if it is completed, with 1 if it failed, was stopped or still runs.
     """
     from pace.cli import console
+    from pace.io import records
     from pace.runtimes.flower.launch import COMPLETED
     from pace.runtimes.network.progress import Table, parse
 
@@ -302,7 +307,8 @@ def status(
         for event in filter(None, map(parse, link.log(number))):
             table.add(event)
     if as_json:
-        people = {"nodes": nodes} if number is None else {"participants": table.facts()}
+        participants = records.plain(list(table.rows.values()))
+        people = {"nodes": nodes} if number is None else {"participants": participants}
         console.one_object({"runs": found, **people})
     else:
         rows = [
@@ -396,7 +402,7 @@ def _traffic(found: dict[str, Any]) -> str:
     return f"{found['network-traffic']['total-bytes']:,}"
 
 
-def _show(ended: dict[str, Any], table: Table, report: dict[str, Any] | None, place: Path) -> None:
+def _show(ended: dict[str, Any], table: Table, report: MergeReport | None, place: Path) -> None:
     from pace.cli import console
     from pace.runtimes.files.report import sentences
 

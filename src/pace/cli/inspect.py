@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pace.cli.given import As_json
+
+if TYPE_CHECKING:
+    from pace.runtimes.files.messages import TensorFacts
 
 EXAMPLES = """
 Examples:
@@ -36,33 +39,38 @@ def inspect(
 
     found = look(file, None if job is None else job_file.read(job))
     if as_json:
-        console.one_object(found)
+        console.one_object(found.plain())
         return
-    to = console.console()
-    tables = {name: found.pop(name, None) for name in ("tensors", "refused", "validation", "test")}
-    sanity = found.pop("sanity")
-    console.facts(found.pop("file"), {key: said(value) for key, value in found.items()}, to)
-    if tables["tensors"]:
+    to, facts = console.console(), found.facts
+    told: dict[str, Any] = {
+        "bytes": found.bytes,
+        "kind": facts.kind,
+        "version": facts.version,
+        **facts.details,
+    }
+    scores = [told.pop(mask, None) for mask in ("validation", "test")]
+    console.facts(found.file, {key: said(value) for key, value in told.items()}, to)
+    if facts.tensors:
         heads = ["Tensor", "Shape", "Bytes", "Min", "Max", "Zeros", "What it is"]
-        console.table("", heads, [row(each) for each in tables["tensors"]], to)
-    if tables["refused"]:
-        heads, rows = report.refused(tables)
+        console.table("", heads, [row(tensor) for tensor in facts.tensors], to)
+    if facts.refused:
+        heads, rows = report.refused(facts.refused)
         console.table(f"Refused: {len(rows)}", heads, rows, to, words=2)
-    for scores in filter(None, (tables["validation"], tables["test"])):
-        score_table(scores, to)
-    for each in sanity:
-        to.print(f"Sanity: {each}")
+    for mask in filter(None, scores):
+        score_table(mask, to)
+    for sentence in facts.sanity:
+        to.print(f"Sanity: {sentence}")
 
 
-def row(tensor: dict[str, Any]) -> list[str]:
-    ends = ["-" if tensor[end] is None else f"{tensor[end]:.3g}" for end in ("min", "max")]
-    shape = " × ".join(map(str, tensor["shape"]))
+def row(tensor: TensorFacts) -> list[str]:
+    ends = ["-" if end is None else f"{end:.3g}" for end in (tensor.min, tensor.max)]
+    shape = " × ".join(map(str, tensor.shape))
     return [
-        tensor["name"], shape, f"{tensor['bytes']:,}", *ends, f"{tensor['zeros']:,}", tensor["what"]
+        tensor.name, shape, f"{tensor.bytes:,}", *ends, f"{tensor.zeros:,}", tensor.what
     ]  # fmt: skip
 
 
-def said(value: Any) -> str:
+def said(value: object) -> str:
     """A fact for people, whatever it is."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {said(each)}" for key, each in value.items())

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pace.cli import manual
 from pace.cli.given import As_json, Job_file
+
+if TYPE_CHECKING:
+    from pace.runtimes.files.report import MergeReport
 
 MERGE = """
 Examples:
@@ -64,6 +67,7 @@ def merge(
     import torch
 
     from pace.cli import console
+    from pace.io import records
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import merge as step
 
@@ -76,32 +80,32 @@ def merge(
     with console.progress(None, "Checking") as bar:
         found = step.merge(job, uploads or [], journal=place, out=out, key=key, progress=bar)
     if as_json:
-        console.one_object(found)
+        console.one_object(records.plain(found))
     else:
         show(found, out)
-    if not found["merged"]:
+    if not found.merged:
         raise typer.Exit(1)
 
 
-def show(found: dict[str, Any], out: Path) -> None:
+def show(found: MergeReport, out: Path) -> None:
     """The report in a terminal."""
     from pace.cli import console
     from pace.runtimes.files import report
 
     to = console.console()
-    if found["took_part"]:
+    if found.took_part:
         heads, rows = report.took_part(found)
         console.table(f"Took part: {len(rows)}", heads, rows, to)
-    elif found["here"]:
-        to.print(f"Accepted so far: {', '.join(found['here'])}")
-    if found["refused"]:
-        heads, rows = report.refused(found)
+    elif found.here:
+        to.print(f"Accepted so far: {', '.join(found.here)}")
+    if found.refused:
+        heads, rows = report.refused(found.refused)
         console.table(f"Refused: {len(rows)}", heads, rows, to, words=2)
     for sentence in report.sentences(found):
         to.print(sentence)
-    if found["merged"]:
+    if found.merged:
         to.print(report.notes(found))
-        made = console.many(len(found["took_part"]), "return")
+        made = console.many(len(found.took_part), "return")
         console.say(f"Written: {made} and report.md in {out}")
 
 
@@ -115,17 +119,18 @@ def check(
 ) -> None:
     """Say which uploads the job would take, and who is missing. Nothing is written."""
     from pace.cli import console
+    from pace.io import records
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import intake
 
     job = read_job(job_file)
     found = intake.check(job, uploads)
     if as_json:
-        console.one_object(found)
+        console.one_object(records.plain(found))
     else:
-        rows = [[each["sender"], each["code"], each["reason"]] for each in found["uploads"]]
+        rows = [[each.sender, each.code, each.reason] for each in found.uploads]
         console.table("", ["Sender", "Code", "Reason"], rows, console.console(), words=2)
-        if found["missing"]:
-            console.say(f"Missing: {', '.join(found['missing'])}")
-    if any(each["code"] != "ok" for each in found["uploads"]):
+        if found.missing:
+            console.say(f"Missing: {', '.join(found.missing)}")
+    if any(each.code != "ok" for each in found.uploads):
         raise typer.Exit(1)

@@ -47,7 +47,18 @@ NEVER = (
     "a new seed, for the others"
 )
 LARGEST = 2**28  # bytes of a file of the journal's own
-FACTS = ("sender", "code", "reason")  # of a refusal, in the order they sort by
+
+
+@dataclass(frozen=True)
+class PastRefusal:
+    """Something that was turned away, in this run of the server or an earlier one."""
+
+    code: str
+    """The stable code of the reason."""
+    reason: str
+    sender: str
+    sha256: str | None
+    """Of the content; None where it could not be read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +135,14 @@ class Journal:
         name = f"{hashlib.sha256(line).hexdigest()[:32]}.json"
         atomic.create(self.folder / "refused" / name, line, settled=settled)
 
-    def refusals(self) -> list[dict[str, Any]]:
-        found = [_table(path) for path in (self.folder / "refused").glob("*.json")]
-        worded = [each | {key: str(each.get(key)) for key in FACTS} for each in found]
-        return sorted(worded, key=lambda each: [each[key] for key in FACTS])
+    def refusals(self) -> list[PastRefusal]:
+        """Everything that was ever turned away, by sender."""
+        refusals = []
+        for path in (self.folder / "refused").glob("*.json"):
+            entry = _table(path)
+            code, reason, sender = (str(entry.get(key)) for key in ("code", "reason", "sender"))
+            refusals.append(PastRefusal(code, reason, sender, entry.get("sha256")))
+        return sorted(refusals, key=lambda past: (past.sender, past.code, past.reason))
 
     def accepted(self) -> list[str]:
         """Whose uploads are here, in order."""

@@ -68,7 +68,7 @@ class Attendance:
         decided, listed = book.decision() or {}, set(book.job.participants)
         path = book.folder / "roll.json"
         if not path.exists():
-            codes = {each["sender"]: each["code"] for each in book.refusals()}
+            codes = {past.sender: past.code for past in book.refusals()}
             refused = {name: codes[name] for name in sorted(listed & set(codes) - set(decided))}
             missing = sorted(listed - set(decided) - set(refused))
             atomic.create(path, json.dumps({"refused": refused, "missing": missing}).encode())

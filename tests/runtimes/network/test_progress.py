@@ -53,14 +53,12 @@ def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path:
         again = parse(f"INFO : {event.line()}")
         assert again == event
         table.add(again)
-    assert table.facts() == report["participants"]
-    rows = {each["who"]: each for each in report["participants"]}
+    assert tuple(table.rows.values()) == report.participants
+    rows = {row.who: row for row in report.participants}
     assert set(rows) == set(NAMES)
-    assert rows["south"]["asked"] == 2
-    upload, returned = (report["bytes"][f"{kind}_frame"] for kind in ("upload", "return"))
-    assert {(each["upload_bytes"], each["return_bytes"]) for each in rows.values()} == {
-        (upload, returned)
-    }
+    assert rows["south"].asked == 2
+    upload, returned = report.bytes.upload_frame, report.bytes.return_frame
+    assert {(row.upload_bytes, row.return_bytes) for row in rows.values()} == {(upload, returned)}
 
 
 def test_a_node_has_the_operators_name_until_it_says_its_own() -> None:

@@ -4,34 +4,46 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from pace.data import describe as graph_facts
 from pace.data import file as graph_file
 from pace.errors import FileError, PaceError
-from pace.io import regular
+from pace.io import records, regular
 from pace.jobs import explain, job_file, signatures
 from pace.jobs.job import FORMAT, Job
 from pace.jobs.journal import Journal
 from pace.protocol import wire
 from pace.runtimes.files import kept, model, site, tensors
-from pace.runtimes.files.messages import message
+from pace.runtimes.files.messages import Facts, message
 from pace.runtimes.files.messages import tensors as listed
 
-Facts = dict[str, Any]
 HEAD = 4096  # bytes that tell what a file is
 JSON_FORMAT = re.compile(rb'"format": ?"pace-([a-z-]{1,40})-([0-9]{1,4})"')
 
 
-def inspect(path: Path, job: Job | None = None) -> Facts:
+@dataclass(frozen=True)
+class Inspected:
+    """A file or folder of ours, and what can be said of it."""
+
+    file: str
+    bytes: int
+    facts: Facts
+
+    def plain(self) -> dict[str, object]:
+        """As JSON has it, all side by side."""
+        return {"file": self.file, "bytes": self.bytes, **records.plain(self.facts)}
+
+
+def inspect(path: Path, job: Job | None = None) -> Inspected:
     """What can be said of the file; with the job, also whether it is a sound part of it."""
     try:
         kind = _kind(path)
         size = path.stat().st_size if path.is_file() else _folder_size(path)
-        return {"file": str(path), "bytes": size, **READERS[kind](path, job)}
+        return Inspected(str(path), size, READERS[kind](path, job))
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
     except PaceError:
@@ -73,21 +85,26 @@ def _tensors_file(path: Path, job: Job | None) -> Facts:
         kept.read(path, job)
         sanity.append("it belongs to the job and holds its upload")
     about.pop("format")
-    kind = "kept Local model" if found == kept.FORMAT else "parameters"
-    return {"kind": kind, "version": found, **about, "tensors": listed(values), "sanity": sanity}
+    return Facts(
+        kind="kept Local model" if found == kept.FORMAT else "parameters",
+        version=found,
+        details=about,
+        tensors=listed(values),
+        sanity=tuple(sanity),
+    )
 
 
 def _model(path: Path, job: Job | None) -> Facts:
     found = model.read(path)
     sanity = ["complete: job, Local and External fit each other"]
     about = {key: value for key, value in found.about.items() if key != "format"}
-    return {
-        "kind": "model folder",
-        "version": model.FORMAT,
-        **about,
-        "tensors": listed(found.local),
-        "sanity": [*sanity, *_of(job, found.job)],
-    }
+    return Facts(
+        kind="model folder",
+        version=model.FORMAT,
+        details=about,
+        tensors=listed(found.local),
+        sanity=(*sanity, *_of(job, found.job)),
+    )
 
 
 def _journal(path: Path, job: Job | None) -> Facts:
@@ -95,31 +112,32 @@ def _journal(path: Path, job: Job | None) -> Facts:
         raise FileError(f"{path} is neither a model folder nor a journal")
     book = Journal(path, job_file.read(path / "job.pace"))
     decided = book.decision()
-    return {
-        "kind": "server's journal",
-        "version": 1,
-        "job": book.job.digest,
-        "uploads": book.accepted(),
-        "missing": book.job.missing(book.accepted()),
-        "closed": decided is not None,
-        "returns": [name for name in decided or () if book.has_return(name)],
-        "refused": book.refusals(),
-        "sanity": [
+    return Facts(
+        kind="server's journal",
+        version=1,
+        details={
+            "job": book.job.digest,
+            "uploads": book.accepted(),
+            "missing": book.job.missing(book.accepted()),
+            "closed": decided is not None,
+            "returns": [name for name in decided or () if book.has_return(name)],
+        },
+        refused=tuple(book.refusals()),
+        sanity=(
             "open" if decided is None else "closed: nothing is taken any more",
             *_of(job, book.job),
-        ],
-    }
+        ),
+    )
 
 
 def _job(path: Path, job: Job | None) -> Facts:
     found = job_file.read(path)
-    return {
-        "kind": "job",
-        "version": found.content["format"],
-        "job": found.digest,
-        **explain.facts(found),
-        "sanity": ["as it was made: its digest fits", *_of(job, found)],
-    }
+    return Facts(
+        kind="job",
+        version=found.content["format"],
+        details={"job": found.digest, **explain.facts(found)},
+        sanity=("as it was made: its digest fits", *_of(job, found)),
+    )
 
 
 def _of(job: Job | None, found: Job) -> list[str]:
@@ -140,7 +158,7 @@ def _graph(path: Path, job: Job | None) -> Facts:
             sanity.append("it can take part in the job")
         except PaceError as error:
             sanity.append(f"NOT for this job ({error.code}): {error}")
-    return {"kind": "graph", "version": graph_file.FORMAT, **described, "sanity": sanity}
+    return Facts(kind="graph", version=graph_file.FORMAT, details=described, sanity=tuple(sanity))
 
 
 def _key(path: Path, job: Job | None) -> Facts:
@@ -153,13 +171,12 @@ def _key(path: Path, job: Job | None) -> Facts:
     if job is not None:
         whose = [name for name, key in job.keys.items() if key == public]
         sanity += [f"the job's key of {name}" for name in whose] or ["NOT among the job's keys"]
-    return {
-        "kind": "private key" if private else "public key",
-        "version": "Ed25519",
-        "public": public,
-        "fingerprint": signatures.fingerprint(public).hex(),
-        "sanity": sanity,
-    }
+    return Facts(
+        kind="private key" if private else "public key",
+        version="Ed25519",
+        details={"public": public, "fingerprint": signatures.fingerprint(public).hex()},
+        sanity=tuple(sanity),
+    )
 
 
 def _json(path: Path, job: Job | None) -> Facts:
@@ -168,11 +185,11 @@ def _json(path: Path, job: Job | None) -> Facts:
     if found is None:
         raise FileError(f"{path} is no file of ours")
     kind, version = found[1].decode(), found[2].decode()
-    return {
-        "kind": kind,
-        "version": f"pace-{kind}-{version}",
-        "sanity": ["JSON by its first lines; the rest was not read"],
-    }
+    return Facts(
+        kind=kind,
+        version=f"pace-{kind}-{version}",
+        sanity=("JSON by its first lines; the rest was not read",),
+    )
 
 
 READERS: Mapping[str, Callable[[Path, Job | None], Facts]] = {

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unicodedata import normalize
 
 from pace.errors import FileError, PaceError
@@ -51,7 +50,17 @@ def take(path: Path, book: Journal, progress: Callable[[str], None]) -> Refusal 
     return None
 
 
-def check(job: Job, paths: Sequence[Path]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Checked:
+    """What a job would say of each upload by itself."""
+
+    uploads: tuple[Refusal, ...]
+    """With the code `ok` where it would be taken."""
+    missing: tuple[str, ...]
+    """Participants of whom there is no upload that would be taken."""
+
+
+def check(job: Job, paths: Sequence[Path]) -> Checked:
     """What `merge` would say of each file by itself, with no look at the journal and nothing written."""
     names, uploads = [], []
     for path in listed(paths):
@@ -60,7 +69,7 @@ def check(job: Job, paths: Sequence[Path]) -> dict[str, Any]:
             uploads.append(Refusal(sender(path), "ok", f"the upload of {names[-1]}"))
         except PaceError as error:
             uploads.append(Refusal(sender(path), error.code, str(error)))
-    return {"uploads": [asdict(each) for each in uploads], "missing": job.missing(names)}
+    return Checked(tuple(uploads), tuple(job.missing(names)))
 
 
 def sender(path: Path) -> str:

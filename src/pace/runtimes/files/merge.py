@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pace import params
 from pace.errors import FileError, LateError, SettingError, SignatureError, TooFewError
@@ -21,6 +20,7 @@ from pace.protocol.uploads import Received
 from pace.runtimes.files import report
 from pace.runtimes.files.intake import Refusal as Refusal
 from pace.runtimes.files.intake import listed, take
+from pace.runtimes.files.report import JobName, MergeReport, MessageBytes, TookPart
 
 if TYPE_CHECKING:
     from pace.jobs.signatures import Key
@@ -34,7 +34,7 @@ def merge(
     out: Path,
     key: Path | None = None,
     progress: Callable[[str], None] = lambda step: None,
-) -> dict[str, Any]:
+) -> MergeReport:
     """Take in the uploads and, if they are enough, write everybody's return; the report."""
     signer = server_key(job, key)
     found = listed(paths)
@@ -48,7 +48,7 @@ def _merge(
     out: Path,
     key: Key | None,
     progress: Callable[[str], None],
-) -> dict[str, Any]:
+) -> MergeReport:
     refused = [each for path in paths if (each := take(path, book, progress)) is not None]
     book.settle()  # before anything is decided or said of them
     try:
@@ -119,8 +119,8 @@ def facts(
     *,
     waiting: str | None = None,
     roll: int = 0,
-) -> dict[str, Any]:
-    """The report as plain data; without `uploads`, that of a job which is waiting for some.
+) -> MergeReport:
+    """The report; without `uploads`, that of a job which is waiting for some.
 
     `roll` is the bytes of the largest roll that goes with a return.
     """
@@ -128,29 +128,28 @@ def facts(
     overhead = signatures.TRAILER if job.signed else 0
     weighed = influence(uploads, job.federation) if uploads else []
     took_part = [
-        {"name": name, "sha256": decided[name], **asdict(each)}
-        for name, each in zip(sorted(decided), weighed, strict=True)
+        TookPart(name, decided[name], weight.share, weight.norm, weight.flags)
+        for name, weight in zip(sorted(decided), weighed, strict=True)
     ]
     upload, dense = exact_size(job) - overhead, params.size(job.federation.start)
     returned = wire.size(steps.return_layout(job.federation))
-    return {
-        "format": "pace-merge-report-1",
-        "job": {"name": job.name, "digest": job.digest},
-        "sealed": job.sealed,
-        "merged": bool(decided),
-        "waiting": waiting,
-        "took_part": took_part,
-        "here": book.accepted(),
-        "missing": job.missing(decided or book.accepted()),
-        "refused": [asdict(each) for each in refused],
-        "refused_ever": book.refusals(),
-        "bytes": {
-            "upload_frame": upload,
-            "return_frame": returned,
-            "upload_share_of_dense": upload / dense,
-            "return_share_of_dense": returned / dense,
-            "signature": overhead,
-            "roll": roll,
-            "dense_model": dense,
-        },
-    }
+    return MergeReport(
+        job=JobName(job.name, job.digest),
+        sealed=job.sealed,
+        merged=bool(decided),
+        waiting=waiting,
+        took_part=tuple(took_part),
+        here=tuple(book.accepted()),
+        missing=tuple(job.missing(decided or book.accepted())),
+        refused=tuple(refused),
+        refused_ever=tuple(book.refusals()),
+        bytes=MessageBytes(
+            upload_frame=upload,
+            return_frame=returned,
+            upload_share_of_dense=upload / dense,
+            return_share_of_dense=returned / dense,
+            signature=overhead,
+            roll=roll,
+            dense_model=dense,
+        ),
+    )

@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from pace.errors import PaceError, SignatureError
-from pace.io import regular
+from pace.io import records, regular
 from pace.jobs import signatures
 from pace.jobs.admission import admit
 from pace.jobs.disclosure import words
 from pace.jobs.job import SERVER, Job
+from pace.jobs.journal import PastRefusal
 from pace.protocol import number_formats, ring, steps, wire
 from pace.runtimes.files.intake import sender
 from pace.runtimes.files.tensors import LARGEST
 
-Facts = dict[str, Any]
+
+@dataclass(frozen=True)
+class TensorFacts:
+    """One tensor of a file."""
+
+    name: str
+    shape: tuple[int, ...]
+    bytes: int
+    """As they were written."""
+    what: str
+    """What it is, in words."""
+    min: float | None
+    """None where it is empty or sealed."""
+    max: float | None
+    zeros: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What can be said of a file."""
+
+    kind: str
+    version: str | int
+    details: dict[str, object] = field(default_factory=dict, metadata=records.REST)
+    """What only this kind of file has."""
+    tensors: tuple[TensorFacts, ...] = field(default=(), metadata=records.OPTIONAL)
+    refused: tuple[PastRefusal, ...] | None = field(default=None, metadata=records.OPTIONAL)
+    """Of a journal."""
+    sanity: tuple[str, ...]
+    """Whether it is sound, in words; `NOT` where it is not."""
 
 
 def message(path: Path, job: Job | None) -> Facts:
@@ -37,19 +67,21 @@ def message(path: Path, job: Job | None) -> Facts:
     sanity = ["complete, its checksum fits", found]
     if job is not None:
         sanity.append(_belongs(content, frame, path, job))
-    return {
-        "kind": "upload" if upload else "return",
-        "version": version,
-        "numbers": shapes.numbers,
-        "federation": digest.hex(),
-        "checksum": wire.checksum(content[:size]).hex(),
-        **({} if upload else {"answers": answers.hex()}),
-        "frame_bytes": size,
-        "signature_bytes": signatures.TRAILER if signed else 0,
-        **({"signed_by": signatures.signer(content).hex()} if signed else {}),
-        "tensors": _sealed(shapes) if sealed else tensors(frame.message, shapes.numbers),
-        "sanity": sanity,
-    }
+    return Facts(
+        kind="upload" if upload else "return",
+        version=version,
+        details={
+            "numbers": shapes.numbers,
+            "federation": digest.hex(),
+            "checksum": wire.checksum(content[:size]).hex(),
+            **({} if upload else {"answers": answers.hex()}),
+            "frame_bytes": size,
+            "signature_bytes": signatures.TRAILER if signed else 0,
+            **({"signed_by": signatures.signer(content).hex()} if signed else {}),
+        },
+        tensors=_sealed(shapes) if sealed else tensors(frame.message, shapes.numbers),
+        sanity=tuple(sanity),
+    )
 
 
 def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
@@ -82,28 +114,27 @@ def _receiver(content: bytes, job: Job) -> str:
     raise last
 
 
-def _sealed(shapes: wire.Layout) -> list[Facts]:
+def _sealed(shapes: wire.Layout) -> tuple[TensorFacts, ...]:
     """Of sealed tensors nothing but their shapes can be said."""
-    hidden = {"what": "sealed", "min": None, "max": None, "zeros": 0}
-    return [
-        {"name": name, "shape": list(shape), "bytes": ring.NUMBER * volume, **hidden}
+    return tuple(
+        TensorFacts(name, tuple(shape), ring.NUMBER * volume, "sealed", None, None, 0)
         for (name, shape), volume in zip(shapes.items(), shapes.volumes, strict=True)
-    ]
+    )
 
 
-def tensors(message: Mapping[str, Tensor], numbers: str = "float32") -> list[Facts]:
+def tensors(message: Mapping[str, Tensor], numbers: str = "float32") -> tuple[TensorFacts, ...]:
     """A line for each tensor of numbers, with its bytes as they were written."""
     update = any("/" in name for name in message)  # factors or moments: PACE's
-    return [
-        {
-            "name": name,
-            "shape": list(value.shape),
-            "bytes": number_formats.size(tuple(value.shape), numbers),
-            "what": words(name, update),
-            "min": float(value.min()) if value.numel() else None,
-            "max": float(value.max()) if value.numel() else None,
-            "zeros": int((value == 0).sum()),
-        }
+    return tuple(
+        TensorFacts(
+            name,
+            tuple(value.shape),
+            number_formats.size(tuple(value.shape), numbers),
+            words(name, update),
+            float(value.min()) if value.numel() else None,
+            float(value.max()) if value.numel() else None,
+            int((value == 0).sum()),
+        )
         for name, value in message.items()
         if value.dtype == torch.float32
-    ]
+    )

@@ -1,55 +1,118 @@
-"""The merge report for people: the same rows in a terminal and in Markdown."""
+"""The merge report: as data, and for people with the same rows in a terminal and in Markdown."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from pace.io import atomic
+from pace.io import atomic, records
 from pace.io.text import Medium, shown
+from pace.jobs.journal import PastRefusal
+from pace.runtimes.files.intake import Refusal
 
+FORMAT = "pace-merge-report-1"
 Table = tuple[list[str], list[list[str]]]  # heads, rows
 
 
-def took_part(found: dict[str, Any]) -> Table:
-    if found["sealed"]:
-        return ["Client"], [[each["name"]] for each in found["took_part"]]
+@dataclass(frozen=True)
+class JobName:
+    """Which job it is."""
+
+    name: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class TookPart:
+    """A participant whose upload was merged."""
+
+    name: str
+    sha256: str
+    """Of its upload."""
+    share: float | None
+    """Its weight in the consensus; None where the method has no one weight for a client."""
+    norm: float | None
+    """The size of its update against the median client's."""
+    flags: tuple[str, ...]
+    """What is worth a look, in words."""
+
+
+@dataclass(frozen=True)
+class MessageBytes:
+    """Sizes of the job's messages."""
+
+    upload_frame: int
+    return_frame: int
+    upload_share_of_dense: float
+    return_share_of_dense: float
+    signature: int
+    """What a signature adds to each; 0 in a job without keys."""
+    roll: int
+    """Of the largest roll that went with a return."""
+    dense_model: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeReport:
+    """What became of a job at the server; `report.json`."""
+
+    format: str = FORMAT
+    job: JobName
+    sealed: bool = False
+    """Whether the server saw sums only."""
+    merged: bool
+    waiting: str | None
+    """Why nothing was merged yet."""
+    took_part: tuple[TookPart, ...]
+    here: tuple[str, ...]
+    """Whose uploads are in the journal."""
+    missing: tuple[str, ...]
+    """Participants of whom there is no upload."""
+    refused: tuple[Refusal, ...]
+    """In this run."""
+    refused_ever: tuple[PastRefusal, ...]
+    bytes: MessageBytes
+
+
+def took_part(report: MergeReport) -> Table:
+    if report.sealed:
+        return ["Client"], [[client.name] for client in report.took_part]
     rows = [
         [
-            each["name"],
-            "-" if each["share"] is None else f"{100 * each['share']:.1f}%",
-            "-" if each["norm"] is None else f"{each['norm']:.2f}",
-            "; ".join(each["flags"]) or "",
+            client.name,
+            "-" if client.share is None else f"{100 * client.share:.1f}%",
+            "-" if client.norm is None else f"{client.norm:.2f}",
+            "; ".join(client.flags),
         ]
-        for each in found["took_part"]
+        for client in report.took_part
     ]
     return ["Client", "Influence", "Norm", "Look at"], rows
 
 
-def refused(found: dict[str, Any]) -> Table:
-    return ["Sender", "Code", "Reason"], [
-        [each["sender"], each["code"], each["reason"]] for each in found["refused"]
-    ]
+def refused(refusals: Sequence[Refusal | PastRefusal]) -> Table:
+    rows = [[refusal.sender, refusal.code, refusal.reason] for refusal in refusals]
+    return ["Sender", "Code", "Reason"], rows
 
 
-def sentences(found: dict[str, Any]) -> list[str]:
+def sentences(report: MergeReport) -> list[str]:
     """Who came and what it cost, in words."""
     said = []
-    if found["waiting"]:
-        said.append(found["waiting"])
-    elif found["missing"]:
+    if report.waiting:
+        said.append(report.waiting)
+    elif report.missing:
         said.append(
-            f"Merged without {', '.join(found['missing'])}: if they send now, they are refused."
+            f"Merged without {', '.join(report.missing)}: if they send now, they are refused."
         )
-    traffic = found["bytes"]
-    signature = f"; a signature adds {traffic['signature']} to each" if traffic["signature"] else ""
+    size = report.bytes
+    signature = f"; a signature adds {size.signature} to each" if size.signature else ""
     said.append(
-        f"A client's upload has {traffic['upload_frame']:,} bytes "
-        f"({100 * traffic['upload_share_of_dense']:.1f}% of a dense model), its return "
-        f"{traffic['return_frame']:,} ({100 * traffic['return_share_of_dense']:.1f}%)"
+        f"A client's upload has {size.upload_frame:,} bytes "
+        f"({100 * size.upload_share_of_dense:.1f}% of a dense model), its return "
+        f"{size.return_frame:,} ({100 * size.return_share_of_dense:.1f}%)"
         + f"{signature}."
-        + (f" The roll of who was in has {traffic['roll']:,}." if traffic["roll"] else "")
+        + (f" The roll of who was in has {size.roll:,}." if size.roll else "")
     )
     return said
 
@@ -61,29 +124,32 @@ NOTES = (
 )
 
 
-def notes(found: dict[str, Any]) -> str:
+def notes(report: MergeReport) -> str:
     """What the table of those who took part shows."""
-    return SEALED if found["sealed"] else NOTES
+    return SEALED if report.sealed else NOTES
 
 
-def markdown(found: dict[str, Any]) -> str:
+def markdown(report: MergeReport) -> str:
     """A page for the records."""
     parts = [
-        f"# Merge report: {shown(found['job']['name'], Medium.MARKDOWN)}",
-        f"Job `{found['job']['digest']}`",
-        "\n\n".join(shown(said, Medium.MARKDOWN) for said in sentences(found)),
-        f"## Took part: {len(found['took_part'])}",
-        _table(took_part(found)),
-        notes(found),
+        f"# Merge report: {shown(report.job.name, Medium.MARKDOWN)}",
+        f"Job `{report.job.digest}`",
+        "\n\n".join(shown(said, Medium.MARKDOWN) for said in sentences(report)),
+        f"## Took part: {len(report.took_part)}",
+        _table(took_part(report)),
+        notes(report),
     ]
-    if found["refused"]:
-        parts += [f"## Refused in this run: {len(found['refused'])}", _table(refused(found))]
+    if report.refused:
+        parts += [f"## Refused in this run: {len(report.refused)}", _table(refused(report.refused))]
     return "\n\n".join(parts) + "\n"
 
 
-def write(folder: Path, found: dict[str, Any]) -> None:
+def write(folder: Path, report: MergeReport) -> None:
     """The report as data and as a page."""
-    pages = {"report.json": json.dumps(found, indent=1) + "\n", "report.md": markdown(found)}
+    pages = {
+        "report.json": json.dumps(records.plain(report), indent=1) + "\n",
+        "report.md": markdown(report),
+    }
     for name, text in pages.items():
         atomic.sweep(folder / name)
         atomic.write(folder / name, text.encode())

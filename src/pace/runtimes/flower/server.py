@@ -38,10 +38,10 @@ def main(grid: Grid, context: Context) -> None:
     report.write(settings.out, found)
     for sentence in report.sentences(found):
         say("%s", shown(sentence))
-    if not found["finished"]:
-        left = ", ".join(found["undelivered"])
+    if not found.finished:
+        left = ", ".join(found.undelivered)
         raise UnfinishedError(
-            found["waiting"] or f"no confirmation from {left}: run the same job again for them"
+            found.waiting or f"no confirmation from {left}: run the same job again for them"
         )
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 from pace.io import untrusted
 
@@ -71,6 +70,7 @@ class Row:
     return_bytes: int = 0
     asked: int = 0
     """How often it was asked."""
+    node: str = ""
 
 
 @dataclass(eq=False)
@@ -82,7 +82,7 @@ class Table:
     rows: dict[str, Row] = field(default_factory=dict)  # by node
 
     def add(self, event: Event) -> Row:
-        row = self.rows.setdefault(event.node, Row("", event.state))
+        row = self.rows.setdefault(event.node, Row("", event.state, node=event.node))
         row.who = event.name or row.who or self.labels.get(event.node) or f"node {event.node[-5:]}"
         row.state, row.code = event.state, event.code
         match event.state:
@@ -95,9 +95,6 @@ class Table:
             case "adopted":
                 row.return_seconds = event.seconds
         return row
-
-    def facts(self) -> list[dict[str, Any]]:
-        return [asdict(row) | {"node": node} for node, row in self.rows.items()]
 
     def cells(self) -> list[list[str]]:
         """A line for each participant: who, state, why, seconds and bytes of both ways."""

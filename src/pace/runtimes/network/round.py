@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from pace.errors import PaceError, ParticipantError, TooFewError
 from pace.jobs.admission import admit
@@ -19,6 +18,7 @@ from pace.jobs.roll import Attendance
 from pace.protocol.uploads import Received
 from pace.runtimes.files.intake import Refusal
 from pace.runtimes.files.merge import facts, make_returns, received, server_key
+from pace.runtimes.files.report import MergeReport
 from pace.runtimes.network.bindings import Bindings
 from pace.runtimes.network.codes import OK
 from pace.runtimes.network.exchange import Answer, Asking, Exchange
@@ -31,6 +31,7 @@ from pace.runtimes.network.progress import (
     RETURNED,
     UPLOADED,
     Event,
+    Row,
     Table,
 )
 from pace.runtimes.network.settings import Settings
@@ -47,6 +48,19 @@ class Contact:
     name: str | None
     code: str
     seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundReport(MergeReport):
+    """What became of a job in one round over a network."""
+
+    participants: tuple[Row, ...]
+    """How far the round came with each node."""
+    contacts: tuple[Contact, ...]
+    undelivered: tuple[str, ...]
+    """Who has not confirmed its return."""
+    finished: bool
+    """Whether everybody has its return."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +201,7 @@ def play(
     settings: Settings,
     book: Journal,
     say: Callable[[Event], None] = lambda event: None,
-) -> dict[str, Any]:
+) -> RoundReport:
     """The whole round; its report, which says whether it is finished."""
     table = Table()
 
@@ -213,9 +227,11 @@ def play(
     except TooFewError as error:
         waiting = str(error)
     size = max(this.rolls, default=0)
-    return facts(book, this.refused, uploads, waiting=waiting, roll=size) | {
-        "participants": table.facts(),
-        "contacts": [asdict(each) for each in this.contacts],
-        "undelivered": undelivered,
-        "finished": uploads is not None and not undelivered,
-    }
+    merged = facts(book, this.refused, uploads, waiting=waiting, roll=size)
+    return RoundReport(
+        **vars(merged),
+        participants=tuple(table.rows.values()),
+        contacts=tuple(this.contacts),
+        undelivered=tuple(undelivered),
+        finished=uploads is not None and not undelivered,
+    )
