@@ -219,7 +219,8 @@ def seeds() -> dict[str, list[bytes]]:
     """Valid inputs of each target."""
     torch.set_num_threads(1)
     honest = fitted()[1]
-    kept_bytes = kept.KeptFile(fitted()[0], honest, {"name": "north", "graph": "0"}).encode(job())
+    trained = kept.Trained("north", "0", "2026-01-01T00:00:00+00:00", 1.0, "cpu", {})
+    kept_bytes = kept.KeptFile(fitted()[0], honest, trained).encode(job())
     compact = _file(lambda path: graph_file.write(path, dataset()))
     split = _file(
         lambda path: partition_file.write(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pace.data.importing import Imported
     from pace.runtimes.files.model import Model
+    from pace.runtimes.files.outcome import MaskScores
     from pace.runtimes.files.site import Site
 
 ADOPT = """
@@ -84,6 +85,7 @@ def adopt(
     import torch
 
     from pace.cli import console
+    from pace.io import records
     from pace.jobs import received
     from pace.jobs.job_file import read as read_job
     from pace.jobs.roll import SUFFIX, sentences
@@ -96,37 +98,36 @@ def adopt(
     site = sites.load(graph, job)
     about = step.adopt(job, site, kept=kept, returned=returned, roll=called, out=out)
     if as_json:
-        console.one_object(about | {"model": str(out)})
+        console.one_object({**records.plain(about), "model": str(out)})
         return
     to = console.console()
-    to.print(f"{about['decision']}.")
-    for sentence in sentences(about.get("roll")):
+    to.print(f"{about.decision}.")
+    for sentence in sentences(about.roll):
         to.print(sentence)
-    before, after = (about["validation"][each]["nll"] for each in ("local", "adopted"))
-    if before is not None:
+    if (scores := about.validation) and scores.local.nll is not None:
         to.print(
-            f"NLL on {about['validation']['nodes']:,} validation nodes: {before:.4f} with Local, "
-            f"{after:.4f} now."
+            f"NLL on {scores.nodes:,} validation nodes: {scores.local.nll:.4f} with Local, "
+            f"{scores.adopted.nll:.4f} now."
         )
-    for sentence in (said for each in about["received"] for said in received.sentences(each)):
+    for sentence in (said for each in about.received or () for said in received.sentences(each)):
         to.print(sentence)
-    if about["test"]["nodes"]:
-        score_table(about["test"], to)
+    if about.test and about.test.nodes:
+        score_table(about.test, to)
     console.say(f"Written: {out} (start with its index.html)")
 
 
-def score_table(found: dict[str, Any], to: Console) -> None:
+def score_table(scores: MaskScores, to: Console) -> None:
     from pace.cli import console
     from pace.runtimes.files.model_card import HEADS, absent_classes, rows
 
-    console.table(f"{found['mask']}: {found['nodes']:,} nodes", HEADS, rows(found), to, words=0)
-    if sentence := absent_classes(found):
+    console.table(f"{scores.mask}: {scores.nodes:,} nodes", HEADS, rows(scores), to, words=0)
+    if sentence := absent_classes(scores):
         to.print(sentence)
-    if found.get("new") and found["mask"] != "new":
-        to.print(f"{found['new']:,} of them are new: the model has never seen them with a label.")
-    if found.get("left_out"):
+    if scores.new and scores.mask != "new":
+        to.print(f"{scores.new:,} of them are new: the model has never seen them with a label.")
+    if scores.left_out:
         to.print(
-            f"Left out: {found['left_out']:,} nodes that the model was trained on or validated by, "
+            f"Left out: {scores.left_out:,} nodes that the model was trained on or validated by, "
             "and that this graph's own masks would call test."
         )
 
@@ -255,6 +256,7 @@ def evaluate(
     import torch
 
     from pace.cli import console
+    from pace.io import records
     from pace.runtimes.files import evaluate as step
     from pace.runtimes.files import model as models
 
@@ -272,7 +274,7 @@ def evaluate(
     )
     step.require_nodes(scores)
     if as_json:
-        console.one_object({"alpha": found.alpha, **scores})
+        console.one_object({"alpha": found.alpha, **records.plain(scores)})
         return
     to = console.console()
     if remembered is None:

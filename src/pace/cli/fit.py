@@ -63,6 +63,7 @@ def fit(
     from pace.cli import console, options
     from pace.data.features import unscaled
     from pace.errors import SettingError
+    from pace.io import records
     from pace.io.text import shown
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import fit as step
@@ -109,7 +110,8 @@ def fit(
         raise typer.Exit(1)
     if as_json:
         warnings = [] if large is None else [large]
-        console.one_object(fitted.receipt | {"again": fitted.again, "warnings": warnings})
+        told = {"again": fitted.again, "warnings": warnings}
+        console.one_object({**records.plain(fitted.receipt), **told})
         return
     said(fitted, files=(keep, upload, place))
 
@@ -152,4 +154,4 @@ def said(fitted: Fitted, files: tuple[Path, ...]) -> None:
     console.say(f"Written: {keep} (keep it: nobody else needs it)")
     console.say(f"Written: {upload} (send it to the server)")
     console.say(f"Written: {place} (for your records)")
-    console.say(f"SHA-256 of the upload: {fitted.receipt['upload']['sha256'][:32]} …")
+    console.say(f"SHA-256 of the upload: {fitted.receipt.upload['sha256'][:32]} …")

@@ -33,9 +33,11 @@ def inspect(
     """Explain any file of ours: kind, version, digest, tensors, bytes, sanity."""
     from pace.cli import console
     from pace.cli.client import score_table
+    from pace.io import records
     from pace.jobs import job_file
     from pace.runtimes.files import report
     from pace.runtimes.files.inspect import inspect as look
+    from pace.runtimes.files.outcome import MaskScores
 
     found = look(file, None if job is None else job_file.read(job))
     if as_json:
@@ -57,7 +59,7 @@ def inspect(
         heads, rows = report.refused(facts.refused)
         console.table(f"Refused: {len(rows)}", heads, rows, to, words=2)
     for mask in filter(None, scores):
-        score_table(mask, to)
+        score_table(records.read(MaskScores, mask), to)
     for sentence in facts.sanity:
         to.print(f"Sanity: {sentence}")
 

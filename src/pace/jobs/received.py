@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -57,15 +56,15 @@ def received(
     return Received(size, names, shortened, left_out, tuple(flags))
 
 
-def sentences(found: Mapping[str, Any]) -> list[str]:
-    """A `Received` as JSON has it, for people; nothing where there is nothing to say."""
-    said = [f"Worth a look: {flag}." for flag in found["flags"]]
-    if found["long_columns"]:
-        said.append(f"Changed most: {', '.join(found['long_columns'])}.")
-    if found["shortened"]:
+def sentences(received: Received) -> list[str]:
+    """What there is to say about it, for people."""
+    said = [f"Worth a look: {flag}." for flag in received.flags]
+    if received.long_columns:
+        said.append(f"Changed most: {', '.join(received.long_columns)}.")
+    if received.shortened:
         said.append(
-            f"Left out for lack of evidence on the validation nodes: {100 * found['left_out']:.1f}% "
-            f"of the correction, in {found['shortened']:,} features."
+            f"Left out for lack of evidence on the validation nodes: {100 * received.left_out:.1f}% "
+            f"of the correction, in {received.shortened:,} features."
         )
     return said
 

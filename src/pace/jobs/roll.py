@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pace.errors import FileError, RollError, TooFewError
 from pace.io import atomic, regular, untrusted
@@ -160,23 +160,29 @@ def _is_word(word: object) -> bool:
     return isinstance(word, str) and 0 < len(word) <= 64 and word.isprintable()
 
 
-def told(roll: Roll, job: Job) -> dict[str, Any]:
-    """What a model keeps of it."""
-    return {
-        "merged": list(roll.merged),
-        "refused": dict(roll.refused),
-        "missing": list(roll.missing),
-        "decision": roll.decision,
-        "signed": job.signed,
-    }
+@dataclass(frozen=True)
+class RollFacts:
+    """What a model keeps of the roll: who was in, as the server says."""
+
+    merged: tuple[str, ...]
+    refused: Mapping[str, str]
+    """Participant -> the code of the reason."""
+    missing: tuple[str, ...]
+    decision: str
+    """A digest of the server's decision, the same for every receiver."""
+    signed: bool
+
+    @classmethod
+    def of(cls, roll: Roll, job: Job) -> RollFacts:
+        return cls(roll.merged, dict(roll.refused), roll.missing, roll.decision, job.signed)
 
 
-def sentences(facts: Mapping[str, Any] | None) -> list[str]:
+def sentences(facts: RollFacts | None) -> list[str]:
     """Who was in, for people: as the server says, and no more than that."""
     if facts is None:
         return ["No roll came with the return: whose uploads were merged is not known here."]
-    merged, refused, missing = facts["merged"], facts["refused"], facts["missing"]
-    by = "signed by the server" if facts["signed"] else "the server's word, not signed"
+    merged, refused, missing = facts.merged, facts.refused, facts.missing
+    by = "signed by the server" if facts.signed else "the server's word, not signed"
     all_told = len(merged) + len(refused) + len(missing)
     lines = [f"Merged: {_names(merged)} ({len(merged)} of {all_told}; {by})."]
     if refused:

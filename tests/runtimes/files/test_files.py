@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -380,10 +381,14 @@ def test_adopt_is_the_protocols_and_the_folder_holds_it(root: Path) -> None:
         assert found.alpha == adoption.alpha
         assert torch.equal(found(graph).logits, adoption.logits)
         assert torch.equal(found(graph).local, adoption.local)
-        before, after = (found.about["validation"][each]["nll"] for each in ("local", "adopted"))
+        validation = found.about.validation
+        assert validation is not None
+        before, after = validation.local.nll, validation.adopted.nll
+        assert before is not None
+        assert after is not None
         assert after <= before
         card = (root / name / "mine.model" / "README.md").read_text()
-        assert found.about["decision"] in card
+        assert found.about.decision in card
 
 
 @pytest.mark.fault(19)
@@ -574,7 +579,7 @@ def test_a_model_changed_by_hand_is_damaged_and_no_mistake_of_ours(
 def test_a_kept_model_without_its_facts_is_incomplete(root: Path) -> None:
     path, made = root / "north" / "mine.local", the_job(root)
     about, values = tensors.read(path, kept.FORMAT)
-    for key in kept.ABOUT:
+    for key in (field.name for field in fields(kept.Trained)):
         path.write_bytes(
             tensors.encode(values, {name: about[name] for name in about if name != key})
         )

@@ -13,7 +13,7 @@ from pace.graph import Graph
 from pace.jobs import job_file
 from pace.metrics import macro_f1, macro_f1_present
 from pace.runtimes.files import adopt as adopting
-from pace.runtimes.files import evaluate, fit, merge, model
+from pace.runtimes.files import fit, merge, model, outcome
 from pace.runtimes.files import site as sites
 from pace.runtimes.files.members import Members
 from tests.graphs import CLASSES, clients
@@ -72,7 +72,7 @@ def test_the_same_nodes_are_test_nodes_in_another_order(made: Path, pace: Preloa
     before = pace("client", "evaluate", "mine.model", "mine.graph", "--json", cwd=made).json
     write(made / "shuffled.graph", *shuffled(made))
     after = pace("client", "evaluate", "mine.model", "shuffled.graph", "--json", cwd=made).json
-    for reading in evaluate.READINGS:
+    for reading in outcome.READINGS:
         assert after[reading] == pytest.approx(before[reading], rel=1e-5)
     assert (after["nodes"], after["new"]) == (before["nodes"], 0)
     assert before["left_out"] == 0

@@ -115,8 +115,10 @@ def test_counts_by_class_are_scikit_learns_on_the_test_nodes_alone(made: Path) -
 
 def test_it_says_what_was_adopted_who_was_in_and_what_left(made: Path) -> None:
     text, about = text_of(made), model.read(made).about
-    assert about["decision"] in text
-    nll = ", ".join(f"{key} {about['validation'][key]['nll']:.4f}" for key in READINGS)
+    assert about.decision in text
+    assert about.validation is not None
+    readings = about.validation.readings
+    nll = ", ".join(f"{name} {readings[name].nll:.4f}" for name in READINGS)
     assert nll in text
     assert "✓ holds" in text
     assert ["north", "merged", ""] in cells(made)

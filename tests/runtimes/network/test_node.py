@@ -64,9 +64,9 @@ def test_a_node_trains_once_and_sends_the_same_bytes_again(tmp_path: Path) -> No
     (returned,) = steps.merge([first], made.federation)
     called = roll(made, "north", first, returned)
     folder = site_steps.adopt(node, made.digest, returned, called)
-    adopted = model.read(folder).about["adopted"]
+    adopted = model.read(folder).about.adopted
     assert site_steps.adopt(node, made.digest, returned, called) == folder
-    assert model.read(folder).about["adopted"] == adopted
+    assert model.read(folder).about.adopted == adopted
     assert sorted(path.name for path in sent.parent.iterdir()) == [
         "local",
         "model",

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from pace.errors import FileError, RollError, SizeError
 from pace.io import atomic, regular
@@ -19,20 +17,14 @@ from pace.runtimes.files import kept as kept_file
 from pace.runtimes.files import model
 from pace.runtimes.files.evaluate import counts, scores
 from pace.runtimes.files.fit import versions
+from pace.runtimes.files.outcome import Outcome
 from pace.runtimes.files.result import Result, sent
 from pace.runtimes.files.site import Site
-
-TOLD = {
-    "decision",
-    "received",
-    "validation",
-    "test",
-}  # said again when asked again
 
 
 def adopt(
     job: Job, site: Site, *, kept: Path, returned: Path, roll: Path | None, out: Path
-) -> dict[str, Any]:
+) -> Outcome:
     """What was decided, also written to the folder `out`; asked again, the same answer.
 
     Args:
@@ -43,7 +35,7 @@ def adopt(
     """
     atomic.sweep(out)
     mine = kept_file.read(kept, job)
-    if mine.about["graph"] != site.graph.fingerprint:
+    if mine.about.graph != site.graph.fingerprint:
         raise FileError(
             f"{kept} was trained on another graph: adopt on the one it was trained on; for other "
             "graphs, `pace client predict` uses the model"
@@ -59,37 +51,36 @@ def adopt(
             job.keys[SERVER],
             kind=signatures.RETURN,
             job=job.digest,
-            name=mine.about["name"],
+            name=mine.about.name,
         )
     local, federation = mine.kept.local, job.federation
     returned_models = steps.externals(site.graph, mine.kept, frame, federation)
     externals = steps.supported(site.graph, local, returned_models, federation)
     told = None
     if roll is not None:
-        name = mine.about["name"]
+        name = mine.about.name
         called = rolls.check(_roll(roll), job, name, upload=mine.frame, returned=content)
-        told = rolls.told(called, job)
+        told = rolls.RollFacts.of(called, job)
     adoption = steps.calibrated(site.graph, local, externals, federation)
     classes = job.model.classes
-    about = {
-        "name": mine.about["name"],
-        "alpha": adoption.alpha,
-        "weights": list(adoption.weights),
-        "decision": decision(adoption.alpha, int(site.graph.val.sum())),
-        "upload": mine.kept.upload.hex(),
-        "return": sha256,
-        "roll": told,
-        "received": [
-            asdict(received(as_returned, used, local, federation.start, job.features))
+    about = Outcome(
+        name=mine.about.name,
+        alpha=adoption.alpha,
+        weights=tuple(adoption.weights),
+        decision=decision(adoption.alpha, int(site.graph.val.sum())),
+        upload=mine.kept.upload.hex(),
+        returned=sha256,
+        roll=told,
+        received=tuple(
+            received(as_returned, used, local, federation.start, job.features)
             for as_returned, used in zip(returned_models, externals, strict=True)
-            if as_returned.keys()
-            == local.keys()  # a model of another kind changes nothing of Local
-        ],
-        "validation": scores(adoption, site.graph, "val", classes),
-        "test": scores(adoption, site.graph, "test", classes),
-        "adopted": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-    }
+            if as_returned.keys() == local.keys()  # one of another kind changes nothing of Local
+        ),
+        validation=scores(adoption, site.graph, "val", classes),
+        test=scores(adoption, site.graph, "test", classes),
+        adopted=datetime.now(UTC).isoformat(timespec="seconds"),
+        versions=versions(),
+    )
     result = Result(
         {mask: counts(adoption, site.graph, mask, classes) for mask in ("val", "test")},
         int(site.graph.train.sum()),
@@ -137,12 +128,12 @@ def _roll(path: Path) -> bytes:
         ) from error
 
 
-def _again(out: Path, job: Job, sha256: str, upload: str) -> dict[str, Any]:
+def _again(out: Path, job: Job, sha256: str, upload: str) -> Outcome:
     """The answer of an earlier run, if it was to the same question."""
     if not model.is_one(out):
         raise FileError(f"{out} is there already, and no model: choose another --out, or move it")
     found = model.read(out)
-    same = {"job": job.digest, "return": sha256, "upload": upload}.items()
-    if not (same <= found.about.items() and found.about.keys() >= TOLD):
+    asked, answered = (job.digest, sha256, upload), found.about
+    if (found.job.digest, answered.returned, answered.upload) != asked or not answered.complete:
         raise FileError(f"{out} holds another model: choose another --out, or move it away")
     return found.about

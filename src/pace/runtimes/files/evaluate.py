@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,14 +10,20 @@ from torch import Tensor
 from pace.errors import GraphError, SettingError
 from pace.gates.cnll import nll
 from pace.graph import UNKNOWN, Graph
-from pace.metrics import SCORES, confusion, macro_f1_present, reliability
+from pace.metrics import (
+    accuracy,
+    confusion,
+    macro_f1,
+    macro_f1_present,
+    reliability,
+    weighted_f1,
+)
 from pace.protocol.steps import Adoption
 from pace.runtimes.files.members import NEW, ROLES
+from pace.runtimes.files.outcome import READINGS, MaskScores, ReadingScores
 from pace.runtimes.files.result import Counts
 
 MASKS = ("train", "val", "test", "new", "all")
-READINGS = ("local", "external", "adopted")
-PRESENT = "macro_f1_present"  # over the classes that occur; macro_f1 is over all of the job's
 
 
 def scores(
@@ -29,7 +34,7 @@ def scores(
     roles: Sequence[str] | None = None,
     *,
     drawn: bool = False,
-) -> dict[str, Any]:
+) -> MaskScores:
     """Accuracy, F1 and NLL of Local, External and what was adopted on the nodes of a mask.
 
     With `roles`, what each node was used for when the model was made decides, and not the graph's own
@@ -47,14 +52,15 @@ def scores(
         chosen, who = _by_roles(graph, mask, roles, drawn=drawn)
     logits = readings(adoption)
     labels = graph.y[chosen]
-    return {
-        "mask": mask,
-        "nodes": len(labels),
-        **who,
-        "classes": classes,
-        "classes_present": len(labels.unique()),
-        **{name: score(each[chosen], labels, classes) for name, each in logits.items()},
-    }
+    return MaskScores(
+        mask=mask,
+        nodes=len(labels),
+        new=who.get("new"),
+        left_out=who.get("left_out"),
+        classes=classes,
+        classes_present=len(labels.unique()),
+        **{name: score(values[chosen], labels, classes) for name, values in logits.items()},
+    )
 
 
 def readings(adoption: Adoption) -> dict[str, Tensor]:
@@ -95,13 +101,18 @@ def _by_roles(
     return chosen, {"new": int((chosen & unseen).sum()), "left_out": int((own & used).sum())}
 
 
-def score(logits: Tensor, labels: Tensor, classes: int) -> dict[str, float | None]:
+def score(logits: Tensor, labels: Tensor, classes: int) -> ReadingScores:
     """None where there are no nodes: nothing is known then, not even that it is bad."""
     if not len(labels):
-        return dict.fromkeys((*SCORES, PRESENT, "nll"))
+        return ReadingScores(None, None, None)
     counts = confusion(logits.argmax(1), labels, classes)
-    found = {name: of(counts) for name, of in SCORES.items()}
-    return {**found, PRESENT: macro_f1_present(counts), "nll": nll(logits, labels)}
+    return ReadingScores(
+        accuracy(counts),
+        weighted_f1(counts),
+        macro_f1(counts),
+        macro_f1_present(counts),
+        nll(logits, labels),
+    )
 
 
 def known_labels(graph: Graph, classes: Sequence[str]) -> list[str]:
@@ -109,8 +120,8 @@ def known_labels(graph: Graph, classes: Sequence[str]) -> list[str]:
     return ["" if label == UNKNOWN else classes[label] for label in graph.y.tolist()]
 
 
-def require_nodes(found: dict[str, Any]) -> None:
-    if not found["nodes"]:
+def require_nodes(scores: MaskScores) -> None:
+    if not scores.nodes:
         raise GraphError(
-            f"the graph has no labelled nodes in mask {found['mask']!r}: choose another with --on"
+            f"the graph has no labelled nodes in mask {scores.mask!r}: choose another with --on"
         )

@@ -10,24 +10,24 @@ import json
 import platform
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
-from pace.io import atomic, lock, regular
+from pace.io import atomic, lock, records, regular
 from pace.jobs import sealing, signatures
-from pace.jobs.disclosure import Disclosure, disclosure
+from pace.jobs.disclosure import Disclosure, Item, disclosure
 from pace.jobs.job import Job, check_name
 from pace.jobs.journal import UP
 from pace.protocol import steps
 from pace.protocol.steps import check_upload
 from pace.runtimes.files import kept as kept_file
 from pace.runtimes.files import sealed_jobs
-from pace.runtimes.files.kept import KeptFile
+from pace.runtimes.files.kept import KeptFile, Trained
 from pace.runtimes.files.members import Members
 from pace.runtimes.files.site import Site
 
@@ -43,11 +43,35 @@ class Identity:
     key: Key | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Receipt:
+    """What was made for sending, for the site's records."""
+
+    format: str = "pace-receipt-1"
+    job: dict[str, str]
+    """Name and digest."""
+    name: str
+    """The participant."""
+    upload: dict[str, str]
+    """SHA-256 of the file, checksum of the frame, digest of the federation."""
+    bytes: dict[str, float]
+    """Of the file and its parts, and of the model sent whole."""
+    tensors: tuple[Item, ...]
+    """What the upload holds, in plain words."""
+    zero_moments: dict[str, int]
+    """How many columns of the first layer have none, and of how many."""
+    trained: str
+    """When, in UTC."""
+    seconds: float
+    device: str
+    versions: dict[str, str]
+
+
 @dataclass(frozen=True, eq=False)
 class Fitted:
     """What `fit` wrote."""
 
-    receipt: dict[str, Any]
+    receipt: Receipt
     """What was made for sending, for the site's records; the same whenever it is asked for."""
     seconds: float
     """Of training."""
@@ -125,8 +149,8 @@ def _fit(
     _write(job, made, keep, upload, sent)
     record = _receipt(job, who, made, sent, disclosed)
     atomic.sweep(receipt)
-    atomic.write(receipt, (json.dumps(record, indent=1) + "\n").encode())
-    return Fitted(record, made.about["seconds"], again)
+    atomic.write(receipt, (json.dumps(records.plain(record), indent=1) + "\n").encode())
+    return Fitted(record, made.about.seconds, again)
 
 
 def apart(files: Mapping[str, Path | None]) -> None:
@@ -177,9 +201,9 @@ def _earlier(job: Job, site: Site, who: Identity, keep: Path, upload: Path) -> K
             )
         return None
     found = kept_file.read(keep, job)
-    if found.about["name"] != who.name:
-        raise FileError(f"{keep} belongs to {found.about['name']!r}, you are {who.name!r}")
-    if found.about["graph"] != site.graph.fingerprint:
+    if found.about.name != who.name:
+        raise FileError(f"{keep} belongs to {found.about.name!r}, you are {who.name!r}")
+    if found.about.graph != site.graph.fingerprint:
         raise FileError(
             f"{keep} was trained on another graph, and a job takes one upload a client: use the "
             "graph it was trained on, or ask for a new job"
@@ -199,14 +223,14 @@ def _train(
     seal = sealing.seal(job, who.name, who.key) if job.sealed and who.key else None
     kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress, seal=seal)
     check_upload(frame, job.federation)
-    about = {
-        "name": who.name,
-        "graph": site.graph.fingerprint,
-        "trained": datetime.now(UTC).isoformat(timespec="seconds"),
-        "seconds": round(time.perf_counter() - began, 3),
-        "device": device,
-        "versions": versions(),
-    }
+    about = Trained(
+        name=who.name,
+        graph=site.graph.fingerprint,
+        trained=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(time.perf_counter() - began, 3),
+        device=device,
+        versions=versions(),
+    )
     return KeptFile(kept, frame, about, Members.of(site.graph, site.nodes))
 
 
@@ -241,24 +265,26 @@ def _keeps(keep: Path, job: Job, made: KeptFile) -> bool:
 
 def _receipt(
     job: Job, who: Identity, made: KeptFile, sent: bytes, disclosed: Disclosure
-) -> dict[str, Any]:
-    return {
-        "format": "pace-receipt-1",
-        "job": {"name": job.name, "digest": job.digest},
-        "name": who.name,
-        "upload": {
+) -> Receipt:
+    return Receipt(
+        job={"name": job.name, "digest": job.digest},
+        name=who.name,
+        upload={
             "sha256": hashlib.sha256(sent).hexdigest(),
             "checksum": made.kept.upload.hex(),
             "federation": job.federation.digest.hex(),
         },
-        "bytes": {
+        bytes={
             "file": len(sent),
             "frame": disclosed.frame,
             "signature": disclosed.signature,
             "dense_model": disclosed.dense,
             "share_of_dense": disclosed.share,
         },
-        "tensors": [asdict(item) for item in disclosed.items],
-        "zero_moments": {"count": len(disclosed.zeros), "of": disclosed.columns},
-        **{key: made.about[key] for key in ("trained", "seconds", "device", "versions")},
-    }
+        tensors=tuple(disclosed.items),
+        zero_moments={"count": len(disclosed.zeros), "of": disclosed.columns},
+        trained=made.about.trained,
+        seconds=made.about.seconds,
+        device=made.about.device,
+        versions=made.about.versions,
+    )

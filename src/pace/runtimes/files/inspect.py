@@ -97,11 +97,10 @@ def _tensors_file(path: Path, job: Job | None) -> Facts:
 def _model(path: Path, job: Job | None) -> Facts:
     found = model.read(path)
     sanity = ["complete: job, Local and External fit each other"]
-    about = {key: value for key, value in found.about.items() if key != "format"}
     return Facts(
         kind="model folder",
         version=model.FORMAT,
-        details=about,
+        details={"job": found.job.digest, **records.plain(found.about)},
         tensors=listed(found.local),
         sanity=(*sanity, *_of(job, found.job)),
     )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from pace.errors import FileError, OtherJobError
+from pace.io import records
 from pace.jobs.job import Job
 from pace.protocol import wire
 from pace.protocol.steps import Kept, check_upload
@@ -19,7 +19,21 @@ from pace.runtimes.files import members, tensors
 from pace.runtimes.files.members import Members
 
 FORMAT = "pace-kept-1"
-ABOUT = ("name", "graph", "trained", "seconds", "device", "versions")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a kept model came about."""
+
+    name: str
+    """The participant."""
+    graph: str
+    """The graph's fingerprint."""
+    trained: str
+    """When, in UTC."""
+    seconds: float
+    device: str
+    versions: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +42,7 @@ class KeptFile:
 
     kept: Kept
     frame: bytes
-    about: dict[str, Any]  # ABOUT
+    about: Trained
     members: Members | None = None  # None in a file made before models remembered
 
     def encode(self, job: Job) -> bytes:
@@ -36,7 +50,7 @@ class KeptFile:
             "format": FORMAT,
             "job": job.digest,
             "upload": self.kept.upload.hex(),
-            **self.about,
+            **records.plain(self.about),
         }
         values = {
             **self.kept.local,
@@ -57,10 +71,11 @@ def read(path: Path, job: Job) -> KeptFile:
             "give each job files of its own"
         )
     local = tensors.params(found, wire.layout(job.federation.start), path)
-    if "upload" not in found or not set(ABOUT) <= set(about):
-        raise FileError(f"{path} is incomplete: restore it from a copy")
-    frame = found["upload"].numpy().tobytes()
+    try:
+        frame, trained = found["upload"].numpy().tobytes(), records.read(Trained, about)
+    except (LookupError, ValueError) as error:
+        raise FileError(f"{path} is incomplete ({error}): restore it from a backup") from error
     check_upload(frame, job.federation)
     remembered = found.get(members.TENSOR)
     seen = None if remembered is None else Members.read(about.get("salt"), remembered, path)
-    return KeptFile(Kept(local, wire.checksum(frame)), frame, about, seen)
+    return KeptFile(Kept(local, wire.checksum(frame)), frame, trained, seen)

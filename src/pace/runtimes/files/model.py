@@ -11,21 +11,20 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pace.errors import FileError
 from pace.gates.mixture import Weights
 from pace.graph import Graph
-from pace.io import atomic, regular, untrusted
+from pace.io import atomic, records, regular, untrusted
 from pace.jobs import job_file
 from pace.jobs.job import Job
-from pace.jobs.roll import sentences
 from pace.params import Params
 from pace.protocol import steps, wire
 from pace.runtimes.files import members, model_page, tensors
 from pace.runtimes.files import result as results
 from pace.runtimes.files.members import Members
-from pace.runtimes.files.model_card import card, table
+from pace.runtimes.files.model_card import card
+from pace.runtimes.files.outcome import Outcome
 from pace.runtimes.files.result import Result
 
 FORMAT = "pace-model-1"
@@ -43,7 +42,7 @@ class Model:
     local: Params
     externals: tuple[Params, ...]
     weights: Weights
-    about: dict[str, Any]
+    about: Outcome
     members: Members | None = None  # None in a folder made before models remembered
     result: Result | None = None  # None in a folder made before models kept counts
 
@@ -61,7 +60,7 @@ class Model:
 
 def write(folder: Path, model: Model) -> None:
     """The folder, complete or not at all."""
-    about = {"format": FORMAT, "job": model.job.digest, **model.about}
+    about = {"format": FORMAT, "job": model.job.digest, **records.plain(model.about)}
     atomic.folder(
         folder,
         {
@@ -78,8 +77,8 @@ def write(folder: Path, model: Model) -> None:
             "model.json": (json.dumps(about, indent=1) + "\n").encode(),
             "job.pace": job_file.render(model.job).encode(),
             **({} if model.result is None else {results.FILE: model.result.encode()}),
-            "README.md": card(model.job, about).encode(),
-            PAGE: model_page.render(model.job, about, model.result).encode(),
+            "README.md": card(model.job, model.about).encode(),
+            PAGE: model_page.render(model.job, model.about, model.result).encode(),
         },
         private=True,  # Local is in it
     )
@@ -115,14 +114,9 @@ def read(folder: Path) -> Model:
     if not is_one(folder):
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
     try:
-        about = untrusted.json(regular.read(folder / "model.json", LARGEST))
-        kind, alpha, digest = about["format"], float(about["alpha"]), about["job"]
-        weights = tuple(float(weight) for weight in about.get("weights", (1 - alpha, alpha)))
-        for mask in {"validation", "test"} & set(about):
-            if "pace" in about[mask]:  # what was adopted was called so at first
-                about[mask]["adopted"] = about[mask].pop("pace")
-            table(about[mask]["mask"], about[mask])  # scores that are there can be shown
-        sentences(about.get("roll"))
+        content = untrusted.json(regular.read(folder / "model.json", LARGEST))
+        kind, digest, about = content["format"], content["job"], Outcome.of(content)
+        alpha, weights = about.alpha, about.weights
     except (ValueError, KeyError, TypeError) as error:
         raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error
     sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf

@@ -6,7 +6,6 @@ There are counts on it, and with few nodes a count is about few people: it stays
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from pace.io.terminal import many
 from pace.io.text import shown
@@ -30,7 +29,8 @@ from pace.page import (
     page,
 )
 from pace.runtimes.files import model_page_classes as by_class
-from pace.runtimes.files.model_card import HEADS, NAMES, absent_classes, formula, rows
+from pace.runtimes.files.model_card import HEADS, absent_classes, formula, rows
+from pace.runtimes.files.outcome import MaskScores, Outcome
 from pace.runtimes.files.result import Result
 
 ROLL = 200  # participants that are listed one by one
@@ -47,16 +47,16 @@ OLDER = (
 )
 
 
-def render(job: Job, about: dict[str, Any], result: Result | None) -> str:
+def render(job: Job, about: Outcome, result: Result | None) -> str:
     """The page of a model folder."""
     return page(document(job, about, result))
 
 
-def document(job: Job, about: dict[str, Any], result: Result | None) -> Document:
+def document(job: Job, about: Outcome, result: Result | None) -> Document:
     counted = None if result is None else by_class.chosen(result)
     return Document(
-        f"PACE: the model of {shown(about['name'])}",
-        f"{about['decision']}. Job {shown(job.name)}, adopted {str(about.get('adopted', ''))[:10]}.",
+        f"PACE: the model of {shown(about.name)}",
+        f"{about.decision}. Job {shown(job.name)}, adopted {about.adopted[:10]}.",
         tuple(_headline(about, result)),
         (
             Section("What was adopted, and why", tuple(_adopted(job, about))),
@@ -74,46 +74,48 @@ def document(job: Job, about: dict[str, Any], result: Result | None) -> Document
     )
 
 
-def _headline(about: dict[str, Any], result: Result | None) -> Iterator[tuple[str, str]]:
-    yield f"{about['alpha']:.2f}", "α, the weight of what came back"
+def _headline(about: Outcome, result: Result | None) -> Iterator[tuple[str, str]]:
+    yield f"{about.alpha:.2f}", "α, the weight of what came back"
     mask, scores = _best(about)
     if scores:
-        local, adopted = (100 * scores[key]["accuracy"] for key in ("local", "adopted"))
+        local, adopted = (
+            100 * (reading.accuracy or 0) for reading in (scores.local, scores.adopted)
+        )
         yield f"{local:.1f} %", f"accuracy of Local, {mask}"
         yield f"{adopted:.1f} %", f"accuracy of what is used, {mask}"
         yield f"{adopted - local:+.1f}", "points"
     if result is not None and (mask := by_class.chosen(result)):
         error = calibration_error(result.counts[mask]["adopted"].bins)
         yield f"{100 * error:.1f}", "points of calibration error (ECE)"
-    if roll := about.get("roll"):
-        everybody = len(roll["merged"]) + len(roll["refused"]) + len(roll["missing"])
-        yield f"{len(roll['merged'])} of {everybody}", "sites were merged"
+    if roll := about.roll:
+        everybody = len(roll.merged) + len(roll.refused) + len(roll.missing)
+        yield f"{len(roll.merged)} of {everybody}", "sites were merged"
 
 
-def _best(about: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def _best(about: Outcome) -> tuple[str, MaskScores | None]:
     """Scores of the test nodes, or of validation nodes where there are none."""
-    for mask in ("test", "validation"):
-        scores = about.get(mask, {})
-        if scores.get("nodes"):
-            return mask, scores
-    return "", {}
+    return next(iter(_scored(about).items()), ("", None))
 
 
-def _adopted(job: Job, about: dict[str, Any]) -> Iterator[Block]:
+def _scored(about: Outcome) -> dict[str, MaskScores]:
+    """Scores by mask, where there are nodes to score."""
+    masks = {"test": about.test, "validation": about.validation}
+    return {mask: scores for mask, scores in masks.items() if scores and scores.nodes}
+
+
+def _adopted(job: Job, about: Outcome) -> Iterator[Block]:
     method = job.federation.method
     yield Text(
         f"Local was trained on this site's graph only. External is what the server's return makes of "
-        f"it. What is used adds their logits, {formula(about['weights'], method.parts)}; the weights "
+        f"it. What is used adds their logits, {formula(about.weights, method.parts)}; the weights "
         "were chosen on this site's validation nodes."
     )
     yield Findings((_promise(about, method.promises),))
-    for mask in NODES:
-        scores = about.get(mask, {})
-        if scores.get("nodes"):
-            yield _scores(f"On {many(scores['nodes'], f'{mask} node')}", scores)
-    if len(about["weights"]) > 2:
-        total = sum(about["weights"])
-        parts = zip(("Local", *method.parts), about["weights"], strict=True)
+    for mask, scores in _scored(about).items():
+        yield _scores(f"On {many(scores.nodes, f'{mask} node')}", scores)
+    if len(about.weights) > 2:
+        total = sum(about.weights)
+        parts = zip(("Local", *method.parts), about.weights, strict=True)
         yield Table(
             "Weights of the mixture",
             (Column("Part", numeric=False), Column("Weight"), Column("Share")),
@@ -128,20 +130,20 @@ def _share(share: float) -> Value:
     return Value(f"{100 * share:.1f} %", share, share=share)
 
 
-def _promise(about: dict[str, Any], promises: bool) -> Finding:
+def _promise(about: Outcome, promises: bool) -> Finding:
     statement = "On this site's validation nodes, what is used has no higher NLL than Local."
-    scores = about.get("validation", {})
-    if not scores.get("nodes"):
+    scores = about.validation
+    if scores is None or scores.local.nll is None or scores.adopted.nll is None:
         return Finding(statement, "absent", "There are no validation nodes, so Local was kept.")
-    told = ", ".join(f"{key} {scores[key]['nll']:.4f}" for key in NAMES)
-    evidence = f"NLL on {many(scores['nodes'], 'node')}: {told}."
+    told = ", ".join(f"{name} {reading.nll:.4f}" for name, reading in scores.readings.items())
+    evidence = f"NLL on {many(scores.nodes, 'node')}: {told}."
     if not promises:
         evidence += " The method makes no such promise."
-    kept = scores["adopted"]["nll"] <= scores["local"]["nll"]
+    kept = scores.adopted.nll <= scores.local.nll
     return Finding(statement, "holds" if kept else "fails", evidence)
 
 
-def _scores(title: str, scores: dict[str, Any]) -> Table:
+def _scores(title: str, scores: MaskScores) -> Table:
     return Table(
         title,
         tuple(Column(head, numeric=place > 0) for place, head in enumerate(HEADS)),
@@ -157,14 +159,17 @@ def _number(text: str) -> float | None:
     return None if text == "-" else float(text.rstrip("%"))
 
 
-def _nodes(about: dict[str, Any], result: Result | None) -> Iterator[Block]:
-    pairs = []
+def _nodes(about: Outcome, result: Result | None) -> Iterator[Block]:
+    pairs, scored = [], _scored(about)
     for mask, use in NODES.items():
-        count = about.get(mask, {}).get("nodes", 0)
+        scores = scored.get(mask)
+        count = scores.nodes if scores else 0
         pairs.append((f"{mask.capitalize()}: {many(count, 'node')}", use if count else "none"))
     if result is not None:
-        count = many(result.trained_on, "node")
-        pairs.append((f"Training: {count}", "Local was trained on them; no score here counts them"))
+        trained = many(result.trained_on, "node")
+        pairs.append(
+            (f"Training: {trained}", "Local was trained on them; no score here counts them")
+        )
     yield Facts(tuple(pairs))
     if result is not None and result.drawn is not None:
         shares = ", ".join(f"{100 * share:.0f} %" for share in result.drawn)
@@ -178,22 +183,22 @@ def _nodes(about: dict[str, Any], result: Result | None) -> Iterator[Block]:
     )
 
 
-def _received(about: dict[str, Any]) -> Iterator[Block]:
-    said = [sentence for each in about["received"] for sentence in received.sentences(each)]
+def _received(about: Outcome) -> Iterator[Block]:
+    said = [sentence for each in about.received or () for sentence in received.sentences(each)]
     usual = "Nothing about it was unusual, and nothing was left out of it."
-    for sentence in said or [usual if about["received"] else OTHER_KIND]:
+    for sentence in said or [usual if about.received else OTHER_KIND]:
         yield Text(shown(sentence))
 
 
-def _roll(about: dict[str, Any]) -> Iterator[Block]:
-    roll = about.get("roll")
+def _roll(about: Outcome) -> Iterator[Block]:
+    roll = about.roll
     for sentence in sentences(roll):
         yield Text(shown(sentence))
     if roll is None:
         return
-    everybody = [(name, "merged", "") for name in roll["merged"]]
-    everybody += [(name, "refused", code) for name, code in roll["refused"].items()]
-    everybody += [(name, "missing", "") for name in roll["missing"]]
+    everybody = [(name, "merged", "") for name in roll.merged]
+    everybody += [(name, "refused", code) for name, code in roll.refused.items()]
+    everybody += [(name, "missing", "") for name in roll.missing]
     more = len(everybody) - ROLL
     heads = ("Participant", "Upload", "Reason")
     yield Table(
@@ -230,7 +235,7 @@ def _sent(result: Result | None) -> Iterator[Block]:
         yield Text(shown(sentence))
 
 
-def _provenance(job: Job, about: dict[str, Any]) -> Iterator[Block]:
+def _provenance(job: Job, about: Outcome) -> Iterator[Block]:
     yield Code("pace client predict THIS_FOLDER any.graph --out predictions.csv")
     widths = " → ".join(map(str, job.model.widths))
     yield Facts(
@@ -239,8 +244,8 @@ def _provenance(job: Job, about: dict[str, Any]) -> Iterator[Block]:
             ("Method", job.method),
             ("Model", f"{job.model.title}, {widths}{in_words(job.model)}"),
             ("Training", f"{job.federation.recipe.epochs} epochs, seed {job.seed}"),
-            ("Upload, return", f"{about['upload']}, SHA-256 {about['return']}"),
-            *((name, str(number)) for name, number in about["versions"].items()),
+            ("Upload, return", f"{about.upload}, SHA-256 {about.returned}"),
+            *((name, str(number)) for name, number in about.versions.items()),
         )
     )
     yield Text(

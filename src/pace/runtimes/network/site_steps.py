@@ -79,7 +79,7 @@ def adopt(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
     finally:
         for path in arrived.values():
             path.unlink()
-    for sentence in (f"{about['decision']}.", *sentences(about.get("roll"))):
+    for sentence in (f"{about.decision}.", *sentences(about.roll)):
         log(f"{node.name}: {sentence}")
     return place / MODEL
 
