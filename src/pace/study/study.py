@@ -244,6 +244,22 @@ PARTS = {
             most_seeds=2,
         ),
         Part(
+            "beyond-heterophilous",
+            "",
+            "Beyond the paper: graphs whose neighbours differ",
+            (LOCAL, PACE, DUO, RIDGE, SUMS),
+            datasets=HETEROPHILOUS,
+        ),
+        Part(
+            "beyond-twitch",
+            "",
+            "Beyond the paper: seven countries, each a site",
+            (LOCAL, PACE, DUO, RIDGE, SUMS),
+            datasets=("twitch",),
+            clients=(7,),
+            partition="column",
+        ),
+        Part(
             "models",
             "",
             "Every model, Louvain",
@@ -319,13 +335,14 @@ def narrowed(
 ) -> list[Part]:
     """The parts with only the wanted datasets and methods; empty ones fall away."""
     kept = []
+    known = {name for part in PARTS.values() for name in part.datasets}
     for part in parts:
         rows = tuple(row for row in part.rows if methods is None or row.method in methods)
         names = part.datasets
         if datasets is not None:
-            # A dataset the paper does not have, such as one's own graph, joins every part.
-            homes = (*SIX, *HETEROPHILOUS, "twitch") if part.name in MODEL_PARTS else SIX
-            names = tuple(name for name in datasets if name in part.datasets or name not in homes)
+            # One's own graph joins every part, but those whose sites a column of the data names.
+            new = set() if part.partition == "column" else set(datasets) - known
+            names = tuple(name for name in datasets if name in part.datasets or name in new)
         if rows and names:
             kept.append(replace(part, rows=rows, datasets=names))
     return kept
