@@ -1,10 +1,10 @@
-"""What a server learns about a site: five attacks, against an upload and against the sums alone.
+"""What a server learns about a site: attacks on an upload, and on the sums alone, by method.
 
     python -m benchmarks.privacy [--seeds 5] [--out docs]
 
 A `View` is what a server can compute from what it was sent; the attacks know nothing else, but for
-the last two, which are asked about a node that the attacker already holds. Another method is one
-more function that makes views (see `VIEWS`). Writes privacy.md and privacy.json.
+those that are asked about a node which the attacker already holds. Another method is one more line
+of `privacy_views.VIEWS`. Writes privacy.md and privacy.json.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from pathlib import Path
 import torch
 from scipy.stats import pearsonr, rankdata, spearmanr
 from torch import Tensor
+from torch.nn.functional import cosine_similarity, cross_entropy
 
+from benchmarks.privacy_views import MADE_UP, VIEWS, View
 from pace.data import load
 from pace.data.dataset import Dataset
 from pace.graph import Graph
-from pace.merging.batches import batches
-from pace.merging.carrier import dense
-from pace.merging.consensus import consensus
 from pace.methods import Pace
+from pace.methods.beyond.ridge import SMALLEST_CLASS
 from pace.methods.pace import read
 from pace.models.gcn import GCN
-from pace.params import Params, add
+from pace.models.unit_rows import unit_rows
+from pace.params import Params
 from pace.partition.divide import divide
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
@@ -39,56 +40,8 @@ from pace.training.train import train_cohort
 CLIENTS = 10
 SEEDS = (104729, 130363, 155921, 181081, 206639)
 PLACES = ("synthetic", "cora")
-MADE_UP, WORDS = 200, 12  # nodes that the attacker makes up, and words of each
-SEEN = 0.3  # a word after it was averaged over a neighbourhood
 RARE = 1e-3  # of a mean moment: what a word costs that a site's moments know nothing of
-
-
-@dataclass(frozen=True, eq=False)
-class View:
-    """What is known about one site. Where a method tells nothing of a kind, None."""
-
-    words: Tensor | None  # (features,): the larger, the more of this word
-    classes: Tensor | None  # (classes,): the larger, the more nodes of this class
-    model: Params | None  # a model to compute a node's loss with
-
-
-def of_upload(uploads: Sequence[Message], site: int, federation: Federation) -> View:
-    """The server has the site's own upload."""
-    carrier, moments = read(uploads[site], federation.start)
-    return _view(dense(carrier), next(iter(moments.values())), federation)
-
-
-def of_sums(uploads: Sequence[Message], site: int, federation: Federation) -> View:
-    """The server has Σ Δ C, Σ C and the sum of biases: the same view of every site."""
-    pairs = [read(batch, federation.start) for batch in batches(uploads)]
-    first = [next(iter(moments.values())).sum(0) for _, moments in pairs]
-    shared = {name: value.float() for name, value in consensus(pairs).items()}
-    return _view(shared, torch.stack(first).sum(0), federation)
-
-
-def _view(update: Params, moment: Tensor, federation: Federation) -> View:
-    """Words by the first layer's moments; classes by what the model says of nodes made up from these."""
-    model = add(federation.start, update)
-    return View(moment, mean_prediction(model, moment, federation), model)
-
-
-def mean_prediction(model: Params, moment: Tensor, federation: Federation) -> Tensor:
-    """The mean class probabilities of nodes without neighbours whose words are drawn by the moments."""
-    random = torch.Generator().manual_seed(0)
-    drawn = torch.multinomial(moment, MADE_UP * WORDS, replacement=True, generator=random)
-    x = torch.zeros(MADE_UP, len(moment)).scatter_(1, drawn.view(MADE_UP, WORDS), SEEN)
-    nobody = torch.zeros(MADE_UP, dtype=torch.bool)
-    alone = torch.zeros(2, 0, dtype=torch.int64)
-    graph = Graph(x, alone, torch.zeros(MADE_UP, dtype=torch.int64), nobody, nobody, nobody)
-    with torch.no_grad():
-        return federation.network(model, graph).logits.softmax(1).mean(0)
-
-
-VIEWS: Mapping[str, Callable[[Sequence[Message], int, Federation], View]] = {
-    "an upload": of_upload,
-    "the sums": of_sums,
-}
+READ = 0.999  # cosine with a node's row from which on its features were read
 
 
 def auc(scores: Tensor, positive: Tensor) -> float | None:
@@ -134,14 +87,24 @@ def membership(
     view: View, graphs: Sequence[Graph], site: int, federation: Federation
 ) -> float | None:
     """Whether a node of this site was in training, by its loss: training nodes against test nodes."""
-    if view.model is None:
+    if view.logits is None:
         return None
     graph = graphs[site]
     asked = graph.train | graph.test
     with torch.no_grad():
-        logits = federation.network(view.model, graph).logits[asked]
-    loss = torch.nn.functional.cross_entropy(logits, graph.y[asked], reduction="none")
-    return auc(-loss, graph.train[asked])
+        logits = view.logits(graph)[asked]
+    return auc(-cross_entropy(logits, graph.y[asked], reduction="none"), graph.train[asked])
+
+
+def membership_by_row(
+    view: View, graphs: Sequence[Graph], site: int, federation: Federation
+) -> float | None:
+    """The same by how much of the node's row lies in what was sent, whatever its label."""
+    if view.leverage is None:
+        return None
+    graph = graphs[site]
+    asked = graph.train | graph.test
+    return auc(view.leverage(graph)[asked], graph.train[asked])
 
 
 def whose_node(
@@ -159,12 +122,55 @@ def whose_node(
     return auc(torch.cat(scores), torch.cat(mine))
 
 
+def whose_row(
+    view: View, graphs: Sequence[Graph], site: int, federation: Federation
+) -> float | None:
+    """The same by how much of the node's row lies in what this site sent."""
+    if view.leverage is None:
+        return None
+    scores = [view.leverage(graph)[graph.train] for graph in graphs]
+    mine = [torch.full((len(each),), place == site) for place, each in enumerate(scores)]
+    return auc(torch.cat(scores), torch.cat(mine))
+
+
+def class_words(
+    view: View, graphs: Sequence[Graph], site: int, federation: Federation
+) -> float | None:
+    """The sum of training nodes' words over each class that is not small, by its direction."""
+    if view.class_words is None:
+        return None
+    graph = graphs[site]
+    counts = torch.bincount(graph.training_labels, minlength=federation.model.classes)
+    large = (counts >= SMALLEST_CLASS).nonzero().flatten().tolist()
+    rows = unit_rows(graph, 0)
+    sums = [rows[graph.train & (graph.y == label)].sum(0) for label in large]
+    if not sums:
+        return None
+    return float(cosine_similarity(view.class_words[:, large].T, torch.stack(sums)).mean())
+
+
+def nodes_read(
+    view: View, graphs: Sequence[Graph], site: int, federation: Federation
+) -> float | None:
+    """The share of training nodes of which what was sent about their class is their own row."""
+    if view.class_words is None:
+        return None
+    graph = graphs[site]
+    sent = view.class_words[:, graph.training_labels]
+    alike = cosine_similarity(unit_rows(graph, 0)[graph.train].T, sent, dim=0)
+    return float((alike > READ).double().mean())
+
+
 ATTACKS: Mapping[str, tuple[str, Attack]] = {
     "word_occurs": ("A word occurs in a training node of this site, AUC", word_occurs),
     "word_counts": ("Word counts of this site, Spearman", word_counts),
     "label_histogram": ("Label histogram of this site, Pearson", label_histogram),
     "membership": ("A node of this site was in training, by its loss, AUC", membership),
+    "membership_by_row": ("The same, by its row, AUC", membership_by_row),
     "whose_node": ("Whose node is it, by its words, AUC", whose_node),
+    "whose_row": ("The same, by its row, AUC", whose_row),
+    "class_words": ("Words of each class of five training nodes or more at this site, cosine", class_words),
+    "nodes_read": ("Training nodes whose words are read whole, share", nodes_read),
 }
 
 
@@ -199,25 +205,22 @@ def measured(
     """All attacks on all views of one graph, and what zero moments rule out."""
     graphs = divide(dataset, "louvain", clients)
     gcn = GCN((dataset.graph.features, hidden, dataset.classes))
-    federations = {seed: Federation(gcn, Pace(), seed, epochs) for seed in seeds}
-    start = {seed: each.start for seed, each in federations.items()}
-    models = train_cohort(graphs, gcn, start, recipe=federations[seeds[0]].recipe)
+    paces = {seed: Federation(gcn, Pace(), seed, epochs) for seed in seeds}
+    start = {seed: each.start for seed, each in paces.items()}
+    models = train_cohort(graphs, gcn, start, recipe=paces[seeds[0]].recipe)
     scores: dict[tuple[str, str], list[float]] = {}
     excluded = []
-    for seed, federation in federations.items():
-        frames = [
-            steps.share(model, graph, federation)[1]
-            for model, graph in zip(models[seed], graphs, strict=True)
-        ]
-        uploads = [wire.decode(frame).message for frame in frames]
-        excluded.append(ruled_out(uploads, graphs, federation.start))
-        for seen, view_of in VIEWS.items():
+    for seed in seeds:
+        for name, seen in VIEWS.items():
+            federation = Federation(gcn, seen.method, seed, epochs)
+            uploads = sent(models[seed], graphs, federation)
             for site in range(clients):
-                view = view_of(uploads, site, federation)
-                for name, (_, attack) in ATTACKS.items():
+                view = seen.view(uploads, site, federation)
+                for key, (_, attack) in ATTACKS.items():
                     score = attack(view, graphs, site, federation)
                     if score is not None:
-                        scores.setdefault((name, seen), []).append(score)
+                        scores.setdefault((key, name), []).append(score)
+        excluded.append(ruled_out(sent(models[seed], graphs, paces[seed]), graphs, start[seed]))
     leaks = [
         Leak(dataset.name, name, seen, round(statistics.fmean(values), 4))
         for (name, seen), values in scores.items()
@@ -225,43 +228,65 @@ def measured(
     return leaks, statistics.fmean(excluded)
 
 
+def sent(
+    models: Sequence[Params], graphs: Sequence[Graph], federation: Federation
+) -> list[Message]:
+    """Every site's upload as the server reads it, rounded as its numbers are."""
+    frames = (
+        steps.share(model, graph, federation)[1]
+        for model, graph in zip(models, graphs, strict=True)
+    )
+    return [wire.decode(frame).message for frame in frames]
+
+
 def page(leaks: Sequence[Leak], excluded: Mapping[str, float], seeds: int) -> str:
     """The table in words."""
     by = {(leak.data, leak.attack, leak.view): leak.score for leak in leaks}
     places = list(dict.fromkeys(leak.data for leak in leaks))
-    heads = [f"{seen}, {data}" for seen in VIEWS for data in places]
-    rows = [
-        f"| {title} | "
-        + " | ".join(f"{by[data, name, seen]:.2f}" for seen in VIEWS for data in places)
-        + " |"
-        for name, (title, _) in ATTACKS.items()
-    ]
     zero = ", ".join(f"{100 * share:.0f} % on {data}" for data, share in excluded.items())
-    table = "\n".join([f"| Attack | {' | '.join(heads)} |", "|---|" + "---|" * len(heads), *rows])
+    tables = "\n\n".join(f"**{data}**\n\n{_table(by, data)}" for data in places)
     return f"""# What the server learns
 
-Five attacks by a server that follows the protocol and is curious: on a site's upload as PACE sends
-it, and, for comparison, on the sums alone (Σ Δ C, Σ C and the sum of biases over all sites), which
-is what the consensus needs and all that a server would have under secure aggregation. {CLIENTS} sites
-(Louvain), mean over sites and {seeds} seeds. An AUC of 0.5 and a correlation of 0 mean that nothing
-was learnt. Made by `make privacy`.
+Attacks by a server that follows the protocol and is curious, on three methods: PACE, and
+[`pace-ridge` and `pace-ridge-sums`](beyond.md), which return regressions. *An upload* is what an
+open job shows the server of one site; *the sums* over all sites are all that it has in a
+[sealed](threat-model.md#sealed-jobs) one. `pace-ridge` cannot be sealed: its server stacks the rows
+of all sites. {CLIENTS} sites (Louvain), mean over sites and {seeds} seeds. An AUC of 0.5 and a
+correlation of 0 mean that nothing was learnt; "-": the method sends nothing of this kind. Made by
+`make privacy`.
 
-{table}
+{tables}
 
-Words are ranked by the first layer's moments. Classes are ranked by what the model that the upload
+Of PACE, words are ranked by the first layer's moments, and classes by what the model that the upload
 stands for says, on average, of {MADE_UP} nodes that the attacker makes up with words drawn by the
-moments. Membership compares the loss of a site's training nodes with that of its test nodes under
-this model; the attacker holds the nodes, their edges and labels, and asks only whether they were
-trained on. *Whose node* scores the words of a node by a site's moments, against the training nodes
-of other sites.
+moments. Of the regressions, words and classes come from the class sums at hop 0, which `pace-ridge`'s
+rows give nearly exactly and `pace-ridge-sums` sends. Membership compares the loss of a site's
+training nodes with that of its test nodes under the model that the upload stands for; the attacker
+holds the nodes, their edges and labels, and asks only whether they were trained on. *By its row*:
+how much of the node's row lies in the span of what was sent. *Whose node* is asked of the training
+nodes of all sites. *Read whole*: what is sent about a node's class is that node's row, to a cosine
+of {READ}.
 
 - Rank 6 protects nothing here: the attacks use the carrier, not the model that was trained.
 - A moment that is exactly zero is certain knowledge. Of other sites' training nodes it rules
   out {zero}.
+- `pace-ridge` leaves out classes with fewer than five training nodes, so that nobody's words are
+  read whole; `pace-ridge-sums` leaves out nothing and belongs in a sealed job.
 - These are simple attacks, and lower bounds: others may learn more. No formal privacy is promised,
   see the [threat model](threat-model.md).
-- With the sums alone every site looks the same: what remains is what all sites have in common.
+- With the sums alone every site looks the same: what remains is what all sites have in common. **For
+  the regressions that is enough to test a node which the attacker holds**: as long as all sites
+  together have fewer training nodes than there are features, the sums span their rows and little
+  else, so that a row can be told to be among them. Whose it is stays unknown.
 """
+
+
+def _table(by: Mapping[tuple[str, str, str], float], data: str) -> str:
+    lines = [["Attack", *VIEWS], ["---"] * (1 + len(VIEWS))]
+    for name, (title, _) in ATTACKS.items():
+        found = (by.get((data, name, seen)) for seen in VIEWS)
+        lines.append([title, *("-" if score is None else f"{score:.2f}" for score in found)])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def main(words: Sequence[str] | None = None) -> None:

@@ -23,6 +23,7 @@ from pace.merging.ridge import (
     own_residual,
     public_matrix,
     sketched,
+    solve_gram,
     solve_rows,
     solve_sketch,
 )
@@ -39,8 +40,9 @@ SMALLEST_CLASS = 5  # training nodes of a class that is sent
 NODES_PER_ROW = 5  # training nodes for each row that is sent
 OWN = 3.0  # μ
 SCALE = 10.0  # of the logits: answers lie between 0 and 1
-EXACT = 1024  # rows up to which the server's solution is exact
+EXACT = 1024  # rows or features up to which the server's solution is exact
 PARTS = ("rows", "labels")  # Z and M
+Sums = tuple[Tensor, Tensor, Tensor]  # GΩ, B and tr G
 LARGEST = 1e5  # rows have length one: larger numbers would take 10^10 training nodes
 
 
@@ -155,30 +157,46 @@ class PaceRidge(Regressed):
         return message
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        solve = self._exact if self.rows * len(uploads) <= EXACT else self._sketched
+        solve = self._sketched
+        if self.rows * len(uploads) <= EXACT:
+            solve = self._stacked
+        elif federation.model.features <= EXACT:
+            solve = self._summed
         returned = self.returned(solve(uploads, federation))
         return repeat(returned, len(uploads))
 
-    def _exact(self, uploads: Uploads, federation: Federation) -> Iterator[Tensor]:
-        """All rows stacked."""
+    def _stacked(self, uploads: Uploads, federation: Federation) -> Iterator[Tensor]:
+        """All rows at once, but for those that small sites left empty: exact."""
         every = list(uploads.batches())
         for hop in self.hops:
             parts = zip(*(stacked_rows(batch, hop) for batch in every), strict=True)
             rows, labels = map(torch.cat, parts)
-            yield solve_rows(rows, labels, self.strengths)
+            sent = rows.any(1)
+            yield solve_rows(rows[sent], labels[sent], self.strengths)
+
+    def _summed(self, uploads: Uploads, federation: Federation) -> Iterator[Tensor]:
+        """One pass, and memory for one batch: with few features G itself is small. Exact."""
+        identity = torch.eye(federation.model.features)
+        for gram, sums, _ in self._totals(uploads, [identity] * len(self.hops)):
+            yield solve_gram(gram, sums, self.strengths)
 
     def _sketched(self, uploads: Uploads, federation: Federation) -> Iterator[Tensor]:
-        """One pass, and memory for one batch: the rows are added up to a sketch of G."""
+        """The same with a sketch of G."""
         omegas = [omega_of(hop, federation) for hop in self.hops]
-        totals: list[tuple[Tensor, Tensor, Tensor]] = []
+        totals = self._totals(uploads, omegas)
+        for omega, (sketch, sums, trace) in zip(omegas, totals, strict=True):
+            yield solve_sketch(sketch, sums, omega, self.strengths, float(trace))
+
+    def _totals(self, uploads: Uploads, omegas: Sequence[Tensor]) -> list[Sums]:
+        """GΩ, B and tr G of all rows, for each hop."""
+        totals: list[Sums] = []
         for batch in uploads.batches():
             found = [
                 sketched(*stacked_rows(batch, hop), omega)
                 for hop, omega in zip(self.hops, omegas, strict=True)
             ]
             totals = list(map(_added, totals, found)) if totals else found
-        for omega, (sketch, sums, trace) in zip(omegas, totals, strict=True):
-            yield solve_sketch(sketch, sums, omega, self.strengths, float(trace))
+        return totals
 
 
 @dataclass(frozen=True)
@@ -210,9 +228,7 @@ def stacked_rows(batch: Message, hop: int) -> tuple[Tensor, Tensor]:
     return batch[f"hop{hop}/rows"].flatten(0, 1), batch[f"hop{hop}/labels"].flatten(0, 1)
 
 
-def _added(
-    total: tuple[Tensor, Tensor, Tensor], more: tuple[Tensor, Tensor, Tensor]
-) -> tuple[Tensor, Tensor, Tensor]:
+def _added(total: Sums, more: Sums) -> Sums:
     return total[0] + more[0], total[1] + more[1], total[2] + more[2]
 
 

@@ -60,9 +60,7 @@ class RidgeSums(Regressed, Summable):
     def _solve(self, total: Message, hop: int, federation: Federation) -> Tensor:
         sums = total[f"hop{hop}/class sums"]
         if is_whole(federation):
-            gram = sums.new_zeros(len(sums), len(sums))
-            gram[upper(len(sums))] = total[f"hop{hop}/gram"]
-            return solve_gram(gram + gram.triu(1).T, sums, self.strengths)
+            return solve_gram(full(total[f"hop{hop}/gram"], len(sums)), sums, self.strengths)
         sketch, nodes = total[f"hop{hop}/sketch"], float(total[f"hop{hop}/nodes"])
         return solve_sketch(sketch, sums, omega_of(hop, federation), self.strengths, nodes)
 
@@ -76,3 +74,10 @@ def upper(side: int) -> tuple[Tensor, Tensor]:
     """Where the upper half of a symmetric matrix lies, its diagonal included."""
     rows, columns = torch.triu_indices(side, side)
     return rows, columns
+
+
+def full(half: Tensor, side: int) -> Tensor:
+    """The symmetric matrix whose upper half was sent."""
+    matrix = half.new_zeros(side, side)
+    matrix[upper(side)] = half
+    return matrix + matrix.triu(1).T
