@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from benchmarks.privacy_views import MADE_UP, VIEWS, View
 from scipy.stats import pearsonr, rankdata, spearmanr
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
 
-from benchmarks.privacy_views import MADE_UP, VIEWS, View
 from pace.data import load
 from pace.data.dataset import Dataset
 from pace.graph import Graph
@@ -169,7 +169,10 @@ ATTACKS: Mapping[str, tuple[str, Attack]] = {
     "membership_by_row": ("The same, by its row, AUC", membership_by_row),
     "whose_node": ("Whose node is it, by its words, AUC", whose_node),
     "whose_row": ("The same, by its row, AUC", whose_row),
-    "class_words": ("Words of each class of five training nodes or more at this site, cosine", class_words),
+    "class_words": (
+        "Words of each class of five training nodes or more, cosine",
+        class_words,
+    ),
     "nodes_read": ("Training nodes whose words are read whole, share", nodes_read),
 }
 

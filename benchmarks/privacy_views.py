@@ -101,7 +101,7 @@ def of_own_sums(uploads: Sequence[Message], site: int, federation: Federation) -
 
 
 def of_all_sums(uploads: Sequence[Message], site: int, federation: Federation) -> View:
-    """The server has these sums over all sites, as a sealed job tells it: the same view of every site."""
+    """The server has these sums over all sites, as in a sealed job: the same view of every site."""
     return _of_total(uploads, federation)
 
 
@@ -121,7 +121,8 @@ def _factor(total: Message, hop: int, federation: Federation) -> Tensor:
     if is_whole(federation):
         gram = full(total[f"hop{hop}/gram"], federation.model.features)
         values, vectors = torch.linalg.eigh(gram)
-        return values.clamp_min(0).sqrt()[:, None] * vectors.T
+        factor: Tensor = values.clamp_min(0).sqrt()[:, None] * vectors.T
+        return factor
     return nystrom(total[f"hop{hop}/sketch"], omega_of(hop, federation))
 
 

@@ -44,7 +44,9 @@ def test_an_upload_tells_more_than_the_sums(attack: str) -> None:
 @pytest.mark.parametrize("attack", BY_ROW)
 def test_rows_tell_less_than_a_sites_own_sums_and_moments_nothing_of_this_kind(attack: str) -> None:
     scores, _ = small()
-    sums, rows = (scores[attack, f"{name}: an upload"] for name in ("pace-ridge-sums", "pace-ridge"))
+    sums, rows = (
+        scores[attack, f"{name}: an upload"] for name in ("pace-ridge-sums", "pace-ridge")
+    )
     assert 0.6 < rows < sums
     assert sums == pytest.approx(1, abs=0.02)
     assert (attack, "PACE: an upload") not in scores

@@ -1,5 +1,7 @@
 """Ridge regression from rows and from sums, against the solution on all rows pooled."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,8 @@ from pace.merging.ridge import (
     compressed,
     condensed,
     expanded,
+    lower_kernel,
+    nystrom,
     own_residual,
     public_matrix,
     sketched,
@@ -150,6 +154,50 @@ def test_beyond_the_sketch_the_mean_of_what_it_leaves_out_beats_nothing() -> Non
     without = solve_sketch(sketch, sums, omega, STRENGTHS, 0.0)
     assert SKETCH < 150
     assert (with_tail - exact).norm() < 0.5 * (without - exact).norm()
+
+
+@pytest.mark.parametrize("count", [1, 10, 30, 100])
+def test_a_sketch_of_many_clients_is_as_near_as_its_bound_says(count: int) -> None:
+    """|Ŵ - W| ≤ |G - Ĝ| |W| / λ, and Ĝ as near to G as a Gaussian sketch is on average."""
+    features = 300
+    clients = [client(20, features, seed, rank=6) for seed in range(count)]
+    omega = public_matrix(features, torch.Generator().manual_seed(5))
+    rows, labels = pooled(clients)
+    gram, sums, trace = rows.T @ rows, rows.T @ labels, float(len(rows))
+    sketch = torch.stack([sketched(*each, omega)[0] for each in clients]).sum(0)
+    torch.testing.assert_close(sketch, gram @ omega)
+    seen = nystrom(sketch, omega).T @ nystrom(sketch, omega)
+    values = torch.linalg.eigvalsh(gram).flip(0).clamp_min(0)
+    assert norm(gram - seen) <= expected_error(values) + 1e-9
+    inner, outer = torch.linalg.eigh(seen)
+    beyond = inner < 1e-9 * inner[-1]  # what U does not span
+    kept = min(features, trace) - int((~beyond).sum())
+    tail = max(0.0, trace - float(inner.sum())) / kept if kept > 0 else 0.0
+    stands_in = seen + tail * outer[:, beyond] @ outer[:, beyond].T
+    answers = solve_sketch(sketch, sums, omega, STRENGTHS, trace)
+    exact = solve_gram(gram, sums, STRENGTHS)
+    for strength, found, expected in zip(STRENGTHS, answers, exact, strict=True):
+        bound = norm(gram - stands_in) * norm(expected) / strength
+        assert norm(found - expected) <= bound + 1e-9
+    assert (norm(gram - seen) < 1e-9) == (len(rows) <= SKETCH)
+
+
+def expected_error(values: Tensor) -> float:
+    """Frangella, Tropp and Udell (2023), Proposition 2.2: the mean of |G - Ĝ| is at most this."""
+    return min(
+        (1 + 2 * (SKETCH - p) / (p - 1)) * float(values[SKETCH - p])
+        + 2 * math.e**2 * SKETCH / (p**2 - 1) * float(values[SKETCH - p :].sum())
+        for p in range(2, SKETCH - 1)
+    )
+
+
+@given(st.integers(0, 250), st.integers(1, 9), seeds)
+@settings(max_examples=20, deadline=None)
+def test_the_lower_half_of_a_kernel_is_the_plain_products(
+    nodes: int, features: int, seed: int
+) -> None:
+    rows = torch.randn(nodes, features, generator=torch.Generator().manual_seed(seed))
+    torch.testing.assert_close(lower_kernel(rows).tril(), (rows @ rows.T).tril())
 
 
 def test_a_sketch_of_nothing_answers_nothing() -> None:

@@ -46,7 +46,8 @@ def by_the_formula(graphs: list[Graph], hop: int, strength: float) -> Tensor:
     rows = torch.cat([dense_rows(graph, hop)[graph.train] for graph in graphs])
     labels = torch.cat([one_hot(graph.y[graph.train], CLASSES) for graph in graphs]).double()
     gram = rows.T @ rows + strength * torch.eye(rows.shape[1], dtype=torch.float64)
-    return torch.linalg.inv(gram) @ rows.T @ labels
+    answer: Tensor = torch.linalg.inv(gram) @ rows.T @ labels
+    return answer
 
 
 @pytest.mark.parametrize("directed", [False, True])
@@ -95,9 +96,7 @@ MODELS: dict[str, Callable[[], Model]] = {
 
 @FORMS
 @pytest.mark.parametrize("kind", MODELS)
-def test_whatever_local_is_the_regressions_are_the_same(
-    kind: str, form: type[Regressed]
-) -> None:
+def test_whatever_local_is_the_regressions_are_the_same(kind: str, form: type[Regressed]) -> None:
     """They read features, edges and labels, so what a client trained does not enter them."""
     graphs = clients(3)
     answers = []

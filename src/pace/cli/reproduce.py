@@ -24,8 +24,8 @@ from pace.cli.given import (
 PARTS = (
     "main", "c20", "c30", "macro-f1", "ablation", "resolver", "fairness", "rank", "communication",
     "metis", "dirichlet", "diagnostics", "beyond", "beyond-metis", "beyond-dirichlet",
-    "beyond-masks", "beyond-heterophilous", "beyond-twitch", "models", "models-masks", "models-heterophilous", "models-twitch",
-    "masks", "masks-ablation", "masks-c20", "masks-c30", "all",
+    "beyond-masks", "beyond-heterophilous", "beyond-twitch", "models", "models-masks",
+    "models-heterophilous", "models-twitch", "masks", "masks-ablation", "masks-c20", "masks-c30", "all",
 )  # fmt: skip
 
 EXAMPLES = """

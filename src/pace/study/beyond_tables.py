@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pace.study import beyond
+from pace.study import beyond, beyond_aims
 from pace.study.cell import Store
 from pace.study.records import title
 from pace.study.study import BEYOND, DUO, LOCAL, PACE, PARTS, RIDGE, SUMS, Part
@@ -17,6 +17,10 @@ SETTING_HEADS = (
 METHOD_HEADS = (
     "Setting", "Local", "PACE", "pace-duo", "pace-ridge", "− PACE", "95 % paired", "sums",
     "− PACE", "95 % paired", "Harmed: PACE", "duo", "ridge", "sums", "Worst, ridge", "Worst, sums",
+)  # fmt: skip
+ELSEWHERE_HEADS = (
+    "Graph", "Method", "Accuracy", "− Local", "− PACE", "95 % paired", "ROC AUC", "Harmed",
+    "Worst", "Upload", "Return",
 )  # fmt: skip
 AIM_HEADS = ("Aim", "", "Measured")
 LINE_HEADS = (
@@ -76,6 +80,30 @@ def method_rows(
     ]
 
 
+def elsewhere_rows(store: Store, seeds: Sequence[int]) -> list[list[str]]:
+    """Twitch's countries and graphs whose neighbours differ, a line for each method."""
+    rows = (LOCAL, PACE, DUO, RIDGE, SUMS)
+    found = {row: beyond.settings(store, seeds, row, beyond.ELSEWHERE) for row in rows}
+    return [
+        [
+            each.name,
+            row.label,
+            f"{each.accuracy:.2f}",
+            f"{each.over_local:+.2f}",
+            *_against_pace(each)[1:],
+            "-" if each.roc_auc is None else f"{each.roc_auc:.2f}",
+            f"{each.harmed} of {each.clients * len(each.ours)}",
+            f"{each.worst:+.2f}",
+            f"{100 * each.upload:.1f} %",
+            f"{100 * each.returned:.1f} %",
+        ]
+        for name in (setting.name for setting in found[LOCAL])
+        for row in rows
+        for each in found[row]
+        if each.name == name
+    ]
+
+
 def _against_pace(found: beyond.Setting) -> list[str]:
     low, high = found.interval
     spread = f"{low:+.2f} to {high:+.2f}" if len(found.ours) > 1 else "one seed"
@@ -127,7 +155,7 @@ def ridge_markdown(store: Store, seeds: Sequence[int]) -> str:
         {
             "What the closed form set out to do": (
                 AIM_HEADS,
-                judged(beyond.regression_aims(store, seeds)),
+                judged(beyond_aims.regression_aims(store, seeds)),
             ),
             "Which one to take": (
                 LINE_HEADS,
@@ -135,6 +163,10 @@ def ridge_markdown(store: Store, seeds: Sequence[int]) -> str:
             ),
             "The closed form, setting by setting": (METHOD_HEADS, method_rows(store, seeds)),
             "The closed form with ten redrawn masks": (METHOD_HEADS, redrawn),
+            "Seven countries, and graphs whose neighbours differ": (
+                ELSEWHERE_HEADS,
+                elsewhere_rows(store, seeds),
+            ),
             "What each choice is worth": (
                 LINE_HEADS,
                 list(map(line_row, beyond.choices(store, seeds))),
@@ -143,14 +175,14 @@ def ridge_markdown(store: Store, seeds: Sequence[int]) -> str:
     )
 
 
-def judged(aims: Iterable[beyond.Aim]) -> list[list[str]]:
+def judged(aims: Iterable[beyond_aims.Aim]) -> list[list[str]]:
     word = {True: "reached", False: "**not reached**"}
     return [[aim.statement, word[aim.holds], aim.evidence] for aim in aims]
 
 
 def markdown(store: Store, seeds: Sequence[int]) -> str:
     """pace-duo's three tables and its aims."""
-    first = judged(beyond.aims(store, seeds))
+    first = judged(beyond_aims.aims(store, seeds))
     tables = {
         "What it set out to do": (AIM_HEADS, first),
         "Setting by setting": (SETTING_HEADS, setting_rows(store, seeds)),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pace.io import atomic
-from pace.study import beyond, beyond_tables, formats, models
+from pace.study import beyond, beyond_aims, beyond_tables, formats, models
 from pace.study.cell import Store
 from pace.study.claims import claims
 from pace.study.compare import Twin, twins
@@ -135,10 +135,10 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
             table(f"{grid.title}: {grid.heads[0][1]}", heads, rows, console, words=0)
     if any(part.name in MODEL_PARTS for part in parts):
         models.show(store, seeds, console)
-    if _ours(parts) and (judged := beyond.aims(store, seeds)):
+    if _ours(parts) and (judged := beyond_aims.aims(store, seeds)):
         console.print("What pace-duo and the closed form set out to do")
         console.print("")
-        for claim in (*judged, *beyond.regression_aims(store, seeds)):
+        for claim in (*judged, *beyond_aims.regression_aims(store, seeds)):
             console.print(f"{'reached' if claim.holds else 'NOT reached'}: {claim.statement}")
             console.print(f"  {claim.evidence}")
             console.print("")

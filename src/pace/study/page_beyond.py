@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pace.page import Column, Finding, Findings, Section, Table, Text, Value
-from pace.study import beyond, beyond_tables
+from pace.study import beyond, beyond_aims, beyond_tables
 from pace.study.beyond_tables import LINE_HEADS as LINES
 from pace.study.beyond_tables import line_row
 from pace.study.folder import Study
@@ -14,7 +14,7 @@ from pace.study.folder import Study
 def sections(study: Study) -> Iterable[Section]:
     """Nothing where it was not run."""
     store, seeds = study.store, study.seeds
-    judged = beyond.aims(store, seeds)
+    judged = beyond_aims.aims(store, seeds)
     if not judged:
         return
     about = Text(
@@ -27,16 +27,18 @@ def sections(study: Study) -> Iterable[Section]:
         "Setting by setting", beyond_tables.SETTING_HEADS, beyond_tables.setting_rows(store, seeds)
     )
     yield Section("Beyond the paper", (about, findings, every, *_lines(study)))
-    if judged := beyond.regression_aims(store, seeds):
+    if judged := beyond_aims.regression_aims(store, seeds):
         yield Section("A closed form beside Local", tuple(_closed_form(study, judged)))
 
 
-def _findings(judged: Iterable[beyond.Aim]) -> Findings:
+def _findings(judged: Iterable[beyond_aims.Aim]) -> Findings:
     words = {True: "holds", False: "fails"}
     return Findings(tuple(Finding(aim.statement, words[aim.holds], aim.evidence) for aim in judged))
 
 
-def _closed_form(study: Study, judged: Sequence[beyond.Aim]) -> Iterable[Text | Findings | Table]:
+def _closed_form(
+    study: Study, judged: Sequence[beyond_aims.Aim]
+) -> Iterable[Text | Findings | Table]:
     store, seeds = study.store, study.seeds
     yield Text(
         "pace-ridge and pace-ridge-sums are not in the paper: a ridge regression over everybody's "
@@ -47,6 +49,9 @@ def _closed_form(study: Study, judged: Sequence[beyond.Aim]) -> Iterable[Text | 
     yield _table("Which one to take", LINES, map(line_row, beyond.methods(store, seeds)))
     rows = beyond_tables.method_rows(store, seeds)
     yield _table("The closed form, setting by setting", beyond_tables.METHOD_HEADS, rows)
+    if rows := beyond_tables.elsewhere_rows(store, seeds):
+        caption = "Seven countries, and graphs whose neighbours differ"
+        yield _table(caption, beyond_tables.ELSEWHERE_HEADS, rows)
     yield _table("What each choice is worth", LINES, map(line_row, beyond.choices(store, seeds)))
 
 

@@ -1,0 +1,75 @@
+"""The page of one exchange against a hundred rounds, worked out from made-up files."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from benchmarks import one_exchange_page as page
+
+from pace.partition.split import DATA_SEED
+from pace.runtimes.simulation import Trial
+from pace.study.cell import Cell, Store
+from pace.study.study import SEEDS
+
+FIRST, SECOND = SEEDS[:2]
+WHERE = ("cora", "louvain", 10)
+
+
+def played(out: Path, method: str, seed: int, gate: float) -> None:
+    content: dict[str, object] = dict(
+        zip(("dataset", "partition", "clients"), WHERE, strict=True), method=method, seed=seed
+    )
+    if method == "ceiling":
+        content |= {"gcn": [80.0], "ridge": [82.0], "both": [gate]}
+    else:
+        content |= {"received": 60.0, "fine_tuned": 70.0, "in_the_gate": gate, "local": 50.0}
+        content |= {"bytes": 10**8}
+    out.mkdir(exist_ok=True)
+    (out / f"{method}-{seed}.json").write_text(json.dumps(content))
+
+
+def adopted(results: Path, method: str, seed: int, right: int) -> None:
+    counts = torch.tensor([[right, 100 - right], [0, 0]])
+    confusions = {reading: [counts] * 2 for reading in ("local", "external", "adopted")}
+    trial = Trial(method, seed, [0.5, 0.5], confusions, [1000] * 2, [500] * 2, 9, {})
+    cell = Cell(*WHERE, method, 6, seed, DATA_SEED)
+    Store(results / "cells").write(cell, trial, epochs=None, device="cpu")
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    for seed, more in ((FIRST, 0), (SECOND, 2)):
+        for method, right in zip(page.ONCE, (71, 72, 80, 82), strict=True):
+            adopted(tmp_path, method, seed, right + more)
+        for method, gate in zip(page.METHODS, (85.0, 75.0, 76.0, 81.0), strict=True):
+            played(tmp_path / "rounds", method, seed, gate + more)
+    return tmp_path
+
+
+def test_a_setting_is_averaged_over_the_seeds_of_which_everything_is_there(results: Path) -> None:
+    (both,) = page.settings(results / "rounds", results)
+    assert (both.name, both.seeds) == ("Cora, louvain, C = 10", 2)
+    assert both.played("fedavg", "in_the_gate") == 76.0
+    assert both.adopted("pace-ridge") == pytest.approx(81.0, abs=1e-3)
+    assert both.site("both") == 86.0
+    assert both.moved("pace") == 1500
+    (results / "rounds" / f"fedpub-{SECOND}.json").unlink()
+    (one,) = page.settings(results / "rounds", results)
+    assert one.seeds == 1
+    assert one.played("fedavg", "in_the_gate") == 75.0
+    assert one.adopted("pace-ridge") == pytest.approx(80.0, abs=1e-3)
+
+
+def test_the_table_says_where_one_exchange_is_ahead_least(results: Path) -> None:
+    text = page.markdown(list(page.settings(results / "rounds", results)))
+    assert "| Cora, louvain, C = 10 | 2 | 50.0 | 60.0 | 70.0 | 76.0 |" in text
+    assert "| pace-ridge | +5.00 | +5.00 (Cora, louvain, C = 10) |" in text
+    assert "-1.00 (Cora, louvain, C = 10) |" in text  # FedPub is above it
+
+
+def test_the_figure_has_a_mark_for_every_method(results: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures need the extra `report`")
+    drawn = page.figure(list(page.settings(results / "rounds", results)))
+    labels = drawn.axes[0].get_legend_handles_labels()[1]
+    assert len(labels) == len(page.ROUNDS) + len(page.ONCE) + 2
