@@ -38,6 +38,12 @@ class OverlapError(SettingError):
     code = "overlap"
 
 
+class NotAllowedError(SettingError):
+    """Code of somebody's own that a job names and that nobody here has allowed."""
+
+    code = "not-allowed"
+
+
 class WireError(PaceError):
     """Bytes that are not the message they should be."""
 

@@ -120,7 +120,7 @@ def test_a_partition_file_is_used_and_the_data_seed_is_its_own(tmp_path: Path) -
     assert (found["clients"], found["data_seed"]) == (2, None)
     told = (tmp_path / "o" / "index.html").read_text()
     assert "the partition file's own" in told.replace("&#39;", "'").replace("&#x27;", "'")
-    assert "each method" not in told  # no training steps is a number of them
+    assert "own budget" not in told  # no training steps is a number of them
 
 
 def test_a_dense_rank_is_a_full_model() -> None:

@@ -131,12 +131,12 @@ def test_an_unknown_key_is_refused_by_name(tmp_path: Path, where: str) -> None:
 
 @pytest.mark.fault(15)
 def test_a_software_that_trains_otherwise_is_noticed_with_both_values(tmp_path: Path) -> None:
-    """The file is consistent, but says a rate that this software would not use."""
+    """The file is consistent, but says a momentum that this software would not use."""
     made = job()
-    content = {**made.content, "training": {**made.content["training"], "rate": 0.5}}
-    text = job_file.render(made).replace("rate = 0.01", "rate = 0.5")
+    content = {**made.content, "training": {**made.content["training"], "momentum": 0.5}}
+    text = job_file.render(made).replace("momentum = 0.0", "momentum = 0.5")
     (tmp_path / "job.pace").write_text(text.replace(made.digest, digest(content)))
-    with pytest.raises(SettingError, match=r"training\.rate is 0\.5, here it is 0\.01"):
+    with pytest.raises(SettingError, match=r"training\.momentum is 0\.5, here it is 0\.0"):
         job_file.read(tmp_path / "job.pace")
 
 

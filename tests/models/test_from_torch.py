@@ -16,7 +16,7 @@ from pace.jobs.job import Job
 from pace.merging.moments import propagated, raw
 from pace.methods import Pace, make
 from pace.models import GAT, GCN, Model, allow, from_torch, kind_of
-from pace.models.from_torch import ALLOW, by_name
+from pace.models.from_torch import by_name
 from pace.protocol import steps
 from pace.protocol.federation import Federation
 from tests.graphs import CLASSES, FEATURES, clients
@@ -206,8 +206,8 @@ def written(tmp_path: Path) -> Path:
 def test_a_job_imports_nothing_that_the_site_did_not_allow(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv(ALLOW, raising=False)
-    with pytest.raises(SettingError, match=f"pace --allow-model {NAME}"):
+    monkeypatch.delenv("PACE_ALLOW", raising=False)
+    with pytest.raises(SettingError, match=f"--allow {NAME}"):
         job_file.read(written)
     code = (
         "import sys\nfrom pathlib import Path\nfrom pace.jobs import job_file\n"
@@ -221,7 +221,7 @@ def test_a_job_imports_nothing_that_the_site_did_not_allow(
 def test_an_allowed_job_is_the_same_job_everywhere(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(ALLOW, f"other.package:net,{NAME}")
+    monkeypatch.setenv("PACE_ALLOW", f"other.package:net,{NAME}")
     job = job_file.read(written)
     assert kind_of(job.model) == NAME
     bare = Job("own", from_torch(convolutions, FEATURES, CLASSES, name=NAME), epochs=3)

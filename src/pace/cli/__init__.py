@@ -4,7 +4,7 @@ import io
 import os
 import sys
 import traceback
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -15,11 +15,13 @@ from pace.cli import (
     codebook,
     doctor,
     flower,
+    given,
     graph,
     inspect,
     job,
     keys,
     manual,
+    methods,
     partition,
     report,
     reproduce,
@@ -27,6 +29,7 @@ from pace.cli import (
     server,
 )
 from pace.cli.console import say
+from pace.cli.given import Allow
 from pace.errors import PaceError, ProblemsError
 from pace.io.terminal import coloured
 
@@ -40,7 +43,6 @@ EPILOG = """
 Exit codes: 0 done; 1 done, and the answer is no or not yet; 2 a mistake in what was given, said in
 one sentence on stderr; 70 a mistake in pace itself; 130 interrupted.
 """
-ALLOW_MODEL = "PACE_ALLOW_MODEL"  # read by `pace.models.from_torch`, here and in workers
 WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
 # Click's exception, wherever this Typer keeps click.
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
@@ -56,6 +58,7 @@ app = typer.Typer(
 )
 for panel, name, command, examples in (
     (ALONE, "run", run.run, run.EXAMPLES),
+    (ALONE, "methods", methods.methods, methods.EXAMPLES),
     (ALONE, "partition", partition.partition, partition.EXAMPLES),
     (ALONE, "reproduce", reproduce.reproduce, reproduce.EXAMPLES),
     (ALONE, "report", report.report, report.EXAMPLES),
@@ -80,14 +83,11 @@ for panel, name, group in (
 @app.callback(invoke_without_command=True)
 def top(
     version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
-    allow_model: str = typer.Option(
-        "",
-        help="Factories of networks, package.module:factory, that a job may use here.",
-        metavar="NAMES",
-    ),
+    allow: Allow = None,
+    allow_model: Annotated[
+        list[str] | None, typer.Option(hidden=True, callback=given.allow)
+    ] = None,  # the former name
 ) -> None:
-    if allow_model:
-        os.environ[ALLOW_MODEL] = allow_model
     if version:
         say(__version__)
         raise typer.Exit

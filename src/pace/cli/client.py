@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import fit, manual
-from pace.cli.given import As_json, Job_file, graphs
+from pace.cli.given import Allow, As_json, Job_file, graphs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -76,6 +76,7 @@ def adopt(
     without_roll: Annotated[
         bool, typer.Option("--without-roll", help="Adopt without knowing who was in.")
     ] = False,
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Apply the server's return to Local, decide how much of it to admit, write the model.
@@ -191,6 +192,7 @@ def predict(
     edges: Edges = None,
     id_column: Id_column = None,
     strangers: Strangers = "refuse",
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Predict every node of a graph, known or new: PACE's answer, and Local's beside it.
@@ -246,6 +248,7 @@ def evaluate(
     edges: Edges = None,
     id_column: Id_column = None,
     strangers: Strangers = "refuse",
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Score PACE against Local on labelled nodes of a graph.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import manual
-from pace.cli.given import As_json
+from pace.cli.given import Allow, As_json
 
 if TYPE_CHECKING:
     from pace.data.codebook import Codebook
@@ -163,6 +163,7 @@ def merge(
 @app.command("show", cls=manual.Command, epilog=SHOW)
 def show(
     file: Annotated[Path, typer.Argument(help="A codebook, or a job that has one.")],
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Show a codebook, checked: which columns become which features."""

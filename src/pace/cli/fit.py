@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pace.cli.given import As_json, Device, Job_file, graphs
+from pace.cli.given import Allow, As_json, Device, Job_file, graphs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,6 +47,7 @@ def fit(
         ),
     ] = False,
     device: Device = "auto",
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Train on your own graph, keep Local, and write the one upload.
@@ -65,6 +66,7 @@ def fit(
     from pace.errors import SettingError
     from pace.io import records
     from pace.io.text import shown
+    from pace.jobs import explain
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import fit as step
     from pace.runtimes.files import site as sites
@@ -89,6 +91,8 @@ def fit(
         if large is not None:
             to.print(f"Warning: {large}", style="yellow")
         state(disclosed, job, upload, to)
+        for sentence in explain.advice(job):
+            to.print(f"Note: {sentence}")
         return yes or typer.confirm(shown(f"Write {upload}?"), err=as_json)
 
     with ExitStack() as waiting:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pace.cli import manual
-from pace.cli.given import As_json, Job_file
+from pace.cli.given import Allow, As_json, Job_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,6 +108,7 @@ def provision(
     node_port: Annotated[
         int, typer.Option(help="Of the first node's local API.", metavar="N")
     ] = 9094,
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Make a folder for the server and one for each site of a job.
@@ -194,6 +195,7 @@ def run(
         typer.Option(help="Seconds for one answer; 0: by the number of nodes.", metavar="SECONDS"),
     ] = 0.0,
     home: Home = HOME,
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Ask every node for its upload, merge, send each its return; show who is where.
@@ -216,7 +218,13 @@ def run(
     config: dict[str, str | float] = {
         name: str(path.absolute()) for name, path in paths.items() if path is not None
     }
-    config |= {"nodes": nodes, "deadline": deadline, "delivery": delivery, "patience": patience}
+    config |= {
+        "nodes": nodes,
+        "allow": ",".join(allow or ()),
+        "deadline": deadline,
+        "delivery": delivery,
+        "patience": patience,
+    }
     Settings.of(config)  # as the server will, before it is asked
     place = (out or job.with_suffix(".report")) / "report.json"  # here only if the server is here
     before = place.stat().st_mtime_ns if place.is_file() else None

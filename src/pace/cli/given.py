@@ -6,6 +6,7 @@ them against the modules that know them.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
@@ -28,6 +29,7 @@ MODELS = ("gcn", "sage", "gin", "gat", "sgc", "appnp", "mlp")
 DEVICES = ("auto", "cpu", "cuda")
 NUMBERS = ("float32", "float16", "int8")
 GRAPH = ".graph"
+ALLOWED = "PACE_ALLOW"  # read by `pace.io.plugins`, here and in workers
 
 
 def words(*names: str) -> Callable[[str], list[str]]:
@@ -117,7 +119,8 @@ Models = Annotated[
 Methods = Annotated[
     str,
     typer.Option(
-        help="Methods, separated by commas; all, ablations, robust and beyond are groups.",
+        help="Methods, separated by commas; all, ablations, robust and beyond are groups. Settings "
+        "as in fedprox:mu=0.1; your own as package.module:Name. `pace methods` lists them.",
         metavar="NAMES",
         autocompletion=lists(*METHODS),
     ),
@@ -131,7 +134,9 @@ Rank = Annotated[str, typer.Option(help="Rank of PACE's messages, or dense.", me
 Method = Annotated[
     str,
     typer.Option(
-        help="The one-round method.", metavar="NAME", autocompletion=words(*METHODS[GROUPS:])
+        help="The one-round method, settings as in fedprox:mu=0.1; `pace methods` lists them.",
+        metavar="NAME",
+        autocompletion=words(*METHODS[GROUPS:]),
     ),
 ]
 Device = Annotated[
@@ -154,6 +159,37 @@ Data_seed = Annotated[int, typer.Option(help="Seed of partition and masks.", met
 Epochs = Annotated[
     int | None,
     typer.Option(help="Training steps; each method's own budget if not given.", metavar="N"),
+]
+Learning_rate = Annotated[
+    float | None,
+    typer.Option("--lr", help="Learning rate; each method's own if not given (0.01).", metavar="X"),
+]
+Weight_decay = Annotated[
+    float | None,
+    typer.Option(help="Weight decay; each method's own if not given (0.0005).", metavar="X"),
+]
+
+
+Dropout = Annotated[
+    float | None, typer.Option(help="Dropout while training; 0.5 if not given.", metavar="P")
+]
+
+
+def allow(names: list[str] | None) -> list[str] | None:
+    """Let this process and its children import what the job names; see `pace.io.plugins`."""
+    before = [os.environ[ALLOWED]] if os.environ.get(ALLOWED) else []
+    if names:
+        os.environ[ALLOWED] = ",".join([*before, *names])
+    return names
+
+
+Allow = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Code of somebody's own, package.module:Name, that a job may run here; repeat.",
+        metavar="NAME",
+        callback=allow,
+    ),
 ]
 Data_root = Annotated[
     Path | None,

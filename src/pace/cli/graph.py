@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pace.cli import manual
-from pace.cli.given import As_json, Data_root, datasets
+from pace.cli.given import Allow, As_json, Data_root, datasets
 
 if TYPE_CHECKING:
     from pace.data.importing import Imported
@@ -112,6 +112,7 @@ def import_(
     codebook: Annotated[
         Path | None, typer.Option(help="The same, of a codebook's own file.", metavar="FILE")
     ] = None,
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Make a .graph file of two tables. Problems are listed with their rows, all of them.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pace.cli.given import As_json
+from pace.cli.given import Allow, As_json
 
 if TYPE_CHECKING:
     from pace.runtimes.files.messages import TensorFacts
@@ -28,6 +28,7 @@ def inspect(
     job: Annotated[
         Path | None, typer.Option(help="Also check the file against this job.", metavar="FILE")
     ] = None,
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Explain any file of ours: kind, version, digest, tensors, bytes, sanity."""

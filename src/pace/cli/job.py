@@ -8,7 +8,19 @@ from unicodedata import normalize
 
 import typer
 
-from pace.cli.given import As_json, Epochs, Method, Model, Numbers, Rank, graphs
+from pace.cli.given import (
+    Allow,
+    As_json,
+    Dropout,
+    Epochs,
+    Learning_rate,
+    Method,
+    Model,
+    Numbers,
+    Rank,
+    Weight_decay,
+    graphs,
+)
 
 NEW = """
 Examples:
@@ -20,6 +32,8 @@ Examples:
   pace new job.pace --features 1433 --classes 7 --minimum 5
 
   pace new job.pace --features 1433 --classes 7 --model gat:heads=4 --hidden 64
+
+  pace new job.pace --like mine.graph --method fedprox:mu=0.1 --lr 0.02
 
   pace new job.pace --like mine.graph --participant north=north.pub
   --participant south=south.pub --server-key server.pub
@@ -79,8 +93,10 @@ def new(
             metavar="N",
         ),
     ] = None,
-    dropout: Annotated[float, typer.Option(help="Dropout while training.", metavar="P")] = 0.5,
+    dropout: Dropout = None,
     epochs: Epochs = None,
+    lr: Learning_rate = None,
+    weight_decay: Weight_decay = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -102,7 +118,7 @@ def new(
     from pace.jobs import explain, job_file
     from pace.jobs.codebook import read as read_codebook
     from pace.jobs.job import Job
-    from pace.methods import known, make
+    from pace.methods import make
     from pace.models import make as make_model
     from pace.models import named
 
@@ -128,14 +144,16 @@ def new(
         raise SettingError(
             "give --like mine.graph, --codebook codebook.toml, or both --features and --classes"
         )
+    method_name, method_settings = options.method(method)
+    options.allowed_model(model)
     kind, settings = (model, {}) if ":" in model and "=" not in model else named(model)
     widths = (features, *_widths(hidden, kind), classes)
-    made_model = make_model(kind, widths, dropout, **settings)
+    made_model = options.with_dropout(make_model(kind, widths, **settings), dropout)
     listed, keys, sealing = _participants(participant or [], server_key, sealed=sealed)
     made = Job(
         normalize("NFC", job.stem),
         made_model,
-        known(method),
+        method_name,
         options.rank(rank),
         _seed(sealed=sealed) if seed is None else seed,
         epochs,
@@ -144,9 +162,12 @@ def new(
         keys,
         names.classes,
         names.features,
-        numbers=options.numbers(numbers) or make(method).numbers,
+        numbers=options.numbers(numbers) or make(method_name, settings=method_settings).numbers,
         codebook=book,
         sealing=sealing,
+        settings=method_settings,
+        rate=lr,
+        decay=weight_decay,
     )
     if sealed and not made.sealed:
         raise SettingError(
@@ -177,6 +198,7 @@ def _seed(*, sealed: bool) -> int:
 
 def show(
     job: Annotated[Path, typer.Argument(help="A job file.")],
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Say in words what a job asks of those who take part."""

@@ -6,12 +6,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from pace.errors import SettingError
-from pace.methods import expand, make
-from pace.models import Model, sized
+from pace.io import plugins
+from pace.methods import GROUPS, expand, make, own_code
+from pace.methods.settings import split
+from pace.models import Model, TorchModel, sized
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
 
@@ -69,14 +72,53 @@ def methods(text: str, rank: int | None) -> dict[str, Method]:
     return {name: make(name, rank) for name in names}
 
 
-def models(text: str, features: int, hidden: int, layers: int, classes: int) -> dict[str, Model]:
+def method(text: str) -> tuple[str, dict[str, str]]:
+    """One method of a job: its name, by which every site finds it, and its settings in words."""
+    name, settings = split(text)
+    (listed,) = allowed_methods(name) if name not in GROUPS else ("",)
+    if not listed:
+        raise SettingError(f"--method is {name!r}, which stands for several: name one of them")
+    return own_code(listed) or listed, settings
+
+
+def models(
+    text: str,
+    features: int,
+    hidden: int,
+    layers: int,
+    classes: int,
+    dropout: float | None = None,
+) -> dict[str, Model]:
     """The named models, in order, each once, with `layers - 1` hidden layers of one width."""
     at_least_one("--layers", layers)
     at_least_one("--hidden", hidden)
     names = words(text)
     if not names:
         raise SettingError("--model is empty: name one, such as gcn")
-    return {name: sized(name, features, hidden, layers, classes) for name in names}
+    return {
+        name: with_dropout(sized(allowed_model(name), features, hidden, layers, classes), dropout)
+        for name in names
+    }
+
+
+def allowed_model(name: str) -> str:
+    """A model that was typed here: whoever types the name of a factory allows it."""
+    if plugins.is_name(name) and "=" not in name:
+        plugins.allow(name)
+    return name
+
+
+def with_dropout(model: Model, dropout: float | None) -> Model:
+    """The model with this dropout in place of its own."""
+    if dropout is None:
+        return model
+    if isinstance(model, TorchModel):
+        raise SettingError(
+            f"--dropout is {dropout}, but {model.name} has dropout layers of its own: set them there"
+        )
+    if not 0 <= dropout < 1:
+        raise SettingError(f"--dropout is {dropout}, expected 0 or more and less than 1")
+    return replace(model, dropout=dropout)  # type: ignore[type-var]
 
 
 def file_name(name: str) -> str:
@@ -102,13 +144,21 @@ def words(text: str | None) -> list[str] | None:
     """
     if text is None:
         return None
-    return [word.strip() for word in re.split(r",(?![a-z]+=)", text) if word.strip()]
+    return [word.strip() for word in re.split(r",(?!\s*[^\W\d]\w*\s*=)", text) if word.strip()]
 
 
 def method_names(text: str | None) -> list[str] | None:
     """The names of known methods, groups written out; None stays None."""
     named = words(text)
-    return None if named is None else [each for name in named for each in expand(name)]
+    return None if named is None else [each for name in named for each in allowed_methods(name)]
+
+
+def allowed_methods(text: str) -> tuple[str, ...]:
+    """The methods of a word that was typed here: whoever types the name of code allows it."""
+    name = split(text)[0]
+    if name.lower() not in GROUPS and (code := own_code(name)):
+        plugins.allow(code)
+    return expand(text)
 
 
 def at_least_one(option: str, value: int) -> None:

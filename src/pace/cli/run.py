@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,13 +16,16 @@ from pace.cli.given import (
     Data_seed,
     Dataset,
     Device,
+    Dropout,
     Epochs,
+    Learning_rate,
     Methods,
     Models,
     Numbers,
     Partition,
     Rank,
     Seeds,
+    Weight_decay,
 )
 
 EXAMPLES = """
@@ -39,6 +42,10 @@ Examples:
   pace run --model gat:heads=4 --hidden 32 --layers 3
 
   pace run --models gcn,sage,mlp --seeds 2
+
+  pace run --methods fedprox:mu=0.1,fedprox:mu=0.01,pace --lr 0.02
+
+  pace run --methods pace,my_methods.ties:Ties:density=0.3
 
   pace run --numbers int8
 
@@ -62,10 +69,13 @@ def run(
     seeds: Seeds = "5",
     data_seed: Data_seed = 2024,
     epochs: Epochs = None,
+    lr: Learning_rate = None,
+    weight_decay: Weight_decay = None,
     hidden: Annotated[int, typer.Option(help="Width of the hidden layers.", metavar="N")] = 64,
     layers: Annotated[
         int, typer.Option(help="Number of layers, or an sgc's hops.", metavar="N")
     ] = 2,
+    dropout: Dropout = None,
     numbers: Numbers = None,
     sealed: Annotated[
         bool, typer.Option("--sealed", help="The server sees sums over all clients only.")
@@ -95,8 +105,16 @@ def run(
     from pace.io import atomic
     from pace.models import kind_of, settings_of
     from pace.partition import divide, file
+    from pace.protocol.federation import Federation
     from pace.reports import run_page
-    from pace.reports.run_result import NAME, ModelSettings, RunResult, RunSettings, summarise
+    from pace.reports.run_result import (
+        NAME,
+        MethodSettings,
+        ModelSettings,
+        RunResult,
+        RunSettings,
+        summarise,
+    )
     from pace.reports.stored import versions
     from pace.reports.tables import compare, show
     from pace.runtimes.simulation import progress_steps, simulate
@@ -109,6 +127,8 @@ def run(
     chosen_methods = options.methods(methods, options.rank(rank))
     chosen_numbers = options.numbers(numbers)
     chosen_device = options.device(device)
+    how: dict[str, Any] = {"epochs": epochs, "rate": lr, "decay": weight_decay}
+    how["numbers"] = chosen_numbers
     loaded = load(dataset, data_root)
     partition = partition or loaded.partition
     graphs = (
@@ -116,7 +136,7 @@ def run(
         if partition_file
         else divide(loaded, partition, clients, data_seed)
     )
-    models = options.models(model, loaded.graph.features, hidden, layers, loaded.classes)
+    models = options.models(model, loaded.graph.features, hidden, layers, loaded.classes, dropout)
     torch.set_num_threads(1)  # two threads on small products are slower than one
     total = sum(
         progress_steps(len(graphs), each, chosen_methods, chosen_seeds) for each in models.values()
@@ -132,8 +152,7 @@ def run(
                     network,
                     chosen_methods,
                     chosen_seeds,
-                    epochs=epochs,
-                    numbers=chosen_numbers,
+                    **how,
                     sealed=sealed,
                     device=chosen_device,
                     progress=bar,
@@ -150,6 +169,12 @@ def run(
                 device=chosen_device,
                 data_seed=None if partition_file else data_seed,
                 epochs=epochs,
+                lr=lr,
+                weight_decay=weight_decay,
+                settings={
+                    name: MethodSettings.of(Federation(network, method, **how))
+                    for name, method in chosen_methods.items()
+                },
                 model=ModelSettings(
                     kind=kind_of(network),
                     widths=tuple(network.widths),

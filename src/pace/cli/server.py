@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import manual
-from pace.cli.given import As_json, Job_file
+from pace.cli.given import Allow, As_json, Job_file
 
 if TYPE_CHECKING:
     from pace.runtimes.files.report import MergeReport
@@ -58,6 +58,7 @@ def merge(
         Path | None,
         typer.Option(help="The server's private key, if the job has keys.", metavar="FILE"),
     ] = None,
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Check every upload, merge those that count, write each client's return.
@@ -115,6 +116,7 @@ def check(
     uploads: Annotated[
         list[Path], typer.Argument(help="Uploads, or the folder they are in.", readable=False)
     ],
+    allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
     """Say which uploads the job would take, and who is missing. Nothing is written."""

@@ -19,6 +19,7 @@ WRITTEN = {
     "int8": "as int8, matrices in 255 steps a row or column and the rest in float16",
 }
 SEALED = "pairwise masks: the server sees sums over all participants, and nothing if one is missing"
+FIXED = ("name", "code", "rank")  # of a method, said in words of their own
 Facts = dict[str, str]
 
 
@@ -62,7 +63,7 @@ def facts(job: Job) -> Facts:
         "start": f"W_0 from seed {job.seed}, the same at every site",
         "training": f"{recipe.epochs} full-batch steps of {recipe.optimiser}, rate {recipe.rate}, "
         f"weight decay {recipe.decay}",
-        "method": job.method + ("" if "rank" not in job.content["method"] else ranked(job.rank)),
+        "method": _method(job),
         "sent": f"once each way, {written(job)}: {cost}{signature}",
         "taking part": listed(job.participants) or "anybody who has this file",
         "merged when": f"{job.minimum} uploads are here; later ones are refused",
@@ -78,7 +79,9 @@ def facts(job: Job) -> Facts:
 def advice(job: Job) -> list[str]:
     """What whoever makes the job may want to change: factors that cost more than what they stand for."""
     bytes_ = sizes(job)
-    if job.sealed or job.rank is None or bytes_["upload_frame"] < bytes_["dense_model"]:
+    if job.sealed or job.rank is None or "rank" not in job.content["method"]:
+        return []
+    if bytes_["upload_frame"] < bytes_["dense_model"]:
         return []
     smaller = next(
         (rank for rank in range(job.rank - 1, 0, -1) if _upload(job, rank) < bytes_["dense_model"]),
@@ -98,6 +101,19 @@ def advice(job: Job) -> list[str]:
 
 def _upload(job: Job, rank: int | None) -> int:
     return wire.size(steps.upload_layout(replace(job, rank=rank).federation))
+
+
+def _method(job: Job) -> str:
+    """`fedprox, mu 0.1`; of code that is not built in, also which."""
+    told = job.content["method"]
+    settings = "".join(f", {key} {_said(value)}" for key, value in told.items() if key not in FIXED)
+    rank = ranked(job.rank) if "rank" in told else ""
+    code = f" (code of its own, SHA-256 {told['code']} …)" if "code" in told else ""
+    return f"{job.method}{code}{rank}{settings}"
+
+
+def _said(value: Any) -> str:
+    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def written(job: Job) -> str:

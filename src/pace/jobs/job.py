@@ -15,12 +15,16 @@ from unicodedata import category, normalize
 
 from pace.data.codebook import Codebook
 from pace.errors import SettingError
+from pace.io import plugins
 from pace.jobs import signatures
 from pace.jobs.sealing import PAIRWISE, raw
 from pace.merging.carrier import RANK
-from pace.methods import Pace, make
-from pace.models import Model, TorchModel, kind_of, settings_of
+from pace.methods import Pace, factory, known, make, own_code
+from pace.methods.settings import settings_of, typed
+from pace.models import Model, TorchModel, kind_of
+from pace.models import settings_of as settings_of_model
 from pace.protocol.federation import SEED, Federation, describe
+from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.sealed import Sealed, check_sealable
 
@@ -53,11 +57,27 @@ class Job:
     numbers: str = KINDS[0]  # on the wire; of a sealed job those of returns
     codebook: Codebook | None = None  # how everybody's columns become the features
     sealing: Mapping[str, str] = field(default_factory=dict)  # participant -> sealing key
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the method, where not its own
+    rate: float | None = None  # the learning rate; None: the method's own
+    decay: float | None = None  # the weight decay; None: the method's own
 
     def __post_init__(self) -> None:
-        if self.epochs is None:
-            object.__setattr__(self, "epochs", make(self.method, self.rank).recipe.epochs)
+        method = own_code(self.method) or known(self.method)
+        settings = typed(method, settings_of(factory(method)), self.settings)
+        made = {"method": method, "settings": settings}
+        if "rank" in settings and isinstance(make(method, settings=settings), Pace):
+            made["rank"] = settings.pop("rank")
+        for key, value in made.items():
+            object.__setattr__(self, key, value)
+        for key in ("epochs", "rate", "decay"):
+            if getattr(self, key) is None:
+                object.__setattr__(self, key, getattr(self.made_method.recipe, key))
         _check(self)
+
+    @cached_property
+    def made_method(self) -> Method:
+        """The method with its settings. Raises NotAllowedError for code that is not allowed here."""
+        return make(self.method, self.rank, self.settings)
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -66,10 +86,8 @@ class Job:
         `training` and `start` follow from the rest. They stand there to be read, and so that a
         software that would do otherwise is noticed before it trains.
         """
-        made = Federation(self.model, make(self.method, self.rank), self.seed, self.epochs)
-        settings = {"name": self.method}
+        made = self._federation(self.made_method)
         recipe = {key: value for key, value in describe(made.recipe).items() if key != "kind"}
-        ranked = {"rank": "dense" if self.rank is None else self.rank}
         return {
             "format": FORMAT,
             "name": self.name,
@@ -80,18 +98,28 @@ class Job:
                 "hidden": list(self.model.widths[1:-1]),
                 "classes": self.model.classes,
                 **({} if isinstance(self.model, TorchModel) else {"dropout": self.model.dropout}),
-                **settings_of(self.model),
+                **settings_of_model(self.model),
                 "seed": self.seed,
                 "start": start_digest(made),
             },
             "training": _without_none(recipe),
-            "method": settings | (ranked if isinstance(made.method, Pace) else {}),
+            "method": self._method(),
             "wire": {"numbers": self.numbers},
             "participants": {"minimum": self.minimum, "names": list(self.participants)},
             **({"keys": dict(self.keys)} if self.keys else {}),
             **({"sealing": self._sealing()} if self.sealed else {}),
             **({"names": self._names()} if self.classes or self.features else {}),
             **({} if self.codebook is None else {"codebook": self.codebook.plain()}),
+        }
+
+    def _method(self) -> dict[str, Any]:
+        ranked, own = isinstance(self.made_method, Pace), plugins.is_name(self.method)
+        code = plugins.code_digest(type(self.made_method)) if own else ""
+        return {
+            "name": self.method,
+            **({"code": code} if code else {}),
+            **({"rank": "dense" if self.rank is None else self.rank} if ranked else {}),
+            **{key: _plain(value) for key, value in self.settings.items()},
         }
 
     def _sealing(self) -> dict[str, Any]:
@@ -108,12 +136,14 @@ class Job:
     @cached_property
     def federation(self) -> Federation:
         """The federation; its digest, which every message carries, covers the job's."""
-        method = make(self.method, self.rank)
+        method = self.made_method
         if self.sealed:
             method = Sealed(method, len(self.participants))
-        return Federation(
-            self.model, method, self.seed, self.epochs, self.digest, numbers=self.numbers
-        )
+        return self._federation(method, job=self.digest, numbers=self.numbers)
+
+    def _federation(self, method: Method, **more: str) -> Federation:
+        how = {"rate": self.rate, "decay": self.decay}
+        return Federation(self.model, method, self.seed, self.epochs, **how, **more)  # type: ignore[arg-type]
 
     @property
     def signed(self) -> bool:
@@ -128,6 +158,13 @@ class Job:
     def missing(self, present: Iterable[str]) -> list[str]:
         """The listed participants who are not among `present`."""
         return sorted(set(self.participants) - set(present))
+
+
+def _plain(value: Any) -> Any:
+    """A method's setting in TOML, which has no word for nothing and no tuples."""
+    if isinstance(value, tuple | list):
+        return [_plain(each) for each in value]
+    return "none" if value is None else value
 
 
 def _without_none(settings: dict[str, Any]) -> dict[str, Any]:
@@ -247,9 +284,8 @@ def _check(job: Job) -> None:
 
 
 def _check_sealing(job: Job) -> None:
-    method = make(job.method, job.rank)
-    check_sealable(method, job.method)
-    Sealed(method, len(job.participants))  # says what is wrong
+    check_sealable(job.made_method, job.method)
+    Sealed(job.made_method, len(job.participants))  # says what is wrong
     if not job.keys:
         raise SettingError(
             "a sealed job needs keys, so that everybody knows whom the masks are shared with: give "

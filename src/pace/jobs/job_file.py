@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pace.data.codebook import from_plain
-from pace.errors import FileError, OtherJobError, SettingError
+from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
 from pace.io import atomic, regular, toml, untrusted
 from pace.jobs.job import FIRST_MODEL, FORMAT, Job, digest
 from pace.jobs.sealing import PAIRWISE
+from pace.methods import METHODS
+from pace.methods.settings import RESERVED
+from pace.methods.settings import settings_of as settings_of_method
 from pace.models import MODELS, make, settings_of
 
 SUFFIX = ".pace"
@@ -26,6 +29,9 @@ COMMENTS = {
     "model.seed": "of the common start W_0",
     "model.start": "the first digits of the SHA-256 of W_0",
     "training.epochs": "full-batch steps",
+    "training.rate": "the learning rate",
+    "training.decay": "weight decay",
+    "method.code": "the first digits of the SHA-256 of the file that defines it",
     "method.rank": 'of the factors that are sent, or "dense"',
     "wire.numbers": '"float32" sends them exactly, "float16" and "int8" round them',
     "participants.minimum": "uploads without which nothing is merged",
@@ -37,19 +43,26 @@ SIGNED_OFF = "signed-off"
 LISTS = ("model.hidden", "participants.names", "names.classes", "names.features", "sealing.keys")
 KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(
-        ("name", "nonce", "model.kind", "method.name", "wire.numbers", "sealing.kind", *LISTS[1:]),
+        (
+            "name",
+            "nonce",
+            "model.kind",
+            "method.name",
+            "method.code",
+            "wire.numbers",
+            "sealing.kind",
+            *LISTS[1:],
+        ),
         str,
     ),
     **dict.fromkeys(("model.features", "model.hidden", "model.classes", "model.seed"), int),
     **dict.fromkeys(("training.epochs", "participants.minimum"), int),
-    "model.dropout": (int, float),
-    "method.rank": (int, str),
+    **dict.fromkeys(("model.dropout", "training.rate", "training.decay"), (int, float)),
 }
 WORDS: dict[type | tuple[type, ...], str] = {
     str: "text",
     int: "whole numbers",
     (int, float): "a number",
-    (int, str): 'a whole number or "dense"',
 }
 
 
@@ -106,7 +119,8 @@ def read(path: Path) -> Job:
     ) as error:
         if digest(found) != says:
             raise changed from error
-        raise SettingError(f"{path} cannot be used: {error}") from error
+        kind = NotAllowedError if isinstance(error, NotAllowedError) else SettingError
+        raise kind(f"{path} cannot be used: {error}") from error
     if unknown := _first_unknown(found, known):
         raise SettingError(f"{path} has the unknown key {unknown!r}: remove it, or update PACE")
     if digest(found) != says:
@@ -148,7 +162,8 @@ def _job(found: Mapping[str, Any]) -> Job:
     kind = model.get("kind", FIRST_MODEL)
     settings = settings_of(MODELS[kind]) if kind in MODELS else {}
     dropout = {"dropout": model["dropout"]} if kind in MODELS else {}
-    rank = method.get("rank", "dense")
+    own = METHODS.get(method["name"])  # of code of somebody's own nothing is known yet
+    known = method if own is None else settings_of_method(own)
     return Job(
         found["name"],
         make(
@@ -158,7 +173,7 @@ def _job(found: Mapping[str, Any]) -> Job:
             **{key: model[key] for key in settings if key in model},
         ),
         method["name"],
-        None if rank == "dense" else rank,
+        None,
         model["seed"],
         found["training"]["epochs"],
         tuple(found["participants"]["names"]),
@@ -170,6 +185,9 @@ def _job(found: Mapping[str, Any]) -> Job:
         found["wire"]["numbers"],
         from_plain(found["codebook"]) if "codebook" in found else None,
         _sealing(found),
+        {key: method[key] for key in known if key in method and key not in RESERVED},
+        found["training"].get("rate"),
+        found["training"].get("decay"),
     )
 
 

@@ -1,10 +1,12 @@
-"""The methods, by the name the command line knows them by. A new method is one line here."""
+"""The methods by name: built in (a line each), of an installed package, or by their code's path."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
+from typing import Any
 
-from pace.errors import SettingError, did_you_mean
+from pace.errors import PaceError, SettingError, did_you_mean
 from pace.gates.fixed import Fixed
+from pace.io import plugins
 from pace.merging.carrier import RANK
 from pace.methods.ablations import ABLATIONS
 from pace.methods.baselines.fedaux import FedAux
@@ -21,8 +23,10 @@ from pace.methods.beyond.ridge import REGRESSIONS, PaceRidge
 from pace.methods.beyond.ridge_sums import RidgeSums
 from pace.methods.beyond.robust import ROBUST, Robust
 from pace.methods.direct import Direct
+from pace.methods.entry_points import advertised, code_of
 from pace.methods.local import Local
 from pace.methods.pace import Pace
+from pace.methods.settings import settings_of, split, together, typed
 from pace.protocol.method import Method
 
 PAPER: Mapping[str, Callable[[], Method]] = {
@@ -57,25 +61,85 @@ GROUPS = {  # names that stand for several
 ALIASES = {"fedaux-1r": "fedaux"}
 
 
-def expand(name: str) -> tuple[str, ...]:
-    """The methods a name stands for: a group's members, or the one method of that name."""
-    return GROUPS[name] if name in GROUPS else (known(name),)
+def expand(text: str) -> tuple[str, ...]:
+    """The methods that a word stands for: a group's members, or one method, with its settings."""
+    if text.strip().lower() in GROUPS:
+        return GROUPS[text.strip().lower()]
+    name, words = split(text)
+    listed = known(name)
+    return (
+        together(listed, typed(listed, settings_of(factory(listed)), words)) if words else listed,
+    )
 
 
-def make(name: str, rank: int | None = RANK) -> Method:
-    """The method of that name; `rank` is PACE's and its ablations', None for dense messages."""
-    method = METHODS[known(name)]()
-    return replace(method, rank=rank) if isinstance(method, Pace) else method
+def make(
+    text: str, rank: int | None = RANK, settings: Mapping[str, object] | None = None
+) -> Method:
+    """A method by name, such as `pace`, `fedprox:mu=0.1` or `package.module:Name`.
+
+    Args:
+        text: the name, perhaps with settings.
+        rank: PACE's and its variants', None for dense messages; their setting `rank` goes first.
+        settings: more settings, as words or values.
+    Raises:
+        NotAllowedError: it is code of somebody's own that nobody here has allowed.
+        SettingError: there is no such method or setting, or a value does not fit.
+    """
+    name, words = split(text)
+    listed = known(name)
+    maker = factory(listed)
+    values = typed(listed, settings_of(maker), {**words, **(settings or {})})
+    try:
+        made: Any = maker(**values)
+    except PaceError as error:
+        raise SettingError(f"{listed}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"{listed} cannot be made: {error}") from error
+    if not _is_method(made):
+        raise SettingError(
+            f"{listed} makes a {type(made).__name__}, expected a frozen dataclass that inherits "
+            "from pace.Method"
+        )
+    method: Method = made
+    return (
+        replace(method, rank=rank) if isinstance(method, Pace) and "rank" not in values else method
+    )
+
+
+def _is_method(made: object) -> bool:
+    return Method in type(made).__mro__ and is_dataclass(made)
+
+
+def factory(name: str) -> Callable[..., Method]:
+    """What makes the method of this name."""
+    listed = known(name)
+    if listed in METHODS:
+        return METHODS[listed]
+    maker: Any = plugins.load(code_of(listed) or listed, "method")
+    if not callable(maker):
+        raise SettingError(f"{listed} is a {type(maker).__name__}, expected a method's class")
+    made: Callable[..., Method] = maker
+    return made
 
 
 def known(name: str) -> str:
     """The name a method is listed under, or an error that suggests one."""
+    if plugins.is_name(name):
+        if (built_in := name.partition(":")[0].strip().lower()) in (*METHODS, *ALIASES):
+            raise SettingError(f"{name!r} sets nothing: settings are written {built_in}:key=value")
+        return name
     listed = ALIASES.get(name.lower(), name.lower())
-    if listed not in METHODS:
-        hint = did_you_mean(listed, (*METHODS, *GROUPS)).strip()
-        hint = hint or f"choose from {', '.join(METHODS)}"
+    if listed not in METHODS and code_of(listed) is None:
+        hint = did_you_mean(listed, (*METHODS, *GROUPS, *advertised())).strip()
+        hint = hint or f"choose from {', '.join(METHODS)}, or give package.module:Name"
         raise SettingError(f"there is no method {name!r}: {hint}")
     return listed
+
+
+def own_code(name: str) -> str | None:
+    """`package.module:Name` of a method that is not built in; None for one that is."""
+    listed = known(name)
+    return None if listed in METHODS else code_of(listed) or listed
 
 
 __all__ = [
@@ -105,5 +169,8 @@ __all__ = [
     "RidgeSums",
     "Robust",
     "expand",
+    "factory",
+    "known",
     "make",
+    "own_code",
 ]

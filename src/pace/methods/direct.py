@@ -14,7 +14,9 @@ from pace.protocol.method import Message, Summable, Uploads
 
 @dataclass(frozen=True)
 class Direct(Pace):
-    """PACE's upload; everyone is returned P_r(Δ), and External = W_0 + P_r(Δ).
+    """PACE whose receivers are sent the consensus itself in place of a correction.
+
+    PACE's upload; everyone is returned P_r(Δ), and External = W_0 + P_r(Δ).
 
     What a receiver knew beyond its carrier is lost: W_0 + P_r(Δ) says nothing of W_L. CNLL still
     chooses between the two.

@@ -12,7 +12,10 @@ from pace.protocol.method import Message, Method, Uploads
 
 @dataclass(frozen=True)
 class Local(Method):
-    """Every message is empty and the External model is the Local one."""
+    """Every client trains alone and nothing is sent.
+
+    Every message is empty and the External model is the Local one.
+    """
 
     needs: ClassVar[str] = "nothing is sent"
 

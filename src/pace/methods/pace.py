@@ -23,7 +23,9 @@ from pace.protocol.uploads import Messages
 
 @dataclass(frozen=True)
 class Pace(Summable):
-    """The paper's method. Ablations replace a part of it.
+    """The paper's method: a correction of each client's own model, weighed by propagated moments.
+
+    Ablations replace a part of it.
 
         upload    P_r(W_L - W_0) and the moments
         return    P_r(Δ - own carrier)

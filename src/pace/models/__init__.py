@@ -8,9 +8,10 @@ from functools import cache
 from typing import Any
 
 from pace.errors import SettingError, did_you_mean
+from pace.io.plugins import allow
 from pace.models.appnp import APPNP
 from pace.models.base import Model, Network, Pass
-from pace.models.from_torch import TorchModel, allow, by_name, from_torch
+from pace.models.from_torch import TorchModel, by_name, from_torch
 from pace.models.gat import GAT
 from pace.models.gcn import GCN
 from pace.models.gin import GIN

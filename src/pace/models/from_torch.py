@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import importlib
 import inspect
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,11 +24,9 @@ from torch import Tensor, nn
 
 from pace.errors import SettingError
 from pace.graph import Graph
+from pace.io import plugins
 from pace.models.base import Drop, Field, Later, Pass, Rows, identity
 from pace.params import Params
-
-ALLOW = "PACE_ALLOW_MODEL"  # names that the person at this site allows, separated by commas
-_allowed: set[str] = set()
 
 
 def from_torch(
@@ -83,31 +79,9 @@ def from_torch(
     return model
 
 
-def allow(name: str) -> None:
-    """Let jobs name this factory, `package.module:factory`. Nothing else a job says is imported."""
-    _allowed.add(name)
-
-
-def allowed() -> set[str]:
-    """What may be imported: names given to `allow`, and those of the environment."""
-    return _allowed | set(filter(None, os.environ.get(ALLOW, "").split(",")))
-
-
 def by_name(name: str, features: int, classes: int) -> TorchModel:
     """The model of an installed factory, if this site allows it."""
-    package, _, attribute = name.partition(":")
-    if name not in allowed():
-        raise SettingError(
-            f"the model {name!r} is code of somebody's own, which this site has not allowed: look at "
-            f"it, install it, and say `pace --allow-model {name} …`"
-        )
-    try:
-        factory = getattr(importlib.import_module(package), attribute)
-    except (ImportError, AttributeError) as error:
-        raise SettingError(
-            f"the model {name!r} cannot be imported ({error}): install it at this site"
-        ) from error
-    return from_torch(factory, features, classes, name=name)
+    return from_torch(plugins.load(name, "model"), features, classes, name=name)
 
 
 @dataclass(frozen=True, eq=False)

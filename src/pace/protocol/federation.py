@@ -46,6 +46,10 @@ class Federation:
     """The digest of the job it comes from: equal settings, yet two federations."""
     numbers: str = ""
     """How numbers are written: float32, float16 or int8; if not said, the method's own."""
+    rate: float | None = field(default=None, metadata={"digest": None})
+    """The learning rate, in place of the recipe's own."""
+    decay: float | None = field(default=None, metadata={"digest": None})
+    """The weight decay, in place of the recipe's own."""
 
     def __post_init__(self) -> None:
         if isinstance(self.model, torch.nn.Module):
@@ -62,8 +66,13 @@ class Federation:
 
     @property
     def recipe(self) -> Recipe:
-        recipe = self.method.recipe
-        return recipe if self.epochs is None else replace(recipe, epochs=self.epochs)
+        own = self.method.recipe
+        return replace(
+            own,
+            epochs=own.epochs if self.epochs is None else self.epochs,
+            rate=own.rate if self.rate is None else self.rate,
+            decay=own.decay if self.decay is None else self.decay,
+        )
 
     @cached_property
     def network(self) -> Network:
@@ -92,11 +101,14 @@ class Federation:
 
 
 def describe(setting: Any) -> Any:
-    """A setting as plain data: dataclasses by kind and field, functions by name."""
+    """A setting as plain data: dataclasses by kind and field, functions by name.
+
+    A field's metadata may give it another name in digests, or None where the digest has it already.
+    """
     if is_dataclass(setting) and not isinstance(setting, type):
+        names = {part.name: part.metadata.get("digest", part.name) for part in fields(setting)}
         values = {
-            part.metadata.get("digest", part.name): describe(getattr(setting, part.name))
-            for part in fields(setting)
+            name: describe(getattr(setting, key)) for key, name in names.items() if name is not None
         }
         return {"kind": type(setting).__name__, **values}
     if isinstance(setting, tuple | list):

@@ -13,7 +13,7 @@ from pace.io import records
 from pace.methods import make
 from pace.metrics import accuracy, macro_f1, pooled, weighted_f1
 from pace.protocol.number_formats import KINDS
-from pace.reports.run_result import NAME, RunResult, readings
+from pace.reports.run_result import NAME, MethodSettings, RunResult, readings
 from pace.reports.stored import HIDDEN, LAYERS, cells, not_a_cell
 from pace.runtimes.simulation import Trial
 
@@ -164,7 +164,10 @@ def of_run(run: RunResult) -> Iterator[tuple[TrialKey, Trial]]:
     """Each trial of a run, and what it is of."""
     settings, widths = run.settings, run.settings.model.widths
     for trial in run.trials:
-        own = settings.numbers not in KINDS  # each method's own way
+        told = settings.settings.get(trial.method)
+        numbers = settings.numbers if told is None else told.numbers
+        if numbers not in KINDS:  # each method's own way, of a run that does not say which
+            numbers = make(trial.method).numbers
         key = TrialKey(
             dataset=settings.dataset,
             partition=settings.partition,
@@ -174,12 +177,17 @@ def of_run(run: RunResult) -> Iterator[tuple[TrialKey, Trial]]:
             hidden=widths[1] if len(widths) > 2 else None,
             layers=len(widths) - 1,
             epochs=settings.epochs,
-            numbers=make(trial.method).numbers if own else settings.numbers,
+            numbers=numbers,
             method=trial.method,
             rank=settings.rank,
             seed=trial.seed,
         )
-        yield _ranked(key), trial
+        yield (_ranked(key) if told is None else replace(key, rank=_rank(told))), trial
+
+
+def _rank(told: MethodSettings) -> int | None:
+    rank = told.method.get("rank")
+    return rank if isinstance(rank, int) else None
 
 
 def _ranked(key: TrialKey) -> TrialKey:

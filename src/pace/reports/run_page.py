@@ -161,6 +161,8 @@ def _provenance(run: RunResult) -> Iterable[Block]:
         ("Rank", settings.rank or "dense"),
         ("Numbers on the wire", settings.numbers),
         ("Training steps", _or(settings.epochs, "each method's own budget")),
+        ("Learning rate", _or(settings.lr, "each method's own")),
+        ("Weight decay", _or(settings.weight_decay, "each method's own")),
         ("Device", settings.device),
         *settings.versions.items(),
     ]

@@ -12,6 +12,7 @@ from typing import Any
 from pace.errors import FileError
 from pace.io import records, regular, untrusted
 from pace.metrics import SCORES, mean_auc, pooled
+from pace.protocol.federation import Federation, describe
 from pace.reports.stored import LARGEST, TODAY, plain, restored
 from pace.runtimes.simulation import READINGS, Trial
 
@@ -107,6 +108,22 @@ class ModelSettings:
     """What this kind has beside widths and dropout, such as a GAT's heads."""
 
 
+@dataclass(frozen=True)
+class MethodSettings:
+    """What a method was told, and how its clients trained."""
+
+    method: dict[str, object]
+    """Its kind and its fields."""
+    training: dict[str, object]
+    """The fields of its recipe: epochs, rate, decay and the rest."""
+    numbers: str
+    """How its messages are written."""
+
+    @classmethod
+    def of(cls, federation: Federation) -> MethodSettings:
+        return cls(describe(federation.method), describe(federation.recipe), federation.numbers)
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """What `pace run` was asked for, and what it ran with."""
@@ -122,6 +139,12 @@ class RunSettings:
     """Of the partition and the masks; None where a partition file holds both."""
     epochs: int | None
     """Training steps; None: each method's own budget."""
+    lr: float | None = None
+    """The learning rate; None: each method's own."""
+    weight_decay: float | None = None
+    """None: each method's own."""
+    settings: dict[str, MethodSettings] = field(default_factory=dict)
+    """By method; files of older versions do not have it."""
     model: ModelSettings
     rank: int | None
     """Of PACE's carrier; None: dense."""

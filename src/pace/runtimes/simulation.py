@@ -50,12 +50,16 @@ def simulate(
     seeds: Sequence[int],
     *,
     epochs: int | None = None,
-    numbers: str = "",  # each method's own
+    rate: float | None = None,
+    decay: float | None = None,
+    numbers: str = "",
     sealed: bool = False,
     device: torch.device | str = "cpu",
     progress: Callable[[str], None] = lambda step: None,
 ) -> Iterator[Trial]:
     """Run every method on every seed; `progress` is told of each of `progress_steps(...)`.
+
+    Where epochs, learning rate, weight decay and numbers are not given, they are each method's own.
 
     With `sealed`, every client has a key that lives as long as the trial, and the server sees sums.
     """
@@ -65,7 +69,7 @@ def simulate(
         methods = {name: Sealed(method, len(graphs)) for name, method in methods.items()}
     federations = {
         seed: {
-            name: Federation(model, method, seed, epochs, numbers=numbers)
+            name: Federation(model, method, seed, epochs, numbers=numbers, rate=rate, decay=decay)
             for name, method in methods.items()
         }
         for seed in seeds

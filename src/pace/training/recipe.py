@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,3 +53,7 @@ class Recipe:
             raise SettingError(f"optimiser is {self.optimiser!r}, expected 'adam' or 'sgd'")
         if self.epochs < 0:
             raise SettingError(f"epochs is {self.epochs}, expected 0 or more")
+        if not 0 < self.rate < math.inf:
+            raise SettingError(f"the learning rate is {self.rate}, expected a number above 0")
+        if not 0 <= self.decay < math.inf:
+            raise SettingError(f"the weight decay is {self.decay}, expected a number of 0 or more")

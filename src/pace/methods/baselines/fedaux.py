@@ -28,7 +28,9 @@ ROUNDING = 2.0**-26  # below half a unit in the last place of float32
 
 @dataclass(frozen=True)
 class FedAux(Method):
-    """W_i* = Σ_j softmax_j(τ cos(a_i, a_j)) W_j, evaluated with the receiver's own masks.
+    """Every client's own average of models whose auxiliary vectors are alike (Zhuo et al., 2025).
+
+    W_i* = Σ_j softmax_j(τ cos(a_i, a_j)) W_j, evaluated with the receiver's own masks.
 
     a_i is the auxiliary vector, part of the model and of W_0; nothing is trained after the return.
     The repository holds three variants. This is the one its README starts: FedPub's masks over two

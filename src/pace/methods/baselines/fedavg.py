@@ -16,7 +16,10 @@ from pace.protocol.method import Message, Summable
 
 @dataclass(frozen=True)
 class FedAvg(Summable):
-    """W = Σ_i p_i W_i with p_i the share of all nodes, not of training nodes, as in OpenFGL."""
+    """The average of all local models replaces them (McMahan et al., 2017).
+
+    W = Σ_i p_i W_i with p_i the share of all nodes, not of training nodes, as in OpenFGL.
+    """
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         return {**local, "nodes": torch.tensor([float(graph.nodes)])}

@@ -56,7 +56,9 @@ def every_row(soft: Tensor, truth: Tensor, graph: Graph) -> Tensor:
 
 @dataclass(frozen=True)
 class FedGTA(Method):
-    """W_i* = Σ_{j in J_i} g_j W_j / Σ_{j in J_i} g_j,   J_i = {j : cos(M_i, M_j) > 0.5}
+    """Every client's own average of clients whose labels propagate alike (Li et al., 2024).
+
+    W_i* = Σ_{j in J_i} g_j W_j / Σ_{j in J_i} g_j,   J_i = {j : cos(M_i, M_j) > 0.5}
 
     M_i are moments of the client's propagated labels R = softmax(Z), and the confidence g_i their
     degree-weighted negative entropy at temperature 20; training rows hold the true labels in both.

@@ -15,7 +15,9 @@ from pace.training.recipe import Recipe
 
 @dataclass(frozen=True)
 class FedNova(FedAvg):
-    """W = W_0 + τ Σ_i p_i (W_i - W_0) / a_i,   τ = Σ_i p_i a_i
+    """FedAvg of updates that are divided by how much each client trained (Wang et al., 2020).
+
+    W = W_0 + τ Σ_i p_i (W_i - W_0) / a_i,   τ = Σ_i p_i a_i
 
     a_i is what a client's steps amount to. Where all take the same steps, this is FedAvg of the
     same local models, so the paper's gap to FedAvg comes from the local solver: plain SGD at the

@@ -34,7 +34,9 @@ def two_layers(gcn: GCN) -> Network:
 
 @dataclass(frozen=True)
 class FedPub(Method):
-    """W_i* = Σ_j softmax_j(τ cos(e_i, e_j)) W_j, evaluated with the receiver's own masks.
+    """Every client's own average of models that act alike, with masks of its own (Baek et al., 2023).
+
+    W_i* = Σ_j softmax_j(τ cos(e_i, e_j)) W_j, evaluated with the receiver's own masks.
 
     e_i is the mean over a random proxy graph, agreed by seed, of the layer below the head. Masks are
     trained with the weights and stay at home: the release sends them too, but no receiver reads them.

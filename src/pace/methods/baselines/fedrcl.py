@@ -23,7 +23,9 @@ BLOCK = 1024  # rows of the similarity matrix that exist at a time
 
 @dataclass(frozen=True)
 class FedRCL(Summable):
-    """W = mean_i W_i of clients trained by plain SGD on CE + contrast · SCL + relaxation · PEN.
+    """The mean of clients trained with a relaxed contrastive loss (Seo et al., 2024).
+
+    W = mean_i W_i of clients trained by plain SGD on CE + contrast · SCL + relaxation · PEN.
 
     The paper says only "a GCN layer-feature adapter". Its numbers rule out Adam and every SGD that
     trains well. Two readings come close: the matched budget on the outputs of both layers, and the

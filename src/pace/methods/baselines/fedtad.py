@@ -31,7 +31,9 @@ def across_clients(raw: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class FedTAD(FedAvg):
-    """FedAvg, then 5 × (1 generator step, 5 steps of the average towards the clients' logits).
+    """FedAvg, then distilled at the server from the clients that know a class (Zhu et al., 2024).
+
+    FedAvg, then 5 × (1 generator step, 5 steps of the average towards the clients' logits).
 
     Clients send with their model how reliable it is for each class; the generator looks for nodes
     that reliable clients classify and the average treats differently. 25 steps at a rate of 1e-3

@@ -63,7 +63,9 @@ class Tempered(Pace):
 
 @dataclass(frozen=True)
 class PaceDuo(Tempered):
-    """Upload: as PACE. Return: P_r(Δ - own) and P_r(Δ_i - own), with Δ_i the consensus of i's peers.
+    """PACE with two corrections, of everybody's consensus and of one's peers', and a guarded mixture.
+
+    Upload: as PACE. Return: P_r(Δ - own) and P_r(Δ_i - own), with Δ_i the consensus of i's peers.
 
     The receiver weighs Local and both Externals together. Numbers are int8 on the wire.
     """

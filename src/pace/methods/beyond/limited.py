@@ -16,7 +16,9 @@ from pace.protocol.method import Method
 
 @dataclass(frozen=True)
 class Limited(Pace):
-    """PACE's messages; the receiver shortens columns of the weights that read its features.
+    """PACE whose correction goes as far as the receiver's own nodes bear it out.
+
+    PACE's messages; the receiver shortens columns of the weights that read its features.
 
     See `pace.merging.evidence`. What hidden layers read is every node's, so their columns stay.
     """

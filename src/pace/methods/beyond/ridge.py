@@ -125,7 +125,9 @@ class Regressed(Method):
 
 @dataclass(frozen=True)
 class PaceRidge(Regressed):
-    """Upload: 12 rows a hop that stand for the client's training rows, with their classes, in int8.
+    """Everybody's ridge regression from a few rows of each client, mixed with Local.
+
+    Upload: 12 rows a hop that stand for the client's training rows, with their classes, in int8.
 
     Classes with fewer than `smallest_class` training nodes here are left out, and a site with few
     training nodes sends fewer rows: one for every `nodes_per_row` of them.

@@ -21,7 +21,9 @@ WHOLE = 1024  # features up to which G itself is sent
 
 @dataclass(frozen=True)
 class RidgeSums(Regressed, Summable):
-    """Upload: B = HᵀY and S = HᵀHΩ of each hop, or the upper half of HᵀH where features are few.
+    """Everybody's ridge regression from sums over clients, mixed with Local.
+
+    Upload: B = HᵀY and S = HᵀHΩ of each hop, or the upper half of HᵀH where features are few.
 
     The server needs their sums over clients and nothing else. With HᵀH the answer is the ridge
     regression on all training nodes pooled, however they are divided. Numbers are float32: a sketch

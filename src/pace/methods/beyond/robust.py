@@ -15,7 +15,10 @@ from pace.protocol.method import Method, Uploads
 
 @dataclass(frozen=True)
 class Robust(Pace):
-    """PACE's messages and steps; only how the server makes Δ is another."""
+    """PACE with a consensus that a few lying clients cannot carry away.
+
+    PACE's messages and steps; only how the server makes Δ is another.
+    """
 
     rule: Rule = Clipped()  # noqa: RUF009 - a frozen setting
 

@@ -33,6 +33,7 @@ job = ""               # the job file, on the server's disk
 journal = ""           # default: beside the job
 out = ""               # of the report; default: beside the job
 key = ""               # the server's private key, if the job has keys
+allow = ""             # package.module:Name: code of somebody's own that the job may run
 nodes = ""             # north=123,south=456: who is who, if the operator fixes it
 sites = ""             # of a simulation: the folder with a folder for each site
 deadline = 600.0       # seconds for uploads

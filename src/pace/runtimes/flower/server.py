@@ -9,6 +9,7 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from pace.errors import PaceError
+from pace.io import plugins
 from pace.io.text import shown
 from pace.jobs import job_file
 from pace.jobs.journal import Journal
@@ -28,8 +29,10 @@ def main(grid: Grid, context: Context) -> None:
     torch.set_num_threads(1)  # returns are the same whatever the machine
     say = logging.getLogger("flwr").info  # Flower carries it to `flwr log`
     settings = Settings.of(context.run_config)
-
-    with Journal.working(settings.journal, job_file.read(settings.job)) as book:
+    with (
+        plugins.allowing(settings.allow),
+        Journal.working(settings.journal, job_file.read(settings.job)) as book,
+    ):
         if caution := book.job.federation.method.caution(len(book.job.participants)):
             say("%s", caution)
         found = play(

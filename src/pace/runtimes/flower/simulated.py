@@ -35,7 +35,8 @@ def settings(context: Context) -> Config:
     paths = {"job": "job.pace", "graph": "mine.graph", "folder": "state"}
     if (site / KEY).exists():
         paths["key"] = KEY
-    return {"name": site.name, **{word: str(site / path) for word, path in paths.items()}}
+    allow = {"allow": str(context.run_config.get("allow", ""))}
+    return {"name": site.name, **allow, **{word: str(site / path) for word, path in paths.items()}}
 
 
 def station() -> Station:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError, PaceError, SettingError
-from pace.io import regular, untrusted
+from pace.io import plugins, regular, untrusted
 from pace.jobs import job_file
 from pace.runtimes.flower.launch import QUIET, program
 from pace.runtimes.network.codes import log, pass_on
@@ -34,7 +34,7 @@ PATHS = {  # as in a kit; a node.toml may say otherwise
     "root-certificates": "ca.crt",
     "node-key": "node",
 }
-OTHERS = ("name", "superlink", "key", "limit", "device", "overlapping", "port")
+OTHERS = ("name", "superlink", "key", "limit", "device", "overlapping", "allow", "port")
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
 LARGEST = 2**16  # bytes of node.toml
 AGAIN = 10.0  # seconds until it is tried again
@@ -78,6 +78,8 @@ class SuperNode:
         config |= {
             word: str(paths[word]) for word in ("job", "graph", "folder", "key") if word in paths
         }
+        allow = settings.get("allow", [])
+        config["allow"] = allow if isinstance(allow, str) else ",".join(map(str, allow))
         certificate, key = paths["root-certificates"], paths["node-key"]
         return cls(Node.of(config), superlink, certificate, key, port)
 
@@ -95,7 +97,8 @@ class SuperNode:
             if not path.is_file()
         ]
         try:
-            job = job_file.read(self.node.job)
+            with plugins.allowing(self.node.allow):
+                job = job_file.read(self.node.job)
             who = fit.identity(job, Path(f"{self.node.name}.up"), self.node.key)
             if who.name != self.node.name:
                 found.append(f"{self.node.key} is the key of {who.name!r}, not of this site")
@@ -115,6 +118,7 @@ class SuperNode:
             "folder": self.node.folder,
             "key": self.node.key,
             "device": self.node.device,
+            "allow": ",".join(self.node.allow) or None,
         }
         words = [f'{word}="{value}"' for word, value in config.items() if value is not None]
         words.append(f"limit={self.node.limit}")

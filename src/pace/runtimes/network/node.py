@@ -11,7 +11,7 @@ from pace.errors import SettingError
 
 LIMIT = 600.0  # seconds for one step, after which its process is ended
 WORDS = ("name", "job", "graph", "folder")
-OPTIONAL = ("key", "device", "limit", "overlapping")
+OPTIONAL = ("key", "device", "limit", "overlapping", "allow")
 PATHS = ("job", "graph", "folder", "key")
 GIVEN = ("partition-id", "num-partitions")  # customary with Flower; of no use here
 
@@ -30,6 +30,7 @@ class Node:
     device: str = "cpu"
     limit: float = LIMIT
     overlapping: bool = False  # agree to what this and earlier sealed jobs tell together
+    allow: tuple[str, ...] = ()  # code of somebody's own, package.module:Name, that the job may run
 
     @classmethod
     def of(cls, config: Config) -> Node:
@@ -54,7 +55,15 @@ class Node:
         agreed = config.get("overlapping", False)
         if agreed not in (True, False):
             raise SettingError(f"overlapping is {agreed!r}, expected true or false")
-        return cls(name=name, device=device, limit=limit, overlapping=bool(agreed), **paths)
+        allow = tuple(filter(None, str(config.get("allow", "")).replace(" ", "").split(",")))
+        return cls(
+            name=name,
+            device=device,
+            limit=limit,
+            overlapping=bool(agreed),
+            allow=allow,
+            **paths,
+        )
 
     def place(self, digest: str) -> Path:
         """The folder of one job: two jobs never share a file."""

@@ -25,6 +25,7 @@ class Settings:
     deadline: float = 600.0  # for uploads: then those who are here are enough, or the run fails
     delivery: float | None = None  # for returns; None: as many as so many nodes may need
     patience: float | None = None  # for one answer of one node, which is then asked again; as above
+    allow: tuple[str, ...] = ()  # code of somebody's own that the job may run at the server
     everybody: frozenset[str] = (
         frozenset()
     )  # in a simulation, the sites none of which may be missing
@@ -49,6 +50,7 @@ class Settings:
                 for key, unset in LIMITS.items()
                 if word(key) not in unset
             },
+            allow=tuple(filter(None, word("allow").replace(" ", "").split(","))),
             everybody=everybody,
         )
 

@@ -16,7 +16,7 @@ import hashlib
 from pathlib import Path
 
 from pace.errors import OtherJobError, ParticipantError
-from pace.io import atomic
+from pace.io import atomic, plugins
 from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.jobs.journal import DOWN, UP
@@ -32,7 +32,17 @@ LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
 
 def upload(node: Node, digest: str) -> Path:
     """The upload's file; trained for if it is not there yet."""
-    job = agreed(node, digest)
+    with plugins.allowing(node.allow):
+        return _upload(node, agreed(node, digest))
+
+
+def adopt(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
+    """The model folder. A return that is refused leaves no trace; one that was applied stays."""
+    with plugins.allowing(node.allow):
+        return _adopt(node, agreed(node, digest), returned, roll)
+
+
+def _upload(node: Node, job: Job) -> Path:
     place = node.place(job.digest)
     sent = place / f"{node.name}{UP}"
     who = fitting.identity(job, sent, node.key)
@@ -52,9 +62,7 @@ def upload(node: Node, digest: str) -> Path:
     return sent
 
 
-def adopt(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
-    """The model folder. A return that is refused leaves no trace; one that was applied stays."""
-    job = agreed(node, digest)
+def _adopt(node: Node, job: Job, returned: bytes, roll: bytes) -> Path:
     place = node.place(job.digest)
     site = sites.load(node.graph, job)
     came = {DOWN: returned, SUFFIX: roll}

@@ -1,0 +1,211 @@
+"""A method in one file outside the package runs where it was allowed, and nowhere else."""
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from pace.errors import NotAllowedError, OtherJobError, SettingError
+from pace.io import plugins
+from pace.jobs import explain, job_file
+from pace.jobs.job import Job
+from pace.models.gcn import GCN
+from pace.protocol import steps
+from pace.runtimes.flower import kits, supernode
+from pace.runtimes.flower.supernode import SuperNode
+from pace.runtimes.network import site_steps
+from pace.runtimes.network.node import Node
+from pace.runtimes.network.settings import Settings
+from tests import own_methods
+from tests.graphs import clients
+from tests.networked import configs
+from tests.preloaded import Done, Preloaded
+from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_graph, write_sites
+
+OLD = Path(__file__).parents[1] / "jobs" / "old"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """With the file, on the path, forgotten by this process afterwards."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_scaled", raising=False)
+    monkeypatch.setattr(plugins, "_allowed", set())
+    monkeypatch.delenv("PACE_ALLOW", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+    """A job of that method; its trace is gone again."""
+    name = own_methods.write(folder)
+    with plugins.allowing([name]):
+        found = job(method=name, settings={"part": 0.25, "levels": [1, 2]}, rate=0.05, decay=0.0)
+        assert found.federation.digest
+    monkeypatch.delitem(sys.modules, "own_scaled")
+    (folder / "own_scaled.imported").unlink()
+    return found
+
+
+def test_a_job_says_which_code_with_which_settings(folder: Path, made: Job) -> None:
+    job_file.write(folder / "job.pace", made)
+    text = (folder / "job.pace").read_text()
+    for line in ('name = "own_scaled:Scaled"', "part = 0.25", "levels = [1, 2]", "rate = 0.05"):
+        assert f"\n{line}" in text, line
+    with plugins.allowing(["own_scaled:Scaled"]):
+        found = job_file.read(folder / "job.pace")
+        assert found.digest == made.digest
+        assert found.federation.digest == made.federation.digest
+        assert (found.federation.recipe.rate, found.federation.recipe.decay) == (0.05, 0.0)
+        assert "own_scaled:Scaled" in explain.facts(found)["method"]
+        assert "part 0.25" in explain.facts(found)["method"]
+
+
+def test_a_job_is_refused_unread_where_its_code_is_not_allowed(folder: Path, made: Job) -> None:
+    job_file.write(folder / "job.pace", made)
+    with pytest.raises(
+        NotAllowedError, match=r"'own_scaled:Scaled' is code of .*--allow own_scaled:S"
+    ):
+        job_file.read(folder / "job.pace")
+    assert not own_methods.imported(folder)
+
+
+def test_other_code_under_the_same_name_is_noticed(
+    folder: Path, made: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job_file.write(folder / "job.pace", made)
+    source = folder / "own_scaled.py"
+    source.write_bytes(source.read_bytes().replace(b"\n", b"\r\n"))  # line ends do not matter
+    with plugins.allowing(["own_scaled:Scaled"]):
+        assert job_file.read(folder / "job.pace").digest == made.digest
+        source.write_text(own_methods.SOURCE.replace("self.part *", "0.9 *"))
+        monkeypatch.delitem(sys.modules, "own_scaled")
+        with pytest.raises(SettingError, match=r"its method\.code is '[0-9a-f]{16}', here it is"):
+            job_file.read(folder / "job.pace")
+
+
+def test_every_setting_is_in_the_digest() -> None:
+    plain = job(method="fedprox")
+    for changes in ({"settings": {"mu": 0.5}}, {"rate": 0.5}, {"decay": 0.5}):
+        other = job(method="fedprox", nonce=plain.nonce, **changes)
+        assert other.digest != plain.digest, changes
+        assert other.federation.digest != plain.federation.digest, changes
+
+
+@pytest.mark.parametrize(
+    ("method", "digests"),  # by the software of before there were settings
+    [
+        ("pace", ("e86b0492d4895309fcde1228a7fffd57", "9435be4ea6f86701")),
+        ("fedprox", ("960ee10ae71c89a0ca219f45e20ace80", "ec622ab29871f9cb")),
+    ],
+)
+def test_jobs_without_settings_are_what_they_were(method: str, digests: tuple[str, str]) -> None:
+    old = job_file.read(OLD / f"{method}.pace")
+    assert (old.digest[:32], old.federation.digest.hex()) == digests
+    same = Job(
+        *("old", GCN((5, 4, 3)), method), seed=7, participants=NAMES, minimum=3, nonce=old.nonce
+    )
+    assert same.content == old.content
+
+
+def test_a_changed_setting_is_noticed(tmp_path: Path) -> None:
+    job_file.write(tmp_path / "job.pace", job(method="fedprox", settings={"mu": 0.5}))
+    text = (tmp_path / "job.pace").read_text()
+    (tmp_path / "job.pace").write_text(text.replace("\nmu = 0.5", "\nmu = 0.6"))
+    with pytest.raises(OtherJobError, match="changed after it was made"):
+        job_file.read(tmp_path / "job.pace")
+
+
+def test_a_job_is_made_with_settings_by_a_command(pace: Preloaded, tmp_path: Path) -> None:
+    words = ("--features", 9, "--classes", 3, "--participant", "a,b,c")
+    how = ("--method", "fedprox:mu=0.1", "--lr", 0.02, "--weight-decay", 0)
+    done = pace("new", "job.pace", *words, *how, "--json", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert done.json["method"] == {"name": "fedprox", "mu": 0.1}
+    assert (done.json["training"]["rate"], done.json["training"]["decay"]) == (0.02, 0.0)
+    assert done.json["training"]["penalty"] == {"kind": "Proximal", "mu": 0.1}
+    again = pace("show", "job.pace", cwd=tmp_path)
+    assert "fedprox, mu 0.1" in again.out
+    assert "rate 0.02, weight decay 0.0" in again.out
+    ranked = pace("new", "r.pace", *words, "--method", "pace:rank=2", "--json", cwd=tmp_path)
+    assert ranked.json["method"] == {"name": "pace", "rank": 2}
+    done = pace("new", "x.pace", *words, "--method", "all", cwd=tmp_path)
+    assert (done.code, "stands for several" in done.err) == (2, True)
+
+
+def good(done: Done) -> Done:
+    assert done.code == 0, done.err
+    return done
+
+
+def test_files_go_through_every_step_where_it_is_allowed(
+    pace: Preloaded, folder: Path, made: Job
+) -> None:
+    """Each organisation has the file in its own folder, and says yes in each command."""
+    yes = ("--allow", "own_scaled:Scaled")
+    server = folder / "server"
+    sites = write_sites(folder, made)
+    for place in (*sites, server):
+        own_methods.write(place)
+    for site in sites:
+        refused = pace(*FIT, f"{site.name}.up", cwd=site)
+        assert refused.code == 2
+        assert "--allow own_scaled:Scaled" in " ".join(refused.err.split())
+        assert not own_methods.imported(site)
+        good(pace(*FIT, f"{site.name}.up", *yes, cwd=site))
+        assert own_methods.imported(site)
+        shutil.copy(site / f"{site.name}.up", server / "inbox")
+    assert pace(*MERGE, cwd=server).code == 2
+    assert not own_methods.imported(server)
+    good(pace("--allow", "own_scaled:Scaled", *MERGE, cwd=server))  # before the command, as well
+    with plugins.allowing(yes[1:]):
+        uploads = [(server / "inbox" / f"{name}.up").read_bytes() for name in NAMES]
+        (first, *_) = steps.merge(uploads, made.federation)
+    assert (server / "outbox" / "north.down").read_bytes() == first
+    north = sites[0]
+    for suffix in (".down", ".roll"):
+        shutil.copy(server / "outbox" / f"north{suffix}", north)
+    assert pace(*ADOPT, "--return", "north.down", cwd=north).code == 2
+    good(pace(*ADOPT, "--return", "north.down", *yes, cwd=north))
+    predict = ("client", "predict", "mine.model", "mine.graph", "--out", "p.csv")
+    assert pace(*predict, cwd=north).code == 2
+    good(pace(*predict, *yes, cwd=north))
+
+
+def test_a_node_runs_what_its_own_settings_allow(folder: Path, made: Job) -> None:
+    write_sites(folder, made)
+    (without,) = configs(folder, NAMES[:1]).values()
+    with pytest.raises(NotAllowedError, match=r"allow = .own_scaled:Scaled. in a Flower node"):
+        site_steps.upload(Node.of(without), made.digest)
+    assert not own_methods.imported(folder)
+    sent = site_steps.upload(Node.of(without | {"allow": "own_scaled:Scaled"}), made.digest)
+    assert sent.read_bytes() == steps.fit(clients(3)[0], made.federation)[1]
+    with pytest.raises(NotAllowedError):  # the next node in this process has not agreed to it
+        plugins.load("own_scaled:Scaled", "method")
+
+
+def test_the_word_in_node_toml_reaches_the_node(
+    folder: Path, made: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supernode, "program", str)
+    pytest.importorskip("cryptography")
+    job_file.write(folder / "job.pace", made)
+    with plugins.allowing(["own_scaled:Scaled"]):
+        kits.provision(folder / "job.pace", "server.example", folder / "kits")
+    north = folder / "kits" / "north"
+    write_graph(north / "mine.graph", clients(1)[0])
+    (problem,) = SuperNode.read(north / "node.toml").problems()
+    assert "own_scaled:Scaled" in problem
+    settings = (north / "node.toml").read_text()
+    for words in ('allow = ["own_scaled:Scaled"]\n', 'allow = "own_scaled:Scaled"\n'):
+        (north / "node.toml").write_text(words + settings)
+        found = SuperNode.read(north / "node.toml")
+        assert found.problems() == []
+        assert 'allow="own_scaled:Scaled"' in found.command()[-1]
+
+
+def test_the_server_of_a_network_allows_by_its_run_config(tmp_path: Path) -> None:
+    assert Settings.of({"job": "job.pace"}).allow == ()
+    found = Settings.of({"job": "job.pace", "allow": "a.b:C, d:E"})
+    assert found.allow == ("a.b:C", "d:E")
