@@ -16,7 +16,7 @@ ROWS = [
     {"methods"},
     {"jobs"},
     {"runtimes"},
-    {"reports"},
+    {"reports", "export"},
     {"study", "bench"},
     {"cli"},
 ]
@@ -32,6 +32,7 @@ ONLY_IN = {
         *("jobs/signatures.py", "jobs/sealing.py"),
         "runtimes/flower/certificates.py",
     },
+    "onnx": {"export/onnx_file.py"},
     "pandas": {"reports/dataframe.py"},
     "jinja2": {"page/html.py"},
     "triton": {

@@ -14,6 +14,7 @@ from pace.cli import (
     client,
     codebook,
     doctor,
+    export,
     flower,
     given,
     graph,
@@ -65,6 +66,7 @@ for panel, name, command, examples in (
     (ALONE, "bench", bench.bench, bench.EXAMPLES),
     (TOGETHER, "new", job.new, job.NEW),
     (TOGETHER, "show", job.show, job.SHOW),
+    (TOGETHER, "export", export.export, export.EXAMPLES),
     (LOOK, "inspect", inspect.inspect, inspect.EXAMPLES),
     (LOOK, "doctor", doctor.doctor, doctor.EXAMPLES),
 ):

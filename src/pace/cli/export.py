@@ -1,0 +1,55 @@
+"""`pace export`: a site's model for programs that know nothing of PACE."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pace.cli.given import As_json, graphs
+
+EXAMPLES = """
+Examples:
+
+  pace export mine.model --to torch --out mine_torch
+
+  pace export mine.model --to pyg --out mine_pyg --graph mine.graph
+
+  pace export mine.model --to onnx --out mine_onnx --graph mine.graph
+"""
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    to: Annotated[str, typer.Option(help="For what: torch, pyg or onnx.", metavar="KIND")],
+    out: Annotated[Path, typer.Option(help="The folder to write.", metavar="FOLDER")],
+    graph: Annotated[
+        Path | None,
+        typer.Option(
+            help="A .graph file to put beside it as NumPy arrays, graph.npz.",
+            metavar="FILE",
+            autocompletion=graphs,
+        ),
+    ] = None,
+    as_json: As_json = False,
+) -> None:
+    """Write what a site uses, Local and what came back with their weights, for other programs.
+
+    The folder needs no PACE: torch alone, torch and PyG, or an ONNX runtime. Features go in as the
+    job has them; with a codebook, `pace graph import --job` makes them of tables.
+    """
+    from pace.cli import console
+    from pace.cli.options import need
+    from pace.export.folder import export as write
+    from pace.runtimes.files import model as models
+    from pace.runtimes.files import site
+
+    if to == "onnx":
+        need("--to onnx", "export", "onnx")
+    found = models.read(model)
+    files = write(found, to, out, None if graph is None else site.load(graph, found.job))
+    if as_json:
+        console.one_object({"folder": str(out), "kind": to, "files": files})
+    else:
+        console.say(f"Written: {out} ({', '.join(files)})")

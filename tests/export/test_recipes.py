@@ -1,0 +1,75 @@
+"""The recipes of docs/export.md, run as they stand, against `pace client predict`."""
+
+import csv
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from pace.runtimes.files import model
+from tests.blocks import ROOT, blocks
+from tests.export.models import graph, made
+from tests.preloaded import Preloaded
+from tests.sites import WORDS, write_graph
+
+BLOCKS = [block for block in blocks(ROOT / "docs" / "export.md") if block.mark("run by")]
+
+
+@pytest.fixture(scope="module")
+def folder(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site's model and graph, what `pace client predict` says, and what `pace export` writes."""
+    root = tmp_path_factory.mktemp("site")
+    found = made()
+    empty = {"nodes": 0, "classes": 4, "classes_present": 0}
+    nothing = {key: {"nll": None} for key in ("local", "external", "adopted")}
+    about = {
+        "decision": "made up",
+        "alpha": found.alpha,
+        "weights": list(found.weights),
+        **{mask: {"mask": mask, **empty, **nothing} for mask in ("validation", "test")},
+        "upload": "",
+        "return": "",
+        "adopted": "",
+        "versions": {},
+        "received": [],
+        "roll": None,
+    }
+    model.write(root / "mine.model", model.Model(*_parts(found), {**found.about, **about}))
+    write_graph(root / "mine.graph", graph(), WORDS)
+    asked = ("client", "predict", "mine.model", "mine.graph", "--out", "p.csv")
+    assert pace(*asked, cwd=root).code == 0
+    return root
+
+
+def _parts(found: model.Model) -> tuple[Any, ...]:
+    return found.job, found.local, found.externals, found.weights
+
+
+@pytest.mark.parametrize("kind", ["torch", "pyg", "onnx"])
+def test_a_recipe_predicts_what_pace_predicts(
+    folder: Path, pace: Preloaded, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "onnx":
+        pytest.importorskip("onnxruntime")
+    (command,) = (block for block in BLOCKS if f"--to {kind} " in block.text)
+    recipe = BLOCKS[BLOCKS.index(command) + 1]
+    assert len([line for line in recipe.text.splitlines() if line]) <= 6
+    done = pace(*shlex.split(command.text)[1:], cwd=folder)
+    assert done.code == 0, done.err
+    monkeypatch.chdir(folder / f"mine_{kind}")
+    monkeypatch.syspath_prepend("")  # as python has it for a script
+    monkeypatch.delitem(sys.modules, "network", raising=False)
+    names: dict[str, Any] = {}
+    exec(compile(recipe.text, os.fspath(recipe.page), "exec"), names)
+    monkeypatch.delitem(sys.modules, "network", raising=False)
+    rows = list(csv.DictReader((folder / "p.csv").read_text().splitlines()))
+    assert names["called"] == [row["class"] for row in rows]
+    if kind == "onnx":
+        names["probabilities"] = torch.from_numpy(names["logits"]).softmax(1)
+    for row, found in zip(rows, names["probabilities"].tolist(), strict=True):
+        wanted = [float(row[f"p_{name}"]) for name in WORDS.classes]
+        assert found == pytest.approx(wanted, abs=1e-5)
