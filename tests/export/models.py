@@ -11,6 +11,7 @@ from pace.graph import Graph
 from pace.jobs.job import Job
 from pace.protocol import steps
 from pace.runtimes.files.model import Model
+from pace.runtimes.files.outcome import Outcome
 from tests.graphs import clients
 from tests.sites import job
 
@@ -33,7 +34,8 @@ def made(*, share: float = 0.6, of: Callable[..., Job] = job, **settings: Any) -
         for place, layout in enumerate(steps.external_layouts(federation), start=1)
     )
     weights = (1 - share, *[share / len(externals)] * len(externals))
-    return Model(agreed, random_like(shapes, 0), externals, weights, {"name": "north"})
+    about = Outcome(name="north", alpha=share, weights=weights)
+    return Model(agreed, random_like(shapes, 0), externals, weights, about)
 
 
 def graph(*, weighted: bool = False) -> Graph:

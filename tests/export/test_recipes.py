@@ -23,30 +23,11 @@ BLOCKS = [block for block in blocks(ROOT / "docs" / "export.md") if block.mark("
 def folder(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site's model and graph, what `pace client predict` says, and what `pace export` writes."""
     root = tmp_path_factory.mktemp("site")
-    found = made()
-    empty = {"nodes": 0, "classes": 4, "classes_present": 0}
-    nothing = {key: {"nll": None} for key in ("local", "external", "adopted")}
-    about = {
-        "decision": "made up",
-        "alpha": found.alpha,
-        "weights": list(found.weights),
-        **{mask: {"mask": mask, **empty, **nothing} for mask in ("validation", "test")},
-        "upload": "",
-        "return": "",
-        "adopted": "",
-        "versions": {},
-        "received": [],
-        "roll": None,
-    }
-    model.write(root / "mine.model", model.Model(*_parts(found), {**found.about, **about}))
+    model.write(root / "mine.model", made())
     write_graph(root / "mine.graph", graph(), WORDS)
     asked = ("client", "predict", "mine.model", "mine.graph", "--out", "p.csv")
     assert pace(*asked, cwd=root).code == 0
     return root
-
-
-def _parts(found: model.Model) -> tuple[Any, ...]:
-    return found.job, found.local, found.externals, found.weights
 
 
 @pytest.mark.parametrize("kind", ["torch", "pyg", "onnx"])

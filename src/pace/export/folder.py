@@ -62,7 +62,7 @@ def export(model: Model, kind: str, out: Path, site: Site | None = None) -> list
     about = {
         "format": FORMAT,
         "job": model.job.digest,
-        "name": model.about["name"],
+        "name": model.about.name,
         **names,
         "parts": [part.about for part in found],
     }

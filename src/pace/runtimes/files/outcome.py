@@ -93,7 +93,9 @@ class Outcome:
             ValueError: it is something else; the sentence names the key.
         """
         found = dict(content)
-        for mask in {"validation", "test"} & found.keys():
+        for mask in ("validation", "test"):
+            if found.get(mask) is None:
+                continue
             scores = dict(found[mask])
             if "pace" in scores:  # what was adopted was called so at first
                 scores["adopted"] = scores.pop("pace")
