@@ -257,12 +257,13 @@ def following(title: str, table: Table, *, quiet: bool) -> Iterator[Callable[[Ev
     from datetime import datetime
 
     from pace.cli import console
+    from pace.runtimes.network.progress import MISSING
 
     if quiet or not sys.stdout.isatty():
 
         def line(event: Event) -> None:
             row = table.add(event)
-            if not quiet:
+            if not quiet and event.state != MISSING:  # at the start that is everybody
                 console.say(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
                 sys.stdout.flush()
 

@@ -64,13 +64,14 @@ def test_what_flower_says_is_told_without_the_box_around_it(
 ) -> None:
     program = tmp_path / "flwr"
     program.write_text(
-        "#!/bin/sh\nprintf '╭─ Error ─╮\\n│ No key. │\\n╰─────────╯\\n' >&2\nexit 1\n"
+        "#!/bin/sh\nprintf 'Using SuperLink: pace\\n╭─ Error ─╮\\n│ No key. │\\n╰─────────╯\\n' >&2\n"
+        "exit 1\n"
     )
     program.chmod(0o755)
     monkeypatch.setattr(launch, "program", lambda name: str(program))
     link = launch.Link("127.0.0.1:1", None, tmp_path / "home")
     with pytest.raises(
-        FlowerError, match=r"supernode failed at 127.0.0.1:1, it said: Error No key\.$"
+        FlowerError, match=r"supernode failed at 127.0.0.1:1, it said: Error No key$"
     ):
         link.register(tmp_path / "nothing.pub", "north")
 

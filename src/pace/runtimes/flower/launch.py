@@ -29,6 +29,7 @@ COMPLETED, FINISHED = "finished:completed", "finished"
 REGISTERED = "already in use"  # in Flower's words for a key that is registered
 LOOK = 2.0  # seconds between two looks at a run
 ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")  # colours
+BEGINNINGS = ("Using SuperLink", "Displaying information")  # of what it does, before a mistake
 BOX = re.compile("[\u2500-\u257f]+")  # the lines around its mistakes
 
 
@@ -50,8 +51,9 @@ class Link:
         except ValueError:
             found = {"error-message": (done.stderr or done.stdout).decode(errors="replace")}
         if done.returncode or not found.get("success"):
-            said = " ".join(BOX.sub(" ", str(found.get("error-message", "nothing"))).split())
-            raise FlowerError(f"flwr {words[0]} failed at {self.address}, it said: {said[:500]}")
+            raise FlowerError(
+                f"flwr {words[0]} failed at {self.address}, it said: {_said(found)[:500]}"
+            )
         return found
 
     def register(self, public: Path, name: str) -> str:
@@ -133,6 +135,13 @@ class Link:
                 raise SettingError(f"{self.certificate} is not there: get the server's CA file")
             lines.append(f"root-certificates = {json.dumps(str(self.certificate.resolve()))}")
         atomic.write(self.home / "config.toml", ("\n".join(lines) + "\n").encode())
+
+
+def _said(found: Mapping[str, Any]) -> str:
+    """What Flower says is wrong, without what it says on the way there."""
+    lines = BOX.sub(" ", str(found.get("error-message", "nothing"))).splitlines()
+    told = (line for line in lines if not line.strip().startswith(BEGINNINGS))
+    return " ".join(" ".join(told).split()).rstrip(".")
 
 
 def program(name: str) -> str:

@@ -37,6 +37,7 @@ PATHS = {  # as in a kit; a node.toml may say otherwise
 OTHERS = ("name", "superlink", "key", "limit", "device", "overlapping", "allow", "port")
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
 LARGEST = 2**16  # bytes of node.toml
+JOINED = b"SuperNode ID"  # and for one that is
 AGAIN = 10.0  # seconds until it is tried again
 GOODBYE = 5.0  # seconds for the last lines of a node that has ended
 WHY = (
@@ -168,6 +169,8 @@ class SuperNode:
             with child.stdout as said:
                 for line in said:
                     pass_on(line.decode(errors="surrogateescape"))
+                    if JOINED in line:
+                        log(f"{self.node.name}: joined {self.superlink}, and waits to be asked")
                     if any(word in line for word in REFUSED) and not refused.is_set():
                         refused.set()
                         log(f"{self.node.name}: {WHY}")

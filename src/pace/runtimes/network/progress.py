@@ -14,7 +14,8 @@ from pace.io import untrusted
 
 ASKED, UPLOADED, REFUSED, LOST = "asked", "uploaded", "refused", "lost"
 RETURNED, ADOPTED = "returned", "adopted"
-STATES = (ASKED, UPLOADED, REFUSED, LOST, RETURNED, ADOPTED)
+MISSING = "missing"  # listed in the job, and not heard of in this run
+STATES = (MISSING, ASKED, UPLOADED, REFUSED, LOST, RETURNED, ADOPTED)
 MARK = "pace-event "
 
 
@@ -24,6 +25,7 @@ class Event:
 
     state: str
     node: str
+    """Its number; none where somebody is missing."""
     name: str | None = None
     """The participant, once it is known which one the node is."""
     code: str = ""
@@ -79,11 +81,14 @@ class Table:
 
     labels: Mapping[str, str] = field(default_factory=dict)
     """node -> name, as the operator registered them; for nodes that have not said who they are."""
-    rows: dict[str, Row] = field(default_factory=dict)  # by node
+    rows: dict[str, Row] = field(default_factory=dict)  # by node, or by name while it is missing
 
     def add(self, event: Event) -> Row:
-        row = self.rows.setdefault(event.node, Row("", event.state, node=event.node))
+        place = _unseen(event.name) if event.state == MISSING else event.node
+        row = self.rows.setdefault(place, Row("", event.state, node=event.node))
         row.who = event.name or row.who or self.labels.get(event.node) or f"node {event.node[-5:]}"
+        if event.state != MISSING:
+            self.rows.pop(_unseen(row.who), None)
         row.state, row.code = event.state, event.code
         match event.state:
             case "asked":
@@ -110,6 +115,11 @@ class Table:
             for row in self.rows.values()
             if (seconds := (row.upload_seconds, row.return_seconds))
         ]
+
+
+def _unseen(name: str | None) -> str:
+    """The place of a participant that no node has been yet."""
+    return f"missing {name}"
 
 
 HEADS = ("Participant", "State", "Why", "Upload s", "Return s", "Bytes up", "Bytes down")

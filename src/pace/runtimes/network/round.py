@@ -27,6 +27,7 @@ from pace.runtimes.network.progress import (
     ADOPTED,
     ASKED,
     LOST,
+    MISSING,
     REFUSED,
     RETURNED,
     UPLOADED,
@@ -212,6 +213,8 @@ def play(
     server_key(book.job, settings.key)  # before anybody trains for nothing
     bound = Bindings.open(settings.journal / "nodes", settings.nodes)
     this = Round(exchange, book, bound, settings, told, set(book.accepted()))
+    for name in book.job.missing(book.decision() or this.here):
+        told(Event(MISSING, "", name))
     this.collect()
     undelivered: list[str] = []
     uploads, waiting = None, None
