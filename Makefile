@@ -52,11 +52,11 @@ privacy: .venv/dev
 load: .venv/dev
 	$(BIN)/python benchmarks/load.py
 
-# A million inputs to every reader of bytes from outside, in six minutes at most; then a million hostile
+# A million inputs to every reader of bytes from outside, in eight minutes at most; then a million hostile
 # receivers against every gate, in about ten.
 fuzz: .venv/dev
 	$(PIP) --editable '.[fuzz]'
-	nice $(BIN)/python fuzz/run.py --runs 1050000 --seconds 360
+	nice $(BIN)/python fuzz/run.py --runs 1050000 --seconds 480
 	nice $(BIN)/python fuzz/gates.py --draws 1000000
 
 # The sdist and the wheel, in dist/.

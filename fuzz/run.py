@@ -1,6 +1,6 @@
 """Coverage-guided fuzzing of everything that reads bytes from outside.
 
-    python fuzz/run.py [--runs 1000000] [--seconds 360] [--report FILE] [--keep] [TARGET ...]
+    python fuzz/run.py [--runs 1000000] [--seconds 480] [--report FILE] [--keep] [TARGET ...]
 
 Each target runs in a process of its own, from the corpus in fuzz/corpus/TARGET (new inputs that
 reached new code go to a scratch folder), with a limit of memory and of seconds an input. A crash ends
@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 CORPUS = HERE / "corpus"
 MEMORY, HANG = 2048, 10  # MiB of a process, seconds of one input
 LONGEST = 16384  # bytes of an input
-SHARE = {"frame": 0.4, "upload": 0.2, "signature": 0.12}  # of the runs; the rest share what is left
+SHARE = {"frame": 0.3, "upload": 0.12, "signature": 0.1}  # of the runs; the rest share what is left
 
 
 def child(target: str, words: list[str]) -> None:
@@ -78,7 +78,7 @@ def main() -> None:
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=1_000_000, help="of all targets together")
-    parser.add_argument("--seconds", type=int, default=360, help="of all targets together")
+    parser.add_argument("--seconds", type=int, default=480, help="of all targets together")
     parser.add_argument("--report", type=Path)
     parser.add_argument("--keep", action="store_true", help="put new inputs into the corpus")
     parser.add_argument("targets", nargs="*")

@@ -1,89 +1,54 @@
 """What reads bytes from outside, as functions of bytes: each ends, or raises a `PaceError`.
 
-`SEEDS` are valid inputs to begin from. Readers of files get one in a folder in memory.
+`seeds` are valid inputs to begin from. Readers of files get one in a folder in memory.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import tempfile
 import zlib
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import torch
+from fuzz import tables
+from fuzz.examples import (
+    dataset,
+    divided,
+    fitted,
+    graph_of,
+    job,
+    key,
+    sealed_fits,
+    sealed_job,
+    signed,
+    signed_job,
+    weighted_dataset,
+)
+from fuzz.scratch import FOLDER, placed, quiet, written
 
-from pace.data import Dataset, Names
 from pace.data import file as graph_file
-from pace.data.synthetic import Synthetic, synthetic
-from pace.errors import PaceError
-from pace.graph import Graph
+from pace.gates.cnll import nll
 from pace.io import atomic
 from pace.jobs import job_file, signatures
+from pace.jobs import roll as rolls
 from pace.jobs.admission import admit
-from pace.jobs.job import SERVER, Job
+from pace.jobs.job import SERVER
 from pace.jobs.journal import Journal
-from pace.models.gcn import GCN
+from pace.jobs.roll import Roll
 from pace.partition import file as partition_file
-from pace.partition.divide import Division, division
 from pace.protocol import steps, wire
 from pace.runtimes.files import kept, model, tensors
 from pace.runtimes.files.inspect import inspect
 
-MEMORY = Path("/dev/shm") if Path("/dev/shm").is_dir() else None
-FOLDER = Path(tempfile.mkdtemp(prefix="pace-fuzz-", dir=MEMORY))
 MODEL_FILES = ("model.json", "job.pace", "local.safetensors", "external.safetensors")
 
 
-@cache
-def dataset() -> Dataset:
-    made = synthetic(Synthetic(nodes=24, classes=2, features=8, communities=2, words=3))
-    names = Names(classes=("a", "b"), nodes=tuple(f"n{i}" for i in range(24)))
-    return Dataset("tiny", made, 2, names=names)
-
-
-@cache
-def divided() -> Division:
-    return division(dataset(), "louvain", 2)
-
-
-@cache
-def graph() -> Graph:
-    return divided().graphs[0]
-
-
-@cache
-def job() -> Job:
-    return Job("tiny", GCN((8, 8, 2)), epochs=1, participants=("north", "south"), nonce="0" * 32)
-
-
-@cache
-def signed_job() -> Job:
-    public = {name: signatures.public_of(key(name)) for name in ("north", "south", SERVER)}
-    names = ("north", "south")
-    return Job("tiny", GCN((8, 8, 2)), epochs=1, participants=names, keys=public, nonce="0" * 32)
-
-
-@cache
-def key(name: str) -> signatures.Key:
-    path = FOLDER / f"{name}.key"
-    signatures.new(path, FOLDER / f"{name}.pub")
-    return signatures.load(path)
-
-
-@cache
-def fitted() -> tuple[steps.Kept, bytes]:
-    return steps.fit(graph(), job().federation)
-
-
-@cache
-def signed() -> bytes:
-    frame = steps.fit(graph(), signed_job().federation)[1]
-    return signatures.sign(
-        frame, key("north"), kind=signatures.UPLOAD, job=signed_job().digest, name="north"
-    )
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 @cache
@@ -102,17 +67,16 @@ def model_folder() -> Path:
     return folder
 
 
-def placed(data: bytes, name: str) -> Path:
-    path = FOLDER / name
-    with open(path, "wb", buffering=0) as opened:
-        opened.write(data)
-    return path
-
-
 def resealed(data: bytes) -> bytes:
     """The same bytes with a right checksum, which no mutation would find."""
     body = data[: -wire.CHECKSUM]
     return body + zlib.crc32(body).to_bytes(wire.CHECKSUM, "little")
+
+
+def over_tail(honest: bytes, data: bytes) -> bytes:
+    """A message with `data` written over its end, of the same size, with a right checksum."""
+    body = (honest[: -wire.CHECKSUM - len(data)] + data)[: len(honest) - wire.CHECKSUM]
+    return resealed(body.ljust(len(honest), b"\0"))
 
 
 def frame(data: bytes) -> None:
@@ -120,39 +84,37 @@ def frame(data: bytes) -> None:
     layout = steps.upload_layout(job().federation)
     for each in (data, resealed(data)):
         for expected in (None, layout):
-            _quiet(wire.decode, each, expected)
+            quiet(wire.decode, each, expected)
 
 
 def upload(data: bytes) -> None:
     """An honest upload with `data` written over its tail, so that sizes always fit."""
-    honest = fitted()[1]
-    body = (honest[: -wire.CHECKSUM - len(data)] + data)[: len(honest) - wire.CHECKSUM]
-    _quiet(admit, resealed(body.ljust(len(honest), b"\0")), "north", job())
+    quiet(admit, over_tail(fitted()[1], data), "north", job())
 
 
 def signature(data: bytes) -> None:
     """A signed upload with `data` over its trailer; then keys."""
     content = signed()
-    _quiet(admit, (content[: len(content) - len(data)] + data)[-len(content) :], "x", signed_job())
+    quiet(admit, (content[: len(content) - len(data)] + data)[-len(content) :], "x", signed_job())
     path = placed(data, "a.pub")
-    _quiet(signatures.read_public, path)
-    _quiet(signatures.load, path)
+    quiet(signatures.read_public, path)
+    quiet(signatures.load, path)
 
 
 def job_text(data: bytes) -> None:
-    _quiet(job_file.read, placed(data, "a.pace"))
+    quiet(job_file.read, placed(data, "a.pace"))
 
 
 def kept_file(data: bytes) -> None:
-    _quiet(kept.read, placed(data, "a.local"), job())
+    quiet(kept.read, placed(data, "a.local"), job())
 
 
 def graph_reader(data: bytes) -> None:
-    _quiet(graph_file.read, placed(data, "a.graph"))
+    quiet(graph_file.read, placed(data, "a.graph"))
 
 
 def partition(data: bytes) -> None:
-    _quiet(partition_file.read_division, placed(data, "a.json"), dataset())
+    quiet(partition_file.read_division, placed(data, "a.json"), dataset())
 
 
 def model_reader(data: bytes) -> None:
@@ -168,7 +130,7 @@ def model_reader(data: bytes) -> None:
         elif not place.exists() or not os.path.samefile(place, whole / name):
             place.unlink(missing_ok=True)
             os.link(whole / name, place)
-    _quiet(model.read, folder)
+    quiet(model.read, folder)
 
 
 def journal(data: bytes) -> None:
@@ -179,26 +141,43 @@ def journal(data: bytes) -> None:
     (folder / "closed.json").write_bytes(data)
     (folder / "refused" / "a.json").write_bytes(data)
     book = Journal(folder, job())
-    _quiet(book.decision)
-    _quiet(book.refusals)
+    quiet(book.decision)
+    quiet(book.refusals)
 
 
 def inspected(data: bytes) -> None:
     """`pace inspect` decides by the bytes which reader they get."""
-    _quiet(inspect, placed(data, "a"))
+    quiet(inspect, placed(data, "a"))
 
 
-def _quiet(call: Callable[..., object], *given: object) -> None:
-    try:
-        call(*given)
-    except PaceError:
-        return
+def rolled(data: bytes) -> None:
+    """A roll as it comes beside a return; and, where the job has keys, any bytes that are signed."""
+    with_return = partial(rolls.check, upload=fitted()[1], returned=b"return")
+    quiet(with_return, data, job(), "north")
+    made = signed_job()
+    told = signatures.sign(data, key(SERVER), kind=signatures.ROLL, job=made.digest, name="north")
+    quiet(with_return, told, made, "north")
 
 
-def _file(write: Callable[[Path], None]) -> bytes:
-    path = FOLDER / f"seed-{len(os.listdir(FOLDER))}"
-    write(path)
-    return path.read_bytes()
+def sealed(data: bytes) -> None:
+    """A sealed upload, signed, with `data` over its tail: admitted, added up, answered, judged."""
+    made = sealed_job()
+    frames = [frame for _, frame in sealed_fits()]
+    frames[0] = over_tail(frames[0], data)
+    trailer = signatures.sign(
+        frames[0], key("north"), kind=signatures.UPLOAD, job=made.digest, name="north"
+    )
+    quiet(admit, trailer, "x", made)
+    quiet(lambda: judged(steps.merge(frames, made.federation)[1]))
+
+
+def judged(returned: bytes) -> None:
+    """South takes what came back: under masks any numbers are possible, and the gate decides."""
+    graph, kept = graph_of("south"), sealed_fits()[1][0]
+    adoption = steps.adopt(graph, kept, returned, sealed_job().federation)
+    assert torch.isfinite(adoption.logits).all()
+    labels = graph.y[graph.val]
+    assert nll(adoption.logits[graph.val], labels) <= nll(adoption.local[graph.val], labels)
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
@@ -212,6 +191,9 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     "model": model_reader,
     "journal": journal,
     "inspect": inspected,
+    "roll": rolled,
+    "sealed": sealed,
+    **tables.TARGETS,
 }
 
 
@@ -221,13 +203,18 @@ def seeds() -> dict[str, list[bytes]]:
     honest = fitted()[1]
     trained = kept.Trained("north", "0", "2026-01-01T00:00:00+00:00", 1.0, "cpu", {})
     kept_bytes = kept.KeptFile(fitted()[0], honest, trained).encode(job())
-    compact = _file(lambda path: graph_file.write(path, dataset()))
-    split = _file(
+    compact = written(lambda path: graph_file.write(path, dataset()))
+    split = written(
         lambda path: partition_file.write(
             path, dataset(), divided(), partition="louvain", data_seed=1
         )
     )
+    weighted = written(lambda path: graph_file.write(path, weighted_dataset()))
     text = job_file.render(job()).encode()
+    attended = Roll(
+        job().digest, "north", sha256(honest), sha256(b"return"), "0" * 64,
+        ("north", "south"), {}, (),
+    )  # fmt: skip
     parts = [
         bytes([place]) + (model_folder() / name).read_bytes()
         for place, name in enumerate(MODEL_FILES)
@@ -239,11 +226,14 @@ def seeds() -> dict[str, list[bytes]]:
         "frame": [honest, honest[:120]],
         "upload": [honest[-200:-4]],
         "signature": [signed()[-72:], public],
-        "job": [text, job_file.render(signed_job()).encode()],
+        "job": [text, *(job_file.render(each()).encode() for each in (signed_job, sealed_job))],
         "kept": [kept_bytes],
-        "graph": [compact],
+        "graph": [compact, weighted],
         "partition": [split],
         "model": parts,
         "journal": [closed, refusal],
         "inspect": [honest, text, kept_bytes, compact, closed],
+        "roll": [attended.encode()],
+        "sealed": [sealed_fits()[0][1][-200:-4]],
+        **tables.seeds(),
     }

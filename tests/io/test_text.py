@@ -23,6 +23,8 @@ HOSTILE = (
     "-2+3",
     "@SUM(A1)",
     "\t=1",
+    "＠SUM(A1)",
+    "a;=cmd|' /C calc'!A0",
     "[x](javascript:alert(1)) ![y](z) `code` *a* _b_ | c https://d.e www.f.g",
     "not\udcff\udc80UTF-8",
     "half \ud800",
@@ -78,7 +80,8 @@ def test_no_name_of_a_node_or_class_is_a_formula_or_a_line_in_a_table(
     for row in csv.reader(io.StringIO(content)):
         for cell in row:
             assert cell.isprintable()
-            assert cell[:1] not in ("=", "+", "@")
+            assert cell[:1] not in ("=", "+", "@", "＠")
+            assert ";=" not in cell
             assert not cell.startswith("-") or float(cell) < 0
 
 

@@ -1,6 +1,7 @@
 """Pairwise masks: noise to whoever lacks one upload, and nothing left over when all are there."""
 
 import os
+import string
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations
@@ -16,6 +17,7 @@ from scipy.stats import chi2
 from pace.data import load
 from pace.errors import (
     DamageError,
+    FileError,
     MomentError,
     NumberError,
     OtherJobError,
@@ -358,6 +360,27 @@ def test_a_sealing_key_in_anothers_place_is_refused() -> None:
 def test_two_participants_are_too_few() -> None:
     with pytest.raises(SettingError, match="expected 3 or more"):
         sealed_job(NAMES[:2])
+
+
+def test_a_sealing_key_has_one_spelling_and_its_file_is_read_as_any_other(tmp_path: Path) -> None:
+    made = sealed_job()
+    public, signer = made.sealing["north"], made.keys["north"]
+    letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
+    other = f"{public[:-2]}{letters[letters.index(public[-2]) ^ 1]}="
+    sealing.raw(public, signer)
+    with pytest.raises(SettingError, match="not a sealing key"):
+        sealing.raw(other, signer)
+    path = tmp_path / "north.pub"
+    path.write_text(f"{signer}\n{public}\n")
+    assert sealing.read_public(path) == public
+    for content in (b"", b"\xff" * 9, signer.encode(), b"x" * 2**20):
+        path.write_bytes(content)
+        with pytest.raises(PaceError, match=str(path)):
+            sealing.read_public(path)
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(FileError, match="not a regular file"):
+        sealing.read_public(path)
 
 
 def test_a_sealing_key_of_low_order_is_no_secret() -> None:

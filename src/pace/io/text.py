@@ -11,10 +11,10 @@ import html
 import re
 from enum import Enum
 
-MARKDOWN = re.compile(
-    r"([\\`*_\[\]|~]|(?<=:)/(?=/)|(?<=www)\.)"
-)  # also what becomes a link by itself
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]|~"})
+FORMULA = tuple("=+-@＝＋－＠")  # Excel computes the wide ones too, in some countries
+INNER = re.compile(rf";(?=[{''.join(map(re.escape, FORMULA))}])")  # where `;` parts columns
+PART = 4096  # letters at a time: a page of them one by one takes a hundred times its room
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -34,13 +34,18 @@ def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
     UTF-8 appear as `\\x1b`, `\\u202e`; other spaces as a space. Then, by medium: Markdown's and HTML's
     signs are escaped, and in CSV an apostrophe stands before what a spreadsheet would compute.
     """
-    line = "".join(map(_visible, str(text)))
+    line = str(text)
+    if not line.isprintable():
+        parts = (line[start : start + PART] for start in range(0, len(line), PART))
+        line = "".join("".join(map(_visible, part)) for part in parts)
     if medium is Medium.MARKDOWN:
-        return MARKDOWN.sub(r"\\\1", html.escape(line, quote=False))
+        escaped = html.escape(line, quote=False).translate(MARKDOWN)
+        return escaped.replace("://", ":\\//").replace("www.", "www\\.")  # links by themselves
     if medium is Medium.HTML:
         return html.escape(line)
-    if medium is Medium.CSV and line.startswith(FORMULA) and not NUMBER.fullmatch(line):
-        return f"'{line}"
+    if medium is Medium.CSV and not NUMBER.fullmatch(line):
+        line = INNER.sub(";'", line)
+        return f"'{line}" if line.startswith(FORMULA) else line
     return line
 
 

@@ -49,6 +49,11 @@ def public_of(key: Key) -> str:
     """The public half, signed, as jobs list it."""
     public = secret_of(key).public_key().public_bytes_raw()
     signed = signatures.sign(public, key, kind=PURPOSE, job="", name="")
+    return _encoded(signed)
+
+
+def _encoded(signed: bytes) -> str:
+    """The one spelling: base64 has spare bits."""
     return KIND + base64.b64encode(signed).decode()
 
 
@@ -58,7 +63,7 @@ def raw(public: str, signer: str) -> bytes:
         signed = base64.b64decode(public.removeprefix(KIND), validate=True)
     except ValueError:
         signed = b""
-    if not public.startswith(KIND) or len(signed) != PUBLIC + signatures.TRAILER:
+    if len(signed) != PUBLIC + signatures.TRAILER or public != _encoded(signed):
         raise SettingError(
             f"{public[:40]!r} is not a sealing key: expected the second line of a .pub file that "
             "`pace keys new` makes"
@@ -68,7 +73,7 @@ def raw(public: str, signer: str) -> bytes:
 
 def read_public(path: Path) -> str:
     """The sealing key in a public file."""
-    signer, *rest = path.read_text(encoding="utf-8-sig").split()
+    signer, *rest = signatures.read_lines(path)
     if not rest:
         raise SettingError(
             f"{path} has no sealing key, since an older version made it: let its owner make new keys "

@@ -89,17 +89,22 @@ def _encoded(found: bytes) -> str:
 
 def read_public(path: Path) -> str:
     """The public key of a file, checked."""
+    return read_lines(path)[0]
+
+
+def read_lines(path: Path) -> list[str]:
+    """The lines of a public file: the public key, checked, and then perhaps a sealing key."""
     try:
-        lines = regular.read(path, LARGEST).decode("utf-8-sig").split("\n")
-        text = lines[0].strip()  # a sealing key may follow
-        raw(text)
+        lines = regular.read(path, LARGEST).decode("utf-8-sig").strip().split("\n")
+        lines = [line.strip() for line in lines]
+        raw(lines[0])
     except OSError as error:
         raise FileError(f"cannot read the public key {path}: {error.strerror}") from error
     except ValueError:  # whatever it is, nothing of it is shown: it may be a private key
         raise SettingError(
             f"{path} is not a public key: give the .pub file that `pace keys new` makes"
         ) from None
-    return text
+    return lines
 
 
 def raw(public: str) -> bytes:

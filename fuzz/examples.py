@@ -1,0 +1,103 @@
+"""A small federation whose messages and files are the fuzzer's first inputs."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from fuzz.scratch import FOLDER
+
+from pace.data import Dataset, Names
+from pace.data.synthetic import Synthetic, synthetic
+from pace.graph import Graph
+from pace.jobs import sealing, signatures
+from pace.jobs.job import SERVER, Job
+from pace.models.gcn import GCN
+from pace.models.sage import SAGE
+from pace.partition.divide import Division, division
+from pace.protocol import steps
+
+SITES = ("north", "south", "west")  # of the sealed job
+
+
+@cache
+def dataset() -> Dataset:
+    made = synthetic(Synthetic(nodes=24, classes=2, features=8, communities=2, words=3))
+    names = Names(classes=("a", "b"), nodes=tuple(f"n{i}" for i in range(24)))
+    return Dataset("tiny", made, 2, names=names)
+
+
+@cache
+def weighted_dataset() -> Dataset:
+    """With weights and directions."""
+    plain = dataset().graph
+    edges = plain.edges[:, ::3]
+    weights = torch.linspace(0.5, 2.0, edges.shape[1])
+    graph = Graph.build(plain.x, edges, plain.y, weights=weights, directed=True)
+    return Dataset("weighted", graph, 2, names=dataset().names)
+
+
+@cache
+def divided() -> Division:
+    return division(dataset(), "louvain", 2)
+
+
+@cache
+def graph() -> Graph:
+    return divided().graphs[0]
+
+
+@cache
+def job() -> Job:
+    return Job("tiny", GCN((8, 8, 2)), epochs=1, participants=("north", "south"), nonce="0" * 32)
+
+
+@cache
+def signed_job() -> Job:
+    public = {name: signatures.public_of(key(name)) for name in ("north", "south", SERVER)}
+    names = ("north", "south")
+    return Job("tiny", GCN((8, 8, 2)), epochs=1, participants=names, keys=public, nonce="0" * 32)
+
+
+@cache
+def key(name: str) -> signatures.Key:
+    path = FOLDER / f"{name}.key"
+    signatures.new(path, FOLDER / f"{name}.pub")
+    return signatures.load(path)
+
+
+@cache
+def fitted() -> tuple[steps.Kept, bytes]:
+    return steps.fit(graph(), job().federation)
+
+
+@cache
+def signed() -> bytes:
+    frame = steps.fit(graph(), signed_job().federation)[1]
+    return signatures.sign(
+        frame, key("north"), kind=signatures.UPLOAD, job=signed_job().digest, name="north"
+    )
+
+
+@cache
+def sealed_job() -> Job:
+    public = {name: signatures.public_of(key(name)) for name in (*SITES, SERVER)}
+    masks = {name: sealing.public_of(key(name)) for name in SITES}
+    model = SAGE((8, 4, 2))
+    return Job(
+        "tiny", model, epochs=1, participants=SITES, minimum=3, keys=public, sealing=masks,
+        nonce="0" * 32,
+    )  # fmt: skip
+
+
+@cache
+def sealed_fits() -> list[tuple[steps.Kept, bytes]]:
+    made = sealed_job()
+    return [
+        steps.fit(graph_of(name), made.federation, seal=sealing.seal(made, name, key(name)))
+        for name in SITES
+    ]
+
+
+def graph_of(name: str) -> Graph:
+    return divided().graphs[SITES.index(name) % 2]
