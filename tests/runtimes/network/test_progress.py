@@ -72,7 +72,7 @@ def test_a_node_has_the_operators_name_until_it_says_its_own() -> None:
 def test_whoever_is_listed_and_not_connected_is_shown_as_missing(tmp_path: Path) -> None:
     write_sites(tmp_path, job(minimum=2))
     report = run(tmp_path, connected(configs(tmp_path, NAMES[:2])))
-    states = {row.who: row.state for row in report.participants}
+    states = {row["who"]: row["state"] for row in report["participants"]}
     assert states == {"north": "adopted", "south": "adopted", "west": "missing"}
 
 
