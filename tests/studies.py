@@ -59,8 +59,8 @@ def part(name: str) -> Part:
     return narrowed([PARTS[name]], ["cora", "citeseer"], ["local", "fedavg", "pace"])[0]
 
 
-def png(width: int, height: int) -> bytes:
-    """A grey picture."""
+def png(width: int, height: int, dpi: int = 0) -> bytes:
+    """A grey picture; with `dpi` it says how large it was drawn."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return (
@@ -72,6 +72,7 @@ def png(width: int, height: int) -> bytes:
     return (
         b"\x89PNG\r\n\x1a\n"
         + chunk(b"IHDR", head)
+        + (chunk(b"pHYs", struct.pack(">IIB", *[round(dpi / 0.0254)] * 2, 1)) if dpi else b"")
         + chunk(b"IDAT", zlib.compress(rows))
         + chunk(b"IEND", b"")
     )

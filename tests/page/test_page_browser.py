@@ -8,10 +8,12 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page
 
+from pace.page import Document, Figure, Section
+from pace.page import page as render
 from pace.study import folder as study_folder
 from pace.study import page as study_page
 from tests.browser import chromium, needs_chromium
-from tests.studies import SEEDS, trial, write_study
+from tests.studies import SEEDS, png, trial, write_study
 
 pytestmark = needs_chromium
 
@@ -168,6 +170,28 @@ def test_the_page_never_scrolls_sideways(browser: Browser, made: Path, width: in
     box = page.get_by_role("region", name="Ten clients, Louvain: measured here", exact=True)
     if width == 360:
         assert box.evaluate("node => node.scrollWidth > node.clientWidth")
+    page.close()
+
+
+def test_a_wide_figure_scrolls_before_its_letters_become_small(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """Drawn 10 inches wide, which are 960 pixels of CSS, it is never shown below 0.85 of that."""
+    figure = Figure("c", "a", png(2000, 400, dpi=200))
+    document = Document("t", "l", (), (Section("s", (figure,)),))
+    (tmp_path / "index.html").write_text(render(document))
+    page = browser.new_page(viewport={"width": 390, "height": 740})
+    page.goto((tmp_path / "index.html").as_uri())
+    box = page.locator(".picture img").bounding_box()
+    assert box
+    assert box["width"] == pytest.approx(816, abs=1)
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    cue = page.locator(".cue")
+    assert cue.is_visible()
+    page.locator(".picture").evaluate("box => (box.scrollLeft = 2000)")
+    page.wait_for_function("!document.querySelector('.picture').classList.contains('more')")
+    page.set_viewport_size({"width": 1280, "height": 740})
+    page.wait_for_function("document.querySelector('.cue').hidden")
     page.close()
 
 

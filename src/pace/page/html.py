@@ -61,6 +61,7 @@ def _environment() -> Environment:
         "base64": lambda content: base64.b64encode(content).decode(),
         "inert": _inert,
         "json": json.dumps,
+        "drawn": _drawn,
         "kind": lambda block: type(block).__name__,
     }
     environment.tests["section"] = lambda block: isinstance(block, Section)
@@ -99,6 +100,14 @@ def _axis(rows: Sequence[Change]) -> tuple[float, float]:
     values = [value for row in rows for value in (row.before, row.after)] or [0.0, 1.0]
     low, high = math.floor(10 * min(values)) / 10, math.ceil(10 * max(values)) / 10
     return (low, high) if high > low else (max(0.0, low - 0.1), min(1.0, high + 0.1))
+
+
+def _drawn(png: bytes) -> int:
+    """The width a picture was drawn for, in CSS pixels (96 to the inch): here its type is its own."""
+    width = int.from_bytes(png[16:20], "big")
+    place = png[:256].find(b"pHYs")
+    per_metre = int.from_bytes(png[place + 4 : place + 8], "big") if place > 0 else 0
+    return round(width / per_metre / 0.0254 * 96) if per_metre else width
 
 
 def _short(count: int) -> str:

@@ -149,7 +149,7 @@ for (const image of document.querySelectorAll(".picture img")) {
   });
 }
 
-// A table wider than its box fades out at the side where there is more of it, and a line says so.
+// A table or figure wider than its box fades out at the side where there is more of it, and a line says so.
 
 function cue(box) {
   const line = make("p", { className: "cue", textContent: "scroll sideways for more →", ariaHidden: true });
@@ -163,7 +163,7 @@ function cue(box) {
   new ResizeObserver(look).observe(box);
 }
 
-document.querySelectorAll(".scroll").forEach(cue);
+document.querySelectorAll(".scroll, .picture").forEach(cue);
 
 // Print: browsers that do not know ::details-content open the folds this way.
 

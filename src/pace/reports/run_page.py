@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from pace.io import atomic
+from pace.io.terminal import many
+from pace.metrics import accuracy
 from pace.page import (
     Block,
+    Change,
+    Changes,
     Choice,
     Code,
     Column,
@@ -23,6 +28,7 @@ from pace.page import (
 )
 from pace.reports.run_result import ModelSettings, RunResult, ScoreRow
 from pace.reports.tables import READING, SCORE, distinct, percent, title, verdict
+from pace.runtimes.simulation import Trial
 
 
 def write(folder: Path) -> Path:
@@ -38,6 +44,7 @@ def document(run: RunResult) -> Document:
         tuple(_headline(run)),
         (
             Section("Scores", tuple(_scores(run))),
+            *([Section("Client by client", tuple(charts))] if (charts := _clients(run)) else []),
             Section("Adoption, bytes and time", (_adoption(run),)),
             Section("α by client", tuple(_alphas(run))),
             Section("Command and versions", tuple(_provenance(run))),
@@ -84,6 +91,39 @@ def _scores(run: RunResult) -> Iterable[Block]:
         ),
     )
     yield Fold("Seed by seed", (by_seed,))
+
+
+def _clients(run: RunResult) -> list[Block]:
+    """Local against adopted, client by client, α beside: of PACE, the other methods folded."""
+    methods = [name for name in run.summary.methods if name != "local"]
+    methods.sort(key=lambda name: name != "pace")
+    charts = [
+        _changes(name, group)
+        for name in methods
+        if (group := [trial for trial in run.trials if trial.method == name])
+    ]
+    others = [Fold(chart.caption, (chart,)) for chart in charts[1:]]
+    return [*charts[:1], *others]
+
+
+def _changes(method: str, trials: Sequence[Trial]) -> Changes:
+    rows = []
+    for client, counts in enumerate(trials[0].confusions["local"]):
+        if not counts.sum():
+            continue  # it has no test nodes
+        before, after = (
+            fmean(accuracy(trial.confusions[reading][client]) for trial in trials)
+            for reading in ("local", "adopted")
+        )
+        share = fmean(trial.alphas[client] for trial in trials)
+        rows.append(Change(str(client), before, after, share))
+    return Changes(
+        f"Accuracy on each client's test nodes, in percent: {method}",
+        ("Client", "Local", "Adopted"),
+        tuple(rows),
+        "α",
+        f"Means over {many(len(trials), 'seed')}. α is the weight of what came back: 0 keeps Local.",
+    )
 
 
 def _names(row: ScoreRow) -> tuple[Value, Value]:
