@@ -13,13 +13,12 @@ from pace.merging.moments import propagated
 from pace.methods import Pace, make
 from pace.models.gcn import GCN, only_gcn
 from pace.protocol import steps, wire
-from pace.protocol.federation import Federation
+from pace.protocol.federation import SEEDS, Federation
 from pace.runtimes.simulation import simulate
 from pace.training.train import train_cohort
 
 EPOCHS = 100  # the paper's budget
 SAMPLE = 10  # epochs of it that the plain loop is made to run on a CPU, where a step is slow
-SEEDS = [104729, 130363, 155921, 181081, 206639]
 SHARED = ("local", "fedavg", "fedtad", "fedgta", "pace")  # methods that one training serves
 LOOP = "the plain PyG loop"
 

@@ -13,10 +13,10 @@ from pace.bench.clock import Row, compared
 from pace.bench.measure import EPOCHS, fresh, whole_budget
 from pace.graph import Graph
 from pace.models import APPNP, GAT, MODELS, Model, sized
+from pace.protocol.federation import SEED
 from pace.training.recipe import Recipe
 from pace.training.train import train_cohort
 
-SEED = 104729
 HIDDEN, LAYERS = 64, 2
 
 

@@ -6,11 +6,11 @@ import statistics
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pace.bench.measure import SEEDS
 from pace.graph import Graph
 from pace.methods import Pace
 from pace.metrics import accuracy, pooled
 from pace.models import Model
+from pace.protocol.federation import SEEDS
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.simulation import simulate
 

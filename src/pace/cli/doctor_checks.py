@@ -256,7 +256,7 @@ def federation() -> Iterator[Finding]:
     try:
         dataset = load("synthetic:nodes=150,features=30,communities=3,classes=3")
         gcn = GCN((dataset.graph.features, 16, dataset.classes))
-        agreed = Federation(gcn, Pace(rank=2), seed=104729, epochs=20)
+        agreed = Federation(gcn, Pace(rank=2), epochs=20)
         graphs = divide(dataset, "dirichlet", 3)
         fitted = [fit(graph, agreed) for graph in graphs]
         returns = merge([upload for _, upload in fitted], agreed)

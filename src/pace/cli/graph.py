@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from pace.cli import manual
 from pace.cli.given import Allow, As_json, Data_root, datasets
 
 if TYPE_CHECKING:
+    from pace.data.describe import GraphFacts
     from pace.data.importing import Imported
 
 EXAMPLES_IMPORT = """
@@ -128,6 +129,7 @@ def import_(
     from pace.data.describe import describe
     from pace.data.importing import Columns, import_graph
     from pace.errors import SettingError
+    from pace.io import records
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
@@ -142,7 +144,7 @@ def import_(
     if as_json:
         changes = [asdict(each) for each in made.changes]
         told = {"notes": made.notes, "changes": changes, "warnings": made.warnings}
-        console.one_object(describe(made.dataset) | told)
+        console.one_object({**records.plain(describe(made.dataset)), **told})
         return
     show_facts(describe(made.dataset))
     tell(made)
@@ -172,43 +174,44 @@ def show(
     from pace.cli import console
     from pace.data import load
     from pace.data.describe import describe
+    from pace.io import records
 
     facts = describe(load(graph, data_root))
     if as_json:
-        console.one_object(facts)
+        console.one_object(records.plain(facts))
     else:
         show_facts(facts)
 
 
-def show_facts(facts: dict[str, Any]) -> None:
+def show_facts(facts: GraphFacts) -> None:
     """The facts for people, within 80 columns."""
     from pace.cli import console
 
-    console.facts(facts["name"], dict(rows(facts)), console.console())
+    console.facts(facts.name, dict(rows(facts)), console.console())
 
 
-def rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def rows(facts: GraphFacts) -> list[tuple[str, str]]:
     """What is shown, line by line."""
-    named = facts["feature_names"]
+    named = facts.feature_names
     first = f": {', '.join(named[:6])}{', …' if len(named) > 6 else ''}" if named else ""
-    split = facts["split"]
+    split = facts.split
     return [
-        ("nodes", f"{facts['nodes']:,} ({facts['isolated']:,} without an edge)"),
+        ("nodes", f"{facts.nodes:,} ({facts.isolated:,} without an edge)"),
         (
             "edges",
-            f"{facts['edges']:,}{', stored with directions' if facts['directed'] else ''}"
-            f"{', weighted' if facts['weighted'] else ''}; "
-            f"{facts['mean_degree']:.1f} neighbours a node, "
-            f"{100 * facts['homophily']:.0f}% within a class",
+            f"{facts.edges:,}{', stored with directions' if facts.directed else ''}"
+            f"{', weighted' if facts.weighted else ''}; "
+            f"{facts.mean_degree:.1f} neighbours a node, "
+            f"{100 * facts.homophily:.0f}% within a class",
         ),
         (
             "features",
-            f"{facts['features']:,}, {100 * facts['feature_density']:.1f}% not zero{first}",
+            f"{facts.features:,}, {100 * facts.feature_density:.1f}% not zero{first}",
         ),
-        ("classes", counted(facts["classes"]) if facts["classes"] else "unknown"),
-        ("unlabelled", f"{facts['unlabelled']:,}"),
+        ("classes", counted(facts.classes) if facts.classes else "unknown"),
+        ("unlabelled", f"{facts.unlabelled:,}"),
         ("split", counted(split) if split else "none of its own: drawn when it is divided"),
-        ("clients", counted(facts["clients"]) if facts["clients"] else "none of its own"),
+        ("clients", counted(facts.clients) if facts.clients else "none of its own"),
     ]
 
 

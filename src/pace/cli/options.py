@@ -15,10 +15,9 @@ from pace.io import plugins
 from pace.methods import GROUPS, expand, make, own_code
 from pace.methods.settings import split
 from pace.models import Model, TorchModel, sized
+from pace.protocol.federation import SEEDS
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
-
-PAPER_SEEDS = [104729, 130363, 155921, 181081, 206639]
 
 
 def seeds(text: str) -> list[int]:
@@ -27,10 +26,10 @@ def seeds(text: str) -> list[int]:
         numbers = [int(word) for word in text.split(",")]
     except ValueError:
         raise SettingError(
-            f"--seeds is {text!r}, expected a count from 1 to {len(PAPER_SEEDS)} or seeds like 7,8,9"
+            f"--seeds is {text!r}, expected a count from 1 to {len(SEEDS)} or seeds like 7,8,9"
         ) from None
-    if len(numbers) == 1 and 1 <= numbers[0] <= len(PAPER_SEEDS):
-        return PAPER_SEEDS[: numbers[0]]
+    if len(numbers) == 1 and 1 <= numbers[0] <= len(SEEDS):
+        return list(SEEDS[: numbers[0]])
     if min(numbers) < 0 or (len(numbers) == 1 and numbers[0] == 0):
         raise SettingError(f"--seeds is {text!r}, expected a count of at least 1 or positive seeds")
     if max(numbers) >= 2**63:

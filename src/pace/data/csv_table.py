@@ -20,7 +20,7 @@ from unicodedata import normalize
 
 from pace.data import decimals
 from pace.data.problems import Problems
-from pace.data.table import Numbers, Table
+from pace.data.table import Numbers, Table, Wanted
 from pace.errors import GraphError
 from pace.io.regular import open_regular
 
@@ -49,21 +49,15 @@ def header(path: Path) -> list[str]:
     return next(_records(path))[1]
 
 
-def read(
-    path: Path,
-    text: Sequence[str],
-    numbers: Sequence[str],
-    problems: Problems,
-    decimal: str | None = None,
-) -> Table:
+def read(path: Path, wanted: Wanted, problems: Problems) -> Table:
     dialect = _dialect(path)
-    table = _read(path, text, numbers, problems)
+    table = _read(path, wanted.text, wanted.numbers, problems)
     notes = [f"{path.name}: {note}" for note in dialect.notes]
-    if decimal or decimals.suspicious(table.numbers.values()):
-        again = _read(path, (*text, *numbers), (), Problems())
-        columns = {name: again.text.pop(name) for name in numbers}
+    if wanted.decimal or decimals.suspicious(table.numbers.values()):
+        again = _read(path, wanted.names, (), Problems())
+        columns = {name: again.text.pop(name) for name in wanted.numbers}
         said: list[str] = []
-        parsed = decimals.numbers(columns, decimal, dialect.delimiter, said)
+        parsed = decimals.numbers(columns, wanted.decimal, dialect.delimiter, said)
         notes += [f"{path.name}: {note}" for note in said]
         return Table(table.file, table.rows, table.text, parsed, notes)
     return Table(table.file, table.rows, table.text, table.numbers, notes)

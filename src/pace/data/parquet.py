@@ -7,7 +7,7 @@ footer before anything is read, and a text that occurs many times is held once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from pace.data import decimals
 from pace.data.problems import Problems
-from pace.data.table import Numbers, Table
+from pace.data.table import Numbers, Table, Wanted
 from pace.errors import GraphError, SettingError
 from pace.io.regular import open_regular, size_of
 
@@ -30,25 +30,20 @@ def header(path: Path) -> list[str]:
     return list(_seen(path, lambda opened: opened.schema_arrow.names))
 
 
-def read(
-    path: Path,
-    text: Sequence[str],
-    numbers: Sequence[str],
-    problems: Problems,
-    decimal: str | None = None,
-) -> Table:
-    """The columns; `decimal` is for numbers that are stored as text."""
-    table = _seen(path, lambda opened: opened.read(list(dict.fromkeys((*text, *numbers)))))
+def read(path: Path, wanted: Wanted, problems: Problems) -> Table:
+    """The columns; `wanted.decimal` is for numbers that are stored as text."""
+    table = _seen(path, lambda opened: opened.read(wanted.names))
+    numbers = wanted.numbers
     parsed = {name: _numbers(table.column(name), path.name, name, problems) for name in numbers}
     words = {name: each for name, each in parsed.items() if _is_text(table.column(name).type)}
     notes: list[str] = []
-    if decimal or decimals.suspicious(words.values()):
+    if wanted.decimal or decimals.suspicious(words.values()):
         cells = {name: _words(table.column(name)) for name in words}
-        parsed |= decimals.numbers(cells, decimal, ",", notes)
+        parsed |= decimals.numbers(cells, wanted.decimal, ",", notes)
     return Table(
         path.name,
         list(range(1, len(table) + 1)),
-        {name: _words(table.column(name)) for name in text},
+        {name: _words(table.column(name)) for name in wanted.text},
         parsed,
         [f"{path.name}: {note}" for note in notes],
     )

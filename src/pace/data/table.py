@@ -47,6 +47,21 @@ class Numbers:
         return cls(np.concatenate([part.values for part in parts]), text)
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Which columns of a file are asked for, and as what."""
+
+    text: Sequence[str]
+    numbers: Sequence[str] = ()
+    decimal: str | None = None
+    """`,` or `.` where it cannot be seen which one the numbers have."""
+
+    @property
+    def names(self) -> list[str]:
+        """Each once, whatever it is for."""
+        return list(dict.fromkeys((*self.text, *self.numbers)))
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
     """The columns that were asked for: some as text, '' where a cell is empty, some as numbers."""

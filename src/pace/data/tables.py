@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pace.data import csv_table, parquet
 from pace.data.problems import Problems
-from pace.data.table import Table
+from pace.data.table import Table, Wanted
 from pace.errors import GraphError
 
 ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
@@ -48,7 +48,7 @@ def read(
 ) -> Table:
     """The named columns of a table; `decimal` says comma or point where it cannot be seen."""
     reader = parquet.read if _is_parquet(path) else csv_table.read
-    return reader(path, text, numbers, problems, decimal)
+    return reader(path, Wanted(text, numbers, decimal), problems)
 
 
 def _is_parquet(path: Path) -> bool:

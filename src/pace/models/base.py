@@ -118,8 +118,22 @@ class Model(Network, Protocol):
         """
 
 
+class Sized:
+    """What follows from a model's widths."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def features(self) -> int:
+        return self.widths[0]
+
+    @property
+    def classes(self) -> int:
+        return self.widths[-1]
+
+
 @dataclass(frozen=True)
-class Layered:
+class Layered(Sized):
     """What models made of layers share: their sizes, checked, and a start drawn from a seed.
 
     A model adds `initial`, `averaged`, `field` and `forward`; its settings are further fields.
@@ -148,14 +162,6 @@ class Layered:
     def sized(cls, features: int, hidden: int, layers: int, classes: int, **settings: Any) -> Self:
         """The model with `layers - 1` hidden layers of one width."""
         return cls((features, *[hidden] * (layers - 1), classes), **settings)
-
-    @property
-    def features(self) -> int:
-        return self.widths[0]
-
-    @property
-    def classes(self) -> int:
-        return self.widths[-1]
 
     @property
     def layers(self) -> int:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from pace.errors import SettingError
 from pace.graph import Graph
 from pace.io import plugins
-from pace.models.base import Drop, Field, Later, Pass, Rows, identity
+from pace.models.base import Drop, Field, Later, Pass, Rows, Sized, identity
 from pace.params import Params
 
 
@@ -93,7 +93,7 @@ class Whole(Field):
 
 
 @dataclass(frozen=True)
-class TorchModel:
+class TorchModel(Sized):
     """What `from_torch` makes. Equal names, sizes and structures are one model in a digest."""
 
     title: ClassVar[str] = "network of one's own"
@@ -104,14 +104,6 @@ class TorchModel:
     name: str = ""
     structure: str = ""
     """SHA-256 of the module's layers, parameters and shapes."""
-
-    @property
-    def features(self) -> int:
-        return self.widths[0]
-
-    @property
-    def classes(self) -> int:
-        return self.widths[-1]
 
     @property
     def module(self) -> nn.Module:

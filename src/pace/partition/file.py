@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from pace.data.dataset import Dataset
 from pace.errors import SettingError
 from pace.graph import Graph
 from pace.io import atomic, regular, untrusted
+from pace.io.versions import installed
 from pace.partition.dirichlet import ALPHA
 from pace.partition.divide import Division
 from pace.partition.louvain import DELTA, RESOLUTION
@@ -40,7 +40,7 @@ def write(
         "data_seed": data_seed,
         "params": PARAMS.get(partition, {}),
         "split": "own" if dataset.has_split else dataset.ratios,
-        "source": f"pace {importlib.metadata.version('pace-fgl')}",
+        "source": f"pace {installed(['pace-fgl'])['pace-fgl']}",
         "versions": _versions(),
         "num_nodes": dataset.graph.nodes,
         "clients": [
@@ -110,10 +110,5 @@ def _ints(values: list[Any]) -> list[int]:
 
 def _versions() -> dict[str, str]:
     """Of the libraries that a partition depends on, those that are installed."""
-    found = {}
-    for library in LIBRARIES:
-        try:
-            found[library.replace("-", "_")] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    versions = installed(LIBRARIES)
+    return {name.replace("-", "_"): versions[name] for name in LIBRARIES if name in versions}

@@ -17,7 +17,8 @@ from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
 from pace.training.recipe import Recipe
 
-SEED = 104729  # the first of the paper's five
+SEEDS = (104729, 130363, 155921, 181081, 206639)  # the paper's
+SEED = SEEDS[0]
 
 
 @dataclass(frozen=True)

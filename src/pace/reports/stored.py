@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from torch import Tensor
 
 from pace.errors import FileError
 from pace.io import regular, untrusted
+from pace.io.versions import installed
 from pace.runtimes.simulation import Trial
 
 FORMAT = "pace-cell-1"
@@ -29,13 +28,7 @@ LIBRARIES = ("pace-fgl", "torch", "numpy", "scikit-network", "pymetis", "torch-g
 
 def versions() -> dict[str, str]:
     """What the result was made with."""
-    found = {"python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            found[library] = importlib.metadata.version(library)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
+    return installed(LIBRARIES)
 
 
 @dataclass(frozen=True)

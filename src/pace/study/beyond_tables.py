@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from pace.study import beyond, beyond_aims
 from pace.study.cell import Store
+from pace.study.formats import TidyRow
 from pace.study.records import title
 from pace.study.study import BEYOND, DUO, LOCAL, PACE, PARTS, RIDGE, SUMS, Part
 
@@ -124,7 +124,7 @@ def line_row(found: beyond.Line) -> list[str]:
     ]
 
 
-def tidy(store: Store, seeds: Sequence[int]) -> list[dict[str, Any]]:
+def tidy(store: Store, seeds: Sequence[int]) -> list[TidyRow]:
     """One row for each setting and method."""
     return [
         {

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pace.protocol.federation import SEEDS
 from pace.study.draws import Draws, Key, Redrawn, student_t
 from pace.study.records import Record, published
-from pace.study.study import SEEDS
 
 PRINTED = 0.005  # points: what rounding to two digits hides
 SAME = {  # labels of one row in several tables -> its label among the redraws

@@ -7,13 +7,13 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from pace.io import atomic
 from pace.study.compare import Twin
 from pace.study.tables import DIGITS, Grid, places, shown
 
 ABSENT = "not run"
+TidyRow = dict[str, str | float | bool | None]  # column -> value, in the order of the columns
 
 
 def markdown(grid: Grid, twins: Sequence[Twin] = ()) -> str:
@@ -93,7 +93,7 @@ def _tex(text: str) -> str:
     return text
 
 
-def tidy(twins: Sequence[Twin]) -> list[dict[str, Any]]:
+def tidy(twins: Sequence[Twin]) -> list[TidyRow]:
     """One row a number, ours and the paper's."""
     return [
         asdict(twin.ours)
@@ -111,7 +111,7 @@ def tidy(twins: Sequence[Twin]) -> list[dict[str, Any]]:
     ]
 
 
-def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def write_csv(path: Path, rows: Sequence[TidyRow]) -> None:
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
     writer.writeheader()
@@ -119,7 +119,7 @@ def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     atomic.write(path, text.getvalue().encode())
 
 
-def write_parquet(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+def write_parquet(path: Path, rows: Sequence[TidyRow]) -> None:
     import pyarrow
     import pyarrow.parquet
 

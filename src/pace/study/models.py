@@ -7,11 +7,12 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pace.reports.run_result import auc
 from pace.runtimes.simulation import Trial
 from pace.study.cell import Cell, Store
+from pace.study.formats import TidyRow
 from pace.study.records import score, title
 from pace.study.study import CALIBRATED, LOCAL, MODEL_PARTS, PACE, PARTS, RAW, Part, Row
 
@@ -175,9 +176,9 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(text)
 
 
-def tidy(store: Store, seeds: Sequence[int]) -> list[dict[str, Any]]:
+def tidy(store: Store, seeds: Sequence[int]) -> list[TidyRow]:
     """One row a graph, model, metric, reading and seed."""
-    rows: list[dict[str, Any]] = []
+    rows: list[TidyRow] = []
     for line in lines(store, seeds):
         for method, values in (
             ("local", line.local),

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pace.errors import SettingError, did_you_mean
 from pace.merging.carrier import RANK
 from pace.partition.split import DATA_SEED
+from pace.protocol.federation import SEEDS as SEEDS
 from pace.study.cell import Cell
 
-SEEDS = (104729, 130363, 155921, 181081, 206639)
 CITATION = ("cora", "citeseer", "pubmed")
 AVAILABLE = (*CITATION, "cs", "computers")
 SIX = (*AVAILABLE, "ogbn-arxiv")

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import platform
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
 from pace.io import atomic, lock, records, regular
+from pace.io.versions import installed
 from pace.jobs import sealing, signatures
 from pace.jobs.disclosure import Disclosure, Item, disclosure
 from pace.jobs.job import Job, check_name
@@ -236,8 +235,7 @@ def _train(
 
 def versions() -> dict[str, str]:
     """Of what may change the last digit of a number."""
-    packages = {name: version(name) for name in ("pace-fgl", "torch", "numpy", "scipy")}
-    return {"python": platform.python_version(), **packages}
+    return installed(("pace-fgl", "torch", "numpy", "scipy"))
 
 
 def _content(job: Job, who: Identity, frame: bytes) -> bytes:

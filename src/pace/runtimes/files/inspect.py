@@ -148,7 +148,7 @@ def _of(job: Job | None, found: Job) -> list[str]:
 
 def _graph(path: Path, job: Job | None) -> Facts:
     dataset = graph_file.read(path)
-    described = graph_facts.describe(dataset)
+    described = records.plain(graph_facts.describe(dataset))
     described.pop("feature_names")
     sanity = ["complete: features finite, edges and labels in range, masks apart"]
     if job is not None:
