@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Derived = TypeVar("Derived")
 
 UNKNOWN = -1  # the label of a node whose class nobody knows
+MASKS = ("train", "val", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +51,12 @@ class Graph:
 
     def __post_init__(self) -> None:
         _check(self)
+
+    def __repr__(self) -> str:
+        edges = self.edges.shape[1] // (1 if self.directed else 2)
+        kind = "directed " * self.directed + "weighted " * (self.weights is not None)
+        masks = ", ".join(f"{name} {int(getattr(self, name).sum())}" for name in MASKS)
+        return f"Graph({self.nodes} nodes, {edges} {kind}edges, {self.features} features, {masks})"
 
     @classmethod
     def build(
@@ -232,6 +239,19 @@ def _goes_both_ways(edges: Tensor, nodes: int, weights: Tensor | None) -> bool:
     if not torch.equal(one[0], other[0]):
         return False
     return one[1] is None or other[1] is None or torch.allclose(one[1], other[1], rtol=1e-6)
+
+
+def expect_graph(value: object) -> None:
+    """Refuse anything that is not a Graph, such as PyG's Data, with the way to make one.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not isinstance(value, Graph):
+        raise TypeError(
+            f"the graph is a {type(value).__module__}.{type(value).__name__}, expected a pace.Graph: "
+            "make one of a PyG Data with Graph.from_pyg(data)"
+        )
 
 
 def _check(graph: Graph) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from pace.graph import Graph
+from pace.graph import Graph, expect_graph
 
 RATIOS = (0.2, 0.4, 0.4)  # train, validation, test
 
@@ -37,6 +37,12 @@ class Dataset:
     owner: Tensor | None = None  # (n,) the client of each node, where the user said so
     names: Names = Names()
     partition: str = "louvain"  # how it is divided unless somebody says otherwise
+
+    def __post_init__(self) -> None:
+        expect_graph(self.graph)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, {self.graph!r}, {self.classes} classes)"
 
     @property
     def stored(self) -> Tensor:

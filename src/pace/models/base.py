@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError
-from pace.graph import Graph
+from pace.graph import Graph, expect_graph
 from pace.params import Params
 
 Drop = Callable[[Tensor], Tensor]  # dropout, applied to every hidden activation
@@ -191,6 +191,7 @@ class Layered(Sized):
 
     def __call__(self, params: Params, graph: Graph) -> Pass:
         """A pass over the whole graph without dropout."""
+        expect_graph(graph)
         return self.forward(params, self.field(graph))
 
 

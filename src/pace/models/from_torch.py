@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from pace.errors import SettingError
-from pace.graph import Graph
+from pace.graph import Graph, expect_graph
 from pace.io import plugins
 from pace.models.base import Drop, Field, Later, Pass, Rows, Sized, identity
 from pace.params import Params
@@ -177,6 +177,7 @@ class TorchModel(Sized):
 
     def __call__(self, params: Params, graph: Graph) -> Pass:
         """A pass over the whole graph without dropout."""
+        expect_graph(graph)
         return self.forward(params, self.field(graph))
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError
-from pace.graph import Graph
+from pace.graph import Graph, expect_graph
 from pace.models.base import Drop, Field, Layered, Pass, Rows, identity
 from pace.models.initialisation import glorot, zeros
 from pace.models.operator import Operator, Product
@@ -71,6 +71,7 @@ class GCN(Layered):
 
     def __call__(self, params: Params, graph: Graph) -> Pass:
         """A pass over the whole graph without dropout."""
+        expect_graph(graph)
         seen = self.forward(params, self.field(graph))
         return replace(seen, unpropagated={"0.weight": graph.x, **seen.unpropagated})
 

@@ -38,6 +38,11 @@ def division(
 
     A graph that came with its own masks keeps them.
     """
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            f"the dataset is a {type(dataset).__module__}.{type(dataset).__name__}, expected a "
+            "pace.data.Dataset: make one with Dataset(name, Graph.from_pyg(data), classes)"
+        )
     if partition not in PARTITIONS:
         hint = did_you_mean(partition, PARTITIONS)
         raise SettingError(

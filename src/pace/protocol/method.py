@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from torch import Tensor
 
@@ -25,12 +26,25 @@ if TYPE_CHECKING:
 Gate = Callable[[Tensor, Tensor, Tensor], float]  # (Local logits, External logits, labels) -> alpha
 
 
+def _in_short(method: Any) -> str:
+    """`Pace(rank=6, geometry=propagated, gate=calibrate)`: a function by its name."""
+    settings = {field.name: getattr(method, field.name) for field in fields(method)}
+    shown = (
+        f"{name}={getattr(value, '__name__', repr(value))}" for name, value in settings.items()
+    )
+    return f"{type(method).__name__}({', '.join(shown)})"
+
+
 class Method(Protocol):
     """A one-round method. A client trains by `recipe`, then shares and later adopts; the server merges.
 
     A method is a frozen dataclass that inherits from this class: its settings are its fields, and
     it has no state. Some parts have defaults; `share`, `merge` and `adopt` are its own.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__repr__ = _in_short  # type: ignore[method-assign]  # which `dataclass` then leaves alone
 
     needs: ClassVar[str] = "its server reads every upload"  # why a sum over clients is not enough
 
@@ -118,6 +132,10 @@ class Summable(Method):
     It writes `share`, `statistic_of`, `answer` and `adopt`; a subclass that needs more says so in
     `needs`.
     """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.__repr__ = _in_short  # type: ignore[method-assign]  # which `dataclass` then leaves alone
 
     needs: ClassVar[str] = ""
 

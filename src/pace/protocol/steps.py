@@ -22,7 +22,7 @@ from pace.errors import (
 )
 from pace.gates.mixture import Weights, local_alone, mix
 from pace.gates.promise import no_worse_than_local
-from pace.graph import Graph
+from pace.graph import Graph, expect_graph
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
@@ -40,6 +40,9 @@ class Kept:
     upload: bytes
     """The checksum of the upload it sent, four bytes: a return names the upload that it answers."""
 
+    def __repr__(self) -> str:
+        return f"Kept(local: {wire.say(wire.layout(self.local))}; upload {self.upload.hex()})"
+
 
 @dataclass(frozen=True, eq=False)
 class Adoption:
@@ -51,6 +54,10 @@ class Adoption:
     """Logits of each External; PACE has one."""
     weights: Weights
     """Weight of Local, then of each External."""
+
+    def __repr__(self) -> str:
+        nodes, classes = self.local.shape
+        return f"Adoption(alpha={self.alpha:.4f}, {nodes} nodes, {classes} classes)"
 
     @property
     def alpha(self) -> float:
@@ -295,11 +302,7 @@ def check_upload(upload: bytes, federation: Federation) -> Message:
 
 def check(graph: Graph, federation: Federation) -> None:
     """Refuse a graph that the federation's model cannot read."""
-    if not isinstance(graph, Graph):
-        raise TypeError(
-            f"the graph is a {type(graph).__module__}.{type(graph).__name__}, expected a pace.Graph: "
-            "make one of a PyG Data with Graph.from_pyg(data)"
-        )
+    expect_graph(graph)
     if graph.weights is not None and not federation.model.reads_weights:
         raise GraphError(
             f"the graph has edge weights, which a {federation.model.title} does not read: choose a "

@@ -171,6 +171,11 @@ class RunResult:
     trials: tuple[Trial, ...]
     """One for each method and seed; empty in files of versions that did not keep them."""
 
+    def __repr__(self) -> str:
+        run, methods = self.settings, ", ".join(self.summary.methods)
+        where = f"{run.dataset}, {run.partition}, {run.clients} clients, seeds {run.seeds}"
+        return f"RunResult({where}: {methods})"
+
     def plain(self) -> dict[str, Any]:
         """As JSON has it: settings and summary side by side, then the trials."""
         trials = [

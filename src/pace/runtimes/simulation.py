@@ -34,12 +34,13 @@ class Trial:
     method: str
     seed: int
     alphas: list[float]  # one for each client
-    confusions: dict[str, list[Tensor]]  # reading -> one for each client, on its test nodes
+    confusions: dict[str, list[Tensor]] = field(repr=False)
+    """Reading -> one for each client, on its test nodes."""
     upload: list[int]  # bytes
     returned: list[int]  # bytes
     dense: int  # bytes of the shared model sent whole
     seconds: dict[str, float]  # fit, merge, adopt
-    roc_auc: dict[str, list[float | None]] = field(default_factory=dict)
+    roc_auc: dict[str, list[float | None]] = field(default_factory=dict, repr=False)
     """Of two classes: reading -> one for each client, None where its test nodes are of one."""
 
 
