@@ -9,6 +9,7 @@ from pace.data import dates
 from pace.data.importing import Columns, Imported, import_graph
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN
+from pace.jobs.proposal import propose
 
 EDGES = "source,target\na,b\nb,c\n"
 
@@ -206,3 +207,110 @@ def test_edges_to_others_can_be_dropped(tmp_path: Path) -> None:
     assert "dropped: edges to nodes that are not in the table, 2" in made.notes
     with pytest.raises(SettingError, match="--strangers is 'keep'"):
         imported(tmp_path, nodes, strangers="keep")
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (("2020-01-02", "14.03.2021", "05/06/2020"), "dates that are not all written alike"),
+        (("2.1.20", "14.3.21", "6.5.20"), "a year of two digits .such as 14.3.21"),
+    ],
+)
+def test_dates_that_cannot_be_read_do_not_become_words(
+    tmp_path: Path, cells: tuple[str, ...], said: str
+) -> None:
+    rows = "".join(f"{node};{cell};x\n" for node, cell in zip("abc", cells, strict=True))
+    with pytest.raises(GraphError, match=said):
+        imported(tmp_path, "id;born;kind\n" + rows)
+    with pytest.raises(GraphError, match=f"{said}.*--category born"):
+        propose(tmp_path / "nodes.csv", label="kind")
+    found, _ = propose(tmp_path / "nodes.csv", label="kind", category=["born"])
+    assert found.columns[0].kind == "category"
+
+
+@pytest.mark.parametrize("word", ["NA", "n/a", "-", "leer", "NaN", "#NV", "?"])
+def test_a_label_that_means_missing_is_no_class(tmp_path: Path, word: str) -> None:
+    made = imported(tmp_path, f"id,f,kind\na,1,x\nb,2,{word}\nc,3,y\n")
+    assert made.dataset.names.classes == ("x", "y")
+    assert made.dataset.graph.y.tolist() == [0, UNKNOWN, 1]
+    assert [note for note in made.notes if f"{word!r} read as unknown, in 1 row" in note]
+    named = imported(tmp_path, f"id,f,kind\na,1,x\nb,2,{word}\nc,3,y\n", classes=f"x,y,{word}")
+    assert named.dataset.graph.y.tolist() == [0, 2, 1]
+
+
+def test_a_minus_beside_a_plus_is_a_result(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id,f,rh,kind\na,1,+,+\nb,2,-,-\nc,3,-,+\n")
+    assert made.dataset.names.classes == ("+", "-")
+    assert made.dataset.names.features == ("f", "rh=+", "rh=-")
+
+
+def test_classes_and_words_that_differ_in_case_are_told_of(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id,smokes,kind\na,ja,Ja\nb,Ja,nein \nc,nein,ja\n")
+    assert made.dataset.names.classes == ("Ja", "ja", "nein")  # a space at the end is no difference
+    assert [note for note in made.notes if "'Ja' and 'ja' are 2 classes" in note]
+    assert [note for note in made.notes if "'Ja' and 'ja' are 2 words" in note]
+    _, notes = propose(tmp_path / "nodes.csv", label="kind")
+    assert [note for note in notes if "'Ja' and 'ja' are 2 classes" in note]
+
+
+def test_words_that_mean_missing_are_no_category(tmp_path: Path) -> None:
+    nodes = "id,ward,kind\na,icu,x\nb,-,y\nc,leer,x\n"
+    made = imported(tmp_path, nodes)  # without a codebook a word is a word, and that is said
+    assert [note for note in made.notes if "'-', 'leer' taken as words; if they mean miss" in note]
+    found, _ = propose(tmp_path / "nodes.csv", label="kind", least=1)
+    assert (found.columns[0].words, found.columns[0].missing) == (("icu",), 2)
+
+
+def test_numbers_in_two_notations_do_not_become_words(tmp_path: Path) -> None:
+    """Neither do numbers that are not finite."""
+    (tmp_path / "nodes.csv").write_text('id,f,kind\na,0.5,x\nb,"1,5",y\nc,0.7,x\n')
+    with pytest.raises(GraphError, match=r"'f' is '0.5', expected a number with a decimal comma"):
+        propose(tmp_path / "nodes.csv", label="kind")
+    (tmp_path / "nodes.csv").write_text("id,f,kind\na,inf,x\nb,1e400,y\nc,0.7,x\n")
+    with pytest.raises(GraphError, match="row 2: 'f' is inf, expected a finite number"):
+        propose(tmp_path / "nodes.csv", label="kind")
+
+
+@pytest.mark.parametrize("unit", [" mg", "%", " mmol/l"])
+def test_a_unit_behind_numbers_is_told_of(tmp_path: Path, unit: str) -> None:
+    made = imported(tmp_path, f"id,f,kind\na,5{unit},x\nb,6{unit},y\nc,7{unit},x\n")
+    assert [note for note in made.notes if f"numbers with {unit.strip()!r} behind" in note]
+    _, notes = propose(tmp_path / "nodes.csv", label="kind", least=1)
+    assert [note for note in notes if "a unit behind them, taken as words" in note]
+
+
+def test_a_typographers_minus_is_one(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id,f,kind\na,−0.5,x\nb,2,y\nc,3,x\n")
+    assert column(made) == [-0.5, 2, 3]
+
+
+def test_the_id_may_be_written_large(tmp_path: Path) -> None:
+    """Rows would be numbered otherwise, and these edges fit the wrong nodes."""
+    made = imported(tmp_path, "ID,f,kind\n2,.2,x\n0,.0,y\n1,.1,x\n", "source,target\n0,1\n")
+    assert made.dataset.names.nodes == ("2", "0", "1")
+    assert sorted(made.dataset.graph.edges[0].tolist()) == [1, 2]
+    assert "nodes.csv: 'ID' is taken as the id (else: --id)" in made.notes
+
+
+@pytest.mark.parametrize(
+    ("ids", "ends", "said"),
+    [
+        (("001", "002", "003"), ("1", "2"), "names a node '1' that the table of nodes calls '001'"),
+        (("1", "2", "3"), ("001", "002"), "names a node '001' that the table of nodes calls '1'"),
+        (("1", "2", "3"), ("1.0", "2.0"), "names a node '1.0' that the table of nodes calls '1'"),
+    ],
+)
+def test_ids_that_a_spreadsheet_rewrote_are_one_line(
+    tmp_path: Path, ids: tuple[str, ...], ends: tuple[str, str], said: str
+) -> None:
+    rows = "".join(f"{node},.5,{kind}\n" for node, kind in zip(ids, "xyx", strict=True))
+    with pytest.raises(GraphError, match=f"{said}.*export both with the ids as text"):
+        imported(tmp_path, "id,f,kind\n" + rows, f"source,target\n{ends[0]},{ends[1]}\n")
+
+
+@pytest.mark.parametrize("names", ["weight,from,to", "weight,VON,NACH", "weight,src,dst"])
+def test_both_ends_are_found_by_their_names(tmp_path: Path, names: str) -> None:
+    nodes = "id,f,kind\na,1,x\nb,2,y\nc,3,x\n"
+    made = imported(tmp_path, nodes, f"{names}\n0.5,a,b\n2,b,c\n", weight="weight")
+    assert made.dataset.graph.edges.shape[1] == 4
+    assert sorted(made.dataset.graph.weights.tolist()) == [0.5, 0.5, 2, 2]  # type: ignore[union-attr]

@@ -17,6 +17,7 @@ from pace.jobs import codebook, job_file, proposal
 from pace.jobs.job import Job
 from pace.jobs.proposal import Proposal
 from pace.models.gcn import GCN
+from pace.runtimes.files.inspect import inspect
 from tests.preloaded import Preloaded
 
 EDGES = "source,target\nn0,n1\nn1,n2\n"
@@ -330,3 +331,68 @@ def test_scaled_features_are_what_the_codebook_says(tmp_path: Path) -> None:
     age, born = (x[:, book.features.index(name)] for name in ("age", "born"))
     assert torch.allclose(age.mean(), torch.tensor(0.0), atol=1e-4)
     assert torch.allclose(born.std(correction=0), torch.tensor(1.0), atol=1e-4)
+
+
+WEIGHTED = "from,to,strength\nn0,n1,2\nn1,n2,0.5\n"
+
+
+def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
+    edges = {"weight": "strength", "directions": "keep"}
+    one = proposed(tmp_path, patients(), **edges)
+    book = codebook.merge({"nord": one, "süd": one}).codebook
+    codebook.write(tmp_path / "book.toml", book)
+    assert codebook.read(tmp_path / "book.toml") == book
+    nodes = table(tmp_path / "nodes.csv", patients())
+    (tmp_path / "edges.csv").write_text(WEIGHTED)
+
+    def made(**asked: str) -> Imported:
+        return import_graph(nodes, tmp_path / "edges.csv", Columns(**asked), codebook=book)
+
+    graph = made().dataset.graph
+    assert graph.directed
+    assert graph.weights is not None
+    assert graph.weights.tolist() == [2.0, 0.5]
+    with pytest.raises(SettingError, match="but the codebook says 'keep': leave it out"):
+        made(directions="both")
+    with pytest.raises(SettingError, match=r"--weight is 'wt': edges.csv has no such column"):
+        made(weight="wt")
+    plain = proposed(tmp_path, patients())
+    assert not {"weight", "directions"} & set(plain.plain())  # as before there were any
+    with pytest.raises(GraphError, match="strength at nord, none at süd"):
+        codebook.merge({"nord": one, "süd": plain})
+    with pytest.raises(SettingError, match="--directions is 'one', expected both or keep"):
+        proposed(tmp_path, patients(), directions="one")
+
+
+def test_a_column_in_another_case_is_named_where_it_is_left_out(tmp_path: Path) -> None:
+    here = proposed(tmp_path, patients())
+    there = proposed(tmp_path, {("Age" if k == "age" else k): v for k, v in patients().items()})
+    notes = codebook.merge({"nord": here, "süd": there}).notes
+    assert "'age' is left out: not at süd ('Age' is another name)" in notes
+
+
+def test_classes_in_another_case_are_told_of(tmp_path: Path) -> None:
+    here = proposed(tmp_path, patients())
+    there = proposed(tmp_path, patients() | {"kind": ["X", "y"] * 20})
+    notes = codebook.merge({"nord": here, "süd": there}).notes
+    assert "classes 'X' and 'x': if they are one, write them alike" in notes
+
+
+def test_codebooks_and_proposals_can_be_inspected(tmp_path: Path) -> None:
+    found = proposed(tmp_path, patients())
+    book = codebook.merge({"nord": found}).codebook
+    codebook.write(tmp_path / "book.toml", book)
+    said = inspect(tmp_path / "columns.toml").plain()
+    assert (said["kind"], said["rows"]) == ("a site's proposal of columns", 40)
+    assert said["columns"] == {column.name: column.kind for column in found.columns}
+    made = Job("a", GCN((len(book.features), 4, 2)), classes=book.classes, features=book.features,
+               codebook=book)  # fmt: skip
+    said = inspect(tmp_path / "book.toml", made).plain()
+    assert said["kind"] == "codebook"
+    assert said["features"] == len(book.features)
+    assert "it is the job's" in said["sanity"]  # type: ignore[operator]
+    other = inspect(tmp_path / "book.toml", Job("b", GCN((3, 4, 2)))).plain()
+    assert "NOT the job's codebook" in other["sanity"]  # type: ignore[operator]
+    (tmp_path / "book.toml").write_text('format = "pace-codebook-1"\nlabel = 3\n')
+    with pytest.raises(SettingError, match=r"book\.toml"):
+        inspect(tmp_path / "book.toml")

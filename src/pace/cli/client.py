@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import fit, manual
-from pace.cli.given import Allow, As_json, Job_file, graphs
+from pace.cli.given import Allow, As_json, Directions, Job_file, Weight, graphs
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pace.data.importing import Imported
+    from pace.data.importing import Columns, Imported
     from pace.runtimes.files.model import Model
     from pace.runtimes.files.outcome import MaskScores
     from pace.runtimes.files.site import Site
@@ -158,12 +158,10 @@ def site_of(
     graph: Path | None,
     nodes: Path | None,
     edges: Path | None,
-    *,
-    id_column: str | None,
-    strangers: str,
+    columns: Columns,
 ) -> tuple[Site, Imported | None]:
     """A graph file, or two tables by the codebook of the model's job."""
-    from pace.data.importing import Columns, import_graph
+    from pace.data.importing import import_graph
     from pace.errors import SettingError
     from pace.runtimes.files import site as sites
 
@@ -176,7 +174,6 @@ def site_of(
             "this model's job has no codebook, so tables cannot be read by it: make a .graph file "
             "with `pace graph import`, with the job's features in order"
         )
-    columns = Columns(id=id_column, strangers=strangers)
     made = import_graph(nodes, edges, columns, codebook=model.job.codebook)
     return sites.prepared(made.dataset, model.job, nodes), made
 
@@ -192,6 +189,8 @@ def predict(
     edges: Edges = None,
     id_column: Id_column = None,
     strangers: Strangers = "refuse",
+    weight: Weight = None,
+    directions: Directions = None,
     allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
@@ -207,12 +206,14 @@ def predict(
 
     from pace.cli import console
     from pace.cli.graph import tell
+    from pace.data.importing import Columns
     from pace.runtimes.files import evaluate, predictions
     from pace.runtimes.files import model as models
 
     torch.set_num_threads(1)
     found = models.read(model)
-    site, made = site_of(found, graph, nodes, edges, id_column=id_column, strangers=strangers)
+    columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
+    site, made = site_of(found, graph, nodes, edges, columns)
     classes = found.job.classes or tuple(map(str, range(found.job.model.classes)))
     unknown = [""] * site.graph.nodes
     roles = unknown if found.members is None else found.members.roles(site.nodes)
@@ -248,6 +249,8 @@ def evaluate(
     edges: Edges = None,
     id_column: Id_column = None,
     strangers: Strangers = "refuse",
+    weight: Weight = None,
+    directions: Directions = None,
     allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
@@ -265,7 +268,8 @@ def evaluate(
 
     torch.set_num_threads(1)
     found = models.read(model)
-    site, _ = site_of(found, graph, nodes, edges, id_column=id_column, strangers=strangers)
+    columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
+    site, _ = site_of(found, graph, nodes, edges, columns)
     remembered = None if found.members is None else found.members.roles(site.nodes)
     scores = step.scores(
         found(site.graph),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import manual
-from pace.cli.given import Allow, As_json
+from pace.cli.given import Allow, As_json, Directions, Weight
 
 if TYPE_CHECKING:
     from pace.data.codebook import Codebook
@@ -81,6 +81,8 @@ def propose(
         str | None,
         typer.Option(help="Decimal comma or point, where it does not show.", metavar="NAME"),
     ] = None,
+    weight: Weight = None,
+    directions: Directions = None,
     as_json: As_json = False,
 ) -> None:
     """Describe the columns of your table, so that sites can agree on one codebook.
@@ -89,6 +91,7 @@ def propose(
     what it discloses; read it before you send it.
     """
     from pace.cli import console, options
+    from pace.data.codebook import BOTH
     from pace.jobs import proposal
 
     options.at_least_one("--least", least)
@@ -101,6 +104,8 @@ def propose(
         missing=missing or (),
         least=least,
         decimal=decimal,
+        weight=weight or "",
+        directions=directions or BOTH,
     )
     proposal.write(out, found)
     said = proposal.disclosed(found, least)

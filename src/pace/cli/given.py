@@ -191,6 +191,21 @@ Allow = Annotated[
         callback=allow,
     ),
 ]
+Weight = Annotated[
+    str | None,
+    typer.Option(
+        help="The column of the edges with their weights (default: the codebook's, or none).",
+        metavar="COLUMN",
+    ),
+]
+Directions = Annotated[
+    str | None,
+    typer.Option(
+        help="Let every edge go both ways, or keep its direction: both or keep (default: the "
+        "codebook's, or both).",
+        metavar="NAME",
+    ),
+]
 Data_root = Annotated[
     Path | None,
     typer.Option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import manual
-from pace.cli.given import Allow, As_json, Data_root, datasets
+from pace.cli.given import Allow, As_json, Data_root, Directions, Weight, datasets
 
 if TYPE_CHECKING:
     from pace.data.describe import GraphFacts
@@ -95,17 +95,8 @@ def import_(
             help="Edges to nodes that are not in the table: refuse or drop.", metavar="NAME"
         ),
     ] = "refuse",
-    weight: Annotated[
-        str | None,
-        typer.Option(help="The column of the edges with their weights.", metavar="COLUMN"),
-    ] = None,
-    directions: Annotated[
-        str,
-        typer.Option(
-            help="Let every edge go both ways, or keep its direction: both or keep.",
-            metavar="NAME",
-        ),
-    ] = "both",
+    weight: Weight = None,
+    directions: Directions = None,
     job: Annotated[
         Path | None,
         typer.Option(help="The job whose codebook says what columns become.", metavar="FILE"),

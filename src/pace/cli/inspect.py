@@ -20,11 +20,15 @@ Examples:
   pace inspect mine.up --job job.pace
 
   pace inspect mine.model --json
+
+  pace inspect codebook.toml
 """
 
 
 def inspect(
-    file: Annotated[Path, typer.Argument(help="A job, graph, message, model, key or journal.")],
+    file: Annotated[
+        Path, typer.Argument(help="A job, graph, codebook, message, model, key or journal.")
+    ],
     job: Annotated[
         Path | None, typer.Option(help="Also check the file against this job.", metavar="FILE")
     ] = None,

@@ -20,15 +20,21 @@ refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from pace.errors import SettingError, did_you_mean
 
 KINDS = ("number", "flag", "category", "date")
-MISSING = ("", "na", "n/a", "nan", "null", "none", "#n/a", "?")  # in any case
+MISSING = (  # in any case
+    "", "na", "n/a", "n.a.", "nan", "null", "none", "#n/a", "#nv", "?", "-", "--", "–", "—", "leer",
+    "(leer)", "fehlt", "missing",
+)  # fmt: skip
+MINUS = ("-", "+")  # a result, where both occur
 OTHER, ABSENT = "other", "missing"
+BOTH = "both"
+DIRECTIONS = (BOTH, "keep")  # of edges
 MOST = 100_000  # columns, and categories of one
 
 
@@ -98,6 +104,10 @@ class Codebook:
     """The column with node ids."""
     missing: tuple[str, ...] = MISSING
     """What stands in a cell without a value, in any case."""
+    weight: str = ""
+    """The column of the edges with their weights; if empty, all weigh the same."""
+    directions: str = BOTH
+    """Whether every edge goes both ways, or keeps its direction: both or keep."""
 
     def __post_init__(self) -> None:
         _check(self)
@@ -117,8 +127,15 @@ class Codebook:
             "id": self.id,
             "classes": list(self.classes),
             "missing": list(self.missing),
+            **({"weight": self.weight} if self.weight else {}),
+            **({} if self.directions == BOTH else {"directions": self.directions}),
             "columns": [column.plain() for column in self.columns],
         }
+
+
+def missing_in(cells: Collection[str], words: Sequence[str] = MISSING) -> tuple[str, ...]:
+    """The words that mean a missing value among these cells: beside a `+`, a `-` is a result."""
+    return tuple(word for word in words if word != MINUS[0] or MINUS[1] not in cells)
 
 
 def from_plain(found: Mapping[str, Any]) -> Codebook:
@@ -137,6 +154,8 @@ def from_plain(found: Mapping[str, Any]) -> Codebook:
         _texts(found["classes"], "classes"),
         _text(found.get("id", "id"), "id"),
         tuple(word.lower() for word in _texts(found.get("missing", MISSING), "missing")),
+        _text(found.get("weight", ""), "weight"),
+        _text(found.get("directions", BOTH), "directions"),
     )
 
 
@@ -187,6 +206,8 @@ def _number(value: Any, what: str) -> float:
 
 
 def _check(book: Codebook) -> None:
+    if book.directions not in DIRECTIONS:
+        raise SettingError(f"directions is {book.directions!r}, expected {' or '.join(DIRECTIONS)}")
     if not 0 < len(book.columns) <= MOST:
         raise SettingError(f"the codebook has {len(book.columns)} columns, expected 1 to {MOST:,}")
     for column in book.columns:

@@ -18,6 +18,11 @@ def are_dates(cells: Collection[str]) -> bool:
     return bool(cells) and any(all(map(form.fullmatch, cells)) for form in (ISO, POINTS, SLASHES))
 
 
+def is_date(cell: str) -> bool:
+    """Whether this looks like a date, of any form."""
+    return any(form.fullmatch(cell) for form in (ISO, POINTS, SLASHES))
+
+
 def unclear(cells: Collection[str]) -> bool:
     """Whether day and month could be exchanged in every cell: 03/04/2024."""
     found = [match for cell in cells if (match := SLASHES.fullmatch(cell))]

@@ -27,15 +27,14 @@ def check(style: str | None) -> None:
         raise SettingError(f"--decimal is {style!r}, expected {' or '.join(STYLES)}")
 
 
+def in_some_style(cell: str) -> bool:
+    """Whether it is a number with a comma, or with marks between thousands."""
+    return any(pattern.fullmatch(cell) for pattern in (COMMA, GROUPED, ENGLISH))
+
+
 def suspicious(columns: Iterable[Numbers]) -> bool:
     """Whether some cell that Python reads as no number is one with a comma, or with thousands."""
-    patterns = (COMMA, GROUPED, ENGLISH)
-    return any(
-        pattern.fullmatch(cell)
-        for numbers in columns
-        for cell in numbers.text.values()
-        for pattern in patterns
-    )
+    return any(in_some_style(cell) for numbers in columns for cell in numbers.text.values())
 
 
 def numbers(

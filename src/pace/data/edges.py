@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -13,6 +14,14 @@ from pace.data.table import Table
 from pace.data.tables import header, named, read
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
+
+ENDS = (  # names of the columns with both ends, in any case
+    ("source", "target"),
+    ("src", "dst"),
+    ("from", "to"),
+    ("von", "nach"),
+    ("quelle", "ziel"),
+)
 
 
 def ends(
@@ -25,7 +34,7 @@ def ends(
     weight: str | None = None,
     suggest: Callable[[set[str]], str | None] = lambda ends: None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Both ends of every edge, from the columns source and target, or else the first two.
+    """Both ends of every edge, from the columns source and target (or from and to), else the first two.
 
     And the weights of the column `weight`, if one is named.
 
@@ -36,14 +45,14 @@ def ends(
     if len(names) < 2:
         found = f"the single column {names[0]!r}" if names else "no column with a name"
         raise GraphError(f"{path.name} has {found}, expected two, such as source,target")
-    chosen = ["source", "target"] if {"source", "target"} <= set(names) else names[:2]
+    chosen = _both(names)
     if all(name in ids for name in chosen):
         raise GraphError(
             f"{path.name} begins with {','.join(chosen)}, which are node ids: give it a first row "
             "that names its columns, such as source,target"
         )
     if weight is not None and weight not in names:
-        hint = did_you_mean(weight, names)
+        hint = did_you_mean(weight, names) or f"it has {', '.join(names[:12])}"
         raise SettingError(f"--weight is {weight!r}: {path.name} has no such column; {hint}")
     if ignored := [name for name in names if name not in (*chosen, weight)]:
         same = "" if weight else "; all edges weigh the same (--weight COLUMN reads weights)"
@@ -58,7 +67,7 @@ def ends(
     strange = (pairs < 0).any(0)
     if 2 * int(strange.sum()) > len(strange):
         mentioned = {value for column in chosen for value in table.text[column] if value}
-        if (sentence := suggest(mentioned)) is not None:
+        if (sentence := suggest(mentioned) or _respelt(mentioned, ids)) is not None:
             raise GraphError(f"{path.name} {sentence}")
     if strangers == "drop":
         if strange.any():
@@ -77,6 +86,33 @@ def ends(
                 wrong = kind = f"{column!r} is empty"
             problems.add(table.file, table.rows[index], wrong, kind=kind, cell=value)
     return pairs, weights
+
+
+def _both(names: Sequence[str]) -> list[str]:
+    """The columns with both ends: by their usual names, else the first two."""
+    lower = {name.lower(): name for name in reversed(names)}
+    for pair in ENDS:
+        if set(pair) <= set(lower):
+            return [lower[end] for end in pair]
+    return list(names[:2])
+
+
+def _respelt(mentioned: set[str], ids: Mapping[str, int]) -> str | None:
+    """A sentence about ids that are numbers in both tables, once as a spreadsheet rewrote them."""
+    numbers = {number: name for name in ids if (number := _number(name)) is not None}
+    pairs = {end: numbers.get(number) for end in mentioned if (number := _number(end)) is not None}
+    if 2 * sum(name is not None for name in pairs.values()) <= len(mentioned):
+        return None
+    end = min(end for end, name in pairs.items() if name is not None)
+    return (
+        f"names a node {end!r} that the table of nodes calls {pairs[end]!r}: a spreadsheet rewrites "
+        "ids that look like numbers; export both with the ids as text"
+    )
+
+
+def _number(name: str) -> int | None:
+    whole = re.fullmatch(r"(\d{1,18})(?:[.,]0+)?", name)
+    return int(whole[1]) if whole else None
 
 
 def _weights(table: Table, column: str, problems: Problems) -> Tensor:

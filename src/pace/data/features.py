@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pace.data import dates
+from pace.data import dates, suspicions
+from pace.data.codebook import MISSING, missing_in
 from pace.data.encode import UNCLEAR
 from pace.data.problems import Problems
 from pace.data.table import Numbers, Table
@@ -32,8 +33,7 @@ def features(table: Table, problems: Problems, notes: list[str]) -> tuple[Tensor
                 notes.append(f"column {column!r} became days since 2000-01-01")
             else:
                 block, listed = _one_hot(table, column, numbers, problems)
-                made = many(len(listed), "column")
-                notes.append(f"column {column!r} became {made}, one for each word")
+                notes += _remarks(column, words, len(listed))
         elif set(numbers.text.values()) == {""} and len(numbers.text) == len(numbers.values):
             problems.add(table.file, None, f"column {column!r} is empty in every row: leave it out")
             block, listed = numbers.values, [column]
@@ -45,6 +45,25 @@ def features(table: Table, problems: Problems, notes: list[str]) -> tuple[Tensor
         blocks.append(block)
         names += listed
     return torch.from_numpy(np.concatenate(blocks, axis=1)), tuple(names)
+
+
+def _remarks(column: str, words: set[str], made: int) -> list[str]:
+    """What became of a column of words, and what makes one doubt that it is one."""
+    said = [f"column {column!r} became {many(made, 'column')}, one for each word"]
+    absent = missing_in(words)
+    if missing := sorted(word for word in words if word.lower() in absent):
+        listed = ", ".join(map(repr, missing))
+        said.append(f"column {column!r}: {listed} taken as words; if they mean missing, {FILL}")
+    if (unit := suspicions.unit(words)) is not None:
+        said.append(
+            f"column {column!r} has numbers with {unit!r} behind: without it they are numbers"
+        )
+    said += [
+        f"column {column!r}: {' and '.join(map(repr, group))} are {len(group)} words: if they are one, "
+        "write them alike"
+        for group in suspicions.alike(words)
+    ]
+    return said
 
 
 def unscaled(x: Tensor, names: Sequence[str]) -> str | None:
@@ -70,7 +89,8 @@ def _finite(table: Table, column: str, numbers: Numbers, problems: Problems) -> 
     for index, place in np.argwhere(~np.isfinite(numbers.values)).tolist():
         cell = numbers.text.get(index, str(numbers.values[index, place]))
         found = f"is {cell!r}" if cell else "is empty"
-        kind = f"{column!r} is empty; {FILL}" if not cell else f"{column!r} is not {wanted}"
+        empty = cell.lower() in MISSING and index in numbers.text
+        kind = f"{column!r} is empty; {FILL}" if empty else f"{column!r} is not {wanted}"
         text = f"{column!r} {found}, expected {wanted}"
         problems.add(table.file, table.rows[index], text, kind=kind, cell=cell)
 
@@ -103,6 +123,8 @@ def _one_hot(
             "decimals or between thousands: say --decimal comma or --decimal point",
         )
         words = []
+    elif (wrong := suspicions.not_words(words)) is not None:
+        problems.add(table.file, None, f"column {column!r} {wrong}")
     elif len(words) > CATEGORIES:
         every = ", another in every row," if len(words) == len(table.rows) else ","
         or_id = f"; if it is the id of a node, give --id {column}" if every != "," else ""

@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from pace.data import decimals, encode
-from pace.data.codebook import Codebook
+from pace.data.codebook import BOTH, DIRECTIONS, MISSING, Codebook
 from pace.data.dataset import Dataset, Names
 from pace.data.edges import ends, note_merged
 from pace.data.encode import Change
@@ -22,7 +22,6 @@ from pace.data.tables import header, named, read
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 
-DIRECTIONS = ("both", "keep")  # of edges
 STRANGERS = ("refuse", "drop")  # what becomes of edges to nodes that are not in the table
 ENOUGH = 20  # rows from which a whole number that is different in each looks like an id
 
@@ -39,8 +38,8 @@ class Columns:
     classes: str | None = None  # all class names in order, by commas; default: those that occur
     decimal: str | None = None  # comma or point, where the table does not show it
     strangers: str = "refuse"  # or drop
-    weight: str | None = None  # of the table of edges
-    directions: str = "both"  # every edge goes both ways; or keep
+    weight: str | None = None  # of the table of edges; default: the codebook's, else none
+    directions: str | None = None  # both or keep; default: the codebook's, else both
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,10 +61,7 @@ def import_graph(
         raise SettingError(
             f"--strangers is {columns.strangers!r}, expected {' or '.join(STRANGERS)}"
         )
-    if columns.directions not in DIRECTIONS:
-        raise SettingError(
-            f"--directions is {columns.directions!r}, expected {' or '.join(DIRECTIONS)}"
-        )
+    directions = _directions(columns.directions, codebook)
     problems, notes = Problems(), list[str]()
     changes: list[Change] = []
     names = header(nodes)
@@ -84,7 +80,8 @@ def import_graph(
     else:
         x, feature_names = encode.encode(table, codebook, problems, changes), codebook.features
         listed = list(codebook.classes)
-    y, class_names = labels(table, special.get("label"), listed, problems)
+    absent = MISSING if codebook is None else codebook.missing
+    y, class_names = labels(table, special.get("label"), listed, problems, notes, absent)
     owner, client_names = clients(table, columns.client, problems)
     split = masks(table, columns.split, y, problems)
 
@@ -97,18 +94,27 @@ def import_graph(
         problems,
         notes,
         strangers=columns.strangers,
-        weight=columns.weight,
+        weight=columns.weight or (codebook and codebook.weight) or None,
         suggest=suggest,
     )
     problems.stop()
-    graph = Graph.build(
-        x, found, y, **split, weights=weights, directed=columns.directions == "keep"
-    )
+    graph = Graph.build(x, found, y, **split, weights=weights, directed=directions != BOTH)
     note_merged(found, graph, notes)
     called = Names(class_names, feature_names, client_names, tuple(numbered))
     dataset = Dataset(name, graph, len(class_names), owner=owner, names=called)
     warnings = _warnings(table, special, x, feature_names)
     return Imported(dataset, notes, changes, warnings)
+
+
+def _directions(asked: str | None, book: Codebook | None) -> str:
+    """Of the edges: what all sites agreed on, else what was asked for, else both."""
+    if asked not in (None, *DIRECTIONS):
+        raise SettingError(f"--directions is {asked!r}, expected {' or '.join(DIRECTIONS)}")
+    if book is not None and asked not in (None, book.directions):
+        raise SettingError(
+            f"--directions is {asked!r}, but the codebook says {book.directions!r}: leave it out"
+        )
+    return asked or (BOTH if book is None else book.directions)
 
 
 def _read(
@@ -163,6 +169,10 @@ def _special(
         else:
             notes.append(f"{file}: no column {book.label!r}, so no node has a label")
     default = "id" if book is None else book.id
+    other_case = [name for name in names if name.lower() == "id" and name not in found.values()]
+    if book is None and "id" not in names and len(other_case) == 1:
+        default = other_case[0]
+        notes.append(f"{file}: {default!r} is taken as the id (else: --id)")
     if "id" not in found and default in names and default not in found.values():
         found["id"] = default
     elif "id" not in found and book is not None and book.id != "id":

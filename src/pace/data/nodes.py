@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
+from pace.data.codebook import MISSING, missing_in
 from pace.data.problems import Problems
+from pace.data.suspicions import alike
 from pace.data.table import Table
 from pace.graph import UNKNOWN
+from pace.io.terminal import many
 
 SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "none": 3}
-MISSING = ("", "nan", "none", "null")  # no label, in any case
 
 
 def ids(table: Table, column: str | None, problems: Problems) -> dict[str, int]:
@@ -39,15 +42,32 @@ def ids(table: Table, column: str | None, problems: Problems) -> dict[str, int]:
 
 
 def labels(
-    table: Table, column: str | None, classes: Sequence[str], problems: Problems
+    table: Table,
+    column: str | None,
+    classes: Sequence[str],
+    problems: Problems,
+    notes: list[str],
+    missing: Sequence[str] = MISSING,
 ) -> tuple[Tensor, tuple[str, ...]]:
     """Class numbers. Classes are in the given order, else whole numbers by value, words by alphabet.
 
-    Without a column, or where classes are given and every cell is empty, nobody knows any class.
+    Without a column, or where classes are given and every cell is empty, nobody knows any class. So it
+    is where a cell says one of `missing`, in any case; `notes` tells of it, and of classes alike.
     """
     if column is None:
         return torch.full((len(table.rows),), UNKNOWN), tuple(classes)
-    cells = ["" if cell.lower() in MISSING else cell for cell in table.text[column]]
+    words = table.text[column]
+    absent = missing_in(words, missing)
+    unknown = Counter(
+        word for word in words if word and word.lower() in absent and word not in classes
+    )
+    cells = ["" if word in unknown else word for word in words]
+    if unknown:
+        said = ", ".join(map(repr, sorted(unknown)))
+        notes.append(
+            f"label {column!r}: {said} read as unknown, in {many(unknown.total(), 'row')} "
+            "(--classes names all classes, if one is)"
+        )
     whole = {cell: _whole(cell) for cell in set(cells) if cell}
     if all(value is not None for value in whole.values()):
         # An unknown class is often written -1; 3.0 is 3 that passed through a spreadsheet.
@@ -61,6 +81,11 @@ def labels(
             "give whole numbers or names",
         )
     found = in_order({cell for cell in cells if cell})
+    notes += [
+        f"label {column!r}: {' and '.join(map(repr, group))} are {len(group)} classes: if they are "
+        "one, write them alike"
+        for group in alike(found)
+    ]
     listed = classes or found
     number = {name: label for label, name in enumerate(listed)}
     if not listed:

@@ -31,7 +31,7 @@ class Numbers:
         text = {}
         for index, cell in enumerate(cells):
             try:
-                values[index] = float(cell)
+                values[index] = float(cell.replace("\u2212", "-"))  # a typographer's minus
             except ValueError:
                 text[index] = cell.strip()
         with np.errstate(over="ignore"):

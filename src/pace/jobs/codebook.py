@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +10,10 @@ from pathlib import Path
 from pace.data import codebook, dates
 from pace.data.codebook import Codebook, Column
 from pace.data.nodes import in_order
+from pace.data.suspicions import alike
 from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, toml
-from pace.jobs.proposal import Proposal, Summary, load, significant
+from pace.jobs.proposal import EDGES, Proposal, Summary, load, significant
 
 FORMAT = "pace-codebook-1"
 SCALINGS = ("standard", "robust", "none")
@@ -51,7 +51,9 @@ def merge(sites: Sites, *, scaling: str = "standard", classes: Sequence[str] = (
             if column.name == name
         }
         if lacking := [site for site in sites if site not in held]:
-            notes.append(f"{name!r} is left out: not at {', '.join(lacking)}")
+            near = {other for group in alike(names) if name in group for other in group} - {name}
+            called = f" ({', '.join(map(repr, sorted(near)))} is another name)" if near else ""
+            notes.append(f"{name!r} is left out: not at {', '.join(lacking)}{called}")
             continue
         kinds = {site: column.kind for site, column in held.items()}
         if "text" in kinds.values():
@@ -73,8 +75,12 @@ def merge(sites: Sites, *, scaling: str = "standard", classes: Sequence[str] = (
     label, id_column = (_agreed(sites, which, notes) for which in ("label", "id"))
     listed = list(classes) or in_order({each for site in sites.values() for each in site.classes})
     notes += _only_somewhere(sites, listed)
+    for group in alike(listed):
+        notes.append(f"classes {' and '.join(map(repr, group))}: if they are one, write them alike")
     missing = dict.fromkeys(word for site in sites.values() for word in site.missing)
-    made = Codebook(tuple(columns), label, tuple(listed), id_column, tuple(missing))
+    weight, directions = (_edges(sites, which) for which in EDGES)
+    rest = (id_column, tuple(missing), weight, directions)
+    made = Codebook(tuple(columns), label, tuple(listed), *rest)
     return Merged(made, notes)
 
 
@@ -85,6 +91,17 @@ def _agreed(sites: Sites, which: str, notes: list[str]) -> str:
     if others := [name for name, each in zip(sites, called, strict=True) if each != usual]:
         notes.append(f"the {which} is {usual!r}; {', '.join(others)}: give --{which} at import")
     return usual
+
+
+def _edges(sites: Sites, which: str) -> str:
+    """What all sites say of their edges: a sum of weighted and plain graphs is nobody's."""
+    called = {site: str(getattr(proposal, which)) for site, proposal in sites.items()}
+    if len(set(called.values())) > 1:
+        said = ", ".join(f"{each or 'none'} at {site}" for site, each in called.items())
+        raise GraphError(
+            f"sites differ in --{which} of their edges, {said}: rename columns and propose again"
+        )
+    return next(iter(called.values()))
 
 
 def _only_somewhere(sites: Sites, classes: Sequence[str]) -> list[str]:
@@ -139,15 +156,10 @@ def _scaling(columns: Iterable[Summary], scaling: str) -> tuple[float, float]:
 
 def _tell_alike(name: str, held: Mapping[str, Summary], notes: list[str]) -> None:
     """Words that differ in case or spaces only are most often one."""
-    seen: dict[str, set[str]] = {}
-    for column in held.values():
-        for word in column.words:
-            plain = "".join(unicodedata.normalize("NFKD", word).casefold().split())
-            seen.setdefault(plain, set()).add(word)
-    for words in seen.values():
-        if len(words) > 1:
-            listed = " and ".join(map(repr, sorted(words)))
-            notes.append(f"{name!r}: {listed} are two categories: if they are one, rename one")
+    for group in alike(word for column in held.values() for word in column.words):
+        listed = " and ".join(map(repr, group))
+        many = "two" if len(group) == 2 else len(group)
+        notes.append(f"{name!r}: {listed} are {many} categories: if they are one, rename one")
 
 
 def _tell_units(name: str, held: Mapping[str, Summary], notes: list[str]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pace.data import dates
-from pace.data.codebook import MISSING
+from pace.data import dates, suspicions
+from pace.data.codebook import BOTH, DIRECTIONS, MISSING, missing_in
 from pace.data.encode import UNCLEAR
 from pace.data.features import CATEGORIES
 from pace.data.nodes import in_order
@@ -27,6 +27,7 @@ FORMAT = "pace-columns-1"
 LARGEST = 16 * 2**20  # bytes of a file
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
 DIGITS = 6  # of means and standard deviations
+EDGES = ("weight", "directions")  # what is said of edges, if anything
 KINDS = ("number", "flag", "category", "date", "text")
 HEAD = """\
 # What this site's table of nodes is like, for agreeing on a codebook. It holds no row of it; read it
@@ -70,13 +71,17 @@ class Proposal:
     classes: tuple[str, ...]
     missing: tuple[str, ...]
     columns: tuple[Summary, ...]
+    weight: str = ""  # the column of the edges with their weights
+    directions: str = BOTH  # of edges
 
     def plain(self) -> dict[str, Any]:
         columns = [
             {key: value for key, value in asdict(column).items() if value}
             for column in self.columns
         ]
-        return {"format": FORMAT, **asdict(self), "columns": columns}
+        told = {key: value for key, value in asdict(self).items() if key not in EDGES}
+        edges = {key: getattr(self, key) for key in EDGES if getattr(self, key) not in ("", BOTH)}
+        return {"format": FORMAT, **told, **edges, "columns": columns}
 
 
 def propose(
@@ -89,8 +94,12 @@ def propose(
     missing: Sequence[str] = (),
     least: int = LEAST,
     decimal: str | None = None,
+    weight: str = "",
+    directions: str = BOTH,
 ) -> tuple[Proposal, list[str]]:
     """Describe a table, and say what is to be looked at; problems are listed with their rows."""
+    if directions not in DIRECTIONS:
+        raise SettingError(f"--directions is {directions!r}, expected {' or '.join(DIRECTIONS)}")
     notes: list[str] = []
     names = header(nodes)
     named_id = [id_column] if id_column else []
@@ -112,7 +121,8 @@ def propose(
     id_column = id_column or _id(words, notes)
     if repeated := len(table.rows) - len(set(words.text[id_column])):
         notes.append(f"the id {id_column!r} repeats in {repeated} rows: an import will refuse them")
-    _, classes = read_labels(table, label, (), problems)
+    absent = missing_in({cell for cells in words.text.values() for cell in cells}, absent)
+    _, classes = read_labels(table, label, (), problems, notes, absent)
     columns = [
         _summary(name, table, words, absent, problems, forced=name in category, least=least)
         for name in left
@@ -121,7 +131,9 @@ def propose(
     problems.stop()
     notes += _remarks(columns)
     return (
-        Proposal(len(table.rows), id_column, label, classes, absent, tuple(columns)),
+        Proposal(
+            len(table.rows), id_column, label, classes, absent, tuple(columns), weight, directions
+        ),
         [*table.notes, *notes],
     )
 
@@ -171,9 +183,11 @@ def _summary(
     if len(values) == len(present):
         kind = "flag" if np.isin(values, (0, 1)).all() else "number"
         return _sized(name, kind, values, lacking)
-    if 2 * len(values) > len(present):
+    if 2 * sum(map(suspicions.is_number, present)) > len(present):
         _tell_words(name, table, numbers, absent, problems)
         return Summary(name, "number")
+    if (wrong := suspicions.not_words(set(present))) is not None:
+        problems.add(table.file, None, f"column {name!r} {wrong}, or say --category {name}")
     return _category(name, present, lacking, least)
 
 
@@ -186,12 +200,17 @@ def _tell_words(
     name: str, table: Table, numbers: Numbers, absent: Sequence[str], problems: Problems
 ) -> None:
     """Words in a column of numbers are missing values, or the column is a category: who knows?"""
+    wanted = "a number with a decimal comma" if numbers.mixed else "a number"
+    for index in np.flatnonzero(~np.isfinite(numbers.values[:, 0])).tolist():
+        if index not in numbers.text:
+            text = f"{name!r} is {numbers.values[index, 0]}, expected a finite number"
+            problems.add(table.file, table.rows[index], text, kind=text)
     for index, cell in numbers.text.items():
         if cell.lower() not in absent:
             problems.add(
                 table.file,
                 table.rows[index],
-                f"{name!r} is {cell!r}, expected a number",
+                f"{name!r} is {cell!r}, expected {wanted}",
                 kind=f"{name!r} holds words among its numbers: say which of them mean that the value "
                 f"is missing (--missing {cell!r}), or that it is a category (--category {name})",
                 cell=cell,
@@ -243,10 +262,12 @@ def _remarks(columns: Sequence[Summary]) -> list[str]:
     words = [column.name for column in columns if column.kind == "text" and column.rows]
     rare = [column.name for column in columns if column.rare]
     codes = [column.name for column in columns if _looks_like_codes(column)]
+    units = [column.name for column in columns if suspicions.unit(column.words) is not None]
     said = [
         (empty, "empty, so no feature: {}"),
         (words, "too many different words to be a feature: {}"),
         (rare, "some rows have rare words, which are not named and become `other`: {}"),
+        (units, "numbers with a unit behind them, taken as words; without it they are numbers: {}"),
         (codes, "few whole numbers; if they are codes and no counts, say --category: {}"),
     ]
     return [sentence.format(_listed(names)) for names, sentence in said if names]
@@ -324,7 +345,8 @@ def read_proposal(path: Path) -> Proposal:
         )
     try:
         columns = tuple(map(_read_summary, found["columns"]))
-        texts = [found["id"], found["label"], *found["classes"], *found["missing"]]
+        edges = found.get("weight", ""), found.get("directions", BOTH)
+        texts = [found["id"], found["label"], *found["classes"], *found["missing"], *edges]
         rows = found["rows"]
         if not all(isinstance(text, str) for text in texts) or not _is_count(rows):
             raise ValueError("a name is no text, or the number of rows no count")
@@ -337,6 +359,7 @@ def read_proposal(path: Path) -> Proposal:
             tuple(found["classes"]),
             tuple(found["missing"]),
             columns,
+            *edges,
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise GraphError(f"{path} is damaged ({error}): ask for it again") from error

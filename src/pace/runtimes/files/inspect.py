@@ -13,7 +13,7 @@ from pace.data import describe as graph_facts
 from pace.data import file as graph_file
 from pace.errors import FileError, PaceError
 from pace.io import records, regular
-from pace.jobs import explain, job_file, signatures
+from pace.jobs import codebook, explain, job_file, proposal, signatures
 from pace.jobs.job import FORMAT, Job
 from pace.jobs.journal import Journal
 from pace.protocol import wire
@@ -21,6 +21,7 @@ from pace.runtimes.files import kept, model, site, tensors
 from pace.runtimes.files.messages import Facts, message
 from pace.runtimes.files.messages import tensors as listed
 
+TABLES = {"codebook": codebook.FORMAT, "proposal": proposal.FORMAT}  # TOML of ours beside jobs
 HEAD = 4096  # bytes that tell what a file is
 JSON_FORMAT = re.compile(rb'"format": ?"pace-([a-z-]{1,40})-([0-9]{1,4})"')
 
@@ -64,6 +65,9 @@ def _kind(path: Path) -> str:
         return "graph" if path.suffix == graph_file.SUFFIX else "tensors"
     if head[:1] == b"{":
         return "json"
+    for kind, words in TABLES.items():
+        if f'format = "{words}"'.encode() in head:
+            return kind
     if path.suffix != job_file.SUFFIX and FORMAT.encode() not in head:
         raise FileError(f"{path} is no file of ours")
     return "job"
@@ -160,6 +164,49 @@ def _graph(path: Path, job: Job | None) -> Facts:
     return Facts(kind="graph", version=graph_file.FORMAT, details=described, sanity=tuple(sanity))
 
 
+def _codebook(path: Path, job: Job | None) -> Facts:
+    book = codebook.read(path)
+    sanity = ["it can be used: `pace new --codebook`"]
+    if job is not None:
+        same = job.codebook is not None and job.codebook.plain() == book.plain()
+        sanity.append("it is the job's" if same else "NOT the job's codebook")
+    return Facts(
+        kind="codebook",
+        version=codebook.FORMAT,
+        details={
+            "label": book.label,
+            "id": book.id,
+            "classes": list(book.classes),
+            "columns": {column.name: column.kind for column in book.columns},
+            "features": len(book.features),
+            "edges": _edges(book.weight, book.directions),
+        },
+        sanity=tuple(sanity),
+    )
+
+
+def _proposal(path: Path, job: Job | None) -> Facts:
+    found = proposal.read_proposal(path)
+    return Facts(
+        kind="a site's proposal of columns",
+        version=proposal.FORMAT,
+        details={
+            "label": found.label,
+            "id": found.id,
+            "rows": found.rows,
+            "classes": list(found.classes),
+            "columns": {column.name: column.kind for column in found.columns},
+            "edges": _edges(found.weight, found.directions),
+            "discloses": proposal.disclosed(found),
+        },
+        sanity=("sound: `pace codebook merge` can read it", "it holds no row"),
+    )
+
+
+def _edges(weight: str, directions: str) -> str:
+    return f"weights in {weight!r}, " * bool(weight) + f"directions {directions}"
+
+
 def _key(path: Path, job: Job | None) -> Facts:
     private = b"PRIVATE" in regular.read(path, signatures.LARGEST)
     public = (
@@ -198,6 +245,8 @@ READERS: Mapping[str, Callable[[Path, Job | None], Facts]] = {
     "model": _model,
     "journal": _journal,
     "job": _job,
+    "codebook": _codebook,
+    "proposal": _proposal,
     "key": _key,
     "json": _json,
 }
