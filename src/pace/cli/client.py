@@ -262,6 +262,7 @@ def evaluate(
     import torch
 
     from pace.cli import console
+    from pace.data.importing import Columns
     from pace.io import records
     from pace.runtimes.files import evaluate as step
     from pace.runtimes.files import model as models
