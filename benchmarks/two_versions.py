@@ -31,7 +31,8 @@ for _ in range({times}):
 print((time.process_time() - began) / {times})
 """
 WORK = {
-    "pace --help": "import time\nbegan = time.process_time()\nimport sys\nsys.argv = ['pace', '--help']\n"
+    "pace --help": "import time\nbegan = time.process_time()\n"
+    "import sys\nsys.argv = ['pace', '--help']\n"
     "from pace.cli import main\nimport contextlib, io\n"
     "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    main()\n"
     "print(time.process_time() - began)\n",
