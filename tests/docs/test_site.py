@@ -235,3 +235,22 @@ def test_on_a_phone_no_word_of_code_is_broken_in_a_table(site: Path) -> None:
             page.goto((site / f"{name}.html").as_uri())
             assert page.locator("table code").count() > 5
             assert page.evaluate(BROKEN) == [], name
+
+
+@needs_docs
+@needs_chromium
+def test_groups_of_the_menu_fold_and_wide_tables_say_that_they_scroll(site: Path) -> None:
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 1280, "height": 900})
+        page.goto((site / "models.html").as_uri())
+        inside = page.locator(".md-sidebar--primary").get_by_role("link", name="Add a method")
+        assert page.locator(".md-sidebar--primary .md-nav__link--active").last.is_visible()
+        assert not inside.is_visible()
+        page.locator(".md-sidebar--primary label.md-nav__link", has_text="Extend").first.click()
+        inside.wait_for(state="visible")
+        page.set_viewport_size({"width": 390, "height": 800})
+        page.wait_for_function(
+            "document.querySelectorAll('.md-typeset__scrollwrap.more').length > 0"
+        )
+        assert page.locator(".cue:visible").count() > 0
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
