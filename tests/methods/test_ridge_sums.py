@@ -89,6 +89,26 @@ def test_with_many_features_a_sketch_is_sent_and_is_exact_for_few_nodes(
         assert float((found - centred).norm() / centred.norm()) < 0.02
 
 
+def test_with_many_classes_the_return_tells_all_of_them_apart() -> None:
+    """Of 30 classes, each known by a word of its own, none is lost; twelve directions lose most."""
+    classes, each = 30, 8
+    y = torch.arange(classes).repeat(each)
+    x = torch.eye(classes)[y] + 0.05
+    edges = torch.zeros((2, 0), dtype=torch.int64)
+    train = torch.ones(len(y), dtype=torch.bool)
+    graph = Graph(x, edges, y, train, ~train, ~train)
+    right = {}
+    for method in (RidgeSums(hops=(0,)), PaceRidge(hops=(0,), rows=classes, nodes_per_row=1)):
+        whole = Federation(GCN((classes, 4, classes)), method)
+        upload = method.share(whole.start, graph, whole)
+        (returned,) = method.merge(Messages([upload]), whole)
+        external = method.externals(whole.start, returned, graph, whole)[0]
+        logits = method.logits(external, graph, whole)
+        right[type(method)] = float((logits.argmax(1) == y).double().mean())
+    assert right[RidgeSums] == 1
+    assert right[PaceRidge] < 0.7
+
+
 def test_messages_have_the_agreed_size_and_are_exact(graphs: list[Graph]) -> None:
     for features, upload in ((1433, 8 * 1433 * (64 + 7)), (500, 8 * (500 * 501 // 2 + 500 * 7))):
         whole = Federation(GCN((features, 64, 7)), RidgeSums())

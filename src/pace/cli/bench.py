@@ -123,7 +123,9 @@ def bench(
         from pace.bench.server import growth
 
         found["server"] = []
-        for point in growth([100] if quick else [10, 100, 1_000, 10_000], 1 if quick else turns):
+        for point in growth(
+            [100] if quick else [10, 30, 100, 1_000, 10_000], 1 if quick else turns
+        ):
             found["server"].append(point)
             to.print(measured("server", point))
     if "sealing" in parts:

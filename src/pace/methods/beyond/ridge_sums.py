@@ -10,13 +10,14 @@ from torch import Tensor
 
 from pace.graph import Graph
 from pace.merging.ridge import sketched, solve_gram, solve_sketch
-from pace.methods.beyond.ridge import Regressed, omega_of, training_rows
+from pace.methods.beyond.ridge import ROWS, Regressed, omega_of, training_rows
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Summable
 from pace.protocol.number_formats import KINDS
 
 WHOLE = 1024  # features up to which G itself is sent
+FEW_CLASSES = 16  # up to which twelve directions are enough
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,10 @@ class RidgeSums(Regressed, Summable):
         yield "sketch", sketch.float()
         yield "class sums", sums.float()
         yield "nodes", trace.float()[None]
+
+    def rank(self, classes: int) -> int:
+        """A regression tells `classes` classes apart in one direction fewer."""
+        return ROWS if classes <= FEW_CLASSES else classes - 1
 
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: value.double() for name, value in upload.items()}

@@ -1,0 +1,91 @@
+"""Both closed forms where sites lack something: few validation or training nodes, no edge, no meaning.
+
+    python -m benchmarks.strained
+
+prints a table: pooled test accuracy of Local, PACE and both forms, and how many of ten sites end below
+Local, on one draw of the masks and one seed. A test of failures, not of merit.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from pace.data import load
+from pace.graph import Graph
+from pace.methods import make
+from pace.models.gcn import GCN
+from pace.partition import divide
+from pace.reports.stored import HIDDEN
+from pace.runtimes.simulation import Trial, simulate
+from pace.study.diagnostics import each_gain, win_tie_loss
+from pace.study.records import score, title
+from pace.study.study import CITATION
+
+DRAW, SEED, CLIENTS = 3, 1, 10
+METHODS = ("pace", "pace-ridge", "pace-ridge-sums")
+
+
+def few(mask: Tensor, count: int) -> Tensor:
+    """So many nodes of a mask, drawn."""
+    nodes = mask.nonzero().flatten()
+    order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0))
+    kept = torch.zeros_like(mask)
+    kept[nodes[order[:count]]] = True
+    return kept
+
+
+def noise(graph: Graph) -> Tensor:
+    return torch.randn(graph.x.shape, generator=torch.Generator().manual_seed(graph.nodes))
+
+
+STRAINS: Mapping[str, Callable[[Graph], Graph]] = {
+    "1 validation node": lambda graph: replace(graph, val=few(graph.val, 1)),
+    "3 validation nodes": lambda graph: replace(graph, val=few(graph.val, 3)),
+    "10 validation nodes": lambda graph: replace(graph, val=few(graph.val, 10)),
+    "1 training node": lambda graph: replace(graph, train=few(graph.train, 1)),
+    "5 training nodes": lambda graph: replace(graph, train=few(graph.train, 5)),
+    "no edge": lambda graph: replace(graph, edges=torch.zeros((2, 0), dtype=torch.int64)),
+    "dense features of both signs": lambda graph: replace(graph, x=graph.x + 0.1 * noise(graph)),
+    "features are noise": lambda graph: replace(graph, x=noise(graph)),
+}
+
+
+def strained(dataset: str, strain: str) -> dict[str, Trial]:
+    loaded = load(dataset)
+    graphs = [STRAINS[strain](graph) for graph in divide(loaded, "louvain", CLIENTS, DRAW)]
+    gcn = GCN((loaded.graph.features, HIDDEN, loaded.classes))
+    methods = {name: make(name) for name in METHODS}
+    return {trial.method: trial for trial in simulate(graphs, gcn, methods, [SEED])}
+
+
+def row(strain: str, dataset: str, trials: Mapping[str, Trial]) -> list[str]:
+    local = score(trials[METHODS[0]], "local", "accuracy")
+    told = (
+        f"{score(trial, 'adopted', 'accuracy'):.1f} ({win_tie_loss(each_gain(trial))[2]})"
+        for trial in trials.values()
+    )
+    return [strain, title(dataset), f"{local:.1f}", *told]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--datasets", default=",".join(CITATION))
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    heads = ["Every site has", "Graph", "Local", *METHODS]
+    print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
+    for strain in STRAINS:
+        for dataset in given.datasets.split(","):
+            print(
+                "| " + " | ".join(row(strain, dataset, strained(dataset, strain))) + " |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
