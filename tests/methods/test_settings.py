@@ -181,6 +181,16 @@ def test_a_file_in_the_folder_runs_from_the_command_line(pace: Preloaded, tmp_pa
     assert done.json["lr"] == 0.5
 
 
+def test_a_mistake_in_somebodys_own_code_is_called_theirs(pace: Preloaded, tmp_path: Path) -> None:
+    broken = own_methods.SOURCE.replace("return local\n", "return local[0]\n")
+    (tmp_path / "own_scaled.py").write_text(broken)
+    words = ("--methods", "own_scaled:Scaled", "--seeds", 1, "--epochs", 0)
+    done = pace("run", *words, cwd=tmp_path)
+    assert done.code == 2
+    assert "KeyError" in done.err
+    assert "this is a mistake in own_scaled, not in pace" in done.err
+
+
 def test_an_installed_method_runs_from_the_command_line(tmp_path: Path) -> None:
     """A process of its own, since packages are looked for where it starts."""
     own_methods.install(tmp_path, scaled=own_methods.write(tmp_path))

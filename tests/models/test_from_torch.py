@@ -241,3 +241,6 @@ def test_names_are_needed_and_must_exist() -> None:
     allow("nowhere.at.all:net")
     with pytest.raises(SettingError, match="cannot be imported"):
         by_name("nowhere.at.all:net", 3, 2)
+    allow("tests.models.test_from_torch:Mixed")
+    with pytest.raises(SettingError, match="a function of features and classes"):
+        by_name("tests.models.test_from_torch:Mixed", 3, 2)

@@ -137,15 +137,31 @@ def main() -> None:
     except OSError as error:  # a full disk, a folder that may not be written to
         where = f"cannot use {error.filename}" if error.filename else "the system says"
         code = said(f"{where}: {error.strerror or error}", WRONG)
-    except Exception:
+    except Exception as error:
         for line in traceback.format_exc().splitlines():
             say(line, err=True)
-        code = said("this is a mistake in pace: please report the lines above", BUG)
+        if own := own_code_in(error):
+            code = said(
+                f"this is a mistake in {own}, not in pace: the lines above say where", WRONG
+            )
+        else:
+            code = said("this is a mistake in pace: please report the lines above", BUG)
     if code == INTERRUPTED:
         said("interrupted; every file is whole or not there, and the command can be run again", 0)
     if code == LEFT:  # what is still to be written goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)
+
+
+def own_code_in(error: BaseException) -> str | None:
+    """The allowed module, if any, whose code was running when the error was raised."""
+    from pace.io.plugins import allowed
+
+    modules = {name.partition(":")[0] for name in allowed()}
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if (module := frame.f_globals.get("__name__")) in modules:
+            return str(module)
+    return None
 
 
 def said(words: str, code: int) -> int:

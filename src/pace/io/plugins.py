@@ -40,8 +40,11 @@ def allow(*names: str) -> None:
 
 @contextmanager
 def allowing(names: Iterable[str]) -> Iterator[None]:
-    """Let these be imported inside the block only, as one of several nodes in a process does."""
-    before = _here.set(_here.get() | frozenset(names))
+    """Let these be imported inside the block, as one of several nodes in a process does.
+
+    What a block around it allows is not allowed inside: a node's own settings decide.
+    """
+    before = _here.set(frozenset(names))
     try:
         yield
     finally:

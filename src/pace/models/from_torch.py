@@ -81,7 +81,14 @@ def from_torch(
 
 def by_name(name: str, features: int, classes: int) -> TorchModel:
     """The model of an installed factory, if this site allows it."""
-    return from_torch(plugins.load(name, "model"), features, classes, name=name)
+    factory = plugins.load(name, "model")
+    try:
+        return from_torch(factory, features, classes, name=name)
+    except TypeError as error:
+        raise SettingError(
+            f"the model {name!r} cannot be made ({error}): expected a class or a function of features "
+            "and classes that gives a torch.nn.Module"
+        ) from error
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flowe
 
 from flwr.app import Context, Message, RecordDict
 
-from pace.errors import OtherJobError
+from pace.errors import NotAllowedError, OtherJobError
+from pace.io import plugins
 from pace.jobs import job_file
 from pace.models import sized
 from pace.protocol import steps
@@ -21,6 +23,7 @@ from pace.runtimes.flower.records import unpack
 from pace.runtimes.flower.server import UnfinishedError, main
 from pace.runtimes.network import watchdog
 from pace.runtimes.network.messages import content
+from tests import own_methods
 from tests.flowered import HomeGrid, answer, asking, unavailable
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.networked import Clock, configs, files, stopped
@@ -188,3 +191,24 @@ def test_a_real_node_takes_no_path_from_the_run(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
     reply = answer(asking({"job": "0" * 64}, "upload"), {"partition-id": 0, "num-partitions": 3})
     assert unpack(reply.content) == {"code": "setting"}
+
+
+def test_a_method_of_ones_own_runs_where_server_and_nodes_allow_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    name = own_methods.write(tmp_path)
+    with plugins.allowing([name]):
+        made = job(method=name, settings={"part": 1.0})
+        write_sites(tmp_path, made)
+    monkeypatch.delitem(sys.modules, "own_scaled")
+    (tmp_path / "own_scaled.imported").unlink()
+    with pytest.raises(NotAllowedError, match=f"--allow {name}"):
+        run(tmp_path, HomeGrid(configs(tmp_path, NAMES)))
+    with pytest.raises(UnfinishedError):  # the server may, the nodes have not agreed
+        run(tmp_path, grid := HomeGrid(configs(tmp_path, NAMES)), allow=name, deadline=1.0)
+    assert {words["code"] for words in grid.words} == {NotAllowedError.code}
+    grid = HomeGrid(configs(tmp_path, NAMES, allow=name))
+    assert run(tmp_path, grid, allow=name)["finished"]
+    uploads = [steps.fit(graph, made.federation)[1] for graph in clients(3)]
+    assert set(files(tmp_path, "north.up").values()) == {uploads[0]}
