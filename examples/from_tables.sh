@@ -56,6 +56,7 @@ for site in nord süd west; do
   carry server/outbox/$site.roll $site # who was in
   at $site
   pace client adopt study.pace mine.graph --kept mine.local --return $site.down --out mine.model
+  echo "A page for people: $site/mine.model/index.html"
 done
 
 say "Later: the table again, in another order and with new patients"
@@ -64,3 +65,8 @@ for site in nord süd west; do
   pace client predict mine.model --nodes tomorrow.csv --edges tomorrow_links.csv --out predictions.csv
   pace client evaluate mine.model --nodes tomorrow.csv --edges tomorrow_links.csv
 done
+
+say "A model for programs that know nothing of PACE"
+at nord
+pace export mine.model --to torch --out mine_torch --graph mine.graph
+echo "Six lines of Python predict with it: docs/export.md"

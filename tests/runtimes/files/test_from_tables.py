@@ -104,6 +104,20 @@ def test_new_patients_are_predicted(
     assert hits / total > 0.8
 
 
+def test_a_site_has_a_page_and_a_model_for_other_programs(
+    done: tuple[Path, subprocess.CompletedProcess[str]],
+) -> None:
+    root, ended = done
+    for site in SITES:
+        page = (root / site / "mine.model" / "index.html").read_text()
+        assert f"PACE: the model of {site}" in page
+        assert not re.search(r"[NSW]-0\d\d\d", page)  # no case
+    about = json.loads((root / "nord" / "mine_torch" / "model.json").read_text())
+    assert about["parts"][0]["name"] == "Local"
+    assert len(about["features"]) == 14
+    assert "graph.npz, model.json, network.py, weights.pt" in ended.stdout
+
+
 ENCODINGS = {"nord": "utf-8", "süd": "cp1252", "west": "utf-8-sig"}
 
 
