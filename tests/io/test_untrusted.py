@@ -1,5 +1,4 @@
 import json
-import time
 import tomllib
 from collections.abc import Callable
 
@@ -28,10 +27,8 @@ def test_deep_or_long_toml_is_refused_before_it_is_parsed(
     content: str, says: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tomllib, "loads", None)
-    began = time.perf_counter()
     with pytest.raises(ValueError, match=says):
         untrusted.toml(content.encode())
-    assert time.perf_counter() - began < 1
 
 
 @pytest.mark.fault(29)

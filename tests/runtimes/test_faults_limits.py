@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import threading
 import time
@@ -59,6 +60,31 @@ def test_a_small_graph_file_cannot_ask_for_much(tmp_path: Path, about: dict[str,
     assert peak(read) < 32 * MIB
 
 
+@pytest.mark.fault(23)
+@pytest.mark.parametrize(
+    "about",
+    [
+        {"classes": 2.7}, {"classes": True}, {"features": -1}, {"features": 1.0}, {"name": 5},
+        {"title": [1]}, {"ratios": []}, {"ratios": ["a", 0, 0]}, {"ratios": [math.nan] * 3},
+        {"ratios": [9, 9, 9]}, {"ratios": [-1, 1, 1]}, {"names": {}},
+        {"names": {"classes": ["a"], "features": [], "clients": []}},
+        {"names": {"classes": [["x"], "y"], "features": [], "clients": []}},
+        {"names": {"classes": "ab", "features": [], "clients": []}},
+        {"names": {"classes": [], "features": ["a", "b"], "clients": []}},
+    ],
+)  # fmt: skip
+def test_a_graph_files_header_is_of_the_kinds_that_it_is_written_with(
+    tmp_path: Path, about: dict[str, object]
+) -> None:
+    """Otherwise it would be found out later, by a division or a model, and in a traceback."""
+    path = tmp_path / "a.graph"
+    path.write_bytes(graph_bytes())
+    graph_file.read(path)
+    path.write_bytes(graph_bytes(**about))
+    with pytest.raises(GraphError):
+        graph_file.read(path)
+
+
 @pytest.mark.fault(29)
 @pytest.mark.parametrize(
     ("line", "says"),
@@ -87,9 +113,7 @@ def test_no_line_of_a_job_takes_memory_or_ends_in_a_traceback(
         with pytest.raises((FileError, OtherJobError, SettingError)):
             job_file.read(path)
 
-    began = time.perf_counter()
     assert peak(read) < 128 * MIB
-    assert time.perf_counter() - began < 20
 
 
 @pytest.mark.fault(29)
@@ -159,10 +183,10 @@ def test_a_small_parquet_file_cannot_ask_for_much(tmp_path: Path, kind: str) -> 
 def test_a_header_of_very_many_columns_takes_time_in_proportion(tmp_path: Path) -> None:
     path = tmp_path / "nodes.csv"
     path.write_text(",".join(f"c{place}" for place in range(100_000)) + "\n")
-    began = time.perf_counter()
+    began = time.process_time()
     names = tables.header(path)
     tables.read(path, text=names[:1], numbers=names[1:2], problems=Problems())
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5  # of this process alone; quadratic, it took minutes
 
 
 @pytest.mark.fault(29)

@@ -41,6 +41,7 @@ MASKS = ("train", "val", "test")  # 1, 2, 3 in `split`
 HEADER = 64 * 2**20  # bytes; a million feature names fit
 ROOM, ROOM_PER_BYTE = 2**26, 2**10  # bytes of features that a file may unfold to
 CLASSES = 2**16
+NAMED = ("classes", "features", "clients")
 TENSORS = (
     "edges", "y", "x", "x.indptr", "x.indices", "x.values", "split", "owner", "ids", "weights"
 )  # fmt: skip
@@ -78,9 +79,7 @@ def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
         "features": graph.features,
         "classes": dataset.classes,
         "ratios": dataset.ratios,
-        "names": {
-            kind: getattr(dataset.names, kind) for kind in ("classes", "features", "clients")
-        },
+        "names": {kind: getattr(dataset.names, kind) for kind in NAMED},
         **({"directed": True} if graph.directed else {}),
     }
     content = save(
@@ -107,6 +106,8 @@ def read(path: Path) -> Dataset:
                 )
             present = [name for name in opened.keys() if name in TENSORS]  # noqa: SIM118
             tensors = {name: opened.get_tensor(name) for name in present}
+        if not _is_sound(about):
+            raise GraphError(f"{path} has a header that is not ours: make it again")
         _check_room(path, size, about, tensors)
         return _dataset(about, tensors)
     except (SafetensorError, OSError) as error:
@@ -132,6 +133,20 @@ def _checked(file: BinaryIO, path: Path) -> str:
             f"{HEADER:,}): make one of tables with `pace graph import`"
         )
     return f"/dev/fd/{file.fileno()}"
+
+
+def _is_sound(about: dict[str, Any]) -> bool:
+    """Whether the header's `pace` entry is of the kinds that `write` gives it."""
+    names, ratios = about["names"], about["ratios"]
+    texts = [about["name"], about["title"], *(text for kind in NAMED for text in names[kind])]
+    return (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(names[kind], list) for kind in NAMED)
+        and all(type(about[count]) is int for count in ("features", "classes"))
+        and len(ratios) == 3
+        and all(isinstance(ratio, int | float) and 0 <= ratio <= 1 for ratio in ratios)
+        and sum(ratios) < 1 + 1e-6
+    )
 
 
 def _check_room(path: Path, size: int, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -161,9 +176,15 @@ def _dataset(about: dict[str, Any], tensors: dict[str, Tensor]) -> Dataset:
     )
     if int(y.max()) >= about["classes"]:
         raise GraphError(f"label {int(y.max())} is beyond the file's {about['classes']} classes")
-    names = {kind: tuple(map(str, listed)) for kind, listed in about["names"].items()}
+    names = {kind: tuple(about["names"][kind]) for kind in NAMED}
     if "ids" in tensors:
         names["nodes"] = tuple(map(str, untrusted.json(tensors["ids"].numpy().tobytes())))
+    if graph.features != about["features"]:
+        raise GraphError(f"x has {graph.features} columns, the header says {about['features']}")
+    counts = {"classes": about["classes"], "features": graph.features, "nodes": graph.nodes}
+    for kind, count in counts.items():
+        if (named := len(names.get(kind, ()))) not in (0, count):
+            raise GraphError(f"the file names {named:,} {kind}, and has {count:,}")
     owner = tensors["owner"].long() if "owner" in tensors else None
     if owner is not None and (
         owner.shape != y.shape or int(owner.min()) < 0 or int(owner.max()) >= len(names["clients"])
