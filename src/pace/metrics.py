@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 
@@ -53,6 +52,8 @@ def roc_auc(logits: Tensor, truth: Tensor) -> float | None:
     Of two classes; None where the nodes are of one class only. By ranks: (R_1 - n_1 (n_1 + 1) / 2) /
     (n_0 n_1), with R_1 the sum of the ranks of class 1.
     """
+    from scipy.stats import rankdata  # a second to import, so only where a score needs it
+
     ones = truth.bool()
     count = int(ones.sum())
     if count in (0, len(truth)):

@@ -1,13 +1,16 @@
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 
 from pace.models.operator import (
     SPARSE_BELOW,
     Operator,
     Product,
     csr_array,
+    csr_tensor,
     density,
     gathered,
     multiplied,
@@ -86,23 +89,12 @@ def test_a_product_is_kept_in_factors_where_that_is_cheaper(filled: float) -> No
     )
 
 
-def test_a_product_reads_no_memory_that_nobody_wrote(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Builds of torch without MKL multiply by β what stands in the output, β = 0 or not."""
-
-    def without_mkl(
-        added: torch.Tensor,
-        left: torch.Tensor,
-        right: torch.Tensor,
-        *,
-        beta: float,
-        out: torch.Tensor,
-    ) -> torch.Tensor:
-        return out.copy_(beta * added + left.to_dense() @ right)
-
-    matrix = torch.eye(3).to_sparse_csr()
-    dense = torch.arange(6.0).reshape(3, 2)
-    monkeypatch.setattr(torch, "addmm", without_mkl)
-    monkeypatch.setattr(
-        torch.Tensor, "new_empty", lambda self, *shape: self.new_full(shape, torch.nan)
-    )
-    assert torch.equal(multiply(matrix, dense), dense)
+@pytest.mark.parametrize("shape", [(3, 4), (0, 4), (3, 0)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_product_with_an_empty_matrix_is_zero(shape: tuple[int, int], dtype: torch.dtype) -> None:
+    matrix = csr_tensor(sparse.csr_array(np.zeros(shape, dtype=str(dtype).removeprefix("torch."))))
+    dense = torch.ones(shape[1], 2, dtype=dtype)
+    assert torch.equal(multiply(matrix, dense), torch.zeros(shape[0], 2, dtype=dtype))
+    out = torch.full((shape[0], 2), torch.nan, dtype=dtype)
+    assert multiply(matrix, dense, out) is out
+    assert not out.any()

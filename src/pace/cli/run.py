@@ -106,7 +106,6 @@ def run(
     from pace.models import kind_of, settings_of
     from pace.partition import divide, file
     from pace.protocol.federation import Federation
-    from pace.reports import run_page
     from pace.reports.run_result import (
         NAME,
         MethodSettings,
@@ -190,6 +189,8 @@ def run(
     for name, result in results.items():
         folder = out if out is None or len(results) == 1 else out / options.file_name(name)
         if folder:
+            from pace.reports import run_page
+
             atomic.write(folder / NAME, result.encode())
             written += [run_page.write(folder), folder / NAME]
         if tensorboard:
