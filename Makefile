@@ -7,7 +7,7 @@ OLD := "PACE needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0]
 VENV = @test -x $(@D)/bin/pip || { \
   $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and $(OLD))' && $(PYTHON) -m venv $(@D); }
 
-.PHONY: demo notebook docs dependencies bench test test-slow test-flower faults attacks privacy load fuzz dist lint format clean
+.PHONY: demo notebook docs dependencies bench test test-slow test-flower test-lowest test-latest faults attacks privacy load fuzz dist lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo
@@ -36,6 +36,14 @@ test-slow: .venv/dev
 # In an environment of its own: flwr holds typer and rich back, and both old and new must work.
 test-flower: .venv-flower/dev
 	.venv-flower/bin/python -m pytest tests/runtimes/flower tests/cli tests/runtimes/test_runtimes.py
+
+# The oldest and the newest of every dependency, each in an environment of its own: docs/performance.md
+# says with which Pythons. Both install gigabytes: torch there is the package index's, with its GPU libraries.
+test-lowest: .venv-lowest/dev
+	.venv-lowest/bin/python -m pytest -n 2 -m "not slow"
+
+test-latest: .venv-latest/dev
+	.venv-latest/bin/python -m pytest -n 2 -m "not slow"
 
 # The table of faults, from a run of the tests that show them.
 faults: .venv/dev
@@ -87,5 +95,17 @@ format: .venv/dev
 	  --editable '.[dev,metis,report,flower]'
 	touch $@
 
+.venv-lowest/dev: pyproject.toml constraints-lowest.txt
+	$(VENV)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints-lowest.txt \
+	  --only-binary :all: --editable '.[dev,metis,report,crypto,tracking,notebook]'
+	touch $@
+
+.venv-latest/dev: pyproject.toml
+	$(VENV)
+	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade --upgrade-strategy eager \
+	  --editable '.[dev,metis,report,crypto,tracking,notebook]'
+	touch $@
+
 clean:
-	rm -rf .venv .venv-flower demo bench dist site
+	rm -rf .venv .venv-flower .venv-lowest .venv-latest demo bench dist site

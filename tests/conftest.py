@@ -1,5 +1,7 @@
 """One thread: on small products two are slower than one, and many times slower on a busy machine."""
 
+from __future__ import annotations
+
 import os
 import signal
 from collections import defaultdict

@@ -60,6 +60,8 @@ def roll(made: Job, name: str, upload: bytes, returned: bytes, **changes: object
     return Roll(**(settings | changes)).encode()  # type: ignore[arg-type]
 
 
-FIT = ("client", "fit", "job.pace", "mine.graph", "--keep", "mine.local", "--yes", "--upload")
+# On a CPU, whatever is here: bytes are compared with those of a fit in this process.
+ON_CPU = ("--device", "cpu", "--yes", "--upload")
+FIT = ("client", "fit", "job.pace", "mine.graph", "--keep", "mine.local", *ON_CPU)
 MERGE = ("server", "merge", "job.pace", "inbox", "--out", "outbox")
 ADOPT = ("client", "adopt", "job.pace", "mine.graph", "--kept", "mine.local", "--out", "mine.model")

@@ -14,6 +14,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
 
 import pace
 from pace.cli import main
@@ -142,6 +143,20 @@ def test_every_extra_is_in_the_readme_and_every_extra_named_exists() -> None:
     for path in pages:
         for named in re.findall(r"pace-fgl\[([a-z,]+)\]", path.read_text()):
             assert set(named.split(",")) <= set(EXTRAS), path
+
+
+def test_the_oldest_versions_that_are_tested_are_the_oldest_that_are_allowed() -> None:
+    extras = ("metis", "report", "crypto", "tracking", "notebook", "dev")
+    lines = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
+    oldest = dict(
+        re.findall(r"^([\w-]+)>=([\d.]+)", "\n".join(PROJECT["dependencies"] + lines), re.M)
+    )
+    pinned = dict(
+        re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / "constraints-lowest.txt").read_text(), re.M)
+    )
+    assert {name: Version(version) for name, version in pinned.items()} == {
+        name: Version(version) for name, version in oldest.items()
+    }
 
 
 def test_the_citation_is_of_the_paper() -> None:

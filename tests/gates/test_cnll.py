@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
-from pace.gates.cnll import blend, calibrate, nll, slope
+from pace.gates import cnll
+from pace.gates.cnll import bisected, blend, calibrate, nll, slope_of
 
 Drawn = tuple[Tensor, Tensor, Tensor]
 
@@ -58,8 +59,8 @@ def test_corollary_constants_added_to_a_nodes_logits_change_nothing(drawn: Drawn
         blend(local + shift, external - 2 * shift, a).softmax(1),
         blend(local, external, a).softmax(1),
     )
-    moved = slope(local + shift, external - 2 * shift, labels, a)
-    assert moved == pytest.approx(slope(local, external, labels, a), abs=1e-9)
+    moved = slope_of(local + shift, external - 2 * shift, labels)(a)
+    assert moved == pytest.approx(slope_of(local, external, labels)(a), abs=1e-9)
 
 
 @given(logits(), st.floats(0.01, 0.99))
@@ -70,7 +71,7 @@ def test_proposition_2_the_slope_is_the_derivative_of_the_risk(drawn: Drawn, a: 
     mixed = (1 - alpha) * local + alpha * external
     risk = torch.nn.functional.cross_entropy(mixed, labels)
     (derivative,) = torch.autograd.grad(risk, alpha)
-    assert slope(local, external, labels, a) == pytest.approx(float(derivative), abs=1e-9)
+    assert slope_of(local, external, labels)(a) == pytest.approx(float(derivative), abs=1e-9)
 
 
 @given(logits(), ALPHAS, ALPHAS, ALPHAS)
@@ -83,7 +84,7 @@ def test_proposition_2_the_risk_is_convex(drawn: Drawn, a: float, b: float, t: f
 
     assert risk(t * a + (1 - t) * b) <= t * risk(a) + (1 - t) * risk(b) + 1e-9
     low, high = sorted((a, b))
-    assert slope(local, external, labels, low) <= slope(local, external, labels, high) + 1e-9
+    assert slope_of(local, external, labels)(low) <= slope_of(local, external, labels)(high) + 1e-9
 
 
 @given(logits())
@@ -92,7 +93,7 @@ def test_proposition_2_an_interior_alpha_matches_moments(drawn: Drawn) -> None:
     local, external, labels = drawn
     alpha = calibrate(local, external, labels)
     if 0 < alpha < 1:
-        assert slope(local, external, labels, alpha) == pytest.approx(0, abs=1e-9)
+        assert slope_of(local, external, labels)(alpha) == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.fault(22)
@@ -116,6 +117,33 @@ def test_alpha_is_the_minimiser_scipy_finds(drawn: Drawn) -> None:
     )
     ours = nll(blend(local, external, calibrate(local, external, labels)), labels)
     assert ours <= found.fun + 1e-9
+
+
+@given(logits(), st.sampled_from([1e-9, 1.0, 1e4, 1e9]), st.sampled_from([1, 40]))
+@quick
+def test_alpha_is_plain_bisections_bit_for_bit(drawn: Drawn, scale: float, copies: int) -> None:
+    local, external, labels = (each.repeat(copies, *(1,) * (each.ndim - 1)) for each in drawn)
+    local, external = scale * local, scale * (local + 0.1 * external)
+    slope = slope_of(local, external, labels)
+    alpha = calibrate(local, external, labels)
+    if slope(0.0) < 0 < slope(1.0):
+        assert alpha == bisected(slope)
+
+
+def test_alpha_takes_half_the_slopes_that_plain_bisection_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    local, external = torch.randn(2, 200, 5, generator=torch.Generator().manual_seed(1))
+    labels = (local + external).argmax(1)
+    counts = []
+    for search in (calibrate, lambda *drawn: bisected(slope_of(*drawn))):
+        calls: list[Tensor] = []
+        monkeypatch.setattr(
+            cnll, "blend", lambda *given, c=calls: (c.append(given), blend(*given))[1]
+        )
+        search(local.double(), external.double(), labels)
+        counts.append(len(calls))
+    assert counts[0] <= counts[1] / 2
 
 
 @pytest.mark.fault(22)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -63,11 +63,16 @@ def compared(
     ours()
     other()
     pairs = [(timed(ours), peer_times * seconds(other)) for _ in range(turns)]
+    return row(what, where, name, pairs)
+
+
+def row(what: str, where: str, peer: str, pairs: Sequence[tuple[float, float]]) -> Row:
+    """One comparison from the seconds of ours and of the peer's in each turn."""
     ratios = sorted(theirs / own for own, theirs in pairs)
     return Row(
         what,
         where,
-        name,
+        peer,
         statistics.median(own for own, _ in pairs),
         statistics.median(theirs for _, theirs in pairs),
         statistics.median(ratios),

@@ -76,6 +76,7 @@ def bench(
     """Measure speed and memory, each against the plain PyG loop or the naive form in the same run."""
     import platform
 
+    import numpy as np
     import torch
 
     from pace.bench.memory import peak
@@ -101,7 +102,9 @@ def bench(
             "processor": platform.processor() or platform.machine(),
             "threads": threads,
             "device": torch.cuda.get_device_name() if where == "cuda" else "cpu",
+            "python": platform.python_version(),
             "torch": torch.__version__,
+            "numpy": np.__version__,
         },
         "rows": [],
     }
@@ -157,7 +160,7 @@ def compared(row: dict[str, Any]) -> str:
     """How long ours took, how many times as long the peer, and who that is: two lines."""
     low, high = row["spread"]
     return (
-        f"{row['what']:<18} {row['where']:<16} {row['ours_seconds'] * 1e3:>10.2f} ms "
+        f"{row['what']:<29} {row['where']:<9} {row['ours_seconds'] * 1e3:>10.2f} ms "
         f"{row['ratio']:>7.1f}x ({low:.1f} to {high:.1f})\n    against {row['peer']}"
     )
 

@@ -17,6 +17,8 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
+from pace.cli import conflicts
+
 DISTRIBUTION = "pace-fgl"
 NOT_FOR_USE = {"dev", "docs", "fuzz", "site"}  # extras for those who work on PACE itself
 OK, OPTIONAL, BROKEN = "ok", "optional", "broken"
@@ -82,6 +84,9 @@ def versions() -> Iterator[Finding]:
             yield Finding(name, found, BROKEN, f"pip install '{name}{wanted}'")
         else:
             yield from guarded(name, imported(name, found))
+    for conflict in conflicts.present(installed):
+        together = " with ".join(f"{name} {installed(name)}" for name in conflict.versions)
+        yield Finding(together, conflict.fails, OPTIONAL, conflict.do)
 
 
 def imported(name: str, version: str) -> Callable[[], Iterator[Finding]]:

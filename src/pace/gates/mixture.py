@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pace.gates.cnll import excess, nll
+from pace.gates.cnll import at_labels, excess, nll
 
 RIDGE = 2.0  # ρ
 TOLERANCE = 1e-8  # of a gradient, against the size of the logits
@@ -69,6 +69,7 @@ class Problem:
         self.sets = sets - sets.mean(2, keepdim=True)
         self.flat = self.sets.flatten(1)
         self.labels = labels
+        self.observed = at_labels(self.sets, labels)
         self.ridge = 2 * ridge / len(labels)  # of half a square
         self.scale = 1 + float(self.sets.abs().amax(2).mean(1).max())
 
@@ -81,7 +82,7 @@ class Problem:
         return (weights @ self.flat).view(self.sets.shape[1:])
 
     def gradient(self, weights: Tensor) -> Tensor:
-        slopes = excess(self.logits(weights), self.sets, self.labels)
+        slopes = excess(self.logits(weights), self.sets, self.observed)
         return slopes + self.ridge * (weights.sum() - 1)
 
     def hessian(self, weights: Tensor) -> Tensor:

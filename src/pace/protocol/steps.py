@@ -282,9 +282,10 @@ def logit_sets(
 ) -> list[Tensor]:
     """What Local and each External say of every node, Local first; each (nodes, classes)."""
     with torch.no_grad():
-        return [
-            federation.network(local, graph).logits,
-            *(federation.method.logits(external, graph, federation) for external in externals),
+        own = federation.network(local, graph).logits
+        return [own] + [
+            own if external is local else federation.method.logits(external, graph, federation)
+            for external in externals
         ]
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from pace.cli import conflicts, doctor_checks
 from pace.models.gcn import GCN
 from pace.training.gpu import cohort
 from pace.training.gradients import WIDEST
@@ -56,7 +57,11 @@ def test_a_small_cohort_learns_what_its_clients_learn_alone(
 @pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
 def test_the_same_in_tritons_interpreter() -> None:
     pytest.importorskip("triton", minversion="3.3")
-    words = ["-m", "pytest", "-n0", "-p", "no:cacheprovider", __file__, "-k", "small_cohort"]
+    for conflict in conflicts.present(doctor_checks.installed):
+        if "triton" in conflict.versions:
+            pytest.skip(f"{conflict.versions}: {conflict.fails}")
+    alone = ["-p", "no:xdist", "-p", "no:cacheprovider"]  # plugins may warn about an idle xdist
+    words = ["-m", "pytest", *alone, __file__, "-k", "small_cohort"]
     done = subprocess.run(
         [sys.executable, *words],
         env=os.environ | {"TRITON_INTERPRET": "1"},
