@@ -35,7 +35,7 @@ def raising(error: BaseException) -> Callable[..., None]:
         (SettingError("--rank is '0'"), 2, "pace: --rank is '0'\n"),
         (OSError(errno.ENOSPC, "No space left"), 2, "pace: the system says: No space left\n"),
         (PermissionError(errno.EACCES, "Permission denied", "out"), 2, "cannot use out: Perm"),
-        (KeyboardInterrupt(), 130, "pace: interrupted; every file is whole or not there"),
+        (KeyboardInterrupt(), 130, "pace: interrupted; every file is whole or absent"),
     ],
 )
 def test_an_end_has_its_code_and_one_sentence(

@@ -183,7 +183,7 @@ def test_names_have_any_letters(tmp_path: Path, name: str) -> None:
 def test_a_file_that_is_there_is_never_replaced(tmp_path: Path) -> None:
     path = written(tmp_path / "job.pace", job())
     before = path.read_bytes()
-    with pytest.raises(FileError, match="is there already"):
+    with pytest.raises(FileError, match="already exists"):
         job_file.write(path, job())
     assert path.read_bytes() == before
 

@@ -54,7 +54,7 @@ def test_a_small_graph_file_cannot_ask_for_much(tmp_path: Path, about: dict[str,
     path.write_bytes(graph_bytes(**about))
 
     def read() -> None:
-        with pytest.raises(GraphError, match=r"speaks of \d+ (classes|features)"):
+        with pytest.raises(GraphError, match=r"declares \d+ (classes|features)"):
             inspect(path)
 
     assert peak(read) < 32 * MIB
@@ -173,7 +173,7 @@ def test_a_small_parquet_file_cannot_ask_for_much(tmp_path: Path, kind: str) -> 
         if kind == "text":
             read()
             return
-        with pytest.raises(GraphError, match=r"speaks of [\d,]+ (rows|cells|bytes)"):
+        with pytest.raises(GraphError, match=r"declares [\d,]+ (rows|cells|bytes)"):
             read()
 
     assert peak(run) < 128 * MIB

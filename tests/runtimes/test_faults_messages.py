@@ -170,7 +170,7 @@ def test_another_rank_an_extra_tensor_and_a_name_twice_are_refused_by_name() -> 
         if len(frame) == expected.size:
             with pytest.raises(WireError, match=r"1\.bias/m"):
                 wire.decode(frame, same)
-    with pytest.raises(WireError, match="'a' stands twice"):
+    with pytest.raises(WireError, match="'a' occurs twice"):
         wire.decode(sealed(row("a", 0) * 2, 2))
 
 

@@ -149,7 +149,7 @@ def main() -> None:
         else:
             code = said("this is a mistake in pace: please report the lines above", BUG)
     if code == INTERRUPTED:
-        said("interrupted; every file is whole or not there, and the command can be run again", 0)
+        said("interrupted; every file is whole or absent, and the command can be run again", 0)
     if code == LEFT:  # what is still to be written goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)

@@ -35,7 +35,7 @@ def seeds(text: str) -> list[int]:
     if max(numbers) >= 2**63:
         raise SettingError(f"--seeds is {text!r}, expected seeds below 2^63")
     if len(set(numbers)) < len(numbers):
-        raise SettingError(f"--seeds is {text!r}: a seed stands there twice")
+        raise SettingError(f"--seeds is {text!r}: a seed occurs twice")
     return numbers
 
 

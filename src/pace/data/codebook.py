@@ -147,7 +147,7 @@ def from_plain(found: Mapping[str, Any]) -> Codebook:
             raise SettingError(f"the codebook has no {key!r}: it needs columns, label and classes")
     columns = found["columns"]
     if not isinstance(columns, list) or not all(isinstance(each, Mapping) for each in columns):
-        raise SettingError("the codebook's columns are no list of tables, such as {name = …}")
+        raise SettingError("the codebook's columns are not a list of tables, such as {name = …}")
     return Codebook(
         tuple(map(_column, columns)),
         _text(found["label"], "label"),

@@ -94,7 +94,7 @@ def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
 def read(path: Path) -> Dataset:
     """The dataset of a .graph file; anything else is refused with one sentence."""
     if not path.exists():
-        raise GraphError(f"{path} is not there: make it with `pace graph import`")
+        raise GraphError(f"{path} not found: make it with `pace graph import`")
     try:
         with open_regular(path) as file, safe_open(_checked(file, path), framework="pt") as opened:
             size = size_of(file)
@@ -152,12 +152,12 @@ def _is_sound(about: dict[str, Any]) -> bool:
 def _check_room(path: Path, size: int, about: dict[str, Any], tensors: dict[str, Tensor]) -> None:
     """A small file must not ask for much memory: absent features and classes take no bytes."""
     if not 1 <= int(about["classes"]) <= CLASSES:
-        raise GraphError(f"{path} speaks of {about['classes']} classes, expected 1 to {CLASSES:,}")
+        raise GraphError(f"{path} declares {about['classes']} classes, expected 1 to {CLASSES:,}")
     if "x" not in tensors:
         room = ROOM + ROOM_PER_BYTE * size
         if 4 * len(tensors["y"]) * int(about["features"]) > room:
             raise GraphError(
-                f"{path} speaks of {about['features']} features for {len(tensors['y'])} nodes, "
+                f"{path} declares {about['features']} features for {len(tensors['y'])} nodes, "
                 f"which would take more than {room:,} bytes: make it again"
             )
 

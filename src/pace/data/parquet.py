@@ -83,7 +83,7 @@ def _check_room(footer: Any, size: int, file: str) -> None:
     for what, (count, most) in counts.items():
         if count > most:
             raise GraphError(
-                f"{file} has {size:,} bytes and speaks of {count:,} {what}, expected at most "
+                f"{file} has {size:,} bytes and declares {count:,} {what}, expected at most "
                 f"{most:,}: write it as several files, or as CSV"
             )
 

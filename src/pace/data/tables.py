@@ -22,7 +22,7 @@ ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas call
 def header(path: Path) -> list[str]:
     """The names of a table's columns."""
     if not path.is_file():
-        raise GraphError(f"{path} is not there: give a .csv or .parquet file")
+        raise GraphError(f"{path} not found: give a .csv or .parquet file")
     names = parquet.header(path) if _is_parquet(path) else csv_table.header(path)
     counts = Counter(filter(None, names))
     if twice := next((name for name, count in counts.items() if count > 1), None):

@@ -1,4 +1,4 @@
-"""Files and folders that are whole or not there: written beside their place, then moved into it."""
+"""Files and folders that are whole or absent: written beside their place, then moved into it."""
 
 import os
 import shutil

@@ -67,7 +67,9 @@ def load(name: str, what: str) -> Any:
         SettingError: it is not installed here, or there is no such name in it.
     """
     if not NAME.fullmatch(name):
-        raise SettingError(f"the {what} {name!r} is no name of code: expected package.module:Name")
+        raise SettingError(
+            f"the {what} {name!r} is not the name of code: expected package.module:Name"
+        )
     if name not in allowed():
         package = name.partition(":")[0]
         raise NotAllowedError(

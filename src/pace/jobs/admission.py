@@ -39,7 +39,9 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
             f"{name!r} is not among the job's participants: {', '.join(job.participants[:12])}"
         )
     elif not is_name(name):
-        raise ParticipantError(f"{name!r} is no name: letters, digits, dots, dashes, underscores")
+        raise ParticipantError(
+            f"{name!r} is not a valid name: use letters, digits, dots, dashes and underscores"
+        )
     message = steps.check_upload(frame_of(content, job), job.federation)
     return Admitted(name, content, message)
 

@@ -75,7 +75,7 @@ def write(path: Path, job: Job) -> None:
             "without the names of features"
         )
     if not atomic.create(path, content):
-        raise FileError(f"{path} is there already: choose another name, or move it away")
+        raise FileError(f"{path} already exists: choose another name or move it")
 
 
 def render(job: Job) -> str:

@@ -9,7 +9,7 @@
     damaged/…           uploads that changed on the disk after they were accepted
     .lock               there while a server is at work
 
-Every file is complete or not there, and none is ever changed. So after a crash at any moment
+Every file is complete or absent, and none is ever changed. So after a crash at any moment
 the same calls end in the same bytes. `Journal.working` lets one server in at a time; even without
 it, two servers on one journal cannot disagree. Disks rot: what is merged is admitted again when the
 decision is taken and compared with it whenever it is read.
@@ -155,9 +155,8 @@ class Journal:
         if not path.exists():
             return None
         uploads: dict[str, str] = _table(path).get("uploads", {})
-        names = uploads.items() if isinstance(uploads, dict) else [("", 0)]
-        if not all(is_name(name) and isinstance(sha256, str) for name, sha256 in names):
-            raise FileError(f"{path} is no decision: restore it from a copy")
+        if not is_decision(uploads):
+            raise FileError(f"{path} is damaged: restore it from a backup")
         return uploads
 
     def close(self) -> dict[str, str]:
@@ -246,14 +245,21 @@ class Journal:
         return self.folder / "returns" / f"{name}{DOWN}"
 
 
+def is_decision(uploads: object) -> bool:
+    """Whether it is {participant: SHA-256}."""
+    return isinstance(uploads, dict) and all(
+        is_name(name) and isinstance(sha256, str) for name, sha256 in uploads.items()
+    )
+
+
 def _table(path: Path) -> dict[str, Any]:
     """A JSON object of the journal's own; a disk may have changed it since."""
     try:
         found = untrusted.json(regular.read(path, LARGEST))
     except ValueError as error:
-        raise FileError(f"{path} is damaged ({error}): restore it from a copy") from error
+        raise FileError(f"{path} is damaged ({error}): restore it from a backup") from error
     if not isinstance(found, dict):
-        raise FileError(f"{path} is damaged (no table): restore it from a copy")
+        raise FileError(f"{path} is damaged (not a table): restore it from a backup")
     return found
 
 

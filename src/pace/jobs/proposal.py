@@ -349,9 +349,9 @@ def read_proposal(path: Path) -> Proposal:
         texts = [found["id"], found["label"], *found["classes"], *found["missing"], *edges]
         rows = found["rows"]
         if not all(isinstance(text, str) for text in texts) or not _is_count(rows):
-            raise ValueError("a name is no text, or the number of rows no count")
+            raise ValueError("a name is not text, or the number of rows is not a count")
         if len({column.name for column in columns}) < len(columns):
-            raise ValueError("a column stands there twice")
+            raise ValueError("a column occurs twice")
         return Proposal(
             rows,
             found["id"],
@@ -382,7 +382,7 @@ def _read_spread(found: Mapping[str, Any]) -> Spread:
     mean, sd, low, high = (found[key] for key in ("mean", "sd", "low", "high"))
     first, median, third = found["quartiles"]
     if not all(map(_is_number, (mean, sd, low, high, first, median, third))) or sd < 0:
-        raise ValueError("a mean, a range or a quartile is no finite number")
+        raise ValueError("a mean, a range or a quartile is not a finite number")
     return Spread(mean, sd, low, high, (first, median, third))
 
 

@@ -177,7 +177,7 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
     if agreed is not None and list(shapes.items()) != list(agreed.items()):
         raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
     if shapes.size != len(frame):
-        raise SizeError(f"the frame has {len(frame)} bytes, its table speaks of {shapes.size}")
+        raise SizeError(f"the frame has {len(frame)} bytes, its table describes {shapes.size}")
     (message,) = unbatched(numbers_of([frame], offset, shapes)) if shapes else ({},)
     return Frame(digest, answers, message)
 
@@ -278,7 +278,7 @@ def read_table(frame: bytes, count: int, agreed: Layout | None = None) -> tuple[
             offset += length + 2
             name = label.decode("ascii")
             if name in shapes:
-                raise LayoutError(f"tensor {name!r} stands twice in the frame's table")
+                raise LayoutError(f"tensor {name!r} occurs twice in the frame's table")
             shapes[name] = struct.unpack_from(f"<{dimensions}I", frame, offset)
             # An empty tensor takes no bytes, whatever its shape says.
             empty = 0 in shapes[name] and math.prod(filter(None, shapes[name])) > NUMBERS
@@ -286,7 +286,7 @@ def read_table(frame: bytes, count: int, agreed: Layout | None = None) -> tuple[
                 raise LayoutError(f"tensor {name!r} has a shape that no tensor of ours has")
             offset += 4 * dimensions
     except (struct.error, UnicodeDecodeError) as error:
-        raise FormatError("the frame's table of tensors is broken") from error
+        raise FormatError("the frame's table of tensors is damaged") from error
     return Layout(shapes, kind), offset
 
 

@@ -69,7 +69,7 @@ def read_cell(path: Path) -> StoredCell:
     """A cell's file; a ValueError says what else it is."""
     content = untrusted.json(regular.read(path, LARGEST))
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise ValueError(f"it has not the format {FORMAT}")
+        raise ValueError(f"its format is not {FORMAT}")
     if absent := PARTS - content.keys():
         raise ValueError(f"it has no {', '.join(sorted(absent))}")
     return StoredCell(content["settings"], content["versions"], content["device"], content)

@@ -70,7 +70,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of cells, each a small file that is whole or not there."""
+    """A folder of cells, each a small file that is whole or absent."""
 
     folder: Path
 

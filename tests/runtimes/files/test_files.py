@@ -436,7 +436,7 @@ def test_a_model_never_replaces_what_is_there(pace: Preloaded, root: Path) -> No
     before = hashes(north)
     words = [*ADOPT[: ADOPT.index("--out")], "--return", "north.down", "--out"]
     for out in ("empty", "mine.graph", "."):
-        refused(pace(*words, out, cwd=north), f"{out} is there already, and no model")
+        refused(pace(*words, out, cwd=north), f"{out} already exists and is not a model")
     assert hashes(north) == before
 
 
@@ -556,9 +556,9 @@ def test_every_kind_of_file_can_be_inspected(pace: Preloaded, root: Path) -> Non
         found = good(pace("inspect", file, "--job", "other.pace", "--json", cwd=root)).json
         assert "NOT of this job" in found["sanity"]
     (root / "noise").write_bytes(b"\x00" * 100)
-    refused(pace("inspect", "noise", cwd=root), "noise is no file of ours")
+    refused(pace("inspect", "noise", cwd=root), "noise is not a file of PACE")
     (root / "table.csv").write_text("id,age\n1,40\n")
-    refused(pace("inspect", "table.csv", cwd=root), "table.csv is no file of ours")
+    refused(pace("inspect", "table.csv", cwd=root), "table.csv is not a file of PACE")
     refused(pace("inspect", "absent", cwd=root), "absent")
 
 
@@ -643,7 +643,7 @@ def test_new_and_show_speak_of_the_same_job(pace: Preloaded, root: Path) -> None
     assert found["participants"] == {"minimum": 3, "names": ["a", "b", "c"]}
     shown = good(pace("show", "our.pace", cwd=root))
     assert max(map(len, shown.out.splitlines())) <= 80
-    refused(pace(*words, cwd=root), "is there already")
+    refused(pace(*words, cwd=root), "already exists")
 
 
 def test_a_job_in_int8_says_so_and_its_upload_is_as_small_as_it_said(
@@ -671,7 +671,7 @@ def test_a_job_in_int8_says_so_and_its_upload_is_as_small_as_it_said(
     [
         (["new", "a.txt", "--features", "4", "--classes", "2"], "ends in .pace"),
         (["new", "a.pace", "--features", "4"], "both --features and --classes"),
-        (["new", "a.pace", "--like", "x.graph"], "x.graph is not there"),
+        (["new", "a.pace", "--like", "x.graph"], "x.graph not found"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--method", "pce"], "did you mean"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--hidden", "x"], "--hidden is"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--numbers", "x"], "--numbers is"),

@@ -131,9 +131,9 @@ def _roll(path: Path) -> bytes:
 def _again(out: Path, job: Job, sha256: str, upload: str) -> Outcome:
     """The answer of an earlier run, if it was to the same question."""
     if not model.is_one(out):
-        raise FileError(f"{out} is there already, and no model: choose another --out, or move it")
+        raise FileError(f"{out} already exists and is not a model: choose another --out or move it")
     found = model.read(out)
     asked, answered = (job.digest, sha256, upload), found.about
     if (found.job.digest, answered.returned, answered.upload) != asked or not answered.complete:
-        raise FileError(f"{out} holds another model: choose another --out, or move it away")
+        raise FileError(f"{out} holds another model: choose another --out or move it")
     return found.about

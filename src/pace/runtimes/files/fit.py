@@ -195,7 +195,7 @@ def _earlier(job: Job, site: Site, who: Identity, keep: Path, upload: Path) -> K
     if not keep.exists():
         if upload.exists():
             raise FileError(
-                f"{upload} is there, but the model that made it, {keep}, is not: restore {keep}, "
+                f"{upload} exists, but {keep}, the model that made it, was not found: restore {keep} "
                 f"or, if the upload was never sent, remove it"
             )
         return None
@@ -253,7 +253,7 @@ def _write(job: Job, made: KeptFile, keep: Path, upload: Path, sent: bytes) -> N
             "command again"
         )
     if not atomic.create(upload, sent) and not regular.same(upload, sent):
-        raise FileError(f"{upload} is another file: move it away, then run the command again")
+        raise FileError(f"{upload} is another file: move it, then run the command again")
 
 
 def _keeps(keep: Path, job: Job, made: KeptFile) -> bool:

@@ -50,7 +50,7 @@ def inspect(path: Path, job: Job | None = None) -> Inspected:
     except PaceError:
         raise
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise FileError(f"{path} is damaged, or no file of ours ({error})") from error
+        raise FileError(f"{path} is damaged, or not a file of PACE ({error})") from error
 
 
 def _kind(path: Path) -> str:
@@ -69,7 +69,7 @@ def _kind(path: Path) -> str:
         if f'format = "{words}"'.encode() in head:
             return kind
     if path.suffix != job_file.SUFFIX and FORMAT.encode() not in head:
-        raise FileError(f"{path} is no file of ours")
+        raise FileError(f"{path} is not a file of PACE")
     return "job"
 
 
@@ -78,7 +78,7 @@ def _tensors_file(path: Path, job: Job | None) -> Facts:
     if found == graph_file.FORMAT:
         return _graph(path, job)
     if found not in (kept.FORMAT, model.PARAMS):
-        raise FileError(f"{path} holds tensors of format {found!r}, none of ours")
+        raise FileError(f"{path} holds tensors of format {found!r}, which is not one of ours")
     about, values = tensors.read(path, found)
     sanity = [
         "all numbers are finite"
@@ -229,7 +229,7 @@ def _json(path: Path, job: Job | None) -> Facts:
     """Only its format is shown, so only the beginning is read."""
     found = JSON_FORMAT.search(regular.read_head(path, HEAD))
     if found is None:
-        raise FileError(f"{path} is no file of ours")
+        raise FileError(f"{path} is not a file of PACE")
     kind, version = found[1].decode(), found[2].decode()
     return Facts(
         kind=kind,

@@ -33,7 +33,7 @@ def listed(paths: Sequence[Path]) -> list[Path]:
         elif path.exists():
             found.add(path)
         else:
-            raise FileError(f"{path} is not there: give uploads, or the folder they are in")
+            raise FileError(f"{path} not found: give uploads, or the folder they are in")
     return sorted(found, key=lambda path: (path.name, str(path)))
 
 

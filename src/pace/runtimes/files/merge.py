@@ -67,7 +67,7 @@ def _merge(
             if not atomic.create(place, content, settled=False) and not regular.same(
                 place, content
             ):
-                raise FileError(f"{place} is another file: move it away, or choose another --out")
+                raise FileError(f"{place} is another file: move it or choose another --out")
         progress(f"return to {name}")
     made = facts(book, refused, uploads, roll=roll)
     report.write(out, made)

@@ -63,7 +63,7 @@ def header(content: bytes) -> dict[str, Any]:
         raise ValueError("its header is cut short or too long")
     found = untrusted.json(content[8 : 8 + length], pairs=_once)
     if not isinstance(found, dict):
-        raise ValueError("its header is no table of tensors")
+        raise ValueError("its header is not a table of tensors")
     for name, entry in found.items():
         if name != "__metadata__" and entry.get("dtype") not in DTYPES:
             raise ValueError(f"tensor {name!r} has type {entry.get('dtype')!r}")
@@ -78,12 +78,12 @@ def params(
     if layout(found) != dict(expected):
         raise FileError(f"{path} holds {say(layout(found))}, the job's model has {say(expected)}")
     if finite and not all(torch.isfinite(value).all() for value in found.values()):
-        raise FileError(f"{path} holds numbers that are not finite: restore it from a copy")
+        raise FileError(f"{path} holds numbers that are not finite: restore it from a backup")
     return found
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) < len(pairs):
-        raise ValueError("a name stands twice in its header")
+        raise ValueError("a name occurs twice in its header")
     return made

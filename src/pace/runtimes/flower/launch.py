@@ -132,7 +132,7 @@ class Link:
             lines.append("insecure = true")
         else:
             if not self.certificate.is_file():
-                raise SettingError(f"{self.certificate} is not there: get the server's CA file")
+                raise SettingError(f"{self.certificate} not found: get the server's CA file")
             lines.append(f"root-certificates = {json.dumps(str(self.certificate.resolve()))}")
         atomic.write(self.home / "config.toml", ("\n".join(lines) + "\n").encode())
 

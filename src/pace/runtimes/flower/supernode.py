@@ -73,7 +73,7 @@ class SuperNode:
             paths["key"] = here / str(settings["key"])
         superlink, port = settings.get("superlink"), settings.get("port", 9094)
         if not isinstance(superlink, str) or not isinstance(port, int):
-            raise SettingError(f"{path} lacks superlink, as HOST:PORT, or its port is no number")
+            raise SettingError(f"{path} lacks superlink, as HOST:PORT, or its port is not a number")
         words = ("name", "limit", "device", "overlapping")
         config: dict[str, Any] = {word: settings[word] for word in words if word in settings}
         config |= {

@@ -7,7 +7,7 @@
     FOLDER/JOB/model/         the adopted model
     FOLDER/JOB/receipt.json   what was made for sending
 
-Every file is whole or not there, so a step that was killed is simply asked for again.
+Every file is whole or absent, so a step that was killed is simply asked for again.
 """
 
 from __future__ import annotations
