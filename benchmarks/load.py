@@ -104,9 +104,9 @@ def measure(folder: Path, uploads: int) -> dict[str, object]:
     gcn = GCN((FEATURES, 16, CLASSES))
     job = Job("load", gcn, epochs=5, participants=names, minimum=uploads * 9 // 10)
     bad = fill(folder / "inbox", job, uploads)
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), time.process_time()
     found = merge(job, [folder / "inbox"], journal=folder / "journal", out=folder / "out")
-    seconds = time.perf_counter() - began
+    seconds, busy = time.perf_counter() - began, time.process_time() - busy
     served = {path.stem for path in (folder / "out").glob("*.down")}
     refused = {refusal.sender: refusal.code for refusal in found.refused}
     assert served == set(names) - set(bad), "a good client was not served"
@@ -116,6 +116,7 @@ def measure(folder: Path, uploads: int) -> dict[str, object]:
         "served": len(served),
         "refused": dict(Counter(refused.values())),
         "seconds": round(seconds, 1),
+        "cpu_seconds": round(busy, 1),
         "uploads_per_second": round(uploads / seconds),
         "upload_bytes": found.bytes.upload_frame,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,

@@ -179,5 +179,7 @@ def test_above_a_stated_number_of_clients_it_says_that_it_takes_long() -> None:
     from pace.methods.beyond.duo import MANY
 
     assert make("pace-duo").caution(MANY) == ""
-    assert "1,000,000 updates, 4 times as many" in make("pace-duo").caution(2 * MANY)
+    told = make("pace-duo").caution(2 * MANY)
+    assert "1,000,000 updates, 4 times as many" in told
+    assert "some 1 minutes of one core" in told
     assert make("pace").caution(10**6) == ""

@@ -210,7 +210,7 @@ def run(
     from pace.io import records
     from pace.runtimes.files.report import MergeReport
     from pace.runtimes.flower.launch import COMPLETED
-    from pace.runtimes.network.progress import Table, parse
+    from pace.runtimes.network.progress import NOTE, Table, parse
     from pace.runtimes.network.settings import Settings
 
     link = _link(superlink, certificate, insecure, home)
@@ -235,6 +235,8 @@ def run(
             for line in link.log(number, stream=True):
                 if event := parse(line):
                     told(event)
+                elif (note := line.partition(NOTE)[2]) and not as_json:
+                    console.say(note, err=True)
         ended = link.ended(number)
     except FlowerError as error:
         console.say(f"pace: run {number} was lost: {error}. Run the same command again.", err=True)
@@ -377,17 +379,20 @@ def register(
     from pace.errors import FlowerError
 
     link = _link(superlink, certificate, insecure, home)
+    named = [
+        (public.absolute().parent.name if public.stem == "node" else public.stem, public)
+        for public in publics
+    ]
     made = {}
-    for public in publics:
-        name = public.absolute().parent.name if public.stem == "node" else public.stem
-        try:
-            made[name] = link.register(public, name)
-        except FlowerError as error:
-            if quiet:
-                raise typer.Exit(1) from error
-            raise
-        if not as_json:
-            console.say(f"Registered: {name} is node {made[name]}")
+    try:
+        for name, number in link.register(named):
+            made[name] = number
+            if not as_json:
+                console.say(f"Registered: {name} is node {number}")
+    except FlowerError as error:
+        if quiet:
+            raise typer.Exit(1) from error
+        raise
     if as_json:
         console.one_object({"nodes": made})
 

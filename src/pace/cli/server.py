@@ -71,11 +71,12 @@ def merge(
     from pace.io import records
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import merge as step
+    from pace.runtimes.files.intake import listed
 
     torch.set_num_threads(1)
     job = read_job(job_file)
     place = journal or job_file.with_suffix(".journal")
-    many = len(job.participants) or len(uploads or [])
+    many = len(job.participants) or len(listed(uploads or []))
     if caution := job.federation.method.caution(many):
         console.say(caution, err=True)
     with console.progress(None, "Checking") as bar:

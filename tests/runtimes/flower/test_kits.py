@@ -6,6 +6,7 @@ import os
 import shutil
 import ssl
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -159,25 +160,47 @@ def test_a_node_knows_its_folder_wherever_the_kit_is_put(tmp_path: Path) -> None
             SuperNode.read(tmp_path / "moved" / "wrong.toml")
 
 
+def test_the_process_beside_flowers_own_does_not_load_torch() -> None:
+    """Hundreds of MB a node; its worker has loaded it already."""
+    code = "import pace.runtimes.flower.supernode, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
 SUPERNODE = """#!/bin/sh
 echo "$@" >> {log}
 if [ ! -e {let_in} ]; then
   touch {let_in}
-  echo "[code: 2004] Failed to activate SuperNode."
-  sleep 600 & # a helper that holds the pipe open
-  exit 1
+  {first}
 fi
 exit 0
 """
+NOT_LET_IN = """
+  echo "[code: 2004] Failed to activate SuperNode."
+  sleep 600 & # a helper that holds the pipe open
+  exit 1
+"""
+LOST = """
+  echo "SuperNode ID: 17"
+  echo "Giving up reconnection after 194.80 seconds and 21 tries."
+  sleep 600 # Flower's process stays, and does nothing
+"""
 
 
-def test_a_node_that_is_not_let_in_is_told_why_and_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("first", "told"),
+    [(NOT_LET_IN, "the server still takes it for alive"), (LOST, "cannot be reached")],
+)
+def test_a_node_that_is_not_let_in_or_loses_the_server_is_told_why_and_tried_again(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    first: str,
+    told: str,
 ) -> None:
-    """As after a crash: Flower refuses the node's second self for a minute."""
+    """As after a crash, when Flower refuses the node's second self for a minute; or in an outage."""
     north = made(tmp_path) / "north"
     program, log, let_in = (tmp_path / name for name in ("flower-supernode", "log", "let in"))
-    program.write_text(SUPERNODE.format(log=f"'{log}'", let_in=f"'{let_in}'"))
+    program.write_text(SUPERNODE.format(log=f"'{log}'", let_in=f"'{let_in}'", first=first))
     program.chmod(0o755)
     monkeypatch.setattr(supernode, "program", lambda name: str(program))
     monkeypatch.setattr(supernode, "AGAIN", 0.0)
@@ -185,5 +208,5 @@ def test_a_node_that_is_not_let_in_is_told_why_and_tried_again(
     assert SuperNode.read(north / "node.toml").run() == 0
     assert len(log.read_text().splitlines()) == 2
     said = capfd.readouterr().err
-    assert "the server still takes it for alive" in said
+    assert told in said
     assert "--superlink server.example:18080" in log.read_text()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pace.cli import flower
 from pace.errors import FlowerError, SettingError
-from pace.runtimes.flower import launch
+from pace.runtimes.flower import commands, launch
 from tests.preloaded import Preloaded
 
 FLWR = """#!{python}
@@ -70,10 +70,37 @@ def test_what_flower_says_is_told_without_the_box_around_it(
     program.chmod(0o755)
     monkeypatch.setattr(launch, "program", lambda name: str(program))
     link = launch.Link("127.0.0.1:1", None, tmp_path / "home")
-    with pytest.raises(
-        FlowerError, match=r"supernode failed at 127.0.0.1:1, it said: Error No key$"
-    ):
-        link.register(tmp_path / "nothing.pub", "north")
+    with pytest.raises(FlowerError, match=r"stop failed at 127.0.0.1:1, it said: Error No key$"):
+        link.stop("5")
+
+
+SEVERAL = """
+import json, sys
+replies = {{
+    "new.pub": dict(success=True, **{{"node-id": 7}}),
+    "old.pub": {{"success": False, "error-message": "Public key already in use."}},
+}}
+for line in sys.stdin:
+    words = json.loads(line)
+    reply = replies.get(words[2]) or sys.exit("cannot read the key")
+    print(json.dumps(reply, indent=1) + "\\n\\n" + {end!r}, flush=True)
+"""
+
+
+def test_many_nodes_are_registered_by_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One is new, one was registered before; with the third the process ends."""
+    code = SEVERAL.format(end=commands.END)
+    monkeypatch.setattr(launch, "program", lambda name: name)
+    monkeypatch.setattr(launch, "several", lambda: [sys.executable, "-c", code])
+    link = launch.Link("127.0.0.1:1", None, tmp_path / "home")
+    named = [(name, Path(f"{name}.pub")) for name in ("new", "old", "none")]
+    made = link.register(named)
+    assert [next(made), next(made)] == [("new", "7"), ("old", "known already")]
+    assert link.labels() == {"7": "new"}
+    with pytest.raises(FlowerError, match=r"it said: cannot read the key$"):
+        next(made)
 
 
 def test_without_flower_the_command_says_what_to_install(

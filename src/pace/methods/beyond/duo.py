@@ -28,6 +28,7 @@ from pace.protocol.number_formats import KINDS
 LEVEL = 0.5  # of the guard: at least as many held-out validation nodes right as Local
 BLOCK = 8  # receivers whose peers' consensus is summed in one pass over the uploads
 EACH = 2  # corrections
+A_PAIR = 5e-5  # seconds of one core for a client's update in another's sum, at Cora's shape
 MANY = 500  # clients above which people are told that the merge takes long: it is quadratic
 
 
@@ -92,8 +93,9 @@ class PaceDuo(Tempered):
             return ""
         return (
             f"pace-duo sums all uploads anew for every client: with {clients:,} clients that is "
-            f"{clients**2:,} updates, {(clients / MANY) ** 2:.0f} times as many as with {MANY}, and "
-            "the merge will take long. The method pace takes one pass."
+            f"{clients**2:,} updates, {(clients / MANY) ** 2:.0f} times as many as with {MANY}, or some "
+            f"{A_PAIR * clients**2 / 60:,.0f} minutes of one core with a model of 94,000 numbers. The "
+            "method pace takes one pass."
         )
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:

@@ -9,14 +9,16 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from pace.errors import FlowerError, SettingError
 from pace.io import atomic
 from pace.runtimes.flower import app as app_page
+from pace.runtimes.flower import commands
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -27,6 +29,7 @@ QUIET = {
 LINK = "pace"  # the connection's name in the settings we write
 COMPLETED, FINISHED = "finished:completed", "finished"
 REGISTERED = "already in use"  # in Flower's words for a key that is registered
+END = f"{commands.END}\n".encode()
 LOOK = 2.0  # seconds between two looks at a run
 ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")  # colours
 BEGINNINGS = ("Using SuperLink", "Displaying information")  # of what it does, before a mistake
@@ -46,28 +49,52 @@ class Link:
         self._settle()
         command = [program("flwr"), *words, "--format", "json"]
         done = subprocess.run(command, env=self.environment, capture_output=True)
+        return self._read(words, done.stdout, done.stderr)
+
+    def register(self, publics: Sequence[tuple[str, Path]]) -> Iterator[tuple[str, str]]:
+        """Let the holders of these keys join; each name and node number as it is registered."""
+        self._settle()
+        program("flwr")  # says what to install
+        with subprocess.Popen(
+            several(),
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        ) as flower:
+            assert flower.stdin is not None
+            assert flower.stdout is not None
+            for name, public in publics:
+                words = ("supernode", "register", str(public), LINK)
+                flower.stdin.write(json.dumps([*words, "--format", "json"]).encode() + b"\n")
+                flower.stdin.flush()
+                said = b"".join(takewhile(END.__ne__, flower.stdout))
+                yield name, self._registered(name, words, said)
+
+    def _registered(self, name: str, words: Sequence[str], said: bytes) -> str:
+        """The node's number, remembered under the name."""
+        labels = self.labels()
         try:
-            found: dict[str, Any] = json.loads(done.stdout)
+            number = str(self._read(words, said)["node-id"])
+        except FlowerError as error:
+            if REGISTERED not in str(error):
+                raise
+            return next((node for node, label in labels.items() if label == name), "known already")
+        made = json.dumps(labels | {number: name}, indent=1)
+        atomic.write(self.home / "nodes.json", made.encode())
+        return number
+
+    def _read(self, words: Sequence[str], out: bytes, err: bytes = b"") -> dict[str, Any]:
+        """The JSON object that a command printed, unless it says that it failed."""
+        try:
+            found: dict[str, Any] = json.loads(out)
         except ValueError:
-            found = {"error-message": (done.stderr or done.stdout).decode(errors="replace")}
-        if done.returncode or not found.get("success"):
+            found = {"error-message": (err or out).decode(errors="replace")}
+        if not found.get("success"):
             raise FlowerError(
                 f"flwr {words[0]} failed at {self.address}, it said: {_said(found)[:500]}"
             )
         return found
-
-    def register(self, public: Path, name: str) -> str:
-        """Let the holder of this key join; its node number, remembered under the name."""
-        try:
-            number = str(self.call("supernode", "register", str(public), LINK)["node-id"])
-        except FlowerError as error:
-            if REGISTERED not in str(error):
-                raise
-            known = {label: node for node, label in self.labels().items()}
-            return known.get(name, "known already")
-        labels = self.labels() | {number: name}
-        atomic.write(self.home / "nodes.json", json.dumps(labels, indent=1).encode())
-        return number
 
     def nodes(self) -> list[dict[str, Any]]:
         """The registered nodes, and whether each is online."""
@@ -142,6 +169,11 @@ def _said(found: Mapping[str, Any]) -> str:
     lines = BOX.sub(" ", str(found.get("error-message", "nothing"))).splitlines()
     told = (line for line in lines if not line.strip().startswith(BEGINNINGS))
     return " ".join(" ".join(told).split()).rstrip(".")
+
+
+def several() -> list[str]:
+    """The command that takes many of Flower's in one process."""
+    return [sys.executable, "-m", commands.__name__]
 
 
 def program(name: str) -> str:

@@ -15,6 +15,7 @@ from pace.jobs import job_file
 from pace.jobs.journal import Journal
 from pace.runtimes.files import report
 from pace.runtimes.flower.exchange import GridExchange
+from pace.runtimes.network.progress import NOTE
 from pace.runtimes.network.round import play
 from pace.runtimes.network.settings import Settings
 
@@ -34,7 +35,7 @@ def main(grid: Grid, context: Context) -> None:
         Journal.working(settings.journal, job_file.read(settings.job)) as book,
     ):
         if caution := book.job.federation.method.caution(len(book.job.participants)):
-            say("%s", caution)
+            say("%s", NOTE + caution)
         found = play(
             GridExchange(grid), settings, book, lambda event: say("%s", shown(event.line()))
         )

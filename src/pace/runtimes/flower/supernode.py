@@ -2,7 +2,8 @@
 
 Flower's SuperNode runs as a child of ours, its lines passed on. A worker is started beside it, so that
 torch is loaded before anybody asks. A node that the server does not let in is tried again, with the
-reason in words: its key is not registered yet, or the server still takes its former self for alive.
+reason in words: its key is not registered yet, or the server still takes its former self for alive. So
+is one that has lost the server: after some three minutes Flower's own process stops trying, and stays.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from typing import Any
 
 from pace.errors import FileError, PaceError, SettingError
 from pace.io import plugins, regular, untrusted
-from pace.jobs import job_file
 from pace.runtimes.flower.launch import QUIET, program
 from pace.runtimes.network.codes import log, pass_on
 from pace.runtimes.network.node import Node
@@ -37,7 +37,8 @@ PATHS = {  # as in a kit; a node.toml may say otherwise
 OTHERS = ("name", "superlink", "key", "limit", "device", "overlapping", "allow", "port")
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
 LARGEST = 2**16  # bytes of node.toml
-JOINED = b"SuperNode ID"  # and for one that is
+JOINED = b"SuperNode ID"  # for one that is
+GAVE_UP = b"Giving up reconnection"  # and for one that has lost the server
 AGAIN = 10.0  # seconds until it is tried again
 GOODBYE = 5.0  # seconds for the last lines of a node that has ended
 WHY = (
@@ -45,6 +46,7 @@ WHY = (
     "was ended less than 70 s ago without a goodbye and the server still takes it for alive (two "
     f"heartbeats of 30 s). It is tried again every {AGAIN:.0f} s"
 )
+LOST = f"the server cannot be reached. The node is started again in {AGAIN:.0f} s"
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ class SuperNode:
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
+        from pace.jobs import (
+            job_file,  # here, since it loads torch: a node that runs has a worker for that
+        )
         from pace.runtimes.files import fit, sealed_jobs
         from pace.runtimes.files import site as sites
 
@@ -147,15 +152,15 @@ class SuperNode:
         threading.Thread(target=station.start, daemon=True).start()
         log(f"{self.node.name}: starting, for {self.superlink}")
         while True:
-            code, refused = self._once()
-            if not refused:
+            code, again = self._once()
+            if not again:
                 log(f"{self.node.name}: ended with {code}")
                 return code
             time.sleep(AGAIN)
 
     def _once(self) -> tuple[int, bool]:
-        """Its exit code, and whether the server did not let it in."""
-        refused = threading.Event()
+        """Its exit code, and whether it is worth another try: not let in, or the server lost."""
+        joined, refused, lost = (threading.Event() for _ in range(3))
         child = subprocess.Popen(
             self.command(),
             env=self.environment(),
@@ -170,7 +175,12 @@ class SuperNode:
                 for line in said:
                     pass_on(line.decode(errors="surrogateescape"))
                     if JOINED in line:
+                        joined.set()
                         log(f"{self.node.name}: joined {self.superlink}, and waits to be asked")
+                    if GAVE_UP in line and joined.is_set():
+                        lost.set()
+                        log(f"{self.node.name}: {LOST}")
+                        child.kill()  # there is nobody to say goodbye to
                     if any(word in line for word in REFUSED) and not refused.is_set():
                         refused.set()
                         log(f"{self.node.name}: {WHY}")
@@ -188,4 +198,4 @@ class SuperNode:
             with suppress(ProcessLookupError):  # helpers that would go on looking for it
                 os.killpg(child.pid, signal.SIGTERM)
         lines.join(GOODBYE)
-        return child.returncode, refused.is_set() and child.returncode > 0
+        return child.returncode, lost.is_set() or (refused.is_set() and child.returncode > 0)

@@ -16,7 +16,7 @@ ASKED, UPLOADED, REFUSED, LOST = "asked", "uploaded", "refused", "lost"
 RETURNED, ADOPTED = "returned", "adopted"
 MISSING = "missing"  # listed in the job, and not heard of in this run
 STATES = (MISSING, ASKED, UPLOADED, REFUSED, LOST, RETURNED, ADOPTED)
-MARK = "pace-event "
+MARK, NOTE = "pace-event ", "pace-note "  # before an event, and before a sentence for the operator
 
 
 @dataclass(frozen=True)
