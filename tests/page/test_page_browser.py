@@ -187,11 +187,11 @@ def test_a_wide_figure_scrolls_before_its_letters_become_small(
     assert box["width"] == pytest.approx(816, abs=1)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     cue = page.locator(".cue")
-    assert cue.is_visible()
+    cue.wait_for(state="visible")
     page.locator(".picture").evaluate("box => (box.scrollLeft = 2000)")
-    page.wait_for_function("!document.querySelector('.picture').classList.contains('more')")
+    page.locator(".picture:not(.more)").wait_for()
     page.set_viewport_size({"width": 1280, "height": 740})
-    page.wait_for_function("document.querySelector('.cue').hidden")
+    cue.wait_for(state="hidden")
     page.close()
 
 

@@ -211,3 +211,4 @@ class Document:
     lede: str
     headline: tuple[tuple[str, str], ...]  # a number and what it counts
     sections: tuple[Section, ...]
+    flows: bool = False  # in print, sections follow each other instead of beginning new sheets

@@ -159,6 +159,7 @@ function cue(box) {
     box.classList.toggle("more", left > 1);
     line.hidden = box.scrollWidth - box.clientWidth <= 1;
   };
+  look();
   box.addEventListener("scroll", look, { passive: true });
   new ResizeObserver(look).observe(box);
 }

@@ -49,6 +49,7 @@ def document(run: RunResult) -> Document:
             Section("α by client", tuple(_alphas(run))),
             Section("Command and versions", tuple(_provenance(run))),
         ),
+        flows=True,
     )
 
 

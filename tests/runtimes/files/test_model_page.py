@@ -160,7 +160,9 @@ def test_an_older_folder_gives_a_page_with_what_it_has(made: Path, tmp_path: Pat
     [
         ("counts", {"test": {"local": {"confusion": [[1]], "bins": []}}}),
         ("counts", {"test": {"local": {"confusion": [[0] * 4] * 4, "bins": [[1, 1, 0.5]]}}}),
+        ("counts", {"test": {"local": {"confusion": [[10**30] * 4] * 4, "bins": []}}}),
         ("counts", []),
+        ("trained_on", float("inf")),
         ("sent", {"bytes": "many"}),
         ("drawn", "half"),
         ("format", "pace-result-9"),
@@ -219,6 +221,8 @@ def test_in_a_browser_it_is_silent_fits_and_can_be_read(
     cut = page.locator(".scroll.more")
     assert cut.count() == page.locator(".cue:visible").count()
     assert cut.count() > 0 or width == 1280
+    sheets = len(re.findall(rb"/Type\s*/Page\b", page.pdf(prefer_css_page_size=True)))
+    assert sheets < page.locator("main > section").count()  # sections follow each other
     page.emulate_media(media="print")
     assert not page.locator(".cue").first.is_visible()
     assert page.locator("details table").first.is_visible()

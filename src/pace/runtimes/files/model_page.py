@@ -71,6 +71,7 @@ def document(job: Job, about: Outcome, result: Result | None) -> Document:
             Section("What left this site", tuple(_sent(result))),
             Section("Where it comes from", tuple(_provenance(job, about))),
         ),
+        flows=True,
     )
 
 

@@ -117,7 +117,14 @@ def read(folder: Path, job: Job) -> Result | None:
             None if found["drawn"] is None else tuple(map(float, found["drawn"])),
             _sent(found["sent"]),
         )
-    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RuntimeError,
+        ArithmeticError,
+    ) as error:
         raise FileError(f"{path} is damaged ({error!r}): restore it, or remove it") from error
 
 
