@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pace.merging.carrier import RANK
 from pace.partition.split import DATA_SEED
 from pace.runtimes.simulation import Trial
 from pace.study.cell import Cell, Store
@@ -33,12 +34,14 @@ Played = Mapping[str, Any]  # one file of `one_exchange`
 
 @dataclass(frozen=True)
 class Setting:
-    """One dataset under one partition, on the seeds of which everything is there."""
+    """One dataset under one partition, on the seeds that every method which was run there has."""
 
     dataset: str
     partition: str
     clients: int
-    rounds: Mapping[str, Sequence[Played]]  # by method, seed by seed; with `ceiling`
+    rounds: Mapping[
+        str, Sequence[Played]
+    ]  # by method, seed by seed; with `ceiling`; empty: not run
     once: Mapping[str, Sequence[Trial]]
 
     @property
@@ -64,7 +67,7 @@ class Setting:
 
 
 def settings(out: Path, results: Path) -> Iterator[Setting]:
-    """All settings that have a seed with everything, each on all such seeds."""
+    """All settings of which FedAvg and the ceiling are there."""
     stored = (json.loads(path.read_text()) for path in sorted(out.glob("*.json")))
     found = {
         (each["dataset"], each["partition"], each["clients"], each["method"], each["seed"]): each
@@ -75,18 +78,19 @@ def settings(out: Path, results: Path) -> Iterator[Setting]:
         for partition, clients in SETTINGS:
             rounds: dict[str, list[Played]] = {method: [] for method in METHODS}
             once: dict[str, list[Trial]] = {method: [] for method in ONCE}
+            where = dataset, partition, clients
+            run = [m for m in METHODS if any((*where, m, seed) in found for seed in SEEDS)]
             for seed in SEEDS:
-                where = dataset, partition, clients
-                played = [found.get((*where, method, seed)) for method in METHODS]
-                cells = (Cell(*where, method, 6, seed, DATA_SEED) for method in ONCE)
+                played = [found.get((*where, method, seed)) for method in run]
+                cells = (Cell(*where, method, RANK, seed, DATA_SEED) for method in ONCE)
                 trials = [store.read(cell) for cell in cells]
                 if None in played or None in trials:
                     continue
-                for method, each in zip(METHODS, played, strict=True):
+                for method, each in zip(run, played, strict=True):
                     rounds[method].append(each or {})
                 for method, trial in zip(ONCE, trials, strict=True):
                     once[method] += [trial] if trial else []
-            if rounds["fedavg"]:
+            if rounds["fedavg"] and rounds["ceiling"]:
                 yield Setting(dataset, partition, clients, rounds, once)
 
 
@@ -100,7 +104,11 @@ def markdown(found: Sequence[Setting]) -> str:
             each.name,
             str(each.seeds),
             f"{each.played('fedavg', 'local'):.1f}",
-            *(f"{each.played(method, key):.1f}" for method in ROUNDS for key in READINGS),
+            *(
+                f"{each.played(method, key):.1f}" if each.rounds[method] else "-"
+                for method in ROUNDS
+                for key in READINGS
+            ),
             *(f"{each.adopted(method):.1f}" for method in ONCE),
             *(f"{each.site(part):.1f}" for part in SITE),
         ]
@@ -116,8 +124,12 @@ def markdown(found: Sequence[Setting]) -> str:
 
 
 def margin(found: Sequence[Setting], ours: str, method: str) -> tuple[str, str]:
-    """How far one exchange is above: on average, and where it is least."""
-    ahead = {each.name: each.adopted(ours) - each.played(method, "in_the_gate") for each in found}
+    """How far one exchange is above, where both were run: on average, and where it is least."""
+    ahead = {
+        each.name: each.adopted(ours) - each.played(method, "in_the_gate")
+        for each in found
+        if each.rounds[method]
+    }
     least = min(ahead, key=lambda name: ahead[name])
     return f"{fmean(ahead.values()):+.2f}", f"{ahead[least]:+.2f} ({least})"
 
@@ -138,6 +150,8 @@ def figure(found: Sequence[Setting]) -> Any:
     drawn, axes = plt.subplots(1, len(shown), figsize=(3 * len(shown), 3), squeeze=False)
     for axis, each in zip(axes[0], shown, strict=True):
         for (method, label), mark in zip(ROUNDS.items(), "v^<", strict=True):
+            if not each.rounds[method]:
+                continue
             moved = each.played(method, "bytes") / 1e6
             reached = each.played(method, "in_the_gate")
             axis.plot(moved, reached, mark, label=f"{label}, 100 rounds")

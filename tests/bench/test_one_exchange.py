@@ -58,6 +58,10 @@ def test_a_setting_is_averaged_over_the_seeds_of_which_everything_is_there(resul
     (one,) = page.settings(results / "rounds", results)
     assert one.seeds == 1
     assert one.played("fedavg", "in_the_gate") == 75.0
+    (results / "rounds" / f"fedpub-{FIRST}.json").unlink()
+    (without,) = page.settings(results / "rounds", results)
+    assert without.seeds == 2
+    assert "| 76.0 | 60.0 | 70.0 | 77.0 | - | - | - | 72.0 |" in page.markdown([without, both])
     assert one.adopted("pace-ridge") == pytest.approx(80.0, abs=1e-3)
 
 
