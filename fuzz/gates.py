@@ -1,6 +1,6 @@
 """Hostile logits against every gate: what is adopted is finite and no worse than Local.
 
-    python fuzz/gates.py [--draws 1000000] [--seed 0]
+    python fuzz/gates.py [--draws 1000000] [--seed 0] [GATE ...]
 
 A draw is a receiver: logits of Local and of one or two Externals on a few nodes, some of which are
 validation nodes. Externals are made to confuse arithmetic: huge and nearly equal over the classes,
@@ -219,11 +219,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--draws", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("gates", nargs="*", help=f"of {', '.join(SHARES)}; all if none is named")
     given = parser.parse_args()
     torch.set_num_threads(1)
     began, random = time.process_time(), np.random.default_rng(given.seed)
     counts = {}
     for name, share in SHARES.items():
+        if given.gates and name not in given.gates:
+            continue
         size, started = round(share * given.draws), time.process_time()
         harmed = np.zeros(2, dtype=int)
         for place in range(0, size, TOGETHER):
