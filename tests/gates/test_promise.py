@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
+from typing import cast
 
 import numpy as np
 import pytest
@@ -17,8 +18,11 @@ from pace.gates.promise import no_worse_than_local
 from pace.methods import METHODS, Fixed, Pace, PaceDuo
 from pace.protocol import steps, wire
 from pace.protocol.method import Method
+from pace.runtimes.files import model
+from pace.runtimes.files.outcome import Outcome
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import messages
+from tests.sites import job
 
 EACH = 24  # draws of each kind
 
@@ -181,3 +185,18 @@ def test_a_fixed_alpha_promises_nothing() -> None:
         "pace-half",
     ]
     assert any(after > before for after, before, _ in poisoned(Pace(gate=Fixed(1.0)), 1e2))
+
+
+@pytest.mark.fault(28)
+def test_an_external_that_overflows_on_another_graph_leaves_local_alone() -> None:
+    """The gate sees this site's graph; a model folder is used on others."""
+    made = job()
+    graph = clients(1)[0]
+    local = steps.fit(graph, made.federation)[0].local
+    external = {name: torch.full_like(value, 1e18) for name, value in local.items()}
+    folder = model.Model(made, local, (external,), (0.5, 0.5), cast(Outcome, None))
+    assert torch.isfinite(folder(graph).logits).all()
+    assert folder(graph).weights == (0.5, 0.5)
+    large = folder(replace(graph, x=1e3 * graph.x))
+    assert not torch.isfinite(large.externals[0]).all()
+    assert large.logits is large.local

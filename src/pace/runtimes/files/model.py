@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import torch
+
 from pace.errors import FileError
-from pace.gates.mixture import Weights
+from pace.gates.mixture import Weights, local_alone
 from pace.graph import Graph
 from pace.io import atomic, records, regular, untrusted
 from pace.jobs import job_file
@@ -51,11 +53,17 @@ class Model:
         return steps.alpha(self.weights)
 
     def __call__(self, graph: Graph) -> steps.Adoption:
-        """The logits of every node; External's are not asked for where Local was kept."""
+        """The logits of every node.
+
+        An External that is finite on this site's graph may overflow on another: then Local answers.
+        """
         steps.check(graph, self.job.federation)
         federation = self.job.federation
         local, *externals = steps.logit_sets(graph, self.local, self.externals, federation)
-        return steps.Adoption(local, tuple(externals), self.weights)
+        adoption = steps.Adoption(local, tuple(externals), self.weights)
+        if torch.isfinite(adoption.logits).all():
+            return adoption
+        return replace(adoption, weights=local_alone((local, *externals)))
 
 
 def write(folder: Path, model: Model) -> None:
