@@ -37,7 +37,7 @@ ONLY_IN = {
     "jinja2": {"page/html.py"},
     "triton": {
         f"training/gpu/kernels/{name}.py"
-        for name in ("layers", "noise", "sparse", "steps", "tensor_cores")
+        for name in ("dropout", "layers", "sparse", "steps", "tensor_cores")
     },
     "flwr": {
         f"runtimes/flower/{name}.py"

@@ -57,7 +57,7 @@ def test_a_ratio_is_the_peers_time_over_ours() -> None:
     row = compared("a", "b", lambda: None, ("nothing", lambda: sum(range(20000))), turns=3)
     low, high = row.spread
     assert low <= row.ratio <= high
-    assert row.plain()["peer"] == "nothing"
+    assert row.peer == "nothing"
 
 
 def test_repeated_uploads_are_a_sequence() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
+
+from pace.io import records
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,26 @@ class Row:
     ratio: float  # median of peer / ours
     spread: tuple[float, float]
 
-    def plain(self) -> dict[str, Any]:
-        return asdict(self)
+
+Point = Mapping[str, str | float]  # one measurement: what was measured -> its value
+
+
+@dataclass
+class Measurements:
+    """What `pace bench` found on one machine."""
+
+    machine: Mapping[str, str | int]
+    """Processor, threads, device, torch's version."""
+    rows: list[Row] = field(default_factory=list)
+    """Ours against a peer."""
+    points: dict[str, list[Point]] = field(default_factory=dict)
+    """Part of the benchmark -> what it measured."""
+    peak_mb: float = 0.0
+
+    def plain(self) -> dict[str, object]:
+        """As JSON has it, the parts side by side."""
+        rows = records.plain(self.rows)
+        return {"machine": self.machine, "rows": rows, **self.points, "peak_mb": self.peak_mb}
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from typing import Any
 
+from pace.bench.clock import Point
 from pace.graph import Graph
 from pace.methods import Pace
 from pace.metrics import accuracy, pooled
@@ -15,7 +15,7 @@ from pace.protocol.number_formats import KINDS
 from pace.runtimes.simulation import simulate
 
 
-def kinds(name: str, graphs: Sequence[Graph], gcn: Model) -> Iterator[dict[str, Any]]:
+def kinds(name: str, graphs: Sequence[Graph], gcn: Model) -> Iterator[Point]:
     """PACE with each kind of numbers: adopted accuracy over seeds, messages against a dense model."""
     for kind in KINDS:
         trials = list(simulate(graphs, gcn, {"pace": Pace()}, SEEDS, numbers=kind))

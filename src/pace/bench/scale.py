@@ -7,7 +7,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 
@@ -17,15 +16,15 @@ SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 DEGREE, FEATURES, CLASSES, EPOCHS = 28, 128, 40, 10  # a million nodes have ten million edges
 
 
-def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, Any]]:
+def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, float]]:
     for nodes in sizes:
         command = [sys.executable, "-m", "pace.bench.scale", str(nodes)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found: dict[str, Any] = json.loads(done.stdout)
+        found: dict[str, float] = json.loads(done.stdout)
         yield found
 
 
-def one(nodes: int) -> dict[str, Any]:
+def one(nodes: int) -> dict[str, float]:
     """Make a client of that size, train it for a few epochs, evaluate it."""
     from pace.data.synthetic import Synthetic, synthetic
     from pace.graph import Graph

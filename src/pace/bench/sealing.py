@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from pace.bench.clock import Point
 from pace.bench.server import Repeated, exhaust, upload
 from pace.jobs import sealing
 from pace.methods import Pace
@@ -32,7 +33,7 @@ COHORTS = (3, 10, 100)
 SERVED = 1_000  # clients of the server that is measured
 
 
-def sealed(turns: int, *, quick: bool = False) -> Iterator[dict[str, Any]]:
+def sealed(turns: int, *, quick: bool = False) -> Iterator[Point]:
     """Milliseconds of CPU time and bytes a client, for each shape and cohort; then the server's."""
     for name, widths in list(SHAPES.items())[: 1 if quick else None]:
         agreed = Federation(GCN(widths), Sealed(Pace(), SERVED))
@@ -63,7 +64,7 @@ def _statistic(agreed: Federation) -> Ring:
     return method.in_ring({**statistic, "one": torch.ones(1, dtype=torch.float64)})
 
 
-def server(turns: int, clients: int) -> dict[str, Any]:
+def server(turns: int, clients: int) -> Point:
     """Adding up and answering at Cora's shape. Masks are left out: they do not change its work."""
     agreed = Federation(GCN(SHAPES["cora"]), Sealed(Pace(), clients))
     frame = wire.encode_sealed(_statistic(agreed), steps.upload_layout(agreed), agreed.digest)
@@ -76,7 +77,7 @@ def server(turns: int, clients: int) -> dict[str, Any]:
     return {"shape": "cora", "server_of_clients": clients, "server_ms": 1e3 * seconds}
 
 
-def ckks(count: int, turns: int) -> dict[str, Any] | None:
+def ckks(count: int, turns: int) -> Point | None:
     """The same numbers encrypted by TenSEAL at NVFlare's setting; None where it is not installed."""
     try:
         tenseal: Any = importlib.import_module("tenseal")

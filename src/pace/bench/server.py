@@ -6,10 +6,10 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
 
 import torch
 
+from pace.bench.clock import Point
 from pace.bench.memory import peak
 from pace.merging.batches import batches
 from pace.merging.carrier import compress, pack, unpack
@@ -40,7 +40,7 @@ class Repeated:
         return (self[place] for place in range(self.count))
 
 
-def growth(counts: list[int], turns: int = 3) -> Iterator[dict[str, Any]]:
+def growth(counts: list[int], turns: int = 3) -> Iterator[Point]:
     """Milliseconds a client: of `merge` from bytes to bytes, of its correction, of one dense SVD,
     and of pace-ridge's merge.
 

@@ -7,14 +7,14 @@ import textwrap
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from pace.cli.given import As_json, Clients, Data_root, Datasets, Device, lists
 
 if TYPE_CHECKING:
-    from pace.bench.clock import Row
+    from pace.bench.clock import Point, Row
     from pace.graph import Graph
     from pace.protocol.federation import Federation
 
@@ -79,6 +79,7 @@ def bench(
     import numpy as np
     import torch
 
+    from pace.bench.clock import Measurements
     from pace.bench.memory import peak
     from pace.cli import console, options
     from pace.errors import SettingError
@@ -97,75 +98,75 @@ def bench(
         raise SettingError("--datasets is empty: name at least one, such as synthetic")
     where = options.device(device)
     torch.set_num_threads(threads)
-    found: dict[str, Any] = {
-        "machine": {
+    found = Measurements(
+        {
             "processor": platform.processor() or platform.machine(),
             "threads": threads,
             "device": torch.cuda.get_device_name() if where == "cuda" else "cpu",
             "python": platform.python_version(),
             "torch": torch.__version__,
             "numpy": np.__version__,
-        },
-        "rows": [],
-    }
+        }
+    )
+
+    def tell(text: str) -> None:
+        for line in text.splitlines():  # a console shows a line end within a text as \\x0a
+            to.print(line)
+
+    def note(part: str, point: Point) -> None:
+        found.points.setdefault(part, []).append(point)
+        tell(measured(part, point))
+
     to = console.console(stderr=as_json)
     for name in names:
         for row in compare(name, parts, clients, 1 if quick else turns, where, data_root):
-            found["rows"].append(row)
-            to.print(compared(row))
+            found.rows.append(row)
+            tell(compared(row))
     if "numbers" in parts:
         from pace.bench.numbers import kinds
 
-        found["numbers"] = []
         for name in names:
             graphs, federation = prepared(name, clients, data_root)
             for point in kinds(name, graphs, federation.model):
-                found["numbers"].append(point)
-                to.print(measured("numbers", point))
+                note("numbers", point)
     if "server" in parts:
         from pace.bench.server import growth
 
-        found["server"] = []
         for point in growth(
             [100] if quick else [10, 30, 100, 1_000, 10_000], 1 if quick else turns
         ):
-            found["server"].append(point)
-            to.print(measured("server", point))
+            note("server", point)
     if "sealing" in parts:
         from pace.bench.sealing import sealed
 
-        found["sealing"] = []
         for point in sealed(1 if quick else turns, quick=quick):
-            found["sealing"].append(point)
-            to.print(measured("sealing", point))
+            note("sealing", point)
     if "scale" in parts:
         from pace.bench.scale import SIZES, sweep
 
-        found["scale"] = []
         for point in sweep(SIZES[:1] if quick else SIZES):
-            found["scale"].append(point)
-            to.print(measured("scale", point))
-    found["peak_mb"] = peak()
+            note("scale", point)
+    found.peak_mb = peak()
     if out:
         from pace.bench.picture import draw
 
-        atomic.write(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
+        atomic.write(out / "bench.json", (json.dumps(found.plain(), indent=1) + "\n").encode())
         draw(out / "bench.png", found)
         to.print(f"Written: {out / 'bench.json'}, {out / 'bench.png'}", soft_wrap=True)
     if as_json:
-        console.one_object(found)
+        console.one_object(found.plain())
 
 
-def compared(row: dict[str, Any]) -> str:
+def compared(row: Row) -> str:
     """How long ours took, how many times as long the peer, and who that is: two lines."""
-    low, high = row["spread"]
+    low, high = row.spread
     return (
-        f"{row['what']:<29} {row['where']:<9} {row['ours_seconds'] * 1e3:>10.2f} ms "
-        f"{row['ratio']:>7.1f}x ({low:.1f} to {high:.1f})\n    against {row['peer']}"
+        f"{row.what:<29} {row.where:<9} {row.ours_seconds * 1e3:>10.2f} ms "
+        f"{row.ratio:>7.1f}x ({low:.1f} to {high:.1f})\n    against {row.peer}"
     )
 
 
-def measured(part: str, point: dict[str, Any]) -> str:
+def measured(part: str, point: Point) -> str:
     """The facts of one point, after the name of its part."""
     facts = (
         f"{key.replace('_', ' ')} {f'{value:,.4g}' if isinstance(value, float) else value}"
@@ -179,14 +180,14 @@ def measured(part: str, point: dict[str, Any]) -> str:
 
 def compare(
     name: str, parts: list[str], clients: int, turns: int, device: str, data_root: Path | None
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Row]:
     """The rows of one dataset."""
     from pace.bench import measure
 
     if "command" in parts and name in PLAIN_SCRIPT:
         from pace.bench.command import command
 
-        yield from (row.plain() for row in command(name, device, turns, data_root))
+        yield from command(name, device, turns, data_root)
     if not {"training", "models", "study", "steps", "partition"} & set(parts):
         return
     graphs, federation = prepared(name, clients, data_root)
@@ -206,8 +207,7 @@ def compare(
         from pace.data import load
 
         rows.append(measure.partitioning(name, load(name, data_root).graph, turns))
-    for row in chain.from_iterable(rows):
-        yield row.plain()
+    yield from chain.from_iterable(rows)
 
 
 def prepared(name: str, clients: int, data_root: Path | None) -> tuple[list[Graph], Federation]:

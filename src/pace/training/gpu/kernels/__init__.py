@@ -5,8 +5,8 @@ Sums are taken in one order, so a cohort ends at the same bytes every time. A ke
 for all cohorts: sizes that change from one to the next are named in `do_not_specialize`.
 """
 
+from pace.training.gpu.kernels.dropout import activate, draw
 from pace.training.gpu.kernels.layers import below, error, linear, outer, sums
-from pace.training.gpu.kernels.noise import activate, draw
 from pace.training.gpu.kernels.sparse import rows
 from pace.training.gpu.kernels.steps import flat_step, idle, rows_step
 from pace.training.gpu.kernels.tensor_cores import product, split
