@@ -37,7 +37,7 @@ test-slow: .venv/dev
 test-flower: .venv-flower/dev
 	.venv-flower/bin/python -m pytest tests/runtimes/flower tests/cli tests/runtimes/test_runtimes.py
 
-# The oldest and the newest of every dependency, each in an environment of its own: docs/performance.md
+# The oldest and the newest of every dependency, each in an environment of its own: CONTRIBUTING.md
 # says with which Pythons. Both install gigabytes: torch there is the package index's, with its GPU libraries.
 test-lowest: .venv-lowest/dev
 	.venv-lowest/bin/python -m pytest -n 2 -m "not slow"
