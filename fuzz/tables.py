@@ -49,9 +49,8 @@ def table(data: bytes) -> None:
 
 
 def _table(path: Path) -> None:
-    first, *others = tables.header(path)
-    problems = Problems()
-    tables.read(path, text=[first], numbers=others, problems=problems)
+    names, problems = tables.named(path, tables.header(path), []), Problems()
+    tables.read(path, text=names[:1], numbers=names[1:], problems=problems)
     problems.stop()
 
 
