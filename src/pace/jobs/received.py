@@ -69,6 +69,14 @@ def sentences(received: Received) -> list[str]:
     return said
 
 
+def noticed(models: Sequence[Received]) -> list[str]:
+    """What there is to say about all that came back, if only that nothing is."""
+    if not models:
+        return ["What came back is of another kind than Local, so the two are not compared."]
+    said = [sentence for external in models for sentence in sentences(external)]
+    return said or ["Nothing about it was unusual, and nothing was left out of it."]
+
+
 def _norm(update: Params) -> float:
     return math.sqrt(sum(float(value.double().square().sum()) for value in update.values()))
 

@@ -189,7 +189,8 @@ def test_without_test_nodes_validation_is_counted_and_named(tmp_path: Path) -> N
     text = text_of(folder)
     assert "Validation nodes (there are no test nodes)" in text
     assert "Weights of the mixture" in text
-    assert "models of another kind than Local" in text
+    assert "of another kind than Local" in text
+    assert "of another kind than Local" in (folder / "README.md").read_text()
 
 
 @pytest.fixture(scope="module")

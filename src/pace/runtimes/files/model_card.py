@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pace.io.text import Medium, shown
 from pace.jobs import received
 from pace.jobs.job import Job
-from pace.jobs.received import Received
 from pace.jobs.roll import sentences
 from pace.models import in_words
 from pace.runtimes.files.outcome import MaskScores, Outcome
@@ -51,7 +50,7 @@ validation nodes.
 
 ## What came back
 
-{noticed(about.received or ())}
+{chr(10).join(f"- {sentence}" for sentence in received.noticed(about.received or ()))}
 
 ## Where it comes from
 
@@ -70,12 +69,6 @@ Made for this site's own graph and graphs like it: the same features in the same
 the same population. Scores elsewhere are unknown until measured. The weights were learnt from this
 site's data and may tell something about it: share the folder as you would share that.
 """
-
-
-def noticed(models: Sequence[Received]) -> str:
-    """What the receiver noticed about each External."""
-    said = [sentence for external in models for sentence in received.sentences(external)]
-    return "\n".join(f"- {sentence}" for sentence in said) or "Nothing about it was unusual."
 
 
 def formula(weights: Sequence[float], parts: Sequence[str]) -> str:

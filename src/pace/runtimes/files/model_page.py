@@ -38,9 +38,6 @@ NODES = {
     "test": "neither training nor the choice of weights has seen them",
     "validation": "the weights were chosen on them",
 }
-OTHER_KIND = (
-    "What came back are models of another kind than Local, so they are not compared with it."
-)
 OLDER = (
     "This folder was made before models kept counts by class. Adopt again into another folder, from "
     "the same kept model and return, to have them here."
@@ -185,9 +182,7 @@ def _nodes(about: Outcome, result: Result | None) -> Iterator[Block]:
 
 
 def _received(about: Outcome) -> Iterator[Block]:
-    said = [sentence for each in about.received or () for sentence in received.sentences(each)]
-    usual = "Nothing about it was unusual, and nothing was left out of it."
-    for sentence in said or [usual if about.received else OTHER_KIND]:
+    for sentence in received.noticed(about.received or ()):
         yield Text(shown(sentence))
 
 
