@@ -50,7 +50,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "fault(*rows): the rows of docs/faults.md it shows")
 
 
+# The longest tests: begun last, they would keep one worker busy long after the others have ended.
+FIRST = {"test_kernels.py", "test_sites.py"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.name not in FIRST)
     for item in items:
         for mark in item.iter_markers("fault"):
             item.user_properties.append(("fault", mark.args))
