@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
-from pace.errors import SettingError
+from pace.errors import NotAllowedError, SettingError
 from pace.jobs import explain, job_file
 from pace.jobs.disclosure import disclosure
 from pace.jobs.job import Job
@@ -207,7 +207,7 @@ def test_a_job_imports_nothing_that_the_site_did_not_allow(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("PACE_ALLOW", raising=False)
-    with pytest.raises(SettingError, match=f"--allow {NAME}"):
+    with pytest.raises(NotAllowedError, match=f"--allow {NAME}"):
         job_file.read(written)
     code = (
         "import sys\nfrom pathlib import Path\nfrom pace.jobs import job_file\n"
@@ -215,7 +215,7 @@ def test_a_job_imports_nothing_that_the_site_did_not_allow(
         "    print(type(error).__name__, 'tests' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.split() == ["SettingError", "False"], done.stderr
+    assert done.stdout.split() == ["NotAllowedError", "False"], done.stderr
 
 
 def test_an_allowed_job_is_the_same_job_everywhere(

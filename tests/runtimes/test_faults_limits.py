@@ -123,7 +123,7 @@ def test_a_rank_that_is_no_whole_number_is_named(tmp_path: Path) -> None:
     content = {**made.content, "method": {**made.content["method"], "rank": 4.0}}
     text = job_file.render(made).replace("rank = 6", "rank = 4.0")
     (tmp_path / "job.pace").write_text(text.replace(made.digest, digest(content)))
-    with pytest.raises(SettingError, match=r"method.rank is '4.0', expected a whole number"):
+    with pytest.raises(SettingError, match=r"pace's rank is '4.0', expected a whole number"):
         job_file.read(tmp_path / "job.pace")
 
 
