@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ def test_one_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
     with lock.held(path, "another fit is at work on mine.local"):
         assert path.stat().st_mode & 0o777 == 0o600
         with (
-            pytest.raises(BusyError, match=r"another fit is at work on mine\.local: wait"),
+            pytest.raises(BusyError, match=rf"work on mine\.local \(process {os.getpid()}\): wait"),
             lock.held(path, "another fit is at work on mine.local"),
         ):
             pass
@@ -34,8 +35,32 @@ def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert done.returncode == 9
     assert path.exists()
+    left = path.read_text()
+    path.write_text(left * 3)  # longer than the next holder's number
     with lock.held(path, "x"):
+        assert path.read_text() == str(os.getpid()) != left
+    assert not path.exists()
+
+
+def test_a_holder_that_is_about_to_end_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, now = tmp_path / ".lock", [0.0]
+    first = ExitStack()
+    first.enter_context(lock.held(path, "first"))
+    monkeypatch.setattr(lock.time, "monotonic", lambda: now[0])
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        if now[0] >= 30:
+            first.close()
+
+    monkeypatch.setattr(lock.time, "sleep", sleep)
+    with pytest.raises(BusyError, match="second"), lock.held(path, "second", 10):
         pass
+    assert 10 <= now[0] < 30
+    with lock.held(path, "third", 60):
+        assert now[0] == 30
     assert not path.exists()
 
 

@@ -85,9 +85,13 @@ class Journal:
 
     @classmethod
     @contextmanager
-    def working(cls, folder: Path, job: Job) -> Iterator[Journal]:
-        """The same for a server at work: another one is told so, and changes nothing."""
-        with lock.held(folder / ".lock", f"another server is at work on {folder}"):
+    def working(cls, folder: Path, job: Job, patience: float = 0.0) -> Iterator[Journal]:
+        """The same for a server at work: another one is told so, and changes nothing.
+
+        With `patience` it waits so many seconds for one that is about to end.
+        """
+        busy = f"another server is at work on {folder}"
+        with lock.held(folder / ".lock", busy, patience):
             yield cls.open(folder, job)
 
     def accept(self, upload: Admitted, *, settled: bool = True) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pace.errors import FileError, RollError, TooFewError
@@ -50,7 +50,7 @@ class Roll:
     format: str = FORMAT
 
     def encode(self) -> bytes:
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":")).encode()
+        return json.dumps(vars(self), sort_keys=True, separators=(",", ":")).encode()
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,10 @@ from pace.runtimes.network.progress import NOTE
 from pace.runtimes.network.round import play
 from pace.runtimes.network.settings import Settings
 
+# Seconds for the ServerApp of a SuperLink that was killed: it looks for its SuperLink at least every
+# 20 s, and ends when the next one does not know it.
+ORPHANED = 60.0
+
 
 class UnfinishedError(PaceError):
     """Too few uploads, or a return that nobody confirmed: the same job can be run again."""
@@ -32,7 +36,7 @@ def main(grid: Grid, context: Context) -> None:
     settings = Settings.of(context.run_config)
     with (
         plugins.allowing(settings.allow),
-        Journal.working(settings.journal, job_file.read(settings.job)) as book,
+        Journal.working(settings.journal, job_file.read(settings.job), ORPHANED) as book,
     ):
         if caution := book.job.federation.method.caution(len(book.job.participants)):
             say("%s", NOTE + caution)

@@ -151,16 +151,20 @@ class SuperNode:
         station = Station(self.node.folder, os.getpid())
         threading.Thread(target=station.start, daemon=True).start()
         log(f"{self.node.name}: starting, for {self.superlink}")
+        joined = threading.Event()
         while True:
-            code, again = self._once()
+            code, again = self._once(joined)
             if not again:
                 log(f"{self.node.name}: ended with {code}")
                 return code
             time.sleep(AGAIN)
 
-    def _once(self) -> tuple[int, bool]:
-        """Its exit code, and whether it is worth another try: not let in, or the server lost."""
-        joined, refused, lost = (threading.Event() for _ in range(3))
+    def _once(self, joined: threading.Event) -> tuple[int, bool]:
+        """Its exit code, and whether it is worth another try: not let in, or the server lost.
+
+        A node that has `joined` before goes on trying, however long the server is away.
+        """
+        refused, lost, ended = (threading.Event() for _ in range(3))
         child = subprocess.Popen(
             self.command(),
             env=self.environment(),
@@ -187,15 +191,24 @@ class SuperNode:
 
         lines = threading.Thread(target=follow, daemon=True)
         lines.start()
-        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+
+        def end() -> None:
+            ended.set()
+            child.terminate()
+
+        before = signal.signal(signal.SIGTERM, lambda *_: end())
         try:
             child.wait()
         except KeyboardInterrupt:
-            child.terminate()
+            end()
             child.wait()
         finally:
             signal.signal(signal.SIGTERM, before)
             with suppress(ProcessLookupError):  # helpers that would go on looking for it
                 os.killpg(child.pid, signal.SIGTERM)
         lines.join(GOODBYE)
-        return child.returncode, lost.is_set() or (refused.is_set() and child.returncode > 0)
+        failed = child.returncode > 0 and not ended.is_set()
+        if failed and joined.is_set() and not refused.is_set():
+            lost.set()
+            log(f"{self.node.name}: {LOST}")
+        return child.returncode, lost.is_set() or (refused.is_set() and failed)
