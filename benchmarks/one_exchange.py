@@ -24,7 +24,7 @@ import torch
 from benchmarks.one_exchange_page import METHODS, SETTINGS, figure, markdown, settings
 
 from pace.data import load
-from pace.io import atomic
+from pace.io import atomic, records
 from pace.methods import make
 from pace.models.gcn import GCN
 from pace.partition.divide import division
@@ -59,7 +59,8 @@ def run(job: Job, out: Path, count: int) -> str:
         local = train_cohort(graphs, model, {seed: plain.start}, recipe=plain.recipe)[seed]
         logits = rounds.logits(local, graphs, plain)
         schedules = [rounds.Schedule(count, each.epochs, each.rate) for each in rounds.SCHEDULES]
-        found |= rounds.compared(graphs, model, make(method), logits, seed, schedules)
+        compared = rounds.compared(graphs, model, make(method), logits, seed, schedules)
+        found |= records.plain(compared)
         found["local"] = rounds.accuracy(logits, graphs, "test")
     atomic.write(out / name_of(job), (json.dumps(found, indent=1) + "\n").encode())
     return name_of(job)

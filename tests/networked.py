@@ -40,7 +40,8 @@ def stopped(patch: pytest.MonkeyPatch) -> Clock:
     """The round on such a clock, and steps without a process, which takes seconds to start."""
 
     def run(config: Any, step: str, job: str, *content: bytes, station: Any) -> dict[str, str]:
-        return worker.answer({"node": dict(config), "step": step, "job": job}, *content)
+        asked: worker.Asked = {"node": config, "step": step, "job": job, "bytes": {}}
+        return worker.answer(asked, *content)
 
     clock = Clock()
     patch.setattr(watchdog, "run", run)

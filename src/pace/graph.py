@@ -154,7 +154,7 @@ class Graph:
         weights = None if self.weights is None else self.weights[inside]
         parts = (self.x[nodes], edges[:, inside], self.y[nodes])
         train, val, test = (mask[nodes] for mask in (self.train, self.val, self.test))
-        masks: dict[str, Any] = {"train": train, "val": val, "test": test}
+        masks = {"train": train, "val": val, "test": test}
         return Graph.build(*parts, **masks, weights=weights, directed=self.directed)
 
     def to(self, device: torch.device | str) -> Graph:

@@ -40,7 +40,9 @@ def test_a_cell_of_the_gcn_stays_where_and_what_it_was() -> None:
     assert str(other.path) == "cora/louvain-c10-d2024-gat_heads=4/pace-r6/104729.json"
     assert "model" not in cell.settings(None)
     assert other.settings(None)["model"] == "gat:heads=4"
-    assert other.settings(None)["network"]["heads"] == 4
+    network = other.settings(None)["network"]
+    assert isinstance(network, dict)
+    assert network["heads"] == 4
 
 
 def test_every_model_has_a_place_in_the_study() -> None:

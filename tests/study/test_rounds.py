@@ -61,15 +61,15 @@ def test_what_is_compared_is_received_tuned_and_both_in_the_gate_with_local() ->
     found = rounds.compared(graphs, GCN_OF, FedPub(), local, 7, [Schedule(2, 1)])
     played = rounds.searched(graphs, GCN_OF, FedPub(), 7, [Schedule(2, 1)])
     received = rounds.logits(played.models, graphs, agreed)
-    assert found["received"] == rounds.accuracy(received, graphs, "test")
+    assert found.received == rounds.accuracy(received, graphs, "test")
     tuned = rounds.logits(rounds.tuned(played, graphs, agreed), graphs, agreed)
     gated = []
     for graph, sets in zip(graphs, zip(local, received, tuned, strict=True), strict=True):
         labels = graph.y[graph.val]
         gated.append(mix(sets, weigh([each[graph.val] for each in sets], labels)))
         assert nll(gated[-1][graph.val], labels) <= nll(sets[0][graph.val], labels)
-    assert found["in_the_gate"] == rounds.accuracy(gated, graphs, "test")
-    assert found["harmed"] == rounds.harmed(gated, local, graphs)
+    assert found.in_the_gate == rounds.accuracy(gated, graphs, "test")
+    assert found.harmed == rounds.harmed(gated, local, graphs)
 
 
 def test_the_ceiling_has_everybodys_nodes_masks_and_edges() -> None:

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module, metadata
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -289,7 +288,7 @@ CHECKS: tuple[tuple[str, Callable[[], Iterator[Finding]]], ...] = (
 )
 
 
-def plain(sections: dict[str, list[Finding]]) -> dict[str, Any]:
+def plain(sections: dict[str, list[Finding]]) -> dict[str, object]:
     """The same as plain data."""
     return {
         "healthy": healthy(sections),

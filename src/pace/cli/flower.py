@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pace.runtimes.files.report import MergeReport
-    from pace.runtimes.flower.launch import Link
+    from pace.runtimes.flower.launch import Link, Run
     from pace.runtimes.network.progress import Event, Table
 
 PROVISION = """
@@ -406,17 +406,17 @@ def _link(superlink: str, certificate: Path | None, insecure: bool, home: Path) 
     return Link(superlink, certificate, home.absolute())
 
 
-def _why(found: dict[str, Any]) -> str:
+def _why(found: Run) -> str:
     """What Flower says of a run that failed, on one line."""
     said = " ".join(str(found.get("status-details", "")).split())
     return "" if said == "N/A" else said[:500]
 
 
-def _traffic(found: dict[str, Any]) -> str:
+def _traffic(found: Run) -> str:
     return f"{found['network-traffic']['total-bytes']:,}"
 
 
-def _show(ended: dict[str, Any], table: Table, report: MergeReport | None, place: Path) -> None:
+def _show(ended: Run, table: Table, report: MergeReport | None, place: Path) -> None:
     from pace.cli import console
     from pace.runtimes.files.report import sentences
 

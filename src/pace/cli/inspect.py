@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -49,7 +49,7 @@ def inspect(
         console.one_object(found.plain())
         return
     to, facts = console.console(), found.facts
-    told: dict[str, Any] = {
+    told: dict[str, object] = {
         "bytes": found.bytes,
         "kind": facts.kind,
         "version": facts.version,

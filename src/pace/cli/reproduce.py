@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -117,7 +117,7 @@ def reproduce(
     page_path = page.write(out)
     written.append(page_path)
     if as_json:
-        found: dict[str, Any] = {
+        found = {
             "computed": len(todo),
             "reused": sum(store.has(cell, epochs) for cell in cells) - len(todo),
             "absent": absent,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -126,8 +126,6 @@ def run(
     chosen_methods = options.methods(methods, options.rank(rank))
     chosen_numbers = options.numbers(numbers)
     chosen_device = options.device(device)
-    how: dict[str, Any] = {"epochs": epochs, "rate": lr, "decay": weight_decay}
-    how["numbers"] = chosen_numbers
     loaded = load(dataset, data_root)
     partition = partition or loaded.partition
     graphs = (
@@ -151,7 +149,10 @@ def run(
                     network,
                     chosen_methods,
                     chosen_seeds,
-                    **how,
+                    epochs=epochs,
+                    rate=lr,
+                    decay=weight_decay,
+                    numbers=chosen_numbers,
                     sealed=sealed,
                     device=chosen_device,
                     progress=bar,
@@ -171,7 +172,16 @@ def run(
                 lr=lr,
                 weight_decay=weight_decay,
                 settings={
-                    name: MethodSettings.of(Federation(network, method, **how))
+                    name: MethodSettings.of(
+                        Federation(
+                            network,
+                            method,
+                            epochs=epochs,
+                            rate=lr,
+                            decay=weight_decay,
+                            numbers=chosen_numbers,
+                        )
+                    )
                     for name, method in chosen_methods.items()
                 },
                 model=ModelSettings(

@@ -80,7 +80,7 @@ class Column:
             return self.indicator or self.other
         return self.fill is not None
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """What differs from the default, as a file has it."""
         listed = {field.name: getattr(self, field.name) for field in fields(self)}
         return {
@@ -120,7 +120,7 @@ class Codebook:
     def is_missing(self, cell: str) -> bool:
         return cell.lower() in self.missing
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """As a file has it."""
         return {
             "label": self.label,

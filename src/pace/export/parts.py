@@ -33,7 +33,7 @@ class Part:
     """By PACE's names, `LAYER.…`."""
 
     @property
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         listed = {"name": self.name, "weight": self.weight, "kind": self.kind}
         return {**listed, "widths": list(self.widths), "settings": self.settings}
 

@@ -27,7 +27,7 @@ def key(name: str) -> dict[str, str]:
 def plain(value: object) -> Any:
     """What `json.dumps` writes: a dataclass is an object of its fields, in their order."""
     if is_dataclass(value) and not isinstance(value, type):
-        content: dict[str, Any] = {}
+        content: dict[str, object] = {}
         for each in fields(value):
             item = getattr(value, each.name)
             if each.metadata.get("rest"):

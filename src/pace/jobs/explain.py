@@ -34,7 +34,7 @@ def sizes(job: Job) -> dict[str, int]:
     }
 
 
-def plain(job: Job) -> dict[str, Any]:
+def plain(job: Job) -> dict[str, object]:
     """All of it as data."""
     digests = {"digest": job.digest, "federation": job.federation.digest.hex()}
     return {**job.content, **digests, "bytes": sizes(job)}

@@ -112,7 +112,7 @@ class Job:
             **({} if self.codebook is None else {"codebook": self.codebook.plain()}),
         }
 
-    def _method(self) -> dict[str, Any]:
+    def _method(self) -> dict[str, object]:
         ranked, own = isinstance(self.made_method, Pace), plugins.is_name(self.method)
         code = plugins.code_digest(type(self.made_method)) if own else ""
         return {
@@ -122,7 +122,7 @@ class Job:
             **{key: _plain(value) for key, value in self.settings.items()},
         }
 
-    def _sealing(self) -> dict[str, Any]:
+    def _sealing(self) -> dict[str, str | list[str]]:
         return {"kind": PAIRWISE, "keys": [self.sealing[name] for name in self.participants]}
 
     def _names(self) -> dict[str, list[str]]:
@@ -167,7 +167,7 @@ def _plain(value: Any) -> Any:
     return "none" if value is None else value
 
 
-def _without_none(settings: dict[str, Any]) -> dict[str, Any]:
+def _without_none(settings: Mapping[str, object]) -> dict[str, object]:
     """TOML has no word for nothing: what is not set does not stand there."""
     return {
         key: _without_none(value) if isinstance(value, dict) else value

@@ -74,7 +74,8 @@ class Proposal:
     weight: str = ""  # the column of the edges with their weights
     directions: str = BOTH  # of edges
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
+        """As a file has it."""
         columns = [
             {key: value for key, value in asdict(column).items() if value}
             for column in self.columns

@@ -60,7 +60,7 @@ class About:
             sentence += f" From {self.origin}."
         return [self.name, share, "yes" if self.sums else "no", sentence]
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """All of it as data."""
         if self.problem:
             return {"name": self.name, "origin": self.origin, "problem": self.problem}

@@ -113,7 +113,7 @@ def in_words(model: Model) -> str:
     return "".join(f", {key} {value}" for key, value in told.items())
 
 
-def settings_of(model: Model | Callable[..., Model]) -> dict[str, Any]:
+def settings_of(model: Model | Callable[..., Model]) -> dict[str, object]:
     """What a model, or a kind of model, can be told beside its widths and dropout."""
     if isinstance(model, TorchModel):
         return {"structure": model.structure}

@@ -97,7 +97,7 @@ def read_division(path: str | Path, dataset: Dataset) -> Division:
     return Division(list(held), graphs)
 
 
-def _client(nodes: torch.Tensor, graph: Graph) -> dict[str, Any]:
+def _client(nodes: torch.Tensor, graph: Graph) -> dict[str, list[int] | int]:
     masks = {mask: nodes[getattr(graph, mask)].tolist() for mask in MASKS}
     return {"nodes": nodes.tolist(), **masks, "num_directed_edges": graph.edges.shape[1]}
 

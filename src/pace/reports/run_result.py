@@ -176,7 +176,7 @@ class RunResult:
         where = f"{run.dataset}, {run.partition}, {run.clients} clients, seeds {run.seeds}"
         return f"RunResult({where}: {methods})"
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """As JSON has it: settings and summary side by side, then the trials."""
         trials = [
             {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in self.trials
@@ -222,7 +222,7 @@ class RunResult:
             ) from None
 
 
-def _today(row: Mapping[str, Any]) -> dict[str, Any]:
+def _today(row: Mapping[str, Any]) -> dict[str, object]:
     """A row of scores in today's words: what is `external` was called `native` at first."""
     return {**row, "reading": TODAY.get(row["reading"], row["reading"])}
 

@@ -75,7 +75,7 @@ def read_cell(path: Path) -> StoredCell:
     return StoredCell(content["settings"], content["versions"], content["device"], content)
 
 
-def plain(trial: Trial, *, sparse: bool = False) -> dict[str, Any]:
+def plain(trial: Trial, *, sparse: bool = False) -> dict[str, object]:
     """All that a trial found, as JSON has it; with rows of many zeros as pairs, if `sparse`."""
     rows = _sparse_rows if sparse else _rows
     return {

@@ -7,7 +7,6 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from pace.io import atomic
 from pace.methods import Pace, make
@@ -53,7 +52,7 @@ class Cell:
         folder = re.sub(r"[^\w.=,-]", "_", name)
         return Path(folder, where, f"{self.method}{rank}", f"{self.seed}.json")
 
-    def settings(self, epochs: int | None) -> dict[str, Any]:
+    def settings(self, epochs: int | None) -> dict[str, object]:
         """All that decides the result. A stored cell whose settings differ is stale."""
         method = make(self.method, self.rank)
         shape = sized(self.model, 1, HIDDEN, LAYERS, 1)  # widths at the ends are the dataset's

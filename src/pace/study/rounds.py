@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -49,6 +48,23 @@ class Played:
     best: int  # which round it was
     models: list[Params]  # one for each client
     bytes: int  # that one client sent and received in all rounds
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Test accuracies, in percent, after the best round of the best schedule."""
+
+    schedule: Schedule
+    best_round: int
+    bytes: int
+    """That one client sent and received in all rounds."""
+    received: float
+    """The received model by itself."""
+    fine_tuned: float
+    in_the_gate: float
+    """Both in the mixture with Local."""
+    harmed: int
+    """Receivers whose mixture is below Local."""
 
 
 def play(graphs: Sequence[Graph], federation: Federation, schedule: Schedule, seed: int) -> Played:
@@ -119,8 +135,8 @@ def compared(
     locals_: Sequence[Tensor],
     seed: int,
     schedules: Sequence[Schedule] = SCHEDULES,
-) -> dict[str, Any]:
-    """Test accuracy of the received model, fine-tuned, and both with Local in the same gate.
+) -> Compared:
+    """Play the schedules and score the best round on test nodes.
 
     `locals_` are the logits of Local, as PACE trains it.
     """
@@ -132,15 +148,15 @@ def compared(
         mix(sets, weigh([each[graph.val] for each in sets], graph.y[graph.val]))
         for graph, sets in zip(graphs, zip(locals_, external, fine, strict=True), strict=True)
     ]
-    return {
-        "schedule": asdict(played.schedule),
-        "best_round": played.best,
-        "bytes": played.bytes,
-        "received": accuracy(external, graphs, "test"),
-        "fine_tuned": accuracy(fine, graphs, "test"),
-        "in_the_gate": accuracy(gated, graphs, "test"),
-        "harmed": harmed(gated, locals_, graphs),
-    }
+    return Compared(
+        schedule=played.schedule,
+        best_round=played.best,
+        bytes=played.bytes,
+        received=accuracy(external, graphs, "test"),
+        fine_tuned=accuracy(fine, graphs, "test"),
+        in_the_gate=accuracy(gated, graphs, "test"),
+        harmed=harmed(gated, locals_, graphs),
+    )
 
 
 def logits(

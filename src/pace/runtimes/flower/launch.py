@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
 from pace.errors import FlowerError, SettingError
 from pace.io import atomic
@@ -34,6 +34,18 @@ LOOK = 2.0  # seconds between two looks at a run
 ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")  # colours
 BEGINNINGS = ("Using SuperLink", "Displaying information")  # of what it does, before a mistake
 BOX = re.compile("[\u2500-\u257f]+")  # the lines around its mistakes
+
+Traffic = TypedDict("Traffic", {"total-bytes": int})
+Run = TypedDict(
+    "Run",
+    {
+        "run-id": str,
+        "status": str,
+        "status-details": NotRequired[str],
+        "elapsed": float,
+        "network-traffic": Traffic,
+    },
+)  # what is read here of `flwr list`; it says more
 
 
 @dataclass(frozen=True)
@@ -120,10 +132,10 @@ class Link:
         words = ("run", str(app), LINK, "--run-config", str(self.home / "run.toml"))
         return str(self.call(*words)["run-id"])
 
-    def runs(self, run: str | None = None) -> list[dict[str, Any]]:
+    def runs(self, run: str | None = None) -> list[Run]:
         """The SuperLink's runs, or one of them."""
         chosen = () if run is None else ("--run-id", run)
-        found: list[dict[str, Any]] = self.call("list", LINK, *chosen)["runs"]
+        found: list[Run] = self.call("list", LINK, *chosen)["runs"]
         return found
 
     def stop(self, run: str) -> None:
@@ -140,7 +152,7 @@ class Link:
             for line in log.stdout or ():
                 yield " ".join(ESCAPES.sub(b"", line).decode(errors="replace").split())
 
-    def ended(self, run: str) -> dict[str, Any]:
+    def ended(self, run: str) -> Run:
         """Wait until a run has ended; what became of it."""
         while True:  # the log may be cut short, and ends a moment before the run does
             (found,) = self.runs(run)

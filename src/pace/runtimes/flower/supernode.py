@@ -18,7 +18,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from pace.errors import FileError, PaceError, SettingError
 from pace.io import plugins, regular, untrusted
@@ -77,7 +76,7 @@ class SuperNode:
         if not isinstance(superlink, str) or not isinstance(port, int):
             raise SettingError(f"{path} lacks superlink, as HOST:PORT, or its port is not a number")
         words = ("name", "limit", "device", "overlapping")
-        config: dict[str, Any] = {word: settings[word] for word in words if word in settings}
+        config: dict[str, object] = {word: settings[word] for word in words if word in settings}
         config |= {
             word: str(paths[word]) for word in ("job", "graph", "folder", "key") if word in paths
         }

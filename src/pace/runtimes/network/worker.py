@@ -24,16 +24,25 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from pace.io import atomic
 from pace.runtimes.network.codes import OK, code_of, log
 from pace.runtimes.network.messages import UPLOAD
-from pace.runtimes.network.node import Node
+from pace.runtimes.network.node import Config, Node
 
 PLACE = "worker.json"
 IDLE = 1800.0  # seconds
 LOOK = 1.0  # seconds between looks at the owner, where the system cannot tell when it ends
+
+
+class Asked(TypedDict):
+    """The line that `watchdog.run` sends; what it announces in `bytes` follows."""
+
+    node: Config
+    step: str
+    job: str
+    bytes: dict[str, int]
 
 
 def main(folder: Path, owner: int) -> None:
@@ -88,7 +97,7 @@ def step(caller: socket.socket) -> None:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         with caller.makefile("rb") as stream:
-            asked = json.loads(stream.readline())
+            asked: Asked = json.loads(stream.readline())
             returned, roll = (stream.read(asked["bytes"][key]) for key in ("return", "roll"))
         caller.sendall(f"{os.getpid()}\n".encode())
         threading.Thread(target=_end_with, args=[caller], daemon=True).start()
@@ -98,7 +107,7 @@ def step(caller: socket.socket) -> None:
         os._exit(code)
 
 
-def answer(asked: dict[str, Any], returned: bytes, roll: bytes) -> dict[str, str]:
+def answer(asked: Asked, returned: bytes, roll: bytes) -> dict[str, str]:
     """What came of it: `ok` and the file that was made, or the code of what went wrong."""
     try:
         from pace.runtimes.network import site_steps
