@@ -1,6 +1,7 @@
 """The direction of dependence: a room imports from its own row or from above, never from below."""
 
 import ast
+import re
 from pathlib import Path
 
 import pace
@@ -128,3 +129,38 @@ def test_the_architecture_page_names_every_module() -> None:
     page = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text()
     for module in ROW:
         assert f"\n  {module}.py " in page or f"\n  {module}/ " in page, module
+
+
+def room(place: tuple[str, ...]) -> tuple[str, ...]:
+    """The room of a file or module: a package of `pace`, or one of the runtimes."""
+    deep = 2 if place[0] == "runtimes" and SOURCE.joinpath(*place[:2]).is_dir() else 1
+    return place[:deep]
+
+
+def modules(path: Path) -> set[tuple[str, ...]]:
+    """Modules of ours that a file imports, `from pace.io import atomic` being `io.atomic`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pace."):
+            parent = tuple(str(node.module).split(".")[1:])
+            for alias in node.names:
+                child = SOURCE.joinpath(*parent, alias.name)
+                whole = child.is_dir() or child.with_suffix(".py").is_file()
+                found.add((*parent, alias.name) if whole else parent)
+    return found
+
+
+def test_a_room_says_which_of_its_modules_others_use() -> None:
+    """In the docstring of its `__init__.py`: "Other rooms use `this` and `that`."; none but these."""
+    used: dict[tuple[str, ...], set[str]] = {}
+    for path in SOURCE.rglob("*.py"):
+        here = room(path.relative_to(SOURCE).parts)
+        for place in modules(path):
+            if room(place) != here and len(place) > len(room(place)):
+                used.setdefault(room(place), set()).add(".".join(place[len(room(place)) :]))
+    said = {}
+    for place in used:
+        text = ast.get_docstring(ast.parse(SOURCE.joinpath(*place, "__init__.py").read_text()))
+        sentence = re.search(r"Other rooms use ([^;]*?)\.$", text or "", re.M)
+        said[place] = set(re.findall(r"`([\w.]+)`", sentence[1])) if sentence else set()
+    assert said == used

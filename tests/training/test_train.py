@@ -15,7 +15,7 @@ from pace.models.propagation import propagated_features, propagation
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.training.dropout import Dropout
-from pace.training.gradients import Backprop, Target
+from pace.training.gradients import Gradient, Target
 from pace.training.recipe import Recipe
 from pace.training.train import train
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
@@ -89,8 +89,8 @@ def test_the_gradient_is_autograds_in_float64(widths: tuple[int, ...]) -> None:
     labels = graph.y[rows]
     share = torch.full((1, len(rows)), 1 / len(rows), dtype=torch.float64)
     target = Target(-share * one_hot(labels, CLASSES).t(), share)
-    backprop = Backprop(params, gradients, [first, *operators[1:]], target)
-    backprop(lambda output, bias, layer: (output + bias).relu())
+    gradient = Gradient(params, gradients, [first, *operators[1:]], target)
+    gradient(lambda output, bias, layer: (output + bias).relu())
 
     leaves = {name: value.clone().requires_grad_() for name, value in params.items()}
     hidden = graph.x.double()

@@ -1,1 +1,5 @@
-"""`pace bench`: how fast, against what everybody writes, measured beside it in the same run."""
+"""`pace bench`: how fast, against what everybody writes, measured beside it in the same run.
+
+Other rooms use `clock`, `command`, `measure`, `memory`, `models`, `numbers`, `picture`, `scale`,
+`sealing` and `server`.
+"""

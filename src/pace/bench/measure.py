@@ -48,7 +48,7 @@ def training(
     whole = compared("training", name, ours, (LOOP, loop), turns=turns, peer_times=len(seeds))
     yield whole
     if device == "cuda":
-        # Most of a short training on a GPU is making ready: graphs, noise, a capture.
+        # Most of a short training on a GPU is setting up: graphs, dropout, a capture.
         more = [(timed(lambda: ours(3 * EPOCHS)) - timed(ours)) / 2 for _ in range(turns)]
         if min(more) > 0:  # otherwise the clock's own noise is longer than they are
             yield versus("100 more epochs", whole, more)

@@ -1,1 +1,4 @@
-"""Section 4.4: how a receiver weighs Local against what came back, on its own validation nodes."""
+"""Section 4.4: how a receiver weighs Local against what came back, on its own validation nodes.
+
+Other rooms use `cnll`, `fixed`, `guard`, `mixture` and `promise`.
+"""

@@ -1,1 +1,5 @@
-"""Reading and writing: files that are whole or absent, TOML, what comes from outside, the terminal."""
+"""Reading and writing: files that are whole or absent, TOML, what comes from outside, the terminal.
+
+Other rooms use `atomic`, `lock`, `plugins`, `records`, `regular`, `terminal`, `text`, `toml`,
+`untrusted` and `versions`.
+"""

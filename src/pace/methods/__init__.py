@@ -1,4 +1,8 @@
-"""The methods by name: built in (a line each), of an installed package, or by their code's path."""
+"""The methods by name: built in (a line each), of an installed package, or by their code's path.
+
+The names in `__all__` are for everybody. Other rooms use `about`, `baselines.headed`,
+`baselines.masked`, `beyond.ridge`, `pace` and `settings`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import is_dataclass, replace

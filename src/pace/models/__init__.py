@@ -1,4 +1,8 @@
-"""What a client trains: networks as functions of their parameters. A new one is one line here."""
+"""What a client trains: networks as functions of their parameters. A new one is one line here.
+
+The names in `__all__` are for everybody. Other rooms use `base`, `from_torch`, `gcn`,
+`initialisation`, `operator`, `propagation` and `unit_rows`.
+"""
 
 import contextlib
 import re

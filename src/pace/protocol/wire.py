@@ -9,7 +9,7 @@ A frame, all numbers little-endian:
     count      1   number of tensors
     table          for each tensor: length of its name (1), the name in ASCII, number of
                    dimensions (1), each dimension (4)
-    numbers        tensor after tensor in table order, each in row-major order (see `numerals`)
+    numbers        tensor after tensor in table order, each in row-major order (see `number_formats`)
     checksum   4   CRC-32 of everything before it
 
 The checksum finds accidents, not attackers. A frame's own checksum names it: the return to an

@@ -1,1 +1,4 @@
-"""Three ways to carry the bytes: one process, files, the network."""
+"""Three ways to carry the bytes: one process, files, the network.
+
+Other rooms use `simulation`.
+"""

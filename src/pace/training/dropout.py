@@ -13,7 +13,7 @@ from torch import Tensor
 from pace.graph import Graph
 from pace.training.gpu.blocks import apart, beside, own_kernels
 
-PREFETCHED_BYTES = 2**28  # bytes of noise that are drawn ahead
+PREFETCHED_BYTES = 2**28  # bytes of random numbers that are drawn ahead
 
 
 def scale(dropout: float) -> float:
@@ -85,16 +85,16 @@ class DropoutMasks:
 
     def __init__(
         self,
-        noises: Sequence[Sequence[Dropout]],  # by client, then by seed
+        dropouts: Sequence[Sequence[Dropout]],  # by client, then by seed
         rows: Sequence[Tensor],  # of each client in each hidden layer
         widths: Sequence[int],
         epochs: int,
         step_count: Tensor,  # steps so far
     ) -> None:
-        self.noises = [noise for seeds in noises for noise in seeds]
-        self.threshold = self.noises[0].threshold if rows else 0
+        self.dropouts = [dropout for seeds in dropouts for dropout in seeds]
+        self.threshold = self.dropouts[0].threshold if rows else 0
         self.kind = 0 if self.threshold == 0 else 1 if fair(self.threshold) else 2
-        self.clients, self.seeds = len(noises), len(noises[0])
+        self.clients, self.seeds = len(dropouts), len(dropouts[0])
         self.step_count, self.counts, self.widths = step_count, rows, widths
         self.kernels: Any = own_kernels(step_count.device.type)
         if self.kind == 0:
@@ -108,12 +108,12 @@ class DropoutMasks:
         self.firsts = ends - torch.stack(lengths)
         self.lengths = ends[-1].repeat_interleave(self.seeds)
         self.words = int(self.lengths.max())
-        fitting = PREFETCHED_BYTES // (8 * self.words * len(self.noises))
+        fitting = PREFETCHED_BYTES // (8 * self.words * len(self.dropouts))
         self.prefetched_epochs = max(1, min(epochs, fitting))
-        shape = (self.prefetched_epochs, len(self.noises), self.words)
+        shape = (self.prefetched_epochs, len(self.dropouts), self.words)
         self.raw = torch.empty(shape, dtype=torch.uint64, device=step_count.device)
         self.states = torch.from_numpy(
-            np.stack([noise.bits.state["state"]["state"] for noise in self.noises])
+            np.stack([dropout.bits.state["state"]["state"] for dropout in self.dropouts])
         ).to(step_count.device)
 
     def refill(self) -> None:
@@ -124,10 +124,10 @@ class DropoutMasks:
             self.kernels.draw(self.states, self.lengths, self.raw)
             return
         drawn = np.zeros(self.raw.shape, dtype=np.uint64)
-        for member, (noise, length) in enumerate(
-            zip(self.noises, self.lengths.tolist(), strict=True)
+        for member, (dropout, length) in enumerate(
+            zip(self.dropouts, self.lengths.tolist(), strict=True)
         ):
-            words = noise.bits.random_raw(self.prefetched_epochs * length)
+            words = dropout.bits.random_raw(self.prefetched_epochs * length)
             drawn[:, member, :length] = words.reshape(self.prefetched_epochs, length)
         self.raw.copy_(torch.from_numpy(drawn))
 
@@ -144,7 +144,7 @@ class DropoutMasks:
         """Ones and zeros of this epoch, (clients, seeds, rows, width); padded rows have none."""
         width, device = self.widths[layer], self.step_count.device
         place = torch.arange(height * width, device=device)
-        member = torch.arange(len(self.noises), device=device) * self.words
+        member = torch.arange(len(self.dropouts), device=device) * self.words
         word = (member + self.firsts[layer].repeat_interleave(self.seeds))[:, None]
         now = (self.step_count % self.prefetched_epochs).long().reshape(1)
         if self.kind == 1:

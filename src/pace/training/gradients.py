@@ -45,7 +45,7 @@ class Target:
         return torch.addcmul(self.minus, chances, self.share)
 
 
-class Backprop:
+class Gradient:
     """Calling it writes the gradient of the mean cross-entropy at `params` into `gradients`.
 
         G_L = (softmax(Z_L) - Y) / n,   ∂W_l = G_l^T S_l,   ∂b_l = G_l^T 1,
@@ -109,7 +109,7 @@ class Backprop:
         torch.sum(error, -1, out=self.bias_slopes[0])
 
 
-class DeviceBackprop(Backprop):
+class DeviceGradient(Gradient):
     """A cohort's gradient by kernels of ours, which read and write tensors as products leave them.
 
     A kernel holds a row of a layer in one tile: no layer above the features may be wider than WIDEST.

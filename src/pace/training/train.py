@@ -17,7 +17,7 @@ from pace.params import Params
 from pace.training.dropout import Dropout, scale
 from pace.training.gpu import cohort
 from pace.training.gpu.cohort import TrainingSet
-from pace.training.gradients import Backprop, Target
+from pace.training.gradients import Gradient, Target
 from pace.training.optimiser import Optimiser, Proximal
 from pace.training.recipe import Recipe
 
@@ -36,7 +36,7 @@ def train(
     """W_L: `recipe.epochs` full-batch steps on the mean cross-entropy of the training nodes.
 
     A client without training nodes has nothing to learn and keeps the start. What a client learns
-    depends on its graph, the federation and the seed: its dropout noise is its own.
+    depends on its graph, the federation and the seed: its dropout is its own.
     """
     told = progress if progress is not None else lambda epoch: None
     return learner(graph, model, recipe, told)(start, seed)
@@ -135,13 +135,13 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int]
     operators = [first, *(each.times(scale(gcn.dropout)) for each in above)]
 
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
-        noise = from_graph.noise(seed)
+        dropout = from_graph.dropout(seed)
         whole = {name: value.to(active.device) for name, value in start.items()}
         weight = whole["0.weight"]
         optimiser = Optimiser({**whole, "0.weight": weight[:, active]}, recipe)
-        backprop = Backprop(optimiser.params, optimiser.gradients, operators, from_graph.target)
+        gradient = Gradient(optimiser.params, optimiser.gradients, operators, from_graph.target)
         for epoch in range(recipe.epochs):
-            backprop(noise.activate_)
+            gradient(dropout.activate_)
             optimiser.step()
             progress(epoch + 1)
         local = optimiser.result()
@@ -160,14 +160,14 @@ def by_autograd(
     labels = graph.training_labels
 
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
-        noise = Dropout(model.dropout, seed, graph)
+        dropout = Dropout(model.dropout, seed, graph)
         anchor = {name: value.to(graph.x.device) for name, value in start.items()}
         optimiser = Optimiser(anchor, recipe, pulled=False)
         local = {name: value.detach().requires_grad_() for name, value in optimiser.params.items()}
         for name, leaf in local.items():
             leaf.grad = optimiser.gradients[name]
         for epoch in range(recipe.epochs):
-            seen = model.forward(local, field, noise)
+            seen = model.forward(local, field, dropout)
             loss = cross_entropy(seen.logits, labels)
             if recipe.penalty is not None:
                 outputs = tuple(map(torch.Tensor.__getitem__, seen.outputs, field.centers))

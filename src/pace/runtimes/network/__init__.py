@@ -1,1 +1,5 @@
-"""Runtime 3: organisations join over a network. The round and its nodes, whatever the engine."""
+"""Runtime 3: organisations join over a network. The round and its nodes, whatever the engine.
+
+Other rooms use `codes`, `exchange`, `messages`, `node`, `progress`, `respond`, `round`, `settings`
+and `watchdog`.
+"""

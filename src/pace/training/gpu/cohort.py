@@ -16,7 +16,7 @@ from pace.params import Params, size
 from pace.training.dropout import Dropout, DropoutMasks, scale
 from pace.training.gpu.blocks import Chain, Sparse, beside, own_kernels
 from pace.training.gpu.fields import fields
-from pace.training.gradients import WIDEST, Backprop, DeviceBackprop, Linear, Target
+from pace.training.gradients import WIDEST, DeviceGradient, Gradient, Linear, Target
 from pace.training.optimiser import DeviceOptimiser, Optimiser
 from pace.training.recipe import Recipe
 
@@ -25,11 +25,11 @@ GRID = 2**16 - 1  # a launch has no more programs across: clients × seeds
 
 @dataclass(frozen=True, eq=False)
 class TrainingSet:
-    """What one client learns from: its graph, its labels and its noise."""
+    """What one client learns from: its graph, its labels and its dropout."""
 
     graph: Graph
     target: Target
-    noise: Callable[[int], Dropout]  # by seed
+    dropout: Callable[[int], Dropout]  # by seed
 
 
 def learn(
@@ -39,16 +39,20 @@ def learn(
     recipe: Recipe,
     device: torch.device | str,
 ) -> dict[int, list[dict[str, Tensor]]]:
-    """Where each client ends, by seed: what it would have learnt alone."""
+    """Train all clients and seeds in one batch.
+
+    Returns:
+        The local models by seed, one for each client; each equals what `train` gives that client alone.
+    """
     kind = torch.device(device).type
     graphs = [training_set.graph for training_set in training_sets]
     with ThreadPoolExecutor(4) as pool:  # hashing leaves the interpreter free
         keyed = pool.map(
-            lambda training_set: [training_set.noise(seed) for seed in starts], training_sets
+            lambda training_set: [training_set.dropout(seed) for seed in starts], training_sets
         )
         found = fields(graphs, gcn.layers, scale(gcn.dropout), device)
-        noises = list(keyed)
-    start = stacked(list(starts.values()), len(training_sets), device)
+        dropouts = list(keyed)
+    start = start_batch(list(starts.values()), len(training_sets), device)
     first: Linear
     first, *above = found.operators
     optimiser: Optimiser
@@ -61,13 +65,13 @@ def learn(
     target = side_by_side([training_set.target for training_set in training_sets], device)
     parts = (optimiser.params, optimiser.gradients, [first, *above], target)
     tiled = own_kernels(kind) is not None and max(gcn.widths[1:]) <= WIDEST
-    backprop = DeviceBackprop(*parts) if tiled else Backprop(*parts)
+    gradient = DeviceGradient(*parts) if tiled else Gradient(*parts)
     masks = DropoutMasks(
-        noises, found.rows[:-1], gcn.widths[1:-1], recipe.epochs, optimiser.step_count
+        dropouts, found.rows[:-1], gcn.widths[1:-1], recipe.epochs, optimiser.step_count
     )
 
     def step() -> None:
-        backprop(masks.activate)
+        gradient(masks.activate)
         optimiser.step()
 
     repeat(step, recipe.epochs, optimiser.restart, masks)
@@ -188,7 +192,7 @@ def fetched(value: Tensor) -> Tensor:
     return torch.empty(value.shape, pin_memory=True).copy_(value).clone()
 
 
-def stacked(
+def start_batch(
     starts: Sequence[Params], clients: int, device: torch.device | str
 ) -> dict[str, Tensor]:
     """W_0 of every seed at every client: (clients, seeds, ...)."""

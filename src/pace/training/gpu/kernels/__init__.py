@@ -1,4 +1,4 @@
-"""GPU kernels in Triton for what torch lacks: products that end in a step, noise from its own stream.
+"""GPU kernels in Triton for what torch lacks: products that end in a step, dropout from its own stream.
 
 Rows of every client lie one after the other, and in a row the seeds: (clients × rows, seeds × width).
 Sums are taken in one order, so a cohort ends at the same bytes every time. A kernel is compiled once

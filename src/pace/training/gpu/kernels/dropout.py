@@ -32,12 +32,12 @@ def activate(output: Tensor, bias: Tensor, draws: DropoutMasks, layer: int) -> T
     grid = (triton.cdiv(rows, 8), triton.cdiv(width, 128), clients)
     sizes = (rows, draws.seeds, width // draws.seeds)
     if draws.kind == 0:
-        noise = (draws.step_count, draws.step_count, draws.step_count, draws.step_count, 1, 0, 0)
+        bits = (draws.step_count, draws.step_count, draws.step_count, draws.step_count, 1, 0, 0)
     else:
         raw = draws.raw.view(torch.uint8 if draws.kind == 1 else torch.uint16)
         tables = (draws.step_count, draws.firsts[layer], draws.counts[layer])
-        noise = (raw, *tables, draws.prefetched_epochs, draws.words, draws.threshold)
-    _activate[grid](output, bias, *sizes, *noise, draws.kind, 8, 128, num_warps=2)
+        bits = (raw, *tables, draws.prefetched_epochs, draws.words, draws.threshold)
+    _activate[grid](output, bias, *sizes, *bits, draws.kind, 8, 128, num_warps=2)
     return output
 
 
