@@ -48,14 +48,14 @@ def test_a_holder_that_is_about_to_end_is_waited_for(
     path, now = tmp_path / ".lock", [0.0]
     first = ExitStack()
     first.enter_context(lock.held(path, "first"))
-    monkeypatch.setattr(lock.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("pace.io.lock.time.monotonic", lambda: now[0])
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
         if now[0] >= 30:
             first.close()
 
-    monkeypatch.setattr(lock.time, "sleep", sleep)
+    monkeypatch.setattr("pace.io.lock.time.sleep", sleep)
     with pytest.raises(BusyError, match="second"), lock.held(path, "second", 10):
         pass
     assert 10 <= now[0] < 30

@@ -210,3 +210,26 @@ def test_a_node_that_is_not_let_in_or_loses_the_server_is_told_why_and_tried_aga
     said = capfd.readouterr().err
     assert told in said
     assert "--superlink server.example:18080" in log.read_text()
+
+
+def test_a_node_that_has_joined_goes_on_trying_however_long_the_server_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its second self never joins: Flower's process ends by itself, and a third is started."""
+    north = made(tmp_path) / "north"
+    program, log = tmp_path / "flower-supernode", tmp_path / "log"
+    program.write_text(
+        f"#!/bin/sh\necho again >> '{log}'\n"
+        f"""case $(grep -c again '{log}') in
+  1) echo "SuperNode ID: 17"; echo "Giving up reconnection after 194.80 seconds."; sleep 600;;
+  2) echo "Giving up reconnection after 194.80 seconds."; exit 1;;
+esac
+"""
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(supernode, "program", lambda name: str(program))
+    monkeypatch.setattr(supernode, "AGAIN", 0.0)
+    monkeypatch.setattr(Station, "start", lambda self: None)
+    assert SuperNode.read(north / "node.toml").run() == 0
+    assert log.read_text().split() == ["again"] * 3
+    assert capfd.readouterr().err.count("cannot be reached") == 2

@@ -207,7 +207,7 @@ class SuperNode:
                 os.killpg(child.pid, signal.SIGTERM)
         lines.join(GOODBYE)
         failed = child.returncode > 0 and not ended.is_set()
-        if failed and joined.is_set() and not refused.is_set():
+        if failed and joined.is_set() and not (refused.is_set() or lost.is_set()):
             lost.set()
             log(f"{self.node.name}: {LOST}")
         return child.returncode, lost.is_set() or (refused.is_set() and failed)
