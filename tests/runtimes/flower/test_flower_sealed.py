@@ -66,7 +66,6 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
         made.deployment.close()
 
 
-@pytest.mark.fault(34)
 def test_while_one_is_missing_nothing_is_opened_and_it_is_named(here: Here) -> None:
     here.deployment.serve(len(FIVE))
     for name in FIVE[:-1]:
