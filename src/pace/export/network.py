@@ -255,5 +255,5 @@ def load(folder):
 
 def load_graph(path):
     """x, edge_index and edge_weight of a graph.npz."""
-    with numpy.load(path) as found:
+    with numpy.load(path, allow_pickle=False) as found:
         return [torch.from_numpy(found[name]) for name in ("x", "edge_index", "edge_weight")]
