@@ -66,7 +66,7 @@ class Layered(nn.Module):
         return propagation(edge_index, edge_weight, nodes)
 
     def step(self, layer, hidden, edges, last):
-        raise NotImplementedError
+        return layer(hidden)
 
     def forward(self, x, edge_index, edge_weight):
         edges = self.edges(edge_index, edge_weight, x.shape[0])
