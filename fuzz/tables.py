@@ -10,7 +10,8 @@ from typing import Any
 
 from fuzz.scratch import FOLDER, placed, quiet, written
 
-from pace.data import encode, tables
+from pace.data import tables
+from pace.data.importing import Columns, import_graph
 from pace.data.problems import Problems
 from pace.io import untrusted
 from pace.io.text import FORMULA, NUMBER, Medium, shown
@@ -20,6 +21,7 @@ TABLE = (
     b"id;age;kind;seen;site\n1;3,5;a;2024-01-02;x\n2;;b;2024-02-03;y\n3;1.234,5;a;;x\n"
     b"4;7;c;2024-05-06;y\n5;8;a;2024-05-07;x\n6;9;b;2024-05-08;y\n"
 )
+EDGES = b"source;target;since\n1;2;3\n2;3;0,5\n6;1;1\n"
 
 
 def text(data: bytes) -> None:
@@ -61,11 +63,7 @@ def codebooks(data: bytes) -> None:
 
 
 def _applied(path: Path) -> None:
-    book, problems = codebook.read(path), Problems()
-    changes: list[encode.Change] = []
-    words, numbers = encode.reading(book)
-    found = tables.read(nodes(), text=words, numbers=numbers, problems=problems)
-    encode.encode(found, book, problems, changes)
+    import_graph(nodes(), edges(), Columns(), codebook=codebook.read(path))
 
 
 def _merged(path: Path) -> None:
@@ -79,6 +77,13 @@ def nodes() -> Path:
     path = FOLDER / "nodes.csv"
     if not path.exists():
         path.write_bytes(TABLE)
+    return path
+
+
+def edges() -> Path:
+    path = FOLDER / "edges.csv"
+    if not path.exists():
+        path.write_bytes(EDGES)
     return path
 
 

@@ -106,11 +106,7 @@ def script(path: Path, line: str) -> None:
     path.chmod(0o755)
 
 
-def name(page: Path) -> str:
-    return page.stem
-
-
-@pytest.mark.parametrize("page", PAGES, ids=name)
+@pytest.mark.parametrize("page", PAGES, ids=[page.stem for page in PAGES])
 def test_the_blocks_of_a_page_run(page: Path, reader: Reader) -> None:
     for block in blocks(page):
         reader.read(block, slow=False)
@@ -120,7 +116,7 @@ SLOW = [page for page in PAGES if any(block.mark("slow") for block in blocks(pag
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", SLOW, ids=name)
+@pytest.mark.parametrize("page", SLOW, ids=[page.stem for page in SLOW])
 def test_the_slow_blocks_of_a_page_run(page: Path, reader: Reader) -> None:
     for block in blocks(page):
         reader.read(block, slow=True)
