@@ -90,9 +90,9 @@ def test_with_many_features_a_sketch_is_sent_and_is_exact_for_few_nodes(
 
 
 def test_with_many_classes_the_return_tells_all_of_them_apart() -> None:
-    """Of 30 classes, each known by a word of its own, none is lost; twelve directions keep the 13 largest.
+    """Of 30 classes, each known by a word of its own, none is lost; twelve directions keep 13.
 
-    No two classes are equally large: with equal ones, which are kept is LAPACK's choice.
+    Those are the largest. No two are equally large: among equals, LAPACK chooses.
     """
     classes = 30
     y = torch.arange(classes).repeat_interleave(torch.arange(4, 4 + classes))

@@ -92,7 +92,27 @@ def test_the_committed_cells_give_the_committed_tables(tmp_path: Path) -> None:
     names = ("main.md", "main.csv", "main.tex", "main-beside-paper.md", "communication.md")
     for name in (*names, "fairness-summary.md"):
         ours = (tmp_path / "tables" / name).read_text()
-        assert ours == (RESULTS / "tables" / name).read_text(), name
+        theirs = (RESULTS / "tables" / name).read_text()
+        if name.endswith(".csv"):  # has every digit; SciPy's quantiles have changed their last ones
+            assert [*map(number, CELLS.split(ours))] == [*map(near, CELLS.split(theirs))], name
+        else:
+            assert ours == theirs, name
+
+
+CELLS = re.compile("[,\n]")
+
+
+def number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def near(text: str) -> Any:
+    """Equal to a number that differs in its tenth digit at most, and to the same text."""
+    value = number(text)
+    return pytest.approx(value, rel=1e-9, abs=1e-9) if isinstance(value, float) else value
 
 
 @pytest.mark.parametrize("name", BESIDE)
