@@ -14,6 +14,18 @@ from pace.errors import SettingError
 
 DAYS = 825  # the longest that common TLS clients accept
 LOCAL = ("localhost", "127.0.0.1")
+# What an authority's key is for; Python 3.13 refuses one that does not say so, as RFC 5280 asks.
+SIGNS_CERTIFICATES = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 def authority() -> tuple[bytes, bytes]:
@@ -23,6 +35,7 @@ def authority() -> tuple[bytes, bytes]:
     made = (
         _certificate(name, name, key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(SIGNS_CERTIFICATES, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
