@@ -12,9 +12,8 @@ from pace.models.operator import (
     csr_array,
     csr_tensor,
     density,
-    gathered,
     multiplied,
-    multiply,
+    multiplier,
 )
 
 
@@ -62,7 +61,7 @@ def test_weighted_sums_of_rows_are_the_product(filled: float) -> None:
     matrix = matrix * (torch.rand(20, 15, generator=generator) < filled)
     dense = torch.rand(15, 4, generator=generator)
     sparse = Operator.of(matrix).matrix
-    torch.testing.assert_close(gathered(sparse, dense), matrix @ dense)
+    torch.testing.assert_close(multiplier(sparse)(dense), matrix @ dense)
 
 
 @pytest.mark.parametrize("filled", [0.05, 0.9])
@@ -94,7 +93,7 @@ def test_a_product_is_kept_in_factors_where_that_is_cheaper(filled: float) -> No
 def test_a_product_with_an_empty_matrix_is_zero(shape: tuple[int, int], dtype: torch.dtype) -> None:
     matrix = csr_tensor(sparse.csr_array(np.zeros(shape, dtype=str(dtype).removeprefix("torch."))))
     dense = torch.ones(shape[1], 2, dtype=dtype)
-    assert torch.equal(multiply(matrix, dense), torch.zeros(shape[0], 2, dtype=dtype))
+    assert torch.equal(multiplier(matrix)(dense), torch.zeros(shape[0], 2, dtype=dtype))
     out = torch.full((shape[0], 2), torch.nan, dtype=dtype)
-    assert multiply(matrix, dense, out) is out
+    assert multiplier(matrix)(dense, out) is out
     assert not out.any()

@@ -16,7 +16,7 @@ from pace.errors import SettingError
 from pace.graph import Graph
 from pace.models.base import Drop, Field, Later, Layered, Pass, Rows, identity, whole
 from pace.models.initialisation import glorot, zeros
-from pace.models.operator import Operator, csr_array, csr_tensor, multiply
+from pace.models.operator import Multiply, Operator, csr_array, csr_tensor, multiplier
 from pace.models.propagation import features, neighbour_sum
 from pace.models.reach import Places, chosen, reach
 from pace.params import Params
@@ -29,7 +29,7 @@ class Ends:
     """One end of every edge: `gather` gives an edge its node's row, `sum` a node its edges' sum."""
 
     nodes: Tensor  # (edges,)
-    matrix: Tensor  # (nodes, edges) CSR, one where an edge ends at a node
+    add_up: Multiply  # by (nodes, edges), one where an edge ends at a node
 
     @classmethod
     def of(cls, nodes: np.ndarray[Any, Any], count: int, device: torch.device) -> Ends:
@@ -37,7 +37,9 @@ class Ends:
         starts = np.searchsorted(nodes[order], np.arange(count + 1))
         ones = np.ones(len(nodes), dtype=np.float32)
         matrix = sparse.csr_array((ones, order, starts), shape=(count, len(nodes)))
-        return cls(torch.from_numpy(nodes).long().to(device), csr_tensor(matrix).to(device))
+        return cls(
+            torch.from_numpy(nodes).long().to(device), multiplier(csr_tensor(matrix).to(device))
+        )
 
     def gather(self, rows: Tensor) -> Tensor:
         edges: Tensor = _Gather.apply(rows, self)  # type: ignore[no-untyped-call]
@@ -56,14 +58,14 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return multiply(ctx.ends.matrix, gradient), None
+        return ctx.ends.add_up(gradient), None
 
 
 class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, edges: Tensor, ends: Ends) -> Tensor:
         ctx.ends = ends
-        return multiply(ends.matrix, edges)
+        return ends.add_up(edges)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:

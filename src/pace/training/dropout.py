@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from torch import Tensor
 from pace.graph import Graph
 from pace.training.gpu.blocks import apart, beside, own_kernels
 
-PREFETCHED_BYTES = 2**28  # bytes of random numbers that are drawn ahead
+PREFETCHED_BYTES = 2**28  # bytes of random numbers that are drawn ahead, on a GPU
+AHEAD = 2**19  # bytes of masks that are drawn ahead on a CPU, which stay in its cache
 
 
 def scale(dropout: float) -> float:
@@ -48,23 +49,55 @@ class Dropout:
         keep = self.keep(hidden.numel()).reshape(hidden.shape)
         return hidden * (keep.to(hidden.device) * self.scale)
 
-    def mask_(self, hidden: Tensor) -> Tensor:
-        """Zero the same numbers in place, and leave the scale to the caller."""
-        if self.threshold:
-            hidden.mul_(self.keep(hidden.numel()).reshape(hidden.shape).to(hidden.device))
-        return hidden
-
-    def activate_(self, output: Tensor, bias: Tensor, layer: int) -> Tensor:
-        """What a hidden layer gives: bias, ReLU and dropout, in place."""
-        return self.mask_(output.add_(bias).clamp_min_(0))
-
     def keep(self, count: int) -> Tensor:
         """`count` independent draws, one where a number is kept and zero where it is dropped."""
-        words = self.bits.random_raw(-(-count // masks_per_word(self.threshold)))
+        return self.kept(1, [count])[0]
+
+    def kept(self, epochs: int, counts: Sequence[int]) -> list[Tensor]:
+        """What `keep` gives for each of `counts` in every epoch, one after the other: (epochs, count)."""
+        lengths = [-(-count // masks_per_word(self.threshold)) for count in counts]
+        words = self.bits.random_raw(epochs * sum(lengths)).reshape(epochs, sum(lengths))
+        parts = np.split(words, np.cumsum(lengths)[:-1], axis=1)
+        return [self._ones(part, count) for part, count in zip(parts, counts, strict=True)]
+
+    def _ones(self, words: np.ndarray[Any, np.dtype[np.uint64]], count: int) -> Tensor:
+        each = np.ascontiguousarray(words)
         if fair(self.threshold):
-            return torch.from_numpy(np.unpackbits(words.view(np.uint8), count=count))
-        kept = words.view(np.uint16)[:count] >= self.threshold
-        return torch.from_numpy(kept.view(np.uint8))
+            return torch.from_numpy(np.unpackbits(each.view(np.uint8), axis=1, count=count))
+        return torch.from_numpy((each.view(np.uint16)[:, :count] >= self.threshold).view(np.uint8))
+
+
+class Activation:
+    """What the hidden layers of one client give: bias, ReLU and dropout, in place.
+
+    The scale is left to the caller. Masks are drawn some epochs ahead, which takes fewer calls.
+    """
+
+    def __init__(self, dropout: Dropout, shapes: Sequence[tuple[int, int]]) -> None:
+        self.dropout, self.shapes = dropout, shapes
+        numbers = sum(rows * width for rows, width in shapes)
+        self.ahead = max(1, AHEAD // (4 * max(1, numbers)))
+        self.masks: Iterator[Tensor] = iter(())
+
+    def __call__(self, output: Tensor, bias: Tensor, layer: int) -> Tensor:
+        hidden = output.add_(bias).clamp_min_(0)
+        if self.dropout.threshold == 0:
+            return hidden
+        mask = next(self.masks, None)
+        if mask is None:
+            self.masks = self.drawn(hidden.device)
+            mask = next(self.masks)
+        return hidden.mul_(mask)
+
+    def drawn(self, device: torch.device) -> Iterator[Tensor]:
+        """The masks of the next epochs, layer by layer, as float32."""
+        counts = [rows * width for rows, width in self.shapes]
+        kept = self.dropout.kept(self.ahead, counts)
+        by_layer = [
+            ones.to(device).float().view(-1, *shape).unbind()
+            for ones, shape in zip(kept, self.shapes, strict=True)
+        ]
+        return (mask for epoch in zip(*by_layer, strict=True) for mask in epoch)
 
 
 def fair(threshold: int) -> bool:

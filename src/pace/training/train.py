@@ -14,7 +14,7 @@ from pace.graph import Graph
 from pace.models.base import Network
 from pace.models.gcn import GCN
 from pace.params import Params
-from pace.training.dropout import Dropout, scale
+from pace.training.dropout import Activation, Dropout, scale
 from pace.training.gpu import cohort
 from pace.training.gpu.cohort import TrainingSet
 from pace.training.gradients import Gradient, Target
@@ -133,6 +133,7 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int]
     if len(active) < first.shape[1]:
         first = first.columns(active)
     operators = [first, *(each.times(scale(gcn.dropout)) for each in above)]
+    shapes = [(each.shape[1], width) for each, width in zip(above, gcn.widths[1:-1], strict=True)]
 
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
         dropout = from_graph.dropout(seed)
@@ -140,10 +141,12 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int]
         weight = whole["0.weight"]
         optimiser = Optimiser({**whole, "0.weight": weight[:, active]}, recipe)
         gradient = Gradient(optimiser.params, optimiser.gradients, operators, from_graph.target)
-        for epoch in range(recipe.epochs):
-            gradient(dropout.activate_)
-            optimiser.step()
-            progress(epoch + 1)
+        activate = Activation(dropout, shapes)
+        with torch.inference_mode():  # there is nothing for autograd to note down
+            for epoch in range(recipe.epochs):
+                gradient(activate)
+                optimiser.step()
+                progress(epoch + 1)
         local = optimiser.result()
         idle = decayed(weight, recipe).clone()
         idle[:, active] = local["0.weight"]
