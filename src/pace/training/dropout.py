@@ -54,7 +54,7 @@ class Dropout:
         return self.kept(1, [count])[0]
 
     def kept(self, epochs: int, counts: Sequence[int]) -> list[Tensor]:
-        """What `keep` gives for each of `counts` in every epoch, one after the other: (epochs, count)."""
+        """`keep` for each of `counts` in every epoch, one after the other: (epochs, count) each."""
         lengths = [-(-count // masks_per_word(self.threshold)) for count in counts]
         words = self.bits.random_raw(epochs * sum(lengths)).reshape(epochs, sum(lengths))
         parts = np.split(words, np.cumsum(lengths)[:-1], axis=1)
