@@ -7,8 +7,18 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize, minimize_scalar
 from torch import Tensor
 
-from pace.gates import cnll
-from pace.gates.cnll import bisected, blend, calibrate, nll, slope_of
+from pace.gates.cnll import (
+    Slopes,
+    at_labels,
+    bisected,
+    blend,
+    calibrate,
+    calibrate_all,
+    excess,
+    in_step,
+    nll,
+    slope,
+)
 
 Drawn = tuple[Tensor, Tensor, Tensor]
 
@@ -59,8 +69,8 @@ def test_corollary_constants_added_to_a_nodes_logits_change_nothing(drawn: Drawn
         blend(local + shift, external - 2 * shift, a).softmax(1),
         blend(local, external, a).softmax(1),
     )
-    moved = slope_of(local + shift, external - 2 * shift, labels)(a)
-    assert moved == pytest.approx(slope_of(local, external, labels)(a), abs=1e-9)
+    moved = slope(local + shift, external - 2 * shift, labels, a)
+    assert moved == pytest.approx(slope(local, external, labels, a), abs=1e-9)
 
 
 @given(logits(), st.floats(0.01, 0.99))
@@ -71,7 +81,7 @@ def test_proposition_2_the_slope_is_the_derivative_of_the_risk(drawn: Drawn, a: 
     mixed = (1 - alpha) * local + alpha * external
     risk = torch.nn.functional.cross_entropy(mixed, labels)
     (derivative,) = torch.autograd.grad(risk, alpha)
-    assert slope_of(local, external, labels)(a) == pytest.approx(float(derivative), abs=1e-9)
+    assert slope(local, external, labels, a) == pytest.approx(float(derivative), abs=1e-9)
 
 
 @given(logits(), ALPHAS, ALPHAS, ALPHAS)
@@ -84,7 +94,7 @@ def test_proposition_2_the_risk_is_convex(drawn: Drawn, a: float, b: float, t: f
 
     assert risk(t * a + (1 - t) * b) <= t * risk(a) + (1 - t) * risk(b) + 1e-9
     low, high = sorted((a, b))
-    assert slope_of(local, external, labels)(low) <= slope_of(local, external, labels)(high) + 1e-9
+    assert slope(local, external, labels, low) <= slope(local, external, labels, high) + 1e-9
 
 
 @given(logits())
@@ -93,7 +103,7 @@ def test_proposition_2_an_interior_alpha_matches_moments(drawn: Drawn) -> None:
     local, external, labels = drawn
     alpha = calibrate(local, external, labels)
     if 0 < alpha < 1:
-        assert slope_of(local, external, labels)(alpha) == pytest.approx(0, abs=1e-9)
+        assert slope(local, external, labels, alpha) == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.fault(22)
@@ -124,10 +134,10 @@ def test_alpha_is_the_minimiser_scipy_finds(drawn: Drawn) -> None:
 def test_alpha_is_plain_bisections_bit_for_bit(drawn: Drawn, scale: float, copies: int) -> None:
     local, external, labels = (each.repeat(copies, *(1,) * (each.ndim - 1)) for each in drawn)
     local, external = scale * local, scale * (local + 0.1 * external)
-    slope = slope_of(local, external, labels)
     alpha = calibrate(local, external, labels)
-    if slope(0.0) < 0 < slope(1.0):
-        assert alpha == bisected(slope)
+    slopes = Slopes([(local, external, labels)])
+    if slopes([0.0])[0] < 0 < slopes([1.0])[0]:
+        assert [alpha] == in_step([bisected()], slopes)
 
 
 def test_alpha_takes_half_the_slopes_that_plain_bisection_takes(
@@ -135,15 +145,49 @@ def test_alpha_takes_half_the_slopes_that_plain_bisection_takes(
 ) -> None:
     local, external = torch.randn(2, 200, 5, generator=torch.Generator().manual_seed(1))
     labels = (local + external).argmax(1)
-    counts = []
-    for search in (calibrate, lambda *drawn: bisected(slope_of(*drawn))):
-        calls: list[Tensor] = []
-        monkeypatch.setattr(
-            cnll, "blend", lambda *given, c=calls: (c.append(given), blend(*given))[1]
-        )
-        search(local.double(), external.double(), labels)
-        counts.append(len(calls))
-    assert counts[0] <= counts[1] / 2
+    calls: list[list[float]] = []
+    asked = Slopes.__call__
+
+    def counted(slopes: Slopes, alphas: list[float]) -> list[float]:
+        calls.append(alphas)
+        return asked(slopes, alphas)
+
+    monkeypatch.setattr(Slopes, "__call__", counted)
+    calibrate(local, external, labels)
+    quick = len(calls)
+    in_step([bisected()], Slopes([(local, external, labels)]))
+    assert quick <= (len(calls) - quick) / 2
+
+
+@given(logits(), ALPHAS)
+@quick
+def test_the_slope_is_its_plain_formula(drawn: Drawn, a: float) -> None:
+    local, external, labels = drawn
+    displacement = (external - local)[None]
+    observed = at_labels(displacement, labels)
+    plain = excess(blend(local, external, a), displacement, observed)
+    assert slope(local, external, labels, a) == pytest.approx(float(plain), abs=1e-12, rel=1e-12)
+
+
+@given(st.lists(logits(), max_size=8))
+@quick
+def test_receivers_beside_each_other_find_what_each_finds_alone_bit_for_bit(
+    receivers: list[Drawn],
+) -> None:
+    assert calibrate_all(receivers) == [calibrate(*each) for each in receivers]
+
+
+def test_a_large_receiver_beside_small_ones_too() -> None:
+    random = torch.Generator().manual_seed(3)
+    receivers = []
+    for nodes in (1, 1025, 3, 1000, 0, 999, 1024):
+        local, external = torch.randn(2, nodes, 7, generator=random)
+        receivers.append((local, external, torch.randint(7, (nodes,), generator=random)))
+    receivers[2][1][0, 0] = torch.nan
+    together = calibrate_all(receivers)
+    assert together == [calibrate(*each) for each in receivers]
+    assert together[2] == together[4] == 0.0
+    assert sum(0 < alpha < 1 for alpha in together) >= 3
 
 
 @pytest.mark.fault(22)

@@ -30,6 +30,7 @@ from pace.methods import (
     Pace,
     PaceDuo,
     Robust,
+    make,
 )
 from pace.models.gcn import GCN
 from pace.protocol import steps, uploads, wire
@@ -39,7 +40,7 @@ from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.steps import Kept, adopt, fit, merge
 from pace.training.recipe import Recipe
-from tests.graphs import CLASSES, clients, federation, none
+from tests.graphs import CLASSES, FEATURES, clients, federation, none
 
 PACE = federation(Pace())
 
@@ -371,3 +372,27 @@ def test_labels_beyond_the_agreed_classes_are_refused() -> None:
     graph = clients(1)[0]
     with pytest.raises(GraphError, match="the largest label is 4"):
         fit(rebuilt(graph, y=graph.y + 1), PACE)
+
+
+@pytest.mark.parametrize("name", ["local", "fedavg", "pace", "pace-duo", "pace-ridge", "fedpub"])
+def test_receivers_that_adopt_together_adopt_what_each_does_alone(name: str) -> None:
+    """Bit for bit, whatever the method's Externals and gate are."""
+    graphs, rounds = clients(3), []
+    for seed in (1, 2):
+        made = Federation(GCN((FEATURES, 16, CLASSES)), make(name, 6), seed, 5)
+        fitted = [steps.fit(graph, made) for graph in graphs]
+        returns = steps.merge([upload for _, upload in fitted], made)
+        rounds.append(steps.Returned(made, [kept for kept, _ in fitted], returns))
+    network = rounds[0].federation.network
+    own = [
+        [network(each.kept[client].local, graph).logits for each in rounds]
+        for client, graph in enumerate(graphs)
+    ]
+    for each, adoptions in zip(rounds, steps.adopt_all(graphs, rounds, own), strict=True):
+        for client, together in enumerate(adoptions):
+            alone = steps.adopt(
+                graphs[client], each.kept[client], each.returns[client], each.federation
+            )
+            assert together.weights == alone.weights
+            assert torch.equal(together.logits, alone.logits)
+            assert torch.equal(together.external, alone.external)

@@ -1,7 +1,10 @@
 """Convex NLL calibration, CNLL (Section 4.4): one alpha on the logit segment."""
 
+from __future__ import annotations
+
 import sys
-from collections.abc import Callable
+from collections.abc import Generator, Sequence
+from copy import copy
 
 import torch
 from torch import Tensor
@@ -9,7 +12,8 @@ from torch import Tensor
 BISECTIONS = 64  # Section 4.4
 NARROWINGS = 12  # of the bracket, at most
 
-Slope = Callable[[float], float]  # alpha -> R'(alpha)
+Receiver = tuple[Tensor, Tensor, Tensor]  # Local's and External's validation logits, and the labels
+Search = Generator[float, float, float]  # asks for slopes at alphas, and gives the alpha it found
 
 
 def calibrate(local: Tensor, external: Tensor, labels: Tensor) -> float:
@@ -22,24 +26,46 @@ def calibrate(local: Tensor, external: Tensor, labels: Tensor) -> float:
     smallest minimiser. Rounding can spoil all of this where logits are huge: `gates.promise` compares
     what is adopted with Local, whatever was chosen here.
     """
-    if len(labels) == 0 or not (torch.isfinite(local).all() and torch.isfinite(external).all()):
-        return 0.0
-    local, external = local.double(), external.double()
-    at = slope_of(local, external, labels)
-    first, last = at(0.0), at(1.0)
+    return calibrate_all([(local, external, labels)])[0]
+
+
+def calibrate_all(receivers: Sequence[Receiver]) -> list[float]:
+    """`calibrate` for many receivers at once, where their logits are: the same alphas, bit for bit.
+
+    All searches go on in step, and every slope that is asked for next is computed in one batch. A
+    receiver's rows are padded to a power of two, which changes no sum, and those of one size are a
+    batch.
+    """
+    batches: dict[object, list[int]] = {}
+    for place, (local, _, labels) in enumerate(receivers):
+        if len(labels):
+            key = (padded(len(labels)), local.shape[1], local.device)
+            batches.setdefault(key, []).append(place)
+    alphas = [0.0] * len(receivers)
+    for places in batches.values():
+        slopes = Slopes([receivers[place] for place in places])
+        found = in_step([search(rounding) for rounding in slopes.rounding], slopes)
+        for place, alpha in zip(places, found, strict=True):
+            alphas[place] = alpha
+    return alphas
+
+
+def search(rounding: float) -> Search:
+    """The alpha where a slope that never falls crosses zero, or the end of [0, 1] next to it."""
+    first = yield 0.0
+    last = yield 1.0
     if first >= 0:
         return 0.0
     if last <= 0:
         return 1.0
-    largest = max(float(local.abs().max()), float(external.abs().max()))
-    rounding = 16 * sys.float_info.epsilon * (1 + largest + local.shape[1]) * largest
-    return bisected(at, *bracketed(at, first, last, rounding))
+    below, above = yield from bracketed(first, last, rounding)
+    return (yield from bisected(below, above))
 
 
-def bisected(slope: Slope, below: float = 0.0, above: float = 1.0) -> float:
+def bisected(below: float = 0.0, above: float = 1.0) -> Search:
     """The middle after `BISECTIONS` halvings of [0, 1] by the sign of a slope that never falls.
 
-    Its sign is known, and not computed, up to `below`, where it is negative, and from `above` on,
+    Its sign is known, and not asked for, up to `below`, where it is negative, and from `above` on,
     where it is positive.
     """
     low, high = 0.0, 1.0
@@ -47,38 +73,39 @@ def bisected(slope: Slope, below: float = 0.0, above: float = 1.0) -> float:
         middle = (low + high) / 2
         if middle in (low, high):  # neighbours: no halving moves them any more
             break
-        if middle <= below or (middle < above and slope(middle) < 0):
+        if middle <= below or (middle < above and (yield middle) < 0):
             low = middle
         else:
             high = middle
     return (low + high) / 2
 
 
-def bracketed(slope: Slope, first: float, last: float, rounding: float) -> tuple[float, float]:
+def bracketed(
+    first: float, last: float, rounding: float
+) -> Generator[float, float, tuple[float, float]]:
     """Narrow bounds of the root of a rising slope, by false position (the Illinois form).
 
     At either bound the slope is further from zero than it can be rounded, so bisection with them ends
-    at the same bits as without, after a third of the evaluations.
+    at the same bits as without, after half of the evaluations.
     """
     ends = [(0.0, first), (1.0, last)]  # what the secant goes through
     bounds = [0.0, 1.0]
 
-    def look(alpha: float) -> float:
-        value = slope(alpha)
+    def note(alpha: float, value: float) -> None:
         if abs(value) > rounding:
             side = int(value > 0)
             bounds[side] = (max, min)[side](bounds[side], alpha)
-        return value
 
     before = None
     for _ in range(NARROWINGS):
         (low, under), (high, over) = ends
         alpha = (low * over - high * under) / (over - under)
-        value = look(alpha)
+        value = yield alpha
+        note(alpha, value)
         if not abs(value) > rounding:
             width = 4 * rounding * (high - low) / (over - under)
-            look(max(0.0, alpha - width))
-            look(min(1.0, alpha + width))
+            for near in (max(0.0, alpha - width), min(1.0, alpha + width)):
+                note(near, (yield near))
             break
         side = int(value > 0)
         ends[side] = (alpha, value)
@@ -86,6 +113,78 @@ def bracketed(slope: Slope, first: float, last: float, rounding: float) -> tuple
             ends[1 - side] = (ends[1 - side][0], ends[1 - side][1] / 2)
         before = side
     return bounds[0], bounds[1]
+
+
+def in_step(searches: Sequence[Search], slopes: Slopes) -> list[float]:
+    """What each search finds, whose receivers are those of `slopes`: all ask, all are answered."""
+    found = [0.0] * len(searches)
+    asked = [next(each) for each in searches]
+    active = list(range(len(searches)))  # whose slopes are computed
+    while active:
+        going = []
+        values = slopes([asked[place] for place in active])
+        for place, value in zip(active, values, strict=True):
+            try:
+                asked[place] = searches[place].send(value)
+                going.append(place)
+            except StopIteration as end:
+                found[place] = end.value
+        if len(going) < len(active):
+            slopes = slopes.only([active.index(place) for place in going])
+            active = going
+    return found
+
+
+class Slopes:
+    """R' of receivers with equally many padded rows, each at an alpha of its own."""
+
+    def __init__(self, receivers: Sequence[Receiver]) -> None:
+        counts = [len(labels) for _, _, labels in receivers]
+        rows, (_, classes) = padded(max(counts)), receivers[0][0].shape
+        # Rows come last, where a softmax over a few classes is fastest.
+        logits = receivers[0][0].new_zeros(2, len(receivers), classes, rows, dtype=torch.float64)
+        truth = torch.zeros(len(receivers), 1, rows, dtype=torch.int64, device=logits.device)
+        for place, (local, external, labels) in enumerate(receivers):
+            logits[0, place, :, : len(labels)] = local.t()
+            logits[1, place, :, : len(labels)] = external.t()
+            truth[place, 0, : len(labels)] = labels
+        logits[:, ~torch.isfinite(logits).all(3).all(2).all(0)] = 0  # a flat R: Local
+        largest = logits.abs().amax((0, 2, 3))
+        self.rounding = (16 * sys.float_info.epsilon * (1 + largest + classes) * largest).tolist()
+        self.local, self.external = logits
+        self.displacement = self.external - self.local
+        self.observed = self.displacement.gather(1, truth).squeeze(1)
+        self.counts = torch.tensor(counts, dtype=torch.float64, device=logits.device)
+
+    def only(self, places: Sequence[int]) -> Slopes:
+        """Of some of the receivers."""
+        part = copy(self)
+        for name in ("local", "external", "displacement", "observed", "counts"):
+            setattr(part, name, getattr(self, name)[list(places)])
+        return part
+
+    def __call__(self, alphas: Sequence[float]) -> list[float]:
+        alpha = self.counts.new_tensor(alphas)[:, None, None]
+        chances = ((1 - alpha) * self.local + alpha * self.external).softmax(1)
+        expected = (chances * self.displacement).sum(1)
+        slopes: list[float] = (halved(expected - self.observed) / self.counts).tolist()
+        return slopes
+
+
+def padded(rows: int) -> int:
+    """The next power of two."""
+    return 1 << max(0, rows - 1).bit_length()
+
+
+def halved(values: Tensor) -> Tensor:
+    """The sum over the last dimension, a power of two long, by adding its halves.
+
+    Zeros at the end change no bit of it: a half of zeros is added to the other and is gone.
+    """
+    while values.shape[-1] > 1:
+        first, second = values.chunk(2, -1)
+        values = first + second
+    return values.squeeze(-1)
 
 
 def blend(local: Tensor, external: Tensor, alpha: float) -> Tensor:
@@ -99,15 +198,7 @@ def blend(local: Tensor, external: Tensor, alpha: float) -> Tensor:
 
 def slope(local: Tensor, external: Tensor, labels: Tensor, alpha: float) -> float:
     """R'(α): the displacement the blend expects less the displacement of the true labels."""
-    return slope_of(local, external, labels)(alpha)
-
-
-def slope_of(local: Tensor, external: Tensor, labels: Tensor) -> Slope:
-    """`slope` at any α, with what does not depend on α computed once."""
-    displacement = (external - local)[None]  # (1, n, classes)
-    observed = at_labels(displacement, labels)
-
-    return lambda alpha: float(excess(blend(local, external, alpha), displacement, observed))
+    return Slopes([(local, external, labels)])([alpha])[0]
 
 
 def excess(logits: Tensor, sets: Tensor, observed: Tensor) -> Tensor:

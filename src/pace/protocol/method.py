@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from torch import Tensor
 
-from pace.gates.cnll import calibrate
+from pace.gates.cnll import calibrate, calibrate_all
 from pace.gates.mixture import Weights
 from pace.graph import Graph
 from pace.models.base import Model, Network
@@ -110,6 +110,11 @@ class Method(Protocol):
         return federation.network(external, graph).logits
 
     @property
+    def same_network(self) -> bool:
+        """Whether its Externals are models of the network that clients train."""
+        return type(self).logits is Method.logits
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """What its Externals are called where people read about them, in order."""
         return ("External",)
@@ -124,6 +129,13 @@ class Method(Protocol):
         """A weight for each set of validation logits, Local's and the Externals': by the gate."""
         alpha = self.gate(sets[0], sets[1], labels)
         return 1 - alpha, alpha
+
+    def weigh_all(self, receivers: Sequence[tuple[Sequence[Tensor], Tensor]]) -> list[Weights]:
+        """`weigh` for many receivers, each with its sets and labels: all at once where the gate can."""
+        if type(self).weigh is not Method.weigh or self.gate is not calibrate:
+            return [self.weigh(sets, labels) for sets, labels in receivers]
+        pairs = [(sets[0], sets[1], labels) for sets, labels in receivers]
+        return [(1 - alpha, alpha) for alpha in calibrate_all(pairs)]
 
 
 class Summable(Method):

@@ -26,8 +26,10 @@ from pace.graph import Graph, expect_graph
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
+from pace.protocol.method import Method
 from pace.protocol.sealed import Seal, Sealed
 from pace.protocol.uploads import Message, Messages, Received, opened
+from pace.training.forward import logits_of
 from pace.training.train import train
 
 
@@ -268,13 +270,29 @@ def calibrated(
 ) -> Adoption:
     """The last part of `adopt`: every model's logits, and their weights."""
     sets = logit_sets(graph, local, externals, federation)
-    weights = local_alone(sets)
-    if all(torch.isfinite(logits).all() for logits in sets[1:]):
-        labels = graph.y[graph.val]
-        weights = federation.method.weigh([logits[graph.val] for logits in sets], labels)
-        if federation.method.promises:
-            weights = no_worse_than_local(sets, weights, graph.val, labels)
-    return Adoption(sets[0], tuple(sets[1:]), weights)
+    return weighed([(graph, sets)], federation.method)[0]
+
+
+def weighed(receivers: Sequence[tuple[Graph, Sequence[Tensor]]], method: Method) -> list[Adoption]:
+    """What each receiver adopts of its logit sets, Local's first: gates in batches."""
+    weights = [local_alone(sets) for _, sets in receivers]
+    weighable = {
+        place: ([logits[graph.val.to(logits.device)] for logits in sets], graph.y[graph.val])
+        for place, (graph, sets) in enumerate(receivers)
+        if all(torch.isfinite(logits).all() for logits in sets[1:])
+    }
+    chosen = method.weigh_all(
+        [(held, labels.to(held[0].device)) for held, labels in weighable.values()]
+    )
+    for place, found in zip(weighable, chosen, strict=True):
+        weights[place] = found
+    adoptions = []
+    for (graph, sets), found in zip(receivers, weights, strict=True):
+        local, *others = (logits.cpu() for logits in sets)
+        if method.promises:
+            found = no_worse_than_local([local, *others], found, graph.val, graph.y[graph.val])
+        adoptions.append(Adoption(local, tuple(others), found))
+    return adoptions
 
 
 def logit_sets(
@@ -287,6 +305,79 @@ def logit_sets(
             own if external is local else federation.method.logits(external, graph, federation)
             for external in externals
         ]
+
+
+@dataclass(frozen=True, eq=False)
+class Returned:
+    """One round at its end: what its clients kept, and what came back to each."""
+
+    federation: Federation
+    kept: Sequence[Kept]
+    returns: Sequence[bytes]
+
+
+def adopt_all(
+    graphs: Sequence[Graph],
+    rounds: Sequence[Returned],
+    own: Sequence[Sequence[Tensor]],
+    device: torch.device | str = "cpu",
+) -> list[list[Adoption]]:
+    """`adopt` for every client in rounds that differ in their seed alone: by round, then by client.
+
+    Gates go in batches; on a GPU models do too. On a CPU each adoption is the one that `adopt` makes,
+    bit for bit.
+
+    Args:
+        own: the logits of Local, which other methods share, by client and then by round.
+        device: where the models are applied and weighed.
+    """
+    federation = rounds[0].federation
+    models = [
+        [
+            supported(
+                graph,
+                each.kept[client].local,
+                externals(graph, each.kept[client], each.returns[client], each.federation),
+                each.federation,
+            )
+            for each in rounds
+        ]
+        for client, graph in enumerate(graphs)
+    ]
+    foreign = [
+        [
+            model
+            for found, each in zip(by_round, rounds, strict=True)
+            for model in found
+            if model is not each.kept[client].local
+        ]
+        for client, by_round in enumerate(models)
+    ]
+    if federation.method.same_network:
+        applied = logits_of(graphs, federation.network, foreign, device)
+    else:
+        with torch.no_grad():
+            applied = [
+                [federation.method.logits(model, graph, federation) for model in by_client]
+                for graph, by_client in zip(graphs, foreign, strict=True)
+            ]
+    receivers = []
+    for client, graph in enumerate(graphs):
+        left = iter(applied[client])
+        for place, each in enumerate(rounds):
+            local = own[client][place]
+            receivers.append(
+                (
+                    graph,
+                    [local]
+                    + [
+                        local if model is each.kept[client].local else next(left)
+                        for model in models[client][place]
+                    ],
+                )
+            )
+    adoptions = weighed(receivers, federation.method)
+    return [adoptions[place :: len(rounds)] for place in range(len(rounds))]
 
 
 def check_upload(upload: bytes, federation: Federation) -> Message:

@@ -18,6 +18,7 @@ from pace.protocol import steps
 from pace.protocol.federation import Federation, describe
 from pace.protocol.method import Method
 from pace.protocol.sealed import Seal, Sealed, check_sealable
+from pace.training.forward import logits_of
 from pace.training.train import train_cohort
 
 READINGS: dict[str, Callable[[steps.Adoption], Tensor]] = {
@@ -84,11 +85,17 @@ def simulate(
         shared = [federations[seed][members[0]] for seed in seeds]
         learnt = _trained(graphs, shared, device, one_more)
         trained = (time.perf_counter() - began) / len(seeds)
-        for seed in seeds:
-            for name in members:
-                yield _trial(name, federations[seed][name], graphs, learnt[seed], trained)
-                progress(f"seed {seed}: {name} done")
-            del learnt[seed]
+        own = logits_of(
+            graphs,
+            shared[0].network,
+            [[learnt[seed][client] for seed in seeds] for client in range(len(graphs))],
+            device,
+        )
+        for name in members:
+            rounds = [_round(federations[seed][name], graphs, learnt[seed]) for seed in seeds]
+            for trial in _trials(name, rounds, graphs, own, trained, device):
+                yield trial
+                progress(f"seed {trial.seed}: {name} done")
 
 
 def progress_steps(
@@ -127,13 +134,15 @@ def _trained(
     )
 
 
-def _trial(
-    name: str,
-    federation: Federation,
-    graphs: Sequence[Graph],
-    locals_: Sequence[Params],
-    trained: float,
-) -> Trial:
+@dataclass(frozen=True, eq=False)
+class _Round(steps.Returned):
+    """A round that is played up to its returns."""
+
+    uploads: Sequence[bytes]
+    seconds: dict[str, float]
+
+
+def _round(federation: Federation, graphs: Sequence[Graph], locals_: Sequence[Params]) -> _Round:
     clock = [time.perf_counter()]
     seals = _seals(len(graphs), federation)
     fitted = [
@@ -144,42 +153,52 @@ def _trial(
     uploads = [upload for _, upload in fitted]
     returns = steps.merge(uploads, federation)
     clock.append(time.perf_counter())
-    adoptions = [
-        steps.adopt(graph, kept, returned, federation)
-        for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True)
-    ]
-    clock.append(time.perf_counter())
-    classes = federation.model.classes
-    confusions = {
-        reading: [
-            evaluate(logits(adoption), graph, classes)
-            for adoption, graph in zip(adoptions, graphs, strict=True)
-        ]
-        for reading, logits in READINGS.items()
-    }
-    return Trial(
-        name,
-        federation.seed,
-        [adoption.alpha for adoption in adoptions],
-        confusions,
-        [len(upload) for upload in uploads],
-        [len(returned) for returned in returns],
-        size(federation.model.start(federation.seed)),
-        {
-            "fit": trained + clock[1] - clock[0],
-            "merge": clock[2] - clock[1],
-            "adopt": clock[3] - clock[2],
-        },
-        {
-            reading: [
-                roc_auc(logits(adoption)[graph.test], graph.y[graph.test])
-                for adoption, graph in zip(adoptions, graphs, strict=True)
-            ]
-            for reading, logits in READINGS.items()
-        }
-        if classes == 2
-        else {},
-    )
+    seconds = {"fit": clock[1] - clock[0], "merge": clock[2] - clock[1]}
+    return _Round(federation, [kept for kept, _ in fitted], returns, uploads, seconds)
+
+
+def _trials(
+    name: str,
+    rounds: Sequence[_Round],
+    graphs: Sequence[Graph],
+    own: Sequence[Sequence[Tensor]],
+    trained: float,
+    device: torch.device | str,
+) -> Iterator[Trial]:
+    """Every receiver of every seed adopts at once; then one trial a seed."""
+    began = time.perf_counter()
+    adopted = steps.adopt_all(graphs, rounds, own, device)
+    took = (time.perf_counter() - began) / len(rounds)
+    for played, adoptions in zip(rounds, adopted, strict=True):
+        federation = played.federation
+        classes = federation.model.classes
+        pairs = list(zip(adoptions, graphs, strict=True))
+        yield Trial(
+            name,
+            federation.seed,
+            [adoption.alpha for adoption in adoptions],
+            {
+                reading: [evaluate(logits(adoption), graph, classes) for adoption, graph in pairs]
+                for reading, logits in READINGS.items()
+            },
+            [len(upload) for upload in played.uploads],
+            [len(returned) for returned in played.returns],
+            size(federation.model.start(federation.seed)),
+            {
+                "fit": trained + played.seconds["fit"],
+                "merge": played.seconds["merge"],
+                "adopt": took,
+            },
+            {
+                reading: [
+                    roc_auc(logits(adoption)[graph.test], graph.y[graph.test])
+                    for adoption, graph in pairs
+                ]
+                for reading, logits in READINGS.items()
+            }
+            if classes == 2
+            else {},
+        )
 
 
 def _seals(clients: int, federation: Federation) -> Sequence[Seal | None]:

@@ -67,11 +67,10 @@ def train_cohort(
     # A clipped step needs the norm of one client's gradient.
     together = torch.device(device).type == "cuda" and recipe.clip is None
     if together and has_closed_form(model, recipe):
-        # Cohorts know one weight for all edges, and edges that go both ways.
         at_once = {
             client: graph
             for client, graph in enumerate(graphs)
-            if graph.train.any() and graph.weights is None and not graph.directed
+            if graph.train.any() and cohort.knows(graph)
         }
         batches = cohort.batches(at_once, starts, device)
         with torch.cuda.device(device):  # Triton and graphs take the current one

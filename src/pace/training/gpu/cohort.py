@@ -127,6 +127,11 @@ class FusedFirstLayer:
         rows.copy_(torch.where(active, rows, idle.view(rows.shape[1:])))
 
 
+def knows(graph: Graph) -> bool:
+    """Whether cohorts can take this graph: edges of one weight that go both ways."""
+    return graph.weights is None and not graph.directed
+
+
 def batches(
     graphs: Mapping[int, Graph], starts: Mapping[int, Params], device: torch.device | str
 ) -> list[list[int]]:

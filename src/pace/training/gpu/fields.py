@@ -22,7 +22,7 @@ SPARSE_BELOW = 0.04  # share of non-zeros under which products by rows beat dens
 
 @dataclass(frozen=True, eq=False)
 class Fields:
-    """What a pass must know of the clients' graphs to give the logits of their training nodes."""
+    """What a pass must know of the clients' graphs to give the logits of some of their nodes."""
 
     operators: tuple[Blocks | Chain, ...]  # P X at rows R_1, then P between rows R_l and R_l+1
     rows: tuple[Tensor, ...]  # how many rows each client has in R_1, ..., R_L: (clients,) each
@@ -54,15 +54,23 @@ class Rows:
 
 
 def fields(
-    graphs: Sequence[Graph], layers: int, scale: float, device: torch.device | str
+    graphs: Sequence[Graph],
+    layers: int,
+    scale: float,
+    device: torch.device | str,
+    centers: Sequence[Tensor] | None = None,
 ) -> Fields:
-    """The fields of every client's training nodes; `scale` multiplies P above the first layer."""
+    """The fields of every client's training nodes, or of its `centers` (masks).
+
+    `scale` multiplies P above the first layer.
+    """
     clients, nodes = len(graphs), [graph.nodes for graph in graphs]
     client = torch.arange(clients, device=device).repeat_interleave(
         torch.tensor(nodes, device=device), output_size=sum(nodes)
     )
     source, target, weights = propagation(graphs, device)
-    goal = torch.cat([graph.train for graph in graphs]).to(device)
+    masks = [graph.train for graph in graphs] if centers is None else centers
+    goal = torch.cat(list(masks)).to(device)
     rows = [Rows(goal, client, clients)]
     blocks: list[Sparse] = []
     for _ in range(layers):
