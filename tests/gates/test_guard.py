@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from torch import Tensor
 
+from pace.gates.folds import weigh_parts
 from pace.gates.guard import admitted, held_out, mcnemar_p_value
-from pace.gates.mixture import weigh
+from pace.gates.mixture import Weights
 
 HUNDRED = 100
 
@@ -50,9 +51,9 @@ def test_each_node_is_held_out_once_and_never_weighed_by_itself() -> None:
     sets, labels = pair(0.5)
     seen: list[Tensor] = []
 
-    def watching(given: object, known: Tensor) -> tuple[float, ...]:
-        seen.append(known)
-        return 0.0, 1.0
+    def watching(given: object, known: Tensor, parts: Tensor) -> list[Weights]:
+        seen.extend(known[part] for part in parts)
+        return [(0.0, 1.0)] * len(parts)
 
     better, worse = held_out(sets, labels, watching, folds=7)
     local, external = ((each.argmax(1) == labels) for each in sets)
@@ -64,16 +65,16 @@ def test_each_node_is_held_out_once_and_never_weighed_by_itself() -> None:
 def test_clear_evidence_is_admitted_at_every_level_and_none_at_none() -> None:
     clear, none = pair(0.8), pair(0.0)
     for level in (0.5, 0.05, 0.01):
-        assert admitted(*clear, weigh, level)
-    assert mcnemar_p_value(*held_out(*none, weigh)) == 0.5
-    assert admitted(*none, weigh, 0.5)
-    assert not admitted(*none, weigh, 0.2)
+        assert admitted(*clear, weigh_parts, level)
+    assert mcnemar_p_value(*held_out(*none, weigh_parts)) == 0.5
+    assert admitted(*none, weigh_parts, 0.5)
+    assert not admitted(*none, weigh_parts, 0.2)
 
 
 def test_a_stricter_level_admits_less() -> None:
     admitted_at = {
         level: sum(
-            admitted(*pair(0.1, seed), partial(weigh, ridge=2.0), level) for seed in range(20)
+            admitted(*pair(0.1, seed), partial(weigh_parts, ridge=2.0), level) for seed in range(20)
         )
         for level in (1.0, 0.2, 0.01)
     }
@@ -84,5 +85,5 @@ def test_a_stricter_level_admits_less() -> None:
 def test_too_few_nodes_are_no_evidence() -> None:
     sets, labels = pair(0.8)
     few = [each[:4] for each in sets]
-    assert not admitted(few, labels[:4], weigh, 0.99)
-    assert admitted(few, labels[:4], weigh, 1.0)
+    assert not admitted(few, labels[:4], weigh_parts, 0.99)
+    assert admitted(few, labels[:4], weigh_parts, 1.0)

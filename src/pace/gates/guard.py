@@ -8,6 +8,7 @@ would be the heads of a fair coin, flipped once for each gained or lost node.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import torch
@@ -17,11 +18,12 @@ from pace.gates.mixture import Weights, mix
 
 FOLDS = 10
 
-Weigh = Callable[[Sequence[Tensor], Tensor], Weights]
+# (logit sets, labels, parts of the nodes) -> weights on each part
+WeighParts = Callable[[Sequence[Tensor], Tensor, Tensor], Sequence[Weights]]
 
 
 def admitted(
-    sets: Sequence[Tensor], labels: Tensor, weigh: Weigh, level: float, folds: int = FOLDS
+    sets: Sequence[Tensor], labels: Tensor, weigh: WeighParts, level: float, folds: int = FOLDS
 ) -> bool:
     """Whether the evidence against "no better than Local" is at the level: 1 admits everything.
 
@@ -36,14 +38,12 @@ def admitted(
 
 
 def held_out(
-    sets: Sequence[Tensor], labels: Tensor, weigh: Weigh, folds: int = FOLDS
+    sets: Sequence[Tensor], labels: Tensor, weigh: WeighParts, folds: int = FOLDS
 ) -> tuple[int, int]:
     """Count the held-out nodes gained and lost against Local. Node v is in fold v mod `folds`."""
-    folded = torch.arange(len(labels), device=labels.device) % folds
+    folded = torch.arange(len(labels)) % folds == torch.arange(folds)[:, None]
     gained = lost = 0
-    for fold in range(folds):
-        out = folded == fold
-        weights = weigh([logits[~out] for logits in sets], labels[~out])
+    for out, weights in zip(folded, weigh(sets, labels, ~folded), strict=True):
         mixed = mix([logits[out] for logits in sets], weights).argmax(1) == labels[out]
         local = sets[0][out].argmax(1) == labels[out]
         gained += int((mixed & ~local).sum())
@@ -56,11 +56,12 @@ def mcnemar_p_value(gained: int, lost: int) -> float:
 
     P(X > gained) + P(X = gained) / 2 with X ~ Bin(gained + lost, ½).
     """
-    from scipy.stats import binom  # a second to import, so only where a guard is asked
-
     if gained == lost:
         return (
             0.5  # by symmetry; a sum of rounded numbers may be above it, and the default level is ½
         )
+    from scipy.special import bdtrc  # scipy.stats would take half a second to import
+
     flips = gained + lost
-    return float(binom.sf(gained, flips, 0.5) + binom.pmf(gained, flips, 0.5) / 2)
+    ways = math.lgamma(flips + 1) - math.lgamma(gained + 1) - math.lgamma(lost + 1)
+    return float(bdtrc(gained, flips, 0.5)) + math.exp(ways - flips * math.log(2)) / 2

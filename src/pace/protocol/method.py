@@ -133,7 +133,10 @@ class Method(Protocol):
     def weigh_all(self, receivers: Sequence[tuple[Sequence[Tensor], Tensor]]) -> list[Weights]:
         """`weigh` for many receivers, each with its sets and labels: all at once where the gate can."""
         if type(self).weigh is not Method.weigh or self.gate is not calibrate:
-            return [self.weigh(sets, labels) for sets, labels in receivers]
+            return [
+                self.weigh([each.cpu() for each in sets], labels.cpu())
+                for sets, labels in receivers
+            ]
         pairs = [(sets[0], sets[1], labels) for sets, labels in receivers]
         return [(1 - alpha, alpha) for alpha in calibrate_all(pairs)]
 

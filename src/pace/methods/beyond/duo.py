@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError
+from pace.gates.folds import weigh_parts
 from pace.gates.guard import admitted
 from pace.gates.mixture import RIDGE, Weights, local_alone, weigh
 from pace.graph import Graph
@@ -55,9 +56,9 @@ class Tempered(Pace):
             raise SettingError(f"the guard's level is {self.level}, expected above 0, at most 1")
 
     def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
-        gate = partial(weigh, ridge=self.ridge)
-        weights = gate(sets, labels)
-        if sum(weights[1:]) > 0 and not admitted(sets, labels, gate, self.level):
+        weights = weigh(sets, labels, self.ridge)
+        on_parts = partial(weigh_parts, ridge=self.ridge)
+        if sum(weights[1:]) > 0 and not admitted(sets, labels, on_parts, self.level):
             return local_alone(sets)
         return weights
 
