@@ -74,6 +74,7 @@ def test_what_is_needed_must_be_there_and_import(monkeypatch: pytest.MonkeyPatch
     ("triton", "numpy", "named"),
     [
         ("3.6.0", "2.5.2", True),
+        ("3.2.0", "2.5.2", True),
         ("3.6.0", "2.4.6", False),
         ("3.9.0", "2.5.4", False),
         (None, "2.5.2", False),
