@@ -93,7 +93,9 @@ class Compiled:
         import triton
         from triton import compiler
 
-        by_name = Version(triton.__version__) < Version("3.3")  # of constants, which have no kind there
+        by_name = Version(triton.__version__) < Version(
+            "3.3"
+        )  # of constants, which have no kind there
         kinds: dict[str, str] = {}
         constants: dict[Any, int] = {}
         for place, (parameter, value) in enumerate(zip(self.kernel.params, values, strict=True)):
