@@ -93,9 +93,8 @@ class Compiled:
         import triton
         from triton import compiler
 
-        by_name = Version(triton.__version__) < Version(
-            "3.3"
-        )  # of constants, which have no kind there
+        # constants are told by name, and have no kind
+        by_name = Version(triton.__version__) < Version("3.3")
         kinds: dict[str, str] = {}
         constants: dict[Any, int] = {}
         for place, (parameter, value) in enumerate(zip(self.kernel.params, values, strict=True)):
