@@ -39,6 +39,7 @@ from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.steps import Kept, adopt, fit, merge
+from pace.training.forward import Forward
 from pace.training.recipe import Recipe
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
 
@@ -388,7 +389,9 @@ def test_receivers_that_adopt_together_adopt_what_each_does_alone(name: str) -> 
         [network(each.kept[client].local, graph).logits for each in rounds]
         for client, graph in enumerate(graphs)
     ]
-    for each, adoptions in zip(rounds, steps.adopt_all(graphs, rounds, own), strict=True):
+    for each, adoptions in zip(
+        rounds, steps.adopt_all(rounds, own, Forward(graphs, network)), strict=True
+    ):
         for client, together in enumerate(adoptions):
             alone = steps.adopt(
                 graphs[client], each.kept[client], each.returns[client], each.federation

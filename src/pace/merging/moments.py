@@ -1,6 +1,7 @@
 """The diagonal sketch of propagated messages (Section 4.1), and its two ablations."""
 
 from collections.abc import Callable, Collection, Mapping
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -8,10 +9,14 @@ from torch import Tensor
 from pace.errors import MomentError, SettingError
 from pace.graph import Graph
 from pace.models.base import Pass, Rows
+from pace.models.operator import Operator, Product
 from pace.params import Params
 
 EPS = 1e-12  # ε of Section 4.1
 TOLERANCE = 1e-3  # of a mean in float32
+
+KNOWN: WeakKeyDictionary[Operator | Product, tuple[Tensor, Tensor]] = WeakKeyDictionary()
+"""Constants of graphs that are still in use -> the nodes, and their moment."""
 
 Moments = Mapping[str, Tensor]  # weight's name -> one weight for each input column
 Geometry = Callable[[Pass, Graph], Moments]
@@ -28,7 +33,18 @@ def raw(seen: Pass, graph: Graph) -> dict[str, Tensor]:
 
 
 def _moments(rows: Mapping[str, Rows], graph: Graph) -> dict[str, Tensor]:
-    return {name: normalised(second_moment(each[graph.train])) for name, each in rows.items()}
+    return {name: normalised(_moment(each, graph)) for name, each in rows.items()}
+
+
+def _moment(rows: Rows, graph: Graph) -> Tensor:
+    """The second moment at the training nodes; of a constant, such as P X, it is computed once."""
+    if not isinstance(rows, Operator | Product):
+        return second_moment(rows[graph.train])
+    nodes, moment = KNOWN.get(rows, (None, None))
+    if nodes is not graph.train or moment is None:
+        moment = second_moment(rows[graph.train])
+        KNOWN[rows] = (graph.train, moment)
+    return moment
 
 
 def uniform(seen: Pass, graph: Graph) -> dict[str, Tensor]:

@@ -5,6 +5,7 @@ graph ─fit→ (kept, upload) ══▶ merge ══▶ returned ─adopt→ Ad
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -29,7 +30,7 @@ from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.protocol.sealed import Seal, Sealed
 from pace.protocol.uploads import Message, Messages, Received, opened
-from pace.training.forward import logits_of
+from pace.training.forward import Forward
 from pace.training.train import train
 
 
@@ -151,7 +152,8 @@ def share(
 def _check_finite(learnt: Message, graph: Graph) -> None:
     """Nobody could use such an upload; the client can still do something about it."""
     for name, value in learnt.items():
-        if not torch.isfinite(value).all():
+        # The least and the largest are read in one pass, and are nan where any number is.
+        if value.numel() and not all(map(math.isfinite, map(float, torch.aminmax(value)))):
             raise NumberError(
                 f"after training, {name!r} holds a number that is not finite, as happens when "
                 f"features are large (here up to {float(graph.x.abs().max()):.3g}): bring them to "
@@ -317,10 +319,7 @@ class Returned:
 
 
 def adopt_all(
-    graphs: Sequence[Graph],
-    rounds: Sequence[Returned],
-    own: Sequence[Sequence[Tensor]],
-    device: torch.device | str = "cpu",
+    rounds: Sequence[Returned], own: Sequence[Sequence[Tensor]], forward: Forward
 ) -> list[list[Adoption]]:
     """`adopt` for every client in rounds that differ in their seed alone: by round, then by client.
 
@@ -329,9 +328,9 @@ def adopt_all(
 
     Args:
         own: the logits of Local, which other methods share, by client and then by round.
-        device: where the models are applied and weighed.
+        forward: the clients' network on their graphs.
     """
-    federation = rounds[0].federation
+    graphs, federation = forward.graphs, rounds[0].federation
     models = [
         [
             supported(
@@ -354,7 +353,7 @@ def adopt_all(
         for client, by_round in enumerate(models)
     ]
     if federation.method.same_network:
-        applied = logits_of(graphs, federation.network, foreign, device)
+        applied = forward(foreign)
     else:
         with torch.no_grad():
             applied = [

@@ -18,7 +18,7 @@ from pace.protocol import steps
 from pace.protocol.federation import Federation, describe
 from pace.protocol.method import Method
 from pace.protocol.sealed import Seal, Sealed, check_sealable
-from pace.training.forward import logits_of
+from pace.training.forward import Forward
 from pace.training.train import train_cohort
 
 READINGS: dict[str, Callable[[steps.Adoption], Tensor]] = {
@@ -85,15 +85,11 @@ def simulate(
         shared = [federations[seed][members[0]] for seed in seeds]
         learnt = _trained(graphs, shared, device, one_more)
         trained = (time.perf_counter() - began) / len(seeds)
-        own = logits_of(
-            graphs,
-            shared[0].network,
-            [[learnt[seed][client] for seed in seeds] for client in range(len(graphs))],
-            device,
-        )
+        forward = Forward(graphs, shared[0].network, device)
+        own = forward([[learnt[seed][client] for seed in seeds] for client in range(len(graphs))])
         for name in members:
             rounds = [_round(federations[seed][name], graphs, learnt[seed]) for seed in seeds]
-            for trial in _trials(name, rounds, graphs, own, trained, device):
+            for trial in _trials(name, rounds, own, trained, forward):
                 yield trial
                 progress(f"seed {trial.seed}: {name} done")
 
@@ -160,19 +156,18 @@ def _round(federation: Federation, graphs: Sequence[Graph], locals_: Sequence[Pa
 def _trials(
     name: str,
     rounds: Sequence[_Round],
-    graphs: Sequence[Graph],
     own: Sequence[Sequence[Tensor]],
     trained: float,
-    device: torch.device | str,
+    forward: Forward,
 ) -> Iterator[Trial]:
     """Every receiver of every seed adopts at once; then one trial a seed."""
     began = time.perf_counter()
-    adopted = steps.adopt_all(graphs, rounds, own, device)
+    adopted = steps.adopt_all(rounds, own, forward)
     took = (time.perf_counter() - began) / len(rounds)
     for played, adoptions in zip(rounds, adopted, strict=True):
         federation = played.federation
         classes = federation.model.classes
-        pairs = list(zip(adoptions, graphs, strict=True))
+        pairs = list(zip(adoptions, forward.graphs, strict=True))
         yield Trial(
             name,
             federation.seed,

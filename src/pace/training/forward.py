@@ -12,79 +12,71 @@ from pace.models.base import Network
 from pace.models.gcn import GCN
 from pace.params import Params
 from pace.training.gpu import cohort
+from pace.training.gpu.blocks import Blocks, Chain
 from pace.training.gpu.fields import fields
 
+Operators = tuple[Blocks | Chain, ...]
 
-def logits_of(
-    graphs: Sequence[Graph],
-    network: Network,
-    models: Sequence[Sequence[Params]],
-    device: torch.device | str = "cpu",
-) -> list[list[Tensor]]:
-    """Logits (nodes, classes) of each client's models on its graph, by client and then by model.
 
-    They are on the GPU if they were computed there: cohorts know the GCN on edges that have no
-    weights and go both ways, and as many models of every client.
+class Forward:
+    """A network on some clients' graphs; what does not depend on a model is made once.
+
+    Calling it gives the logits (nodes, classes) of each client's models, by client and then by model.
+    They are on the GPU if they were computed there: cohorts know the GCN on edges that have no weights
+    and go both ways, and as many models of every client.
     """
-    together = (
-        torch.device(device).type == "cuda"
-        and isinstance(network, GCN)
-        and all(cohort.knows(graph) for graph in graphs)
-        and len({len(each) for each in models}) == 1
-        and len(models[0]) > 0
-    )
-    with torch.no_grad():
-        if together and isinstance(network, GCN):
-            return cohort_logits(graphs, network, models, device)
-        return [
-            [network(model, graph).logits for model in by_client]
-            for graph, by_client in zip(graphs, models, strict=True)
-        ]
 
+    def __init__(
+        self, graphs: Sequence[Graph], network: Network, device: torch.device | str = "cpu"
+    ) -> None:
+        self.graphs, self.network, self.device = graphs, network, torch.device(device)
+        self.together = self.device.type == "cuda" and all(map(cohort.knows, graphs))
+        self.operators: dict[tuple[int, ...], Operators] = {}  # by clients
 
-def cohort_logits(
-    graphs: Sequence[Graph],
-    gcn: GCN,
-    models: Sequence[Sequence[Params]],
-    device: torch.device | str,
-) -> list[list[Tensor]]:
-    """The same in batches of clients that fit on the device together."""
-    found: dict[int, list[Tensor]] = {}
-    sized = dict(enumerate(models[0]))
-    with torch.cuda.device(device) if torch.device(device).type == "cuda" else torch.no_grad():
-        for batch in cohort.batches(dict(enumerate(graphs)), sized, device):
-            logits = batch_logits(
-                [graphs[client] for client in batch],
-                gcn,
-                [models[client] for client in batch],
-                device,
-            )
+    def __call__(self, models: Sequence[Sequence[Params]]) -> list[list[Tensor]]:
+        counts = {len(each) for each in models}
+        with torch.no_grad():
+            if self.together and isinstance(self.network, GCN) and len(counts) == 1 and max(counts):
+                with torch.cuda.device(self.device):
+                    return self._batches(self.network, models)
+            return [
+                [self.network(model, graph).logits for model in by_client]
+                for graph, by_client in zip(self.graphs, models, strict=True)
+            ]
+
+    def _batches(self, gcn: GCN, models: Sequence[Sequence[Params]]) -> list[list[Tensor]]:
+        """In groups of clients that fit on the device together."""
+        found: dict[int, list[Tensor]] = {}
+        sized = dict(enumerate(models[0]))
+        for batch in cohort.batches(dict(enumerate(self.graphs)), sized, self.device):
+            logits = self.batch(gcn, batch, [models[client] for client in batch])
             for client, by_model in zip(batch, logits, strict=True):
-                found[client] = [each[: graphs[client].nodes] for each in by_model]
-    return [found[client] for client in range(len(graphs))]
+                found[client] = [each[: self.graphs[client].nodes] for each in by_model]
+        return [found[client] for client in range(len(self.graphs))]
 
+    def batch(self, gcn: GCN, clients: Sequence[int], models: Sequence[Sequence[Params]]) -> Tensor:
+        """(clients, models, rows of the largest client, classes)."""
+        params: dict[str, Tensor] = {}
+        for name, like in models[0][0].items():
+            beside = torch.stack([model[name] for each in models for model in each])
+            shape = (len(models), len(models[0]), *like.shape)
+            params[name] = beside.to(self.device).view(shape)
+        first, *above = self.whole(gcn.layers, clients)
 
-def batch_logits(
-    graphs: Sequence[Graph],
-    gcn: GCN,
-    models: Sequence[Sequence[Params]],
-    device: torch.device | str,
-) -> Tensor:
-    """(clients, models, rows of the largest client, classes)."""
-    params = {
-        name: torch.stack([torch.stack([model[name] for model in each]) for each in models]).to(
-            device
-        )
-        for name in models[0][0]
-    }
-    everybody = [torch.ones(graph.nodes, dtype=torch.bool) for graph in graphs]
-    first, *above = fields(graphs, gcn.layers, 1.0, device, everybody).operators
+        def bias(layer: int) -> Tensor:
+            return params[f"{layer}.bias"].unsqueeze(2)
 
-    def bias(layer: int) -> Tensor:
-        return params[f"{layer}.bias"].unsqueeze(2)
+        output = first @ params["0.weight"].mT + bias(0)
+        for layer, operator in enumerate(above, start=1):
+            rows = operator @ output.relu()
+            output = rows @ params[f"{layer}.weight"].mT + bias(layer)
+        return output
 
-    output = first @ params["0.weight"].mT + bias(0)
-    for layer, operator in enumerate(above, start=1):
-        rows = operator @ output.relu()
-        output = rows @ params[f"{layer}.weight"].mT + bias(layer)
-    return output
+    def whole(self, layers: int, clients: Sequence[int]) -> Operators:
+        """The constants of a pass over all nodes of these clients."""
+        if tuple(clients) not in self.operators:
+            graphs = [self.graphs[client] for client in clients]
+            everybody = [torch.ones(graph.nodes, dtype=torch.bool) for graph in graphs]
+            found = fields(graphs, layers, 1.0, self.device, everybody)
+            self.operators[tuple(clients)] = found.operators
+        return self.operators[tuple(clients)]
