@@ -11,7 +11,7 @@ SMALL = "synthetic:nodes=300,features=50,communities=6"
 
 
 def pace(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from pace.cli import main; main()", *words]
+    command = [sys.executable, "-c", "from pace.cli import program; program()", *words]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 

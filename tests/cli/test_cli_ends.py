@@ -19,7 +19,7 @@ from pace.errors import SettingError
 from tests.preloaded import Preloaded
 from tests.screen import Screen
 
-COMMAND = [sys.executable, "-c", "from pace.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from pace.cli import program; program()"]
 
 
 def raising(error: BaseException) -> Callable[..., None]:
@@ -67,6 +67,25 @@ def test_a_mistake_of_ours_is_told_apart(
     err = capsys.readouterr().err
     assert "ZeroDivisionError: oh" in err
     assert err.splitlines()[-1] == "pace: this is a mistake in pace: please report the lines above"
+
+
+@pytest.mark.parametrize(
+    ("before", "says"),
+    [
+        ("import atexit; atexit.register(print, 'put away')", "put away"),
+        (
+            "import threading, time\n"
+            "threading.Thread(target=lambda: (time.sleep(0.5), print('at work'))).start()",
+            "at work",
+        ),
+    ],
+)
+def test_the_end_at_once_waits_for_what_is_still_to_be_done(before: str, says: str) -> None:
+    """A library's last words, and a thread that is not a daemon."""
+    code = f"{before}\nfrom pace.cli import program\nprogram()"
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stdout.split("\n")[1] == says
 
 
 def interrupted(running: subprocess.Popen[str]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from pace.bench.clock import Row, row
 from pace.data.folders import data_root
 
-PACE = [sys.executable, "-c", "from pace.cli import main; main()"]
+PACE = [sys.executable, "-c", "from pace.cli import program; program()"]
 SCRIPT = Path(__file__).with_name("plain_script.py")
 Seconds = tuple[float, float]  # on the clock, and of processors
 PEER = "a script of PyG's loop, dense SVDs, SciPy and scikit-learn"

@@ -1,11 +1,14 @@
 """The `pace` command: parse, call, print. Heavy imports wait until a command runs."""
 
+import atexit
+import contextlib
 import gc
 import io
 import os
 import sys
+import threading
 import traceback
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
@@ -153,6 +156,25 @@ def main() -> None:
     if code == LEFT:  # what is still to be written goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)
+
+
+def program() -> NoReturn:
+    """The program `pace`: what `main` does, and then the end at once.
+
+    Taking the interpreter down with torch loaded takes half a second, and the system does it anyway.
+    """
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code if isinstance(end.code, int) else WRONG if end.code else 0
+    others = set(threading.enumerate()) - {threading.main_thread()}
+    if any(not thread.daemon for thread in others):
+        sys.exit(code)  # somebody is still at work
+    atexit._run_exitfuncs()  # what libraries want done before the end
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):  # closed already, or nobody reads it
+            stream.flush()
+    os._exit(code)
 
 
 def own_code_in(error: BaseException) -> str | None:
