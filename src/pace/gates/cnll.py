@@ -122,16 +122,15 @@ def in_step(searches: Sequence[Search], slopes: Slopes) -> list[float]:
     active = list(range(len(searches)))  # whose slopes are computed
     while active:
         going = []
-        values = slopes([asked[place] for place in active])
-        for place, value in zip(active, values, strict=True):
+        for number, value in enumerate(slopes([asked[place] for place in active])):
+            place = active[number]
             try:
                 asked[place] = searches[place].send(value)
-                going.append(place)
+                going.append(number)
             except StopIteration as end:
                 found[place] = end.value
         if len(going) < len(active):
-            slopes = slopes.only([active.index(place) for place in going])
-            active = going
+            slopes, active = slopes.only(going), [active[number] for number in going]
     return found
 
 
@@ -167,7 +166,7 @@ class Slopes:
         alpha = self.counts.new_tensor(alphas)[:, None, None]
         chances = ((1 - alpha) * self.local + alpha * self.external).softmax(1)
         expected = (chances * self.displacement).sum(1)
-        slopes: list[float] = (halved(expected - self.observed) / self.counts).tolist()
+        slopes: list[float] = (pairwise_sum(expected - self.observed) / self.counts).tolist()
         return slopes
 
 
@@ -176,7 +175,7 @@ def padded(rows: int) -> int:
     return 1 << max(0, rows - 1).bit_length()
 
 
-def halved(values: Tensor) -> Tensor:
+def pairwise_sum(values: Tensor) -> Tensor:
     """The sum over the last dimension, a power of two long, by adding its halves.
 
     Zeros at the end change no bit of it: a half of zeros is added to the other and is gone.

@@ -56,10 +56,8 @@ def mcnemar_p_value(gained: int, lost: int) -> float:
 
     P(X > gained) + P(X = gained) / 2 with X ~ Bin(gained + lost, ½).
     """
-    if gained == lost:
-        return (
-            0.5  # by symmetry; a sum of rounded numbers may be above it, and the default level is ½
-        )
+    if gained == lost:  # by symmetry; a sum of rounded numbers may be above the default level, ½
+        return 0.5
     from scipy.special import bdtrc  # scipy.stats would take half a second to import
 
     flips = gained + lost

@@ -15,7 +15,7 @@ from pace.params import Params
 EPS = 1e-12  # ε of Section 4.1
 TOLERANCE = 1e-3  # of a mean in float32
 
-KNOWN: WeakKeyDictionary[Operator | Product, tuple[Tensor, Tensor]] = WeakKeyDictionary()
+CONSTANT_MOMENTS: WeakKeyDictionary[Operator | Product, tuple[Tensor, Tensor]] = WeakKeyDictionary()
 """Constants of graphs that are still in use -> the nodes, and their moment."""
 
 Moments = Mapping[str, Tensor]  # weight's name -> one weight for each input column
@@ -40,10 +40,10 @@ def _moment(rows: Rows, graph: Graph) -> Tensor:
     """The second moment at the training nodes; of a constant, such as P X, it is computed once."""
     if not isinstance(rows, Operator | Product):
         return second_moment(rows[graph.train])
-    nodes, moment = KNOWN.get(rows, (None, None))
+    nodes, moment = CONSTANT_MOMENTS.get(rows, (None, None))
     if nodes is not graph.train or moment is None:
         moment = second_moment(rows[graph.train])
-        KNOWN[rows] = (graph.train, moment)
+        CONSTANT_MOMENTS[rows] = (graph.train, moment)
     return moment
 
 

@@ -330,7 +330,12 @@ def adopt_all(
         own: the logits of Local, which other methods share, by client and then by round.
         forward: the clients' network on their graphs.
     """
-    graphs, federation = forward.graphs, rounds[0].federation
+    graphs, method = forward.graphs, rounds[0].federation.method
+    said = {  # by the identity of a model, what it says of every node
+        id(each.kept[client].local): own[client][place]
+        for client in range(len(graphs))
+        for place, each in enumerate(rounds)
+    }
     models = [
         [
             supported(
@@ -343,39 +348,26 @@ def adopt_all(
         ]
         for client, graph in enumerate(graphs)
     ]
-    foreign = [
-        [
-            model
-            for found, each in zip(by_round, rounds, strict=True)
-            for model in found
-            if model is not each.kept[client].local
+    if method.same_network:
+        new = [
+            [model for found in by_round for model in found if id(model) not in said]
+            for by_round in models
         ]
-        for client, by_round in enumerate(models)
-    ]
-    if federation.method.same_network:
-        applied = forward(foreign)
+        for by_client, logits in zip(new, forward(new), strict=True):
+            said.update(zip(map(id, by_client), logits, strict=True))
     else:
         with torch.no_grad():
-            applied = [
-                [federation.method.logits(model, graph, federation) for model in by_client]
-                for graph, by_client in zip(graphs, foreign, strict=True)
-            ]
-    receivers = []
-    for client, graph in enumerate(graphs):
-        left = iter(applied[client])
-        for place, each in enumerate(rounds):
-            local = own[client][place]
-            receivers.append(
-                (
-                    graph,
-                    [local]
-                    + [
-                        local if model is each.kept[client].local else next(left)
-                        for model in models[client][place]
-                    ],
-                )
-            )
-    adoptions = weighed(receivers, federation.method)
+            for graph, by_round in zip(graphs, models, strict=True):
+                for found, each in zip(by_round, rounds, strict=True):
+                    for model in found:
+                        if id(model) not in said:
+                            said[id(model)] = method.logits(model, graph, each.federation)
+    receivers = [
+        (graph, [own[client][place], *(said[id(model)] for model in models[client][place])])
+        for client, graph in enumerate(graphs)
+        for place in range(len(rounds))
+    ]
+    adoptions = weighed(receivers, method)
     return [adoptions[place :: len(rounds)] for place in range(len(rounds))]
 
 
