@@ -1,10 +1,11 @@
 import re
 from collections import Counter
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
 import torch
+from torch import Tensor
 
 from pace.errors import (
     DamageError,
@@ -33,6 +34,7 @@ from pace.methods import (
     make,
 )
 from pace.models.gcn import GCN
+from pace.params import Params
 from pace.protocol import steps, uploads, wire
 from pace.protocol.bounds import LARGEST
 from pace.protocol.federation import Federation
@@ -398,4 +400,29 @@ def test_receivers_that_adopt_together_adopt_what_each_does_alone(name: str) -> 
             )
             assert together.weights == alone.weights
             assert torch.equal(together.logits, alone.logits)
+            assert torch.equal(together.external, alone.external)
+
+
+@dataclass(frozen=True)
+class Seeded(FedAvg):
+    """Its Externals are models of another kind, whose logits depend on the round's seed."""
+
+    def logits(self, external: Params, graph: Graph, federation: Federation) -> Tensor:
+        return federation.network(external, graph).logits * federation.seed
+
+
+def test_a_methods_own_logits_are_those_of_their_round() -> None:
+    graphs, rounds = clients(2), []
+    for seed in (3, 5):
+        made = Federation(GCN((FEATURES, 8, CLASSES)), Seeded(), seed, 2)
+        fitted = [steps.fit(graph, made) for graph in graphs]
+        returns = steps.merge([upload for _, upload in fitted], made)
+        rounds.append(steps.Returned(made, [kept for kept, _ in fitted], returns))
+    forward = Forward(graphs, rounds[0].federation.network)
+    own = forward([[each.kept[client].local for each in rounds] for client in range(2)])
+    for each, adoptions in zip(rounds, steps.adopt_all(rounds, own, forward), strict=True):
+        for client, together in enumerate(adoptions):
+            alone = steps.adopt(
+                graphs[client], each.kept[client], each.returns[client], each.federation
+            )
             assert torch.equal(together.external, alone.external)
