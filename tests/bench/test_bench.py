@@ -9,7 +9,8 @@ from pace.bench import models, peers
 from pace.bench.clock import compared
 from pace.bench.memory import peak
 from pace.bench.server import Repeated, upload
-from pace.cli import app
+from pace.cli import app, bench, options
+from pace.errors import SettingError
 from pace.merging.carrier import unpack
 from pace.merging.moments import normalised, propagated
 from pace.methods import Pace
@@ -105,3 +106,14 @@ def test_every_model_is_compared() -> None:
     rows = list(models.training("small", clients(1), FEATURES, CLASSES, "cpu", 1))
     assert [row.what for row in rows] == [f"training {kind}" for kind in MODELS]
     assert all(row.ratio > 0 for row in rows)
+
+
+def test_the_commands_comparison_says_what_it_lacks_before_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A plain script that imports scikit-learn, and knows five datasets."""
+    with pytest.raises(SettingError, match="nothing to compare synthetic with: its plain script"):
+        bench.bench(only="command", datasets="synthetic")
+    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    with pytest.raises(SettingError, match=r"needs sklearn: pip install 'pace-fgl\[dev\]'"):
+        bench.bench(only="command", datasets="synthetic,cora")

@@ -96,6 +96,15 @@ def bench(
     names = options.words(datasets) or []
     if not names:
         raise SettingError("--datasets is empty: name at least one, such as synthetic")
+    if "command" in parts and set(names) & set(PLAIN_SCRIPT):
+        options.need(
+            "pace bench --only command", "dev", "sklearn"
+        )  # which its plain script imports
+    elif parts == ["command"]:
+        raise SettingError(
+            f"--only command has nothing to compare {', '.join(names)} with: its plain script reads "
+            f"{', '.join(PLAIN_SCRIPT)}"
+        )
     where = options.device(device)
     torch.set_num_threads(threads)
     found = Measurements(
