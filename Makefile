@@ -25,7 +25,7 @@ dependencies: .venv/dev
 	$(BIN)/python -m tests.dependencies
 
 bench: .venv/dev
-	$(BIN)/pace bench --out bench
+	$(BIN)/python -m benchmarks --out bench
 
 test: .venv/dev lint
 	$(BIN)/python -m pytest -n 2 -m "not slow"
@@ -82,29 +82,29 @@ format: .venv/dev
 
 .venv/core: pyproject.toml constraints.txt
 	$(VENV)
-	$(PIP) --editable '.[metis,report,crypto]'
+	$(PIP) --editable '.[metis,report,crypto]' --editable ./study
 	touch $@
 
 .venv/dev: .venv/core
-	$(PIP) --editable '.[dev,docs,metis,report,crypto,tracking,notebook]'
+	$(PIP) --editable '.[dev,docs,metis,report,crypto,tracking,notebook]' --editable ./study
 	touch $@
 
 .venv-flower/dev: pyproject.toml constraints.txt
 	$(VENV)
 	.venv-flower/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-	  --editable '.[dev,metis,report,flower]'
+	  --editable '.[dev,metis,report,flower]' --editable ./study
 	touch $@
 
 .venv-lowest/dev: pyproject.toml constraints-lowest.txt
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints-lowest.txt \
-	  --only-binary :all: --editable '.[dev,metis,report,crypto,tracking,notebook]'
+	  --only-binary :all: --editable '.[dev,metis,report,crypto,tracking,notebook]' --editable ./study
 	touch $@
 
 .venv-latest/dev: pyproject.toml
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade --upgrade-strategy eager \
-	  --editable '.[dev,metis,report,crypto,tracking,notebook]'
+	  --editable '.[dev,metis,report,crypto,tracking,notebook]' --editable ./study
 	touch $@
 
 clean:

@@ -20,16 +20,16 @@ from typing import Any
 
 import matplotlib as mpl
 import torch
-from benchmarks import backdoor_page
 from torch import Tensor
 
-from pace.data import load
+from benchmarks import backdoor_page
+from pace.datasets import load
+from pace.datasets.partition.divide import divide
 from pace.graph import Graph
 from pace.merging.robust import Clipped, Median, Trimmed
 from pace.methods import Limited, Pace, Robust
 from pace.metrics import accuracy, pooled
 from pace.models.gcn import GCN
-from pace.partition.divide import divide
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method

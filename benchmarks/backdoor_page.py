@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.backdoor import Trigger, outcome
-
-from pace.data import load
+from pace.datasets import load
+from pace.datasets.partition.divide import divide
 from pace.methods import Pace
 from pace.models.gcn import GCN
-from pace.partition.divide import divide
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.training.train import train_cohort

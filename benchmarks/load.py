@@ -29,13 +29,13 @@ from unittest import mock
 
 import torch
 
-from pace.data.synthetic import Synthetic, synthetic
+from pace.datasets.partition.split import client_graphs, generator
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.jobs import job_file, signatures
 from pace.jobs import roll as rolls
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import Journal
 from pace.models.gcn import GCN
-from pace.partition.split import client_graphs, generator
 from pace.protocol import steps, wire
 from pace.runtimes.files.merge import merge
 from pace.runtimes.network import exchange

@@ -15,12 +15,12 @@ from collections.abc import Callable
 
 import torch
 
-from pace.data.synthetic import Synthetic, synthetic
+from pace.datasets.partition.split import client_graphs, generator
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.methods import FedAux, FedGTA, FedPub, FedRCL, FedTAD, Local
 from pace.methods.baselines.reliability import return_probabilities
 from pace.models.gcn import GCN
-from pace.partition.split import client_graphs, generator
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.protocol.uploads import Messages

@@ -21,19 +21,19 @@ from itertools import product
 from pathlib import Path
 
 import torch
-from benchmarks.one_exchange_page import METHODS, SETTINGS, figure, markdown, settings
 
-from pace.data import load
+from benchmarks.one_exchange_page import METHODS, SETTINGS, figure, markdown, settings
+from pace.datasets import load
+from pace.datasets.partition.divide import division
 from pace.io import atomic, records
 from pace.methods import make
 from pace.models.gcn import GCN
-from pace.partition.divide import division
 from pace.protocol.federation import Federation
 from pace.reports.stored import HIDDEN, LAYERS
-from pace.study import ceiling, rounds
-from pace.study.run import workers
-from pace.study.study import AVAILABLE, SEEDS
 from pace.training.train import train_cohort
+from pace_study import ceiling, rounds
+from pace_study.run import workers
+from pace_study.study import AVAILABLE, SEEDS
 
 KEYS = ("dataset", "partition", "clients", "method", "seed")
 Job = tuple[str, str, int, str, int]  # dataset, partition, clients, method, seed

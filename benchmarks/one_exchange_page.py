@@ -9,12 +9,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from pace.datasets.partition.split import DATA_SEED
 from pace.merging.carrier import RANK
-from pace.partition.split import DATA_SEED
 from pace.runtimes.simulation import Trial
-from pace.study.cell import Cell, Store
-from pace.study.records import score, title
-from pace.study.study import AVAILABLE, SEEDS
+from pace_study.cell import Cell, Store
+from pace_study.records import score, title
+from pace_study.study import AVAILABLE, SEEDS
 
 SETTINGS = (("louvain", 10), ("louvain", 30), ("dirichlet", 10))
 METHODS = ("ceiling", "fedavg", "fedgta", "fedpub")

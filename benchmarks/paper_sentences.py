@@ -5,7 +5,7 @@
 
 A sentence is quantitative if it holds a digit or a word that counts or compares (`QUANTITY`). Tables'
 bodies and displayed equations are left out: every number of a table has its own place beside ours.
-`--check` exits with 1 unless the sentences that `pace.study` judges are exactly these, word by word.
+`--check` exits with 1 unless the sentences that `pace_study` judges are exactly these, word by word.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def main() -> int:
         for place, text in listed:
             print(f"{place}\t{text}")
         return 0
-    text = resources.files("pace.study").joinpath("sentences.json").read_text(encoding="utf-8")
+    text = resources.files("pace_study").joinpath("sentences.json").read_text(encoding="utf-8")
     judged = [(each["place"], each["text"]) for each in json.loads(text)]
     for place, sentence in [pair for pair in listed if pair not in judged]:
         print(f"not judged\t{place}\t{sentence}")

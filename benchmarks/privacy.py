@@ -17,13 +17,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from benchmarks.privacy_views import MADE_UP, VIEWS, View
 from scipy.stats import pearsonr, rankdata, spearmanr
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
 
-from pace.data import load
-from pace.data.dataset import Dataset
+from benchmarks.privacy_views import MADE_UP, VIEWS, View
+from pace.datasets import load
+from pace.datasets.dataset import Dataset
+from pace.datasets.partition.divide import divide
 from pace.graph import Graph
 from pace.methods import Pace
 from pace.methods.beyond.ridge import SMALLEST_CLASS
@@ -31,7 +32,6 @@ from pace.methods.pace import read
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
 from pace.params import Params
-from pace.partition.divide import divide
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message

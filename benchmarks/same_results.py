@@ -93,8 +93,8 @@ def lookup(name: str, *modules: str) -> Any:
 
 
 # All that is not a public name: where it is now, then where it was.
-load = lookup("load", "pace.data", "pace.data.by_name")
-divide = lookup("divide", "pace.partition", "pace.partition.divide")
+load = lookup("load", "pace.datasets", "pace.datasets.by_name")
+divide = lookup("divide", "pace.datasets.partition", "pace.datasets.partition.divide")
 main = lookup("main", "pace.cli")
 
 

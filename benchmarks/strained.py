@@ -15,16 +15,16 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pace.data import load
+from pace.datasets import load
+from pace.datasets.partition import divide
 from pace.graph import Graph
 from pace.methods import make
 from pace.models.gcn import GCN
-from pace.partition import divide
 from pace.reports.stored import HIDDEN
 from pace.runtimes.simulation import Trial, simulate
-from pace.study.diagnostics import each_gain, win_tie_loss
-from pace.study.records import score, title
-from pace.study.study import CITATION
+from pace_study.diagnostics import each_gain, win_tie_loss
+from pace_study.records import score, title
+from pace_study.study import CITATION
 
 DRAW, SEED, CLIENTS = 3, 1, 10
 METHODS = ("pace", "pace-ridge", "pace-ridge-sums")

@@ -21,12 +21,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pace.data import Dataset, file
-from pace.data.synthetic import Synthetic, synthetic
+from pace.datasets import Dataset, file
+from pace.datasets.partition.split import client_graphs, generator
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.jobs import job_file
 from pace.jobs.job import SERVER, Job
 from pace.models.gcn import GCN
-from pace.partition.split import client_graphs, generator
 from pace.runtimes.flower import kits
 
 FEATURES, CLASSES, NODES = 100, 6, 200  # of a site's graph

@@ -16,8 +16,8 @@ import sys
 PREPARED = """
 import time, torch
 from pace import GCN, Federation, Pace, fit, merge
-from pace.data import load
-from pace.partition import divide
+from pace.datasets import load
+from pace.datasets.partition import divide
 torch.set_num_threads(1)
 data = load("synthetic")
 graphs = divide(data, "louvain", 10)

@@ -5,8 +5,8 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv, LayerNorm
 
 from pace import Federation, Pace, adopt, fit, from_torch, merge
-from pace.data import load
-from pace.partition import divide
+from pace.datasets import load
+from pace.datasets.partition import divide
 
 
 class Net(torch.nn.Module):

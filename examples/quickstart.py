@@ -4,8 +4,8 @@ import torch
 from torch_geometric.data import Data
 
 from pace import GCN, Federation, Graph, Pace, adopt, fit, merge
-from pace.data import load
-from pace.partition import divide
+from pace.datasets import load
+from pace.datasets.partition import divide
 
 
 def federate(parts: list[Data], features: int, classes: int) -> None:

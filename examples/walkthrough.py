@@ -12,14 +12,14 @@ with app.setup:
     import walkthrough_figures as draw
 
     from pace import GCN, Adoption, Federation, Graph, Pace, adopt, fit, merge
-    from pace.data import load
+    from pace.datasets import load
+    from pace.datasets.partition import divide
     from pace.gates.cnll import blend, nll
     from pace.merging.batches import batches
     from pace.merging.carrier import dense
     from pace.merging.consensus import consensus
     from pace.methods.pace import read
     from pace.params import size, subtract
-    from pace.partition import divide
     from pace.protocol import wire
     from pace.training.train import train
 

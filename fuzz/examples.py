@@ -7,14 +7,14 @@ from functools import cache
 import torch
 from fuzz.scratch import FOLDER
 
-from pace.data import Dataset, Names
-from pace.data.synthetic import Synthetic, synthetic
+from pace.datasets import Dataset, Names
+from pace.datasets.partition.divide import Division, division
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.jobs import sealing, signatures
 from pace.jobs.job import SERVER, Job
 from pace.models.gcn import GCN
 from pace.models.sage import SAGE
-from pace.partition.divide import Division, division
 from pace.protocol import steps
 
 SITES = ("north", "south", "west")  # of the sealed job

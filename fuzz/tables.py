@@ -10,12 +10,12 @@ from typing import Any
 
 from fuzz.scratch import FOLDER, placed, quiet, written
 
-from pace.data import tables
-from pace.data.importing import Columns, import_graph
-from pace.data.problems import Problems
 from pace.io import untrusted
 from pace.io.text import FORMULA, NUMBER, Medium, shown
 from pace.jobs import codebook, proposal
+from pace.tables import tables
+from pace.tables.importing import Columns, import_graph
+from pace.tables.problems import Problems
 
 TABLE = (
     b"id;age;kind;seen;site\n1;3,5;a;2024-01-02;x\n2;;b;2024-02-03;y\n3;1.234,5;a;;x\n"

@@ -30,7 +30,8 @@ from fuzz.examples import (
 )
 from fuzz.scratch import FOLDER, placed, quiet, written
 
-from pace.data import file as graph_file
+from pace.datasets import file as graph_file
+from pace.datasets.partition import file as partition_file
 from pace.gates.cnll import nll
 from pace.io import atomic
 from pace.jobs import job_file, signatures
@@ -39,7 +40,6 @@ from pace.jobs.admission import admit
 from pace.jobs.job import SERVER
 from pace.jobs.journal import Journal
 from pace.jobs.roll import Roll
-from pace.partition import file as partition_file
 from pace.protocol import steps, wire
 from pace.runtimes.files import kept, model, tensors
 from pace.runtimes.files.inspect import inspect

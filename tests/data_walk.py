@@ -25,7 +25,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from pace.data import Dataset, file, load
+from pace.datasets import Dataset, file, load
+from pace.datasets.partition import divide
 from pace.graph import Graph
 from pace.io.terminal import many
 from pace.jobs import job_file
@@ -35,7 +36,6 @@ from pace.jobs.roll import SUFFIX
 from pace.merging.carrier import LowRank
 from pace.methods import Pace
 from pace.models import GCN
-from pace.partition import divide
 from pace.reports.run_result import summarise
 from pace.runtimes.files import adopt, fit, merge, site
 from pace.runtimes.network.round import play
@@ -89,8 +89,8 @@ def numbers(message: Mapping[str, Tensor]) -> str:
 
 
 ONE_PROCESS = (
-    Hop("pace.data.registry:load", lambda a, r: f"a name → graph of {size(r.graph)}, {r.graph.features} features, {r.classes} classes"),
-    Hop("pace.partition.divide:divide", lambda a, r: f"the graph → {len(r)} client graphs of {', '.join(f'{g.nodes:,}' for g in r)} nodes"),
+    Hop("pace.datasets.registry:load", lambda a, r: f"a name → graph of {size(r.graph)}, {r.graph.features} features, {r.classes} classes"),
+    Hop("pace.datasets.partition.divide:divide", lambda a, r: f"the graph → {len(r)} client graphs of {', '.join(f'{g.nodes:,}' for g in r)} nodes"),
     Hop("pace.training.train:train_cohort", lambda a, r: f"graphs and W_0 → each client's Local: {size(next(iter(r.values()))[0])}"),
     Hop("pace.methods.pace:Pace.share", lambda a, r: f"Local − W_0 and the moments of its inputs → message of {numbers(r)}"),
     Hop("pace.merging.carrier:compress", lambda a, r: f"update → factors: {size(r)}"),

@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from pace.data.synthetic import Synthetic, synthetic
+from pace.datasets.partition.split import client_graphs, generator
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.models.gcn import GCN
-from pace.partition.split import client_graphs, generator
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 

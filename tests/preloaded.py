@@ -30,7 +30,7 @@ LOADED = (
     "pace.runtimes.files.inspect",
     "pace.runtimes.files.merge",
     "pace.runtimes.files.predictions",
-    "pace.partition",
+    "pace.datasets.partition",
 )
 STEPS = ("fsync", "replace", "link", "rename", "unlink")
 

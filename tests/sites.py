@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from pace.data import Dataset, Names, file
+from pace.datasets import Dataset, Names, file
 from pace.graph import Graph
 from pace.jobs import job_file
 from pace.jobs.job import Job

@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 
 from pace.runtimes.simulation import READINGS, Trial
-from pace.study.cell import Cell, Store
-from pace.study.study import PARTS, Part, narrowed
+from pace_study.cell import Cell, Store
+from pace_study.study import PARTS, Part, narrowed
 
 CLASSES, SEEDS = 3, [104729, 130363]
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>&\"'"

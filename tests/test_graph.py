@@ -10,10 +10,10 @@ from torch_geometric.data import Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import remove_self_loops, subgraph, to_undirected
 
+from pace.datasets.partition.split import induced
 from pace.errors import GraphError
 from pace.graph import UNKNOWN, Graph, undirected
 from pace.models.propagation import propagated_features, propagation
-from pace.partition.split import induced
 from tests.graphs import clients, none
 
 

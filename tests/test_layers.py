@@ -11,24 +11,23 @@ SOURCE = Path(pace.__file__).parent
 ROWS = [
     {"errors", "io"},
     {"params", "metrics", "graph", "page"},
-    {"models", "data", "partition"},
+    {"models", "datasets", "tables"},
     {"training", "merging", "gates"},
     {"protocol"},
     {"methods"},
     {"jobs"},
     {"runtimes"},
     {"reports", "export"},
-    {"study", "bench"},
     {"cli"},
 ]
 ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 
 # A heavy or optional library, and the only files that may import it.
 ONLY_IN = {
-    "sknetwork": {"partition/louvain.py", "bench/plain_script.py"},
-    "pymetis": {"partition/metis.py"},
-    "matplotlib": {"bench/picture.py", "partition/picture.py", "study/figures.py"},
-    "pyarrow": {"data/parquet.py", "runtimes/files/predictions.py", "study/formats.py"},
+    "sknetwork": {"datasets/partition/louvain.py"},
+    "pymetis": {"datasets/partition/metis.py"},
+    "matplotlib": {"datasets/partition/picture.py"},
+    "pyarrow": {"tables/parquet.py", "runtimes/files/predictions.py"},
     "cryptography": {
         *("jobs/signatures.py", "jobs/sealing.py"),
         "runtimes/flower/certificates.py",
@@ -104,13 +103,11 @@ def readers(attribute: str) -> set[str]:
 
 def test_labels_are_read_in_three_places() -> None:
     """Training reads y[train], adopt y[val], a runtime that evaluates y[test]; loaders make y."""
-    makers = {"graph.py", "data", "partition", "bench"}  # a benchmark holds the peer's loop too
+    makers = {"graph.py", "datasets", "tables"}
     assert {file for file in readers("y") if file.split("/")[0] not in makers} == {
         "protocol/steps.py",
         "runtimes/simulation.py",
         "runtimes/files/evaluate.py",
-        "study/rounds.py",  # many rounds, and one site that holds everything, to compare with
-        "study/ceiling.py",
     }
     # y[train] goes by a name of its own. Besides training, two baselines read it, since FedTAD and
     # FedGTA are published to upload statistics of their training labels; the ridge regression too.
@@ -120,7 +117,6 @@ def test_labels_are_read_in_three_places() -> None:
         "methods/baselines/reliability.py",
         "methods/baselines/fedgta.py",
         "methods/beyond/ridge.py",
-        "study/ceiling.py",
         "jobs/disclosure.py",
     }
 

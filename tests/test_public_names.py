@@ -8,9 +8,9 @@ from torch import nn
 
 import pace
 from pace import GCN, Federation, Pace, adopt, fit, from_torch, merge
-from pace.data import Dataset
+from pace.datasets import Dataset
+from pace.datasets.partition import divide
 from pace.methods import METHODS, make
-from pace.partition import divide
 from pace.runtimes.simulation import simulate
 from tests.graphs import CLASSES, FEATURES, clients
 

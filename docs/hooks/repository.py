@@ -109,7 +109,7 @@ def resolved(target: str, source: str) -> str:
 
 
 def module(path: str) -> str | None:
-    """`src/pace/data/file.py` as `pace.data.file`; the command line is not in the API reference."""
+    """`src/pace/datasets/file.py` as `pace.datasets.file`; commands are not in the API reference."""
     if not path.startswith("src/pace/") or not path.endswith(".py") or "/cli/" in path:
         return None
     name = path.removeprefix("src/").removesuffix(".py").replace("/", ".")

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from pace.data import file
+from pace.datasets import file
 from pace.jobs import job_file
 from pace.protocol import steps
 

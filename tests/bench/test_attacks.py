@@ -10,13 +10,13 @@ import torch
 from benchmarks import attacks, backdoor, backdoor_page
 from benchmarks.backdoor import Trigger
 
-from pace.data.dataset import Dataset
-from pace.data.synthetic import Synthetic, synthetic
+from pace.datasets.dataset import Dataset
+from pace.datasets.partition.divide import divide
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.methods import Limited, Pace
 from pace.models.gcn import GCN
 from pace.params import Params
-from pace.partition.divide import divide
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.training.train import train_cohort

@@ -7,10 +7,10 @@ import pytest
 import torch
 from benchmarks import one_exchange_page as page
 
-from pace.partition.split import DATA_SEED
+from pace.datasets.partition.split import DATA_SEED
 from pace.runtimes.simulation import Trial
-from pace.study.cell import Cell, Store
-from pace.study.study import SEEDS
+from pace_study.cell import Cell, Store
+from pace_study.study import SEEDS
 
 FIRST, SECOND = SEEDS[:2]
 WHERE = ("cora", "louvain", 10)

@@ -11,8 +11,8 @@ from benchmarks import privacy
 from benchmarks.privacy_views import VIEWS, View
 from sklearn.metrics import roc_auc_score
 
-from pace.data.dataset import Dataset
-from pace.data.synthetic import Synthetic, synthetic
+from pace.datasets.dataset import Dataset
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.methods import Pace, PaceRidge, RidgeSums
 from tests.graphs import clients, federation
 

@@ -4,8 +4,7 @@ import subprocess
 import sys
 
 import pytest
-
-from pace.bench.scale import sweep
+from benchmarks.scale import sweep
 
 
 @pytest.mark.slow
@@ -27,8 +26,8 @@ def test_a_client_of_a_million_nodes_trains() -> None:
 MERGES = """
 from pace.protocol import steps
 from pace.protocol import wire
-from pace.bench.memory import peak
-from pace.bench.server import Repeated, upload
+from benchmarks.memory import peak
+from benchmarks.server import Repeated, upload
 from pace.protocol.federation import Federation
 from pace.models.gcn import GCN
 from pace.methods import Pace

@@ -230,7 +230,7 @@ def test_ctrl_c_ends_a_study_and_its_workers(tmp_path: Path) -> None:
 
 
 def test_workers_do_not_hear_ctrl_c() -> None:
-    from pace.study import run
+    from pace_study import run
 
     before = signal.getsignal(signal.SIGINT)
     with run._deaf():

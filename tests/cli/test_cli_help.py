@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pace.cli import given, manual
-from pace.cli.reproduce import PARTS
+from pace_study.command import PARTS
 from tests import command_page
 from tests.preloaded import Preloaded
 
@@ -147,11 +147,11 @@ def test_the_page_of_commands_is_what_help_says() -> None:
 
 
 def test_completed_names_exist() -> None:
-    from pace.data import DATASETS
+    from pace.datasets import DATASETS
+    from pace.datasets.partition import PARTITIONS
     from pace.methods import GROUPS, METHODS, PAPER
-    from pace.partition import PARTITIONS
     from pace.protocol.number_formats import KINDS
-    from pace.study import study
+    from pace_study import study
 
     assert set(given.DATASETS) <= set(DATASETS)
     groups, methods = given.METHODS[: given.GROUPS], given.METHODS[given.GROUPS :]

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from pace.cli import app, doctor_checks
 from pace.cli.doctor_checks import BROKEN, OK, OPTIONAL, Finding
-from pace.data.benchmarks import BENCHMARKS
+from pace.datasets.benchmarks import BENCHMARKS
 
 
 @pytest.fixture(autouse=True)

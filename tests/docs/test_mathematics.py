@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pace.data.synthetic import Synthetic, synthetic
+from pace.datasets.partition.split import client_graphs, generator
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.gates.cnll import blend, nll, slope
 from pace.graph import Graph
 from pace.models.gcn import GCN
 from pace.params import Params
-from pace.partition.split import client_graphs, generator
 from pace.protocol import number_formats
 from pace.training.recipe import Recipe
 from pace.training.train import train

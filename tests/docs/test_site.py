@@ -115,7 +115,7 @@ def test_links_to_source_lead_into_the_reference(site: Path) -> None:
 
 LINKS = [
     ("page.md", "[`f`](../src/pace/graph.py#Graph.from_pyg)", "[`f`][pace.graph.Graph.from_pyg]"),
-    ("page.md", "[data](../src/pace/data/__init__.py)", "[data][pace.data]"),
+    ("page.md", "[data](../src/pace/datasets/__init__.py)", "[data][pace.datasets]"),
     ("page.md", "[`run`](../src/pace/cli/run.py)", "[`run`](files/src/pace/cli/run.py.md)"),
     ("api/page.md", "[read](../../README.md#in-python)", "[read](../files/README.md#in-python)"),
     ("page.md", "![rank](../results/figures/rank.png)", "![rank](files/results/figures/rank.png)"),

@@ -9,8 +9,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from pace.data.codebook import Codebook, Column, from_plain
-from pace.data.importing import Columns, Imported, import_graph
 from pace.errors import GraphError, SettingError
 from pace.io import toml, untrusted
 from pace.jobs import codebook, job_file, proposal
@@ -18,6 +16,8 @@ from pace.jobs.job import Job
 from pace.jobs.proposal import Proposal
 from pace.models.gcn import GCN
 from pace.runtimes.files.inspect import inspect
+from pace.tables.codebook import Codebook, Column, from_plain
+from pace.tables.importing import Columns, Imported, import_graph
 from tests.preloaded import Preloaded
 
 EDGES = "source,target\nn0,n1\nn1,n2\n"

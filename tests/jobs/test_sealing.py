@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 
-from pace.data import load
+from pace.datasets import load
+from pace.datasets.partition import divide
 from pace.errors import (
     DamageError,
     FileError,
@@ -35,7 +36,6 @@ from pace.jobs.admission import admit
 from pace.jobs.job import Job
 from pace.methods import FedAvg, Pace, make
 from pace.models.gcn import GCN
-from pace.partition import divide
 from pace.protocol import ring, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.ring import Ring

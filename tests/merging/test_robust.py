@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from benchmarks.server import upload
 from torch import Tensor
 
-from pace.bench.server import upload
 from pace.errors import SettingError
 from pace.merging import robust
 from pace.merging.batches import BATCH

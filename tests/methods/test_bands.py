@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from pace.data import load
+from pace.datasets import load
+from pace.datasets.partition import divide
 from pace.methods import PAPER, make
 from pace.metrics import accuracy, pooled
 from pace.models.gcn import GCN
-from pace.partition import divide
 from pace.runtimes.simulation import simulate
-from pace.study.cell import Cell, Store
-from pace.study.records import score
-from pace.study.study import NAMES, UNPUBLISHED
+from pace_study.cell import Cell, Store
+from pace_study.records import score
+from pace_study.study import NAMES, UNPUBLISHED
 
 SEEDS = [104729, 130363, 155921, 181081, 206639]
 ROOT = Path(__file__).parents[2]

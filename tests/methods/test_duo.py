@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pace.data import load
+from pace.datasets import load
+from pace.datasets.partition import divide
 from pace.errors import SettingError
 from pace.gates.mixture import weigh
 from pace.graph import Graph
@@ -18,7 +19,6 @@ from pace.methods import Pace, make
 from pace.methods.beyond.duo import BLOCK, DUO, PaceDuo, Rounded, Tempered, joined, parted
 from pace.methods.pace import read
 from pace.models.gcn import GCN
-from pace.partition import divide
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages

@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from pace.data import load
+from pace.datasets import load
+from pace.datasets.partition import divide
 from pace.errors import NumberError, SettingError
 from pace.gates.cnll import nll
 from pace.graph import Graph
@@ -17,7 +18,6 @@ from pace.methods.beyond.ridge import REGRESSIONS, Regressed, in_large_classes
 from pace.models import MODELS
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
-from pace.partition import divide
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
+from pace.datasets.partition.split import client_graphs, generator
 from pace.gates.cnll import nll
 from pace.graph import Graph
 from pace.merging.ridge import compressed, expanded
 from pace.methods import PaceRidge, RidgeSums
 from pace.methods.beyond.ridge import ROWS, SMALLEST_CLASS, STRENGTHS, Regressed
 from pace.models import GAT, GCN, SAGE, Model, from_torch
-from pace.partition.split import client_graphs, generator
 from pace.protocol import steps
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch.nn.functional import one_hot
 
-from pace.data import load
+from pace.datasets import load
+from pace.datasets.partition import divide
 from pace.graph import Graph
 from pace.jobs.disclosure import disclosure, revealed, words
 from pace.merging.ridge import SKETCH, compressed, expanded, solve_rows
@@ -13,7 +14,6 @@ from pace.methods.beyond import ridge_sums as module
 from pace.methods.beyond.ridge import ROWS
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
-from pace.partition import divide
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages

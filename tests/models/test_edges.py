@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 from torch_geometric import nn as pyg
 
-from pace.data import Dataset, file
-from pace.data.importing import Columns, import_graph
+from pace.datasets import Dataset, file
+from pace.datasets.partition import divide
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 from pace.methods import Pace
 from pace.models import GCN, MODELS, make, sized
 from pace.models.propagation import propagation
-from pace.partition import divide
 from pace.protocol import steps
 from pace.protocol.federation import Federation
+from pace.tables.importing import Columns, import_graph
 from tests.graphs import CLASSES, FEATURES, clients
 
 WEIGHTED = ("gcn", "sgc", "appnp", "mlp")

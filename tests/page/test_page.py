@@ -42,11 +42,11 @@ from pace.page import (
 from pace.reports import run_page
 from pace.reports.run_result import ModelSettings, RunResult, RunSettings, summarise
 from pace.runtimes.simulation import simulate
-from pace.study import folder as study_folder
-from pace.study import page as study_page
-from pace.study.claims import claims
-from pace.study.records import measured
-from pace.study.tables import grids, places, shown
+from pace_study import folder as study_folder
+from pace_study import page as study_page
+from pace_study.claims import claims
+from pace_study.records import measured
+from pace_study.tables import grids, places, shown
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.studies import HOSTILE, SEEDS, part, png, trial, write_study
 

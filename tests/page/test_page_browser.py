@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page
 
 from pace.page import Document, Figure, Section
 from pace.page import page as render
-from pace.study import folder as study_folder
-from pace.study import page as study_page
+from pace_study import folder as study_folder
+from pace_study import page as study_page
 from tests.browser import chromium, needs_chromium
 from tests.studies import SEEDS, png, trial, write_study
 

@@ -14,8 +14,8 @@ import pace
 from pace.errors import FileError, SettingError
 from pace.metrics import SCORES, pooled
 from pace.reports.dataframe import BY
-from pace.study.folder import cells
-from pace.study.study import NAMES
+from pace_study.folder import cells
+from pace_study.study import NAMES
 from tests.blocks import blocks
 from tests.studies import SEEDS, trial, write_study
 

@@ -14,9 +14,7 @@ import pytest
 import torch
 from safetensors.torch import save
 
-from pace.data import file as graph_file
-from pace.data import tables
-from pace.data.problems import Problems
+from pace.datasets import file as graph_file
 from pace.errors import FileError, GraphError, OtherJobError, PaceError, SettingError
 from pace.jobs import explain, job_file, signatures
 from pace.jobs.job import LARGEST, Job, digest
@@ -25,6 +23,8 @@ from pace.models.gcn import GCN
 from pace.protocol import wire
 from pace.runtimes.files import intake, kept, model
 from pace.runtimes.files.inspect import inspect
+from pace.tables import tables
+from pace.tables.problems import Problems
 from tests.memory import MIB, peak
 from tests.sites import job
 

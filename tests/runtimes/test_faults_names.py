@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pace.data import Dataset, Names
+from pace.datasets import Dataset, Names
+from pace.datasets.partition import sites as site_files
+from pace.datasets.partition.divide import Division
 from pace.errors import BusyError, FileError
 from pace.io import lock
 from pace.jobs import job_file
-from pace.partition import sites as site_files
-from pace.partition.divide import Division
 from pace.runtimes.files import fit, site
 from tests.graphs import clients
 from tests.preloaded import Done, Preloaded

@@ -4,13 +4,13 @@ import statistics
 import pytest
 import torch
 
-from pace.data import load
+from pace.datasets import load
+from pace.datasets.partition import divide
 from pace.merging.carrier import compress
 from pace.methods import FedAvg, Local, Pace
 from pace.metrics import accuracy, pooled
 from pace.models.gcn import GCN
 from pace.params import size
-from pace.partition import divide
 from pace.protocol import steps
 from pace.protocol.federation import Federation
 from pace.reports.run_result import summarise

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from pace.runtimes.simulation import Trial
-from pace.study.cell import Cell, Store
-from pace.study.records import published, title
-from pace.study.study import ABLATION, CITATION, NAMES, SEEDS
+from pace_study.cell import Cell, Store
+from pace_study.records import published, title
+from pace_study.study import ABLATION, CITATION, NAMES, SEEDS
 
 MAIN = {
     ("louvain", 10): "main",

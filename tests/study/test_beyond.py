@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from pace.runtimes.simulation import Trial
-from pace.study import beyond, beyond_aims, beyond_tables, outcome
-from pace.study.cell import Cell, Store
-from pace.study.study import BEYOND, OWN, PACE, PARTS, chosen, narrowed
+from pace_study import beyond, beyond_aims, beyond_tables, outcome
+from pace_study.cell import Cell, Store
+from pace_study.study import BEYOND, OWN, PACE, PARTS, chosen, narrowed
 
 SEEDS = [104729, 130363]
 LOCAL = 70  # right of a hundred nodes, at each of two clients

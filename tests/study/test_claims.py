@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 import torch
 
-from pace.study.cell import Cell, Store
-from pace.study.checks import FAILS, HOLDS, UNKNOWN, WITHIN, Check, Numbers, judged
-from pace.study.claims import VERDICTS, claims, sentences
-from pace.study.draws import Draws
-from pace.study.judges import RESULTS, few_bytes, helped_and_harmed, nonnegative, worst
-from pace.study.set_up import FACTS
-from pace.study.study import CITATION, SEEDS
+from pace_study.cell import Cell, Store
+from pace_study.checks import FAILS, HOLDS, UNKNOWN, WITHIN, Check, Numbers, judged
+from pace_study.claims import VERDICTS, claims, sentences
+from pace_study.draws import Draws
+from pace_study.judges import RESULTS, few_bytes, helped_and_harmed, nonnegative, worst
+from pace_study.set_up import FACTS
+from pace_study.study import CITATION, SEEDS
 from tests.study.papers_numbers import PapersNumbers
 from tests.study.test_study import trial
 
@@ -224,15 +224,15 @@ def test_it_is_done_as_the_paper_says_but_for_the_matched_architecture() -> None
 @pytest.mark.parametrize(
     ("name", "target", "value"),
     [
-        ("training", "pace.study.set_up.HIDDEN", 32),
-        ("five-seeds", "pace.study.set_up.SEEDS", (1, 2, 3, 4, 5)),
-        ("rank-6", "pace.study.set_up.RANK", 8),
-        ("proportions", "pace.study.set_up.RATIOS", (0.6, 0.2, 0.2)),
-        ("louvain-settings", "pace.partition.louvain.DELTA", 10),
-        ("dirichlet-alpha", "pace.partition.dirichlet.ALPHA", 1.0),
-        ("bisections", "pace.study.set_up.BISECTIONS", 32),
-        ("endpoints", "pace.study.set_up.calibrate", lambda *_: 0.5),
-        ("no-validation", "pace.study.set_up.calibrate", lambda *_: 0.5),
+        ("training", "pace_study.set_up.HIDDEN", 32),
+        ("five-seeds", "pace_study.set_up.SEEDS", (1, 2, 3, 4, 5)),
+        ("rank-6", "pace_study.set_up.RANK", 8),
+        ("proportions", "pace_study.set_up.RATIOS", (0.6, 0.2, 0.2)),
+        ("louvain-settings", "pace.datasets.partition.louvain.DELTA", 10),
+        ("dirichlet-alpha", "pace.datasets.partition.dirichlet.ALPHA", 1.0),
+        ("bisections", "pace_study.set_up.BISECTIONS", 32),
+        ("endpoints", "pace_study.set_up.calibrate", lambda *_: 0.5),
+        ("no-validation", "pace_study.set_up.calibrate", lambda *_: 0.5),
     ],
 )
 def test_another_setting_and_the_sentence_does_not_hold(

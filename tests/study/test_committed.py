@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from pace.study.cell import FIRST, Cell
-from pace.study.claims import claims
-from pace.study.folder import Remembered, cells
-from pace.study.outcome import write
-from pace.study.records import measured, published
-from pace.study.study import AVAILABLE, PARTS, SEEDS, chosen
+from pace_study.cell import FIRST, Cell
+from pace_study.claims import claims
+from pace_study.folder import Remembered, cells
+from pace_study.outcome import write
+from pace_study.records import measured, published
+from pace_study.study import AVAILABLE, PARTS, SEEDS, chosen
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from pace.models import MODELS
-from pace.study import models, run
-from pace.study.cell import Cell, Store
-from pace.study.study import EVERY_MODEL, FEW_MODELS, MODEL_PARTS, PARTS, chosen, narrowed
-from pace.study.study import SEEDS as STUDY_SEEDS
+from pace_study import models, run
+from pace_study.cell import Cell, Store
+from pace_study.study import EVERY_MODEL, FEW_MODELS, MODEL_PARTS, PARTS, chosen, narrowed
+from pace_study.study import SEEDS as STUDY_SEEDS
 
 SMALL = "synthetic:nodes=120,classes=2,features=40"
 SEEDS = (1, 2)

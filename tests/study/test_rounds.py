@@ -5,20 +5,20 @@ from dataclasses import replace
 import pytest
 import torch
 
-from pace.data.dataset import Dataset
+from pace.datasets.dataset import Dataset
+from pace.datasets.partition.divide import Division
+from pace.datasets.partition.split import Nodes
 from pace.gates.cnll import nll
 from pace.gates.mixture import mix, weigh
 from pace.graph import Graph
 from pace.methods import FedAvg, FedPub
 from pace.methods.beyond.ridge import HOPS, SCALE, STRENGTHS
 from pace.models.gcn import GCN
-from pace.partition.divide import Division
-from pace.partition.split import Nodes
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
-from pace.study import ceiling, rounds
-from pace.study.rounds import Schedule
 from pace.training.train import train
+from pace_study import ceiling, rounds
+from pace_study.rounds import Schedule
 from tests.graphs import CLASSES, FEATURES, clients, federation
 
 GCN_OF = GCN((FEATURES, 8, CLASSES))

@@ -15,16 +15,16 @@ from scipy import stats
 
 from pace.errors import SettingError
 from pace.runtimes.simulation import Trial
-from pace.study import run
-from pace.study.cell import Cell, Store
-from pace.study.compare import Twin, twins
-from pace.study.diagnostics import paired, receivers, t_interval, win_tie_loss
-from pace.study.draws import Draws, known_draws
-from pace.study.formats import latex, markdown, markdown_twins, tidy
-from pace.study.outcome import write
-from pace.study.records import Record, measured, published
-from pace.study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, chosen, narrowed
-from pace.study.tables import Grid, grids, places
+from pace_study import run
+from pace_study.cell import Cell, Store
+from pace_study.compare import Twin, twins
+from pace_study.diagnostics import paired, receivers, t_interval, win_tie_loss
+from pace_study.draws import Draws, known_draws
+from pace_study.formats import latex, markdown, markdown_twins, tidy
+from pace_study.outcome import write
+from pace_study.records import Record, measured, published
+from pace_study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, chosen, narrowed
+from pace_study.tables import Grid, grids, places
 
 SMALL = "synthetic:nodes=300,features=40,communities=12"
 HOW = run.How(epochs=3)
@@ -55,7 +55,7 @@ def files(out: Path, *kinds: str) -> dict[str, bytes]:
 # Killed as the fifth cell has been stored and the sixth has been begun.
 KILLED = """
 import os, signal
-from pace.study.cell import Store
+from pace_study.cell import Store
 
 stored, write = [], Store.write
 
@@ -126,7 +126,7 @@ def trial(name: str = "pace", seed: int = SEEDS[0], shift: int = 0) -> Trial:
 
 def test_workers_end_with_a_parent_that_was_killed() -> None:
     program = (
-        "import time; from pace.study.run import workers; pool = workers(1); "
+        "import time; from pace_study.run import workers; pool = workers(1); "
         "pool.submit(print, 'at work', flush=True); time.sleep(600)"
     )
     study = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
@@ -348,7 +348,7 @@ def test_every_published_number_has_a_place_in_its_part(name: str) -> None:
     """The part's rows, datasets, metrics and client counts are exactly the paper's table."""
     part = PARTS[name]
     theirs = {r.key for r in published() if r.table == part.table}
-    from pace.study.records import CITATION_MEAN, title
+    from pace_study.records import CITATION_MEAN, title
 
     ours = {
         (part.table, title(dataset), row.label, metric, clients)

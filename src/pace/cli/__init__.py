@@ -8,13 +8,13 @@ import os
 import sys
 import threading
 import traceback
+from importlib.metadata import entry_points
 from typing import Annotated, Any, NoReturn, get_type_hints
 
 import typer
 
 from pace import __version__
 from pace.cli import (
-    bench,
     client,
     codebook,
     doctor,
@@ -29,7 +29,6 @@ from pace.cli import (
     methods,
     partition,
     report,
-    reproduce,
     run,
     server,
 )
@@ -65,9 +64,7 @@ for panel, name, command, examples in (
     (ALONE, "run", run.run, run.EXAMPLES),
     (ALONE, "methods", methods.methods, methods.EXAMPLES),
     (ALONE, "partition", partition.partition, partition.EXAMPLES),
-    (ALONE, "reproduce", reproduce.reproduce, reproduce.EXAMPLES),
     (ALONE, "report", report.report, report.EXAMPLES),
-    (ALONE, "bench", bench.bench, bench.EXAMPLES),
     (TOGETHER, "new", job.new, job.NEW),
     (TOGETHER, "show", job.show, job.SHOW),
     (TOGETHER, "export", export.export, export.EXAMPLES),
@@ -75,6 +72,10 @@ for panel, name, command, examples in (
     (LOOK, "doctor", doctor.doctor, doctor.EXAMPLES),
 ):
     app.command(name, cls=manual.Command, epilog=examples, rich_help_panel=panel)(command)
+for entry in entry_points(group="pace.commands"):  # of packages beside this one, such as pace-study
+    added = entry.load()
+    examples = sys.modules[added.__module__].EXAMPLES
+    app.command(entry.name, cls=manual.Command, epilog=examples, rich_help_panel=ALONE)(added)
 for panel, name, group in (
     (TOGETHER, "client", client.app),
     (TOGETHER, "server", server.app),

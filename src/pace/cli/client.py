@@ -13,10 +13,10 @@ from pace.cli.given import Allow, As_json, Directions, Job_file, Weight, graphs
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pace.data.importing import Columns, Imported
     from pace.runtimes.files.model import Model
     from pace.runtimes.files.outcome import MaskScores
     from pace.runtimes.files.site import Site
+    from pace.tables.importing import Columns, Imported
 
 ADOPT = """
 Example:
@@ -161,9 +161,9 @@ def site_of(
     columns: Columns,
 ) -> tuple[Site, Imported | None]:
     """A graph file, or two tables by the codebook of the model's job."""
-    from pace.data.importing import import_graph
     from pace.errors import SettingError
     from pace.runtimes.files import site as sites
+    from pace.tables.importing import import_graph
 
     if graph is not None and nodes is None and edges is None:
         return sites.load(graph, model.job), None
@@ -206,9 +206,9 @@ def predict(
 
     from pace.cli import console
     from pace.cli.graph import tell
-    from pace.data.importing import Columns
     from pace.runtimes.files import evaluate, predictions
     from pace.runtimes.files import model as models
+    from pace.tables.importing import Columns
 
     torch.set_num_threads(1)
     found = models.read(model)
@@ -262,10 +262,10 @@ def evaluate(
     import torch
 
     from pace.cli import console
-    from pace.data.importing import Columns
     from pace.io import records
     from pace.runtimes.files import evaluate as step
     from pace.runtimes.files import model as models
+    from pace.tables.importing import Columns
 
     torch.set_num_threads(1)
     found = models.read(model)

@@ -11,7 +11,7 @@ from pace.cli import manual
 from pace.cli.given import Allow, As_json, Directions, Weight
 
 if TYPE_CHECKING:
-    from pace.data.codebook import Codebook
+    from pace.tables.codebook import Codebook
 
 PROPOSE = """
 Examples:
@@ -91,8 +91,8 @@ def propose(
     what it discloses; read it before you send it.
     """
     from pace.cli import console, options
-    from pace.data.codebook import BOTH
     from pace.jobs import proposal
+    from pace.tables.codebook import BOTH
 
     options.at_least_one("--least", least)
     found, notes = proposal.propose(

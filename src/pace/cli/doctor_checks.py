@@ -179,9 +179,9 @@ def low(about: str, words: str, little: bool, do: str) -> Finding:
 
 def data() -> Iterator[Finding]:
     """Where datasets are looked for, and which are there."""
-    from pace.data.benchmarks import BENCHMARKS
-    from pace.data.folders import cache, data_root
-    from pace.data.raw import locate
+    from pace.datasets.benchmarks import BENCHMARKS
+    from pace.datasets.folders import cache, data_root
+    from pace.datasets.raw import locate
     from pace.errors import SettingError
 
     given = os.environ.get("PACE_DATA")
@@ -228,7 +228,7 @@ def eigenvectors() -> Iterator[Finding]:
 
 def writable() -> Iterator[Finding]:
     """The cache takes a file; without it every start reads the raw files again."""
-    from pace.data.folders import cache
+    from pace.datasets.folders import cache
     from pace.io import atomic
 
     place = cache() / "doctor"
@@ -251,8 +251,8 @@ def federation() -> Iterator[Finding]:
     import torch
 
     from pace import GCN, Federation, Pace, adopt, fit, merge
-    from pace.data import load
-    from pace.partition import divide
+    from pace.datasets import load
+    from pace.datasets.partition import divide
 
     began = time.perf_counter()
     before = torch.get_num_threads()

@@ -62,7 +62,6 @@ def fit(
     import torch
 
     from pace.cli import console, options
-    from pace.data.features import unscaled
     from pace.errors import SettingError
     from pace.io import records
     from pace.io.text import shown
@@ -70,6 +69,7 @@ def fit(
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import fit as step
     from pace.runtimes.files import site as sites
+    from pace.tables.features import unscaled
 
     if not yes and not sys.stdin.isatty():
         raise SettingError("nobody is here to ask: read what will be sent, then give --yes")

@@ -11,8 +11,8 @@ from pace.cli import manual
 from pace.cli.given import Allow, As_json, Data_root, Directions, Weight, datasets
 
 if TYPE_CHECKING:
-    from pace.data.describe import GraphFacts
-    from pace.data.importing import Imported
+    from pace.datasets.describe import GraphFacts
+    from pace.tables.importing import Imported
 
 EXAMPLES_IMPORT = """
 Examples:
@@ -116,11 +116,11 @@ def import_(
 
     from pace.cli import console
     from pace.cli.codebook import load
-    from pace.data import file
-    from pace.data.describe import describe
-    from pace.data.importing import Columns, import_graph
+    from pace.datasets import file
+    from pace.datasets.describe import describe
     from pace.errors import SettingError
     from pace.io import records
+    from pace.tables.importing import Columns, import_graph
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
@@ -163,8 +163,8 @@ def show(
 ) -> None:
     """Describe a graph: its sizes, classes, masks and clients."""
     from pace.cli import console
-    from pace.data import load
-    from pace.data.describe import describe
+    from pace.datasets import load
+    from pace.datasets.describe import describe
     from pace.io import records
 
     facts = describe(load(graph, data_root))

@@ -112,8 +112,8 @@ def new(
 ) -> None:
     """Make a job: the file that everybody who takes part agrees on."""
     from pace.cli import console, options
-    from pace.data import Names
-    from pace.data.file import read
+    from pace.datasets import Names
+    from pace.datasets.file import read
     from pace.errors import SettingError
     from pace.jobs import explain, job_file
     from pace.jobs.codebook import read as read_codebook

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from pace.partition.describe import Client
+    from pace.datasets.partition.describe import Client
 
 EXAMPLES = """
 Examples:
@@ -59,10 +59,10 @@ def partition(
     from dataclasses import asdict
 
     from pace.cli import console
-    from pace.data import load
+    from pace.datasets import load
+    from pace.datasets.partition import division, file
+    from pace.datasets.partition.describe import describe
     from pace.errors import SettingError
-    from pace.partition import division, file
-    from pace.partition.describe import describe
 
     loaded = load(dataset, data_root)
     partition = partition or loaded.partition
@@ -78,11 +78,11 @@ def partition(
     if out:
         file.write(out, loaded, made, partition=partition, data_seed=data_seed)
     if graphs:
-        from pace.partition.sites import write_graphs
+        from pace.datasets.partition.sites import write_graphs
 
         write_graphs(graphs, loaded, made)
     if plot:
-        from pace.partition.picture import draw
+        from pace.datasets.partition.picture import draw
 
         classes = loaded.names.classes or [str(label) for label in range(loaded.classes)]
         draw(plot, described, title, classes)

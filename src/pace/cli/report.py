@@ -1,4 +1,4 @@
-"""`pace report`: one page of a study's folder, of a run's, or of a site's model."""
+"""`pace report`: one page of a run's folder or of a site's model."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from pace.cli.given import As_json
 EXAMPLES = """
 Examples:
 
-  pace report results/
-
   pace report demo/ --json
 
   pace report mine.model
@@ -23,9 +21,7 @@ Examples:
 def report(
     folder: Annotated[
         Path,
-        typer.Argument(
-            help="What `pace reproduce`, `pace run` or `pace client adopt` has written."
-        ),
+        typer.Argument(help="What `pace run` or `pace client adopt` has written."),
     ],
     as_json: As_json = False,
 ) -> None:
@@ -35,19 +31,15 @@ def report(
     from pace.reports import run_page
     from pace.reports.run_result import NAME
     from pace.runtimes.files import model
-    from pace.study import page
 
-    if (folder / "cells").is_dir():
-        made = page.write(folder)
-    elif (folder / NAME).is_file():
+    if (folder / NAME).is_file():
         made = run_page.write(folder)
     elif model.is_one(folder):
         made = model.write_page(folder)
     else:
         raise FileError(
-            f"{folder} has neither cells/ (from `pace reproduce --out`) nor results.json (from `pace "
-            "run --out`) nor model.json (from `pace client adopt`): name a folder that one of them "
-            "has written"
+            f"{folder} has neither results.json (from `pace run --out`) nor model.json (from `pace "
+            "client adopt`): name a folder that one of them has written"
         )
     if as_json:
         console.one_object({"page": str(made), "bytes": made.stat().st_size})

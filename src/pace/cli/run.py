@@ -101,10 +101,10 @@ def run(
     import torch
 
     from pace.cli import console, options
-    from pace.data import load
+    from pace.datasets import load
+    from pace.datasets.partition import divide, file
     from pace.io import atomic
     from pace.models import kind_of, settings_of
-    from pace.partition import divide, file
     from pace.protocol.federation import Federation
     from pace.reports.run_result import (
         NAME,

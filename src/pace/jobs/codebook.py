@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pace.data import codebook, dates
-from pace.data.codebook import Codebook, Column
-from pace.data.nodes import in_order
-from pace.data.suspicions import alike
 from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, toml
 from pace.jobs.proposal import EDGES, Proposal, Summary, load, significant
+from pace.tables import codebook, dates
+from pace.tables.codebook import Codebook, Column
+from pace.tables.nodes import in_order
+from pace.tables.suspicions import alike
 
 FORMAT = "pace-codebook-1"
 SCALINGS = ("standard", "robust", "none")

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from pace import params
-from pace.data.codebook import Codebook
 from pace.jobs import signatures
 from pace.jobs.job import Job
 from pace.models import in_words
 from pace.protocol import steps, wire
+from pace.tables.codebook import Codebook
 
 LISTED = 12
 WRITTEN = {

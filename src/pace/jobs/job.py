@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import Any
 from unicodedata import category, normalize
 
-from pace.data.codebook import Codebook
 from pace.errors import SettingError
 from pace.io import plugins
 from pace.jobs import signatures
@@ -27,6 +26,7 @@ from pace.protocol.federation import SEED, Federation, describe
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.sealed import Sealed, check_sealable
+from pace.tables.codebook import Codebook
 
 FORMAT = "pace-job-1"
 FIRST_MODEL = "gcn"  # what a job that names no model means

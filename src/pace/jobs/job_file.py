@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pace.data.codebook import from_plain
 from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
 from pace.io import atomic, regular, toml, untrusted
 from pace.jobs.job import FIRST_MODEL, FORMAT, Job, digest
@@ -15,6 +14,7 @@ from pace.methods import METHODS
 from pace.methods.settings import RESERVED
 from pace.methods.settings import settings_of as settings_of_method
 from pace.models import MODELS, make, settings_of
+from pace.tables.codebook import from_plain
 
 SUFFIX = ".pace"
 LARGEST = 2**24  # bytes; half a million feature names fit

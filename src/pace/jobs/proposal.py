@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from pace.data import dates, suspicions
-from pace.data.codebook import BOTH, DIRECTIONS, MISSING, missing_in
-from pace.data.encode import UNCLEAR
-from pace.data.features import CATEGORIES
-from pace.data.nodes import in_order
-from pace.data.nodes import labels as read_labels
-from pace.data.problems import Problems
-from pace.data.table import Numbers, Table
-from pace.data.tables import header, named, read
 from pace.errors import FileError, GraphError, SettingError, did_you_mean
 from pace.io import atomic, regular, toml, untrusted
+from pace.tables import dates, suspicions
+from pace.tables.codebook import BOTH, DIRECTIONS, MISSING, missing_in
+from pace.tables.encode import UNCLEAR
+from pace.tables.features import CATEGORIES
+from pace.tables.nodes import in_order
+from pace.tables.nodes import labels as read_labels
+from pace.tables.problems import Problems
+from pace.tables.table import Numbers, Table
+from pace.tables.tables import header, named, read
 
 FORMAT = "pace-columns-1"
 LARGEST = 16 * 2**20  # bytes of a file

@@ -111,8 +111,8 @@ def fit(
 
     Example:
         >>> from pace import GCN, Federation, Pace, fit
-        >>> from pace.data import load
-        >>> from pace.partition import divide
+        >>> from pace.datasets import load
+        >>> from pace.datasets.partition import divide
         >>> dataset = load("synthetic:nodes=90,features=12,communities=3,classes=3")
         >>> federation = Federation(GCN((12, 8, 3)), Pace(rank=2), epochs=5)
         >>> kept, upload = fit(divide(dataset, "dirichlet", 3)[0], federation)
@@ -177,8 +177,8 @@ def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
 
     Example:
         >>> from pace import GCN, Federation, Pace, fit, merge
-        >>> from pace.data import load
-        >>> from pace.partition import divide
+        >>> from pace.datasets import load
+        >>> from pace.datasets.partition import divide
         >>> dataset = load("synthetic:nodes=90,features=12,communities=3,classes=3")
         >>> federation = Federation(GCN((12, 8, 3)), Pace(rank=2), epochs=5)
         >>> uploads = [fit(graph, federation)[1] for graph in divide(dataset, "dirichlet", 3)]
@@ -230,8 +230,8 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
 
     Example:
         >>> from pace import GCN, Federation, Pace, adopt, fit, merge
-        >>> from pace.data import load
-        >>> from pace.partition import divide
+        >>> from pace.datasets import load
+        >>> from pace.datasets.partition import divide
         >>> dataset = load("synthetic:nodes=90,features=12,communities=3,classes=3")
         >>> federation = Federation(GCN((12, 8, 3)), Pace(rank=2), epochs=5)
         >>> graphs = divide(dataset, "dirichlet", 3)

@@ -14,7 +14,7 @@ import torch
 from typer.testing import CliRunner
 
 from pace.cli import server
-from pace.data import Names
+from pace.datasets import Names
 from pace.errors import FileError
 from pace.graph import Graph
 from pace.io import regular

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pace.data import Dataset, Names, file
+from pace.datasets import Dataset, Names, file
 from pace.errors import FileError
 from pace.graph import Graph
 from pace.jobs import job_file

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pytest
 from sklearn.metrics import confusion_matrix, precision_score, recall_score
 
-from pace.data import Names
+from pace.datasets import Names
 from pace.errors import FileError
 from pace.runtimes.files import adopt as adopting
 from pace.runtimes.files import fit, merge, model, result

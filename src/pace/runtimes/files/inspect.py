@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from pace.data import describe as graph_facts
-from pace.data import file as graph_file
+from pace.datasets import describe as graph_facts
+from pace.datasets import file as graph_file
 from pace.errors import FileError, PaceError
 from pace.io import records, regular
 from pace.jobs import codebook, explain, job_file, proposal, signatures

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pace.data import Dataset
-from pace.data.file import read
+from pace.datasets import Dataset
+from pace.datasets.file import read
+from pace.datasets.partition.split import client_graphs, generator
 from pace.errors import GraphError
 from pace.graph import Graph
 from pace.jobs.job import Job
-from pace.partition.split import client_graphs, generator
 from pace.protocol import steps
 
 

@@ -1,0 +1,137 @@
+"""The server with many clients: time a client, and memory, as their number grows."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+import torch
+
+from benchmarks.clock import Point
+from benchmarks.memory import peak
+from pace.merging.batches import batches
+from pace.merging.carrier import compress, pack, unpack
+from pace.merging.consensus import consensus
+from pace.merging.correction import corrections
+from pace.methods import Pace, PaceRidge
+from pace.models.gcn import GCN
+from pace.protocol import steps, wire
+from pace.protocol.federation import Federation
+
+WIDTHS = (1433, 64, 7)  # Cora's
+DISTINCT = 64  # uploads that are really different; the rest repeat them
+
+
+class Repeated:
+    """So many uploads, of which few are held."""
+
+    def __init__(self, frames: list[bytes], count: int) -> None:
+        self.frames, self.count = frames, count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, place: int) -> bytes:
+        return self.frames[place % len(self.frames)]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return (self[place] for place in range(self.count))
+
+
+def growth(counts: list[int], turns: int = 3) -> Iterator[Point]:
+    """Milliseconds a client: of `merge` from bytes to bytes, of its correction, of one dense SVD,
+    and of pace-ridge's merge.
+
+    In turns, as CPU time, which other work on the machine does not add to. A turn has as many SVDs
+    before the others as after them, since the machine's pace drifts. Ratios are medians over the
+    turns, with the lowest and the highest.
+    """
+    federation = Federation(GCN(WIDTHS), Pace())
+    uploads = [upload(federation, seed) for seed in range(DISTINCT)]
+    frames = [wire.encode(each, federation.digest) for each in uploads]
+    carriers = [unpack(batch, federation.start) for batch in batches(uploads)]
+    shared = consensus((carrier, {}) for carrier in carriers)
+    ridge = Federation(GCN(WIDTHS), PaceRidge())
+    rows = [regressed(ridge, seed) for seed in range(DISTINCT)]
+    ridge_frames = [wire.encode(each, ridge.digest, numbers=ridge.numbers) for each in rows]
+    update = torch.randn(WIDTHS[1], WIDTHS[0])
+
+    def svds() -> None:
+        for _ in range(DISTINCT):
+            torch.linalg.svd(update, full_matrices=False)
+
+    def correct() -> None:
+        exhaust(corrections(shared, carriers))
+
+    def turn(count: int) -> dict[str, float]:
+        before = spent(svds)
+        each = spent(correct) / DISTINCT
+        whole = spent(partial(merged, Repeated(frames, count), federation)) / count
+        solved = spent(partial(merged, Repeated(ridge_frames, count), ridge)) / count
+        svd = (before + spent(svds)) / (2 * DISTINCT)
+        taken = {"svd": svd, "correction": each, "ridge": solved}
+        return {"ms_per_client": 1e3 * whole} | {f"{k}_ms": 1e3 * v for k, v in taken.items()}
+
+    svds()
+    for count in counts:
+        taken = [turn(count) for _ in range(turns)]
+        ratios = sorted(each["svd_ms"] / each["ms_per_client"] for each in taken)
+        yield {
+            "clients": count,
+            **{name: statistics.median(each[name] for each in taken) for name in taken[0]},
+            "merge_ratio": statistics.median(ratios),
+            "merge_lowest": ratios[0],
+            "merge_highest": ratios[-1],
+            "correction_ratio": statistics.median(
+                each["svd_ms"] / each["correction_ms"] for each in taken
+            ),
+            "ridge_ratio": statistics.median(
+                each["ms_per_client"] / each["ridge_ms"] for each in taken
+            ),
+            "peak_mb": peak(),
+        }
+
+
+def merged(frames: Repeated, federation: Federation) -> None:
+    exhaust(steps.merging(frames, federation))  # type: ignore[arg-type]
+
+
+def spent(work: Callable[[], object]) -> float:
+    """Seconds of CPU time."""
+    began = time.process_time()
+    work()
+    return time.process_time() - began
+
+
+def exhaust(stream: Iterable[object]) -> None:
+    for _ in stream:
+        pass
+
+
+def upload(federation: Federation, seed: int) -> dict[str, torch.Tensor]:
+    """An update with a few strong directions in noise, and moments."""
+    generator = torch.Generator().manual_seed(seed)
+    update = {}
+    for name, value in federation.start.items():
+        update[name] = torch.randn(value.shape, generator=generator)
+        if value.ndim == 2:
+            strong = torch.randn(len(value), 8, generator=generator)
+            update[name] += strong @ torch.randn(8, value.shape[1], generator=generator)
+    moments = {
+        f"{name}/m": torch.rand(value.shape[1], generator=generator)
+        for name, value in federation.start.items()
+        if value.ndim == 2
+    }
+    return pack(compress(update)) | moments
+
+
+def regressed(federation: Federation, seed: int) -> dict[str, torch.Tensor]:
+    """Rows and labels of the sizes that pace-ridge sends, which fall off as a spectrum does."""
+    generator = torch.Generator().manual_seed(seed)
+    falling = torch.arange(1, 13)[:, None] ** -0.5
+    return {
+        name: falling * torch.randn(shape, generator=generator)
+        for name, shape in steps.upload_layout(federation).items()
+    }

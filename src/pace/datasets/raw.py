@@ -1,0 +1,98 @@
+"""The raw files of a benchmark: where they lie, and fetching those that are missing."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pace.datasets.dataset import RATIOS
+from pace.datasets.folders import cache, writable
+from pace.errors import SettingError
+from pace.io import atomic
+
+PUBLISHED = {
+    "OGB": "arxiv.zip of the Open Graph Benchmark",
+    "Twitch": "data/twitch of the GitHub repository CUAI/Non-Homophily-Benchmarks",
+}
+PYG = {
+    "Heterophilous": "HeterophilousGraphDataset"
+}  # its classes that are not called as the folder
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a benchmark is called, its raw files, and how it is split."""
+
+    title: str  # as PyG writes it: also the folder's name
+    family: str  # PyG's class: also the name of the folder above
+    files: tuple[str, ...]
+    ratios: tuple[float, float, float] = RATIOS
+    clients: tuple[str, ...] = ()  # where the nodes of a graph belong to sites by nature
+
+    @property
+    def home(self) -> Path:
+        """The folder of the raw files in a data root, as PyG or OGB lays it out."""
+        if self.family == "Twitch":  # a folder a country, each with its own `raw`
+            return Path(self.family)
+        folder = Path("ogbn_arxiv") if self.family == "OGB" else Path(self.family, self.title)
+        return folder / "raw"
+
+    @property
+    def homes(self) -> tuple[Path, ...]:
+        """The same, and where else people keep them."""
+        return self.home, Path(self.family) / self.home, Path(self.title, "raw")
+
+    @property
+    def source(self) -> str:
+        """Who publishes the files, where PyG does not download them; empty where it does."""
+        return PUBLISHED.get(self.family, "")
+
+
+def locate(known: Benchmark, root: Path) -> Path | None:
+    """The folder that holds all the raw files, in the root or among earlier downloads."""
+    for folder in [base / home for base in (root, cache()) for home in known.homes]:
+        if all((folder / name).is_file() for name in known.files):
+            return folder
+    return None
+
+
+def fingerprint(raw: Path, files: tuple[str, ...]) -> str:
+    """Changes when a raw file does: place, size and time of each."""
+    facts = [(name, (raw / name).stat()) for name in files]
+    text = repr([str(raw.resolve()), *((name, s.st_size, s.st_mtime_ns) for name, s in facts)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def download(known: Benchmark, root: Path) -> Path:
+    """Fetch the raw files with PyG into the root, or into the cache where the root is read-only."""
+    folder = (root if writable(root) else cache()) / known.home
+    wanted = (
+        f"put {', '.join(known.files)} into {root / known.home}, or name the folder that has them "
+        "with --data-root or PACE_DATA"
+    )
+    if known.source:
+        raise SettingError(
+            f"{known.title} is not in {root}: {wanted} "
+            f"(they are in {known.source}, which PyG does not download)"
+        )
+    try:
+        with tempfile.TemporaryDirectory() as arriving:
+            for name in known.files:
+                atomic.write(folder / name, fetch(known, name, Path(arriving)))
+    except OSError as error:
+        raise SettingError(
+            f"{known.title} is not in {root} and was not downloaded ({error}): {wanted}"
+        ) from error
+    return folder
+
+
+def fetch(known: Benchmark, name: str, folder: Path) -> bytes:
+    """One raw file, from the address PyG knows."""
+    from torch_geometric import datasets
+    from torch_geometric.io import fs
+
+    address = getattr(datasets, PYG.get(known.family, known.family)).url.rstrip("/")
+    fs.cp(f"{address}/{name}", str(folder), log=False)
+    return (folder / name).read_bytes()

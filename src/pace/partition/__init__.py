@@ -1,9 +1,0 @@
-"""One graph into client graphs: who holds which nodes, in which order.
-
-The names in `__all__` are for everybody. Other rooms use `describe`, `dirichlet`, `divide`,
-`file`, `louvain`, `picture`, `sites` and `split`.
-"""
-
-from pace.partition.divide import PARTITIONS, Division, divide, division
-
-__all__ = ["PARTITIONS", "Division", "divide", "division"]

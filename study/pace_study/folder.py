@@ -1,0 +1,154 @@
+"""A study's folder, read back: which cells it holds, what made them, and by which commands."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from pace.errors import FileError
+from pace.io import atomic, regular, untrusted
+from pace.reports import stored
+from pace.runtimes.simulation import Trial
+from pace_study.cell import FIRST, Cell, Store
+from pace_study.records import CITATION_MEAN, Record, measured, rank_bytes
+from pace_study.study import CITATION, OWN, PARTS, SIX, Part, in_order, narrowed
+
+COMMANDS = "commands.json"
+
+
+@dataclass(frozen=True)
+class Remembered(Store):
+    """A store that reads each cell once: a page asks for most of them several times."""
+
+    known: dict[Cell, Trial | None] = field(default_factory=dict, compare=False)
+
+    def read(self, cell: Cell) -> Trial | None:
+        if cell not in self.known:
+            self.known[cell] = super().read(cell)
+        return self.known[cell]
+
+
+@dataclass(frozen=True)
+class MadeWith:
+    """What some of the cells were computed with."""
+
+    versions: Mapping[str, str]
+    device: str
+    epochs: int | None
+
+
+@dataclass(frozen=True)
+class Study:
+    """Everything of a folder that a page tells of."""
+
+    store: Store
+    cells: frozenset[Cell]
+    made_with: tuple[MadeWith, ...]  # as many as there were
+    commands: tuple[str, ...]
+    absent: tuple[str, ...]  # datasets that could not be loaded
+
+    @property
+    def datasets(self) -> list[str]:
+        """Those with cells, the paper's first and in its order."""
+        found = {cell.dataset for cell in self.cells}
+        return [name for name in SIX if name in found] + sorted(found - set(SIX))
+
+    @property
+    def parts(self) -> list[Part]:
+        """The parts of the study of which anything is here, and the datasets that matter to it."""
+        kept = narrowed(PARTS.values(), [*self.datasets, *self.absent], None)
+        return [part for part in kept if any(self.seeds_of(part, d) for d in part.datasets)]
+
+    def of(self, part: Part, dataset: str) -> set[Cell]:
+        """The cells here that a part needs on a dataset, whatever their seed."""
+        seeds = {cell.seed for cell in self.cells}
+        needed = set(replace(part, datasets=(dataset,)).cells(list(seeds)))
+        return needed & self.cells
+
+    def seeds_of(self, part: Part, dataset: str) -> list[int]:
+        """The seeds that every row which was run at all has: rows are compared on equal seeds."""
+        by_row: dict[Cell, set[int]] = {}
+        for cell in self.of(part, dataset):
+            by_row.setdefault(replace(cell, seed=0), set()).add(cell.seed)
+        return in_order(set.intersection(*by_row.values())) if by_row else []
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of most of the study: those that claims are judged on."""
+        counts = Counter(
+            tuple(self.seeds_of(part, dataset))
+            for part in self.parts
+            if part.name not in OWN
+            for dataset in part.datasets
+            if self.of(part, dataset)
+        )
+        most = [seeds for seeds, count in counts.items() if count == max(counts.values())]
+        longest = max(most, key=len, default=())
+        return list(longest)
+
+    def records(self, part: Part) -> list[Record]:
+        """A part's numbers, each dataset's over its own seeds."""
+        found = []
+        for name in part.datasets:
+            one = replace(part, datasets=(name,))
+            numbers = measured(one, self.store, self.seeds_of(part, name))
+            found += [number for number in numbers if number.dataset != CITATION_MEAN]
+        if part.name == "rank" and set(CITATION) <= set(part.datasets):
+            citation = replace(part, datasets=CITATION)
+            common = set.intersection(*(set(self.seeds_of(part, name)) for name in CITATION))
+            found += rank_bytes(citation, self.store, in_order(common)) if common else []
+        return found
+
+
+def read(folder: Path) -> Study:
+    """The study in a folder."""
+    found, made_with = [], []
+    for cell, stored_cell in cells(folder):
+        found.append(cell)
+        how = MadeWith(stored_cell.versions, stored_cell.device, stored_cell.settings["epochs"])
+        if how not in made_with:
+            made_with.append(how)
+    present = {cell.dataset for cell in found}
+    absent = _json(folder / "absent.json") or {}
+    return Study(
+        Remembered(folder / "cells"),
+        frozenset(found),
+        tuple(made_with),
+        tuple(_json(folder / COMMANDS) or ()),
+        tuple(name for name in absent if name not in present),
+    )
+
+
+def cells(folder: Path) -> Iterator[tuple[Cell, stored.StoredCell]]:
+    """Every cell of a folder, and what is stored of it."""
+    for path, found in stored.cells(folder):
+        try:
+            named = {**dict([FIRST]), **found.settings}  # cells of the GCN do not name their model
+            cell = Cell(**{each.name: named[each.name] for each in fields(Cell)})
+        except (LookupError, TypeError) as error:
+            raise stored.not_a_cell(path, error) from None
+        yield cell, found
+
+
+def note_command(folder: Path, command: str) -> Path:
+    """Add a command to those that made the folder, each once."""
+    path = folder / COMMANDS
+    commands = dict.fromkeys([*(_json(path) or ()), command])
+    atomic.write(path, (json.dumps(list(commands), indent=1) + "\n").encode())
+    return path
+
+
+def _json(path: Path) -> Any:
+    """A file's content, None where there is none."""
+    try:
+        return untrusted.json(regular.read(path, stored.LARGEST))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise FileError(
+            f"{path} is not JSON ({error}): run the study again to rewrite it"
+        ) from None

@@ -1,0 +1,189 @@
+"""Compute the cells that are missing, each stored as it finishes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from multiprocessing import active_children, get_context, parent_process
+from pathlib import Path
+
+import torch
+
+from pace.datasets import load
+from pace.datasets.partition import divide
+from pace.errors import PaceError, SettingError
+from pace.graph import Graph
+from pace.methods import make
+from pace.models import sized
+from pace.reports.stored import HIDDEN, LAYERS
+from pace.runtimes.simulation import simulate
+from pace_study.cell import Cell, Store
+
+
+@dataclass(frozen=True)
+class How:
+    """What does not change a result: where its data are and what computes it."""
+
+    data_root: Path | None = None
+    device: str = "cpu"
+    epochs: int | None = None
+
+
+def missing(cells: Iterable[Cell], store: Store, how: How) -> list[Cell]:
+    """The cells that are not stored with these very settings, each once."""
+    distinct = list(dict.fromkeys(cells))
+    places: dict[Path, Cell] = {}
+    for cell in distinct:
+        other = places.setdefault(cell.path, cell)
+        if other != cell:  # a file's dataset goes by its stem
+            raise SettingError(
+                f"{other.dataset} and {cell.dataset} would be stored under one name: rename one"
+            )
+    return [cell for cell in distinct if not store.has(cell, how.epochs)]
+
+
+def available(cells: Iterable[Cell], how: How) -> tuple[list[Cell], dict[str, str]]:
+    """The cells whose dataset can be loaded, and for each dataset that cannot, why."""
+    kept, absent = [], {}
+    for cell in cells:
+        if cell.dataset in absent:
+            continue
+        try:
+            _dataset_shape(cell.dataset, how.data_root)
+        except PaceError as error:
+            absent[cell.dataset] = str(error)
+            continue
+        kept.append(cell)
+    return kept, absent
+
+
+def compute(
+    cells: Sequence[Cell],
+    store: Store,
+    how: How,
+    *,
+    jobs: int = 1,
+    done: Callable[[Cell], None] = lambda cell: None,
+) -> None:
+    """Compute and store every cell; `done` is told of each. Cells of a place are computed together.
+
+    So are the seeds of a place, whose clients then train as one batch, unless processes share them.
+    """
+    groups = _by_place(cells)
+    if jobs == 1 or how.device != "cpu":
+        groups = _with_seeds(groups)
+    if jobs == 1:
+        for group in groups:
+            for cell in _group(group, store, how):
+                done(cell)
+        return
+    with workers(jobs) as pool:
+        with _deaf():
+            running = [pool.submit(_whole_group, group, store, how) for group in groups]
+        try:
+            for finished in as_completed(running):
+                for cell in finished.result():
+                    done(cell)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in active_children():
+                worker.terminate()
+            raise
+
+
+def workers(jobs: int) -> ProcessPoolExecutor:
+    """Fresh interpreters: a fork would share torch's threads and, on a GPU, its context."""
+    return ProcessPoolExecutor(jobs, get_context("spawn"), initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for work, and hold its memory, for ever."""
+    parent = parent_process()
+
+    def wait() -> None:
+        if parent:
+            parent.join()
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def _by_place(cells: Iterable[Cell]) -> list[list[Cell]]:
+    places: dict[tuple[str, str, int, int, str, int], list[Cell]] = {}
+    for cell in cells:
+        places.setdefault(cell.place, []).append(cell)
+    return list(places.values())
+
+
+def _with_seeds(groups: Iterable[list[Cell]]) -> list[list[Cell]]:
+    """Groups that differ in nothing but the seed, as one."""
+    alike: dict[frozenset[Cell], list[Cell]] = {}
+    for group in groups:
+        alike.setdefault(frozenset(replace(cell, seed=0) for cell in group), []).extend(group)
+    return list(alike.values())
+
+
+@contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes started in here do not hear Ctrl-C, from their first moment on: it is for the parent."""
+    if threading.current_thread() is not threading.main_thread():  # only that one may say so
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _whole_group(cells: Sequence[Cell], store: Store, how: How) -> list[Cell]:
+    """In a process of its own. Told to end, it cleans up behind its writes and begins nothing more."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    try:
+        return list(_group(cells, store, how))
+    except KeyboardInterrupt:
+        os._exit(1)
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
+    """One place, every method on every seed: those that train alike are trained once."""
+    torch.set_num_threads(1)
+    first = cells[0]
+    graphs = _graphs(first.dataset, first.partition, first.clients, first.data_seed, how.data_root)
+    features, classes = _dataset_shape(first.dataset, how.data_root)
+    model = sized(first.model, features, HIDDEN, LAYERS, classes)
+    wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}
+    methods = {name: make(cell.method, cell.rank) for (name, _), cell in wanted.items()}
+    seeds = list(dict.fromkeys(cell.seed for cell in cells))
+    trials = simulate(graphs, model, methods, seeds, epochs=how.epochs, device=how.device)
+    for trial in trials:
+        cell = wanted[trial.method, trial.seed]
+        store.write(cell, trial, epochs=how.epochs, device=how.device)
+        yield cell
+
+
+@lru_cache(maxsize=1)
+def _graphs(
+    dataset: str, partition: str, clients: int, data_seed: int, root: Path | None
+) -> list[Graph]:
+    """The client graphs of the place last worked on; seeds of a place come one after another."""
+    return divide(load(dataset, root), partition, clients, data_seed)
+
+
+@lru_cache(maxsize=16)
+def _dataset_shape(dataset: str, root: Path | None) -> tuple[int, int]:
+    loaded = load(dataset, root)
+    return loaded.graph.features, loaded.classes

@@ -1,0 +1,348 @@
+"""The parts of the study: which cells each needs, and which rows its table has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pace.datasets.partition.split import DATA_SEED
+from pace.errors import SettingError, did_you_mean
+from pace.merging.carrier import RANK
+from pace.protocol.federation import SEEDS as SEEDS
+from pace_study.cell import Cell
+
+CITATION = ("cora", "citeseer", "pubmed")
+AVAILABLE = (*CITATION, "cs", "computers")
+SIX = (*AVAILABLE, "ogbn-arxiv")
+REDRAWS = 10  # of the masks, to see how far a draw alone moves a result
+REDRAW_SEEDS = 3  # of each redraw, the first of those asked for
+HETEROPHILOUS = ("tolokers", "minesweeper", "actor", "squirrel-filtered", "chameleon-filtered")
+EVERY_MODEL = ("gat", "gin", "sage", "appnp", "gcn", "sgc", "mlp")  # the slowest first
+FEW_MODELS = ("gcn", "sage", "mlp")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table: the paper's words for it, and what it reads."""
+
+    label: str
+    method: str
+    reading: str = "adopted"
+    rank: int | None = RANK
+
+
+NAMES = {
+    "fedavg": "FedAvg",
+    "fedprox": "FedProx",
+    "fednova": "FedNova",
+    "fedrcl": "FedRCL",
+    "fedrcl-released": "FedRCL, released solver",
+    "fedpub": "FedPub",
+    "fedtad": "FedTAD",
+    "fedgta": "FedGTA",
+    "fedaux": "FedAux-1R",
+}
+UNPUBLISHED = ("fedrcl-released",)  # rows beside the paper's: another reading of what it says
+LOCAL, PACE = Row("Local", "local", "local"), Row("PACE", "pace")
+EXTERNAL = tuple(Row(label, method, "external") for method, label in NAMES.items())
+CALIBRATED = tuple(Row(f"{label}+CNLL", method) for method, label in NAMES.items())
+MATRIX = (LOCAL, *EXTERNAL, PACE)  # the ten methods of the main table, one of them read twice
+BOTH = tuple(row for pair in zip(EXTERNAL, CALIBRATED, strict=True) for row in pair)
+ONE_TRAINING = ("local", "fedavg", "fedtad", "fedgta", "pace")  # their clients train alike
+CHEAP = tuple(row for row in MATRIX if row.method in ONE_TRAINING)
+ABLATION = (
+    LOCAL,
+    Row("Transport (alpha=1)", "pace", "external"),
+    Row("Fixed alpha=0.5", "pace-half"),
+    Row("Mean + CNLL", "pace-mean"),
+    Row("Raw-Activation RegMean + CNLL", "pace-raw"),
+    Row("Direct Return + CNLL", "pace-direct"),
+    replace(PACE, label="Full PACE"),
+)
+RESOLVER = (Row("Transport", "pace", "external"), Row("Transport + CNLL", "pace"))
+RANKS = tuple(
+    Row(f"PACE rank {'Dense' if rank is None else rank}", "pace", rank=rank)
+    for rank in (2, 4, 6, 8, None)
+)
+DUO = Row("pace-duo", "pace-duo")
+STEPS = (  # from PACE to pace-duo, a part at a time
+    LOCAL,
+    PACE,
+    Row("PACE in int8", "pace-int8"),
+    Row("PACE, temperature", "pace-tempered"),
+    Row("two corrections", "pace-duo-simplex"),
+    Row("two corrections, temperature", "pace-duo-free"),
+    Row("with the guard, float32", "pace-duo-float32"),
+    DUO,
+)
+GUARDS = {  # the guard's level: 1 is none
+    1.0: Row("no guard", "pace-duo-free"),
+    0.5: DUO,
+    0.2: Row("guard at 0.2", "pace-duo-guard20"),
+    0.05: Row("guard at 0.05", "pace-duo-guard5"),
+}
+RIDGE, SUMS = Row("pace-ridge", "pace-ridge"), Row("pace-ridge-sums", "pace-ridge-sums")
+REGRESSIONS = (  # the closed form, and what each choice is worth
+    RIDGE,
+    SUMS,
+    Row("own rows only: nothing is sent", "pace-ridge-alone"),
+    Row("only hop 0, a node's own features", "pace-ridge-features"),
+    Row("only hop 2, its neighbourhood", "pace-ridge-neighbours"),
+    Row("one λ in place of three", "pace-ridge-one"),
+    Row("not corrected on own nodes", "pace-ridge-uncorrected"),
+    Row("every class, every row", "pace-ridge-every-class"),
+    Row("float32 in place of int8", "pace-ridge-float32"),
+)
+BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS.values(), *REGRESSIONS)))
+RAW = Row("PACE, raw moments", "pace-raw")
+MODEL_ROWS = (LOCAL, CALIBRATED[0], PACE, RAW)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One table of the paper: its rows on some datasets, under one partition."""
+
+    name: str
+    table: str  # its name among the published records
+    title: str
+    rows: tuple[Row, ...]
+    metrics: tuple[str, ...] = ("accuracy", "weighted_f1")
+    datasets: tuple[str, ...] = SIX
+    clients: tuple[int, ...] = (10,)
+    partition: str = "louvain"
+    data_seeds: tuple[int, ...] = (DATA_SEED,)
+    models: tuple[str, ...] = ("gcn",)
+    most_seeds: int | None = None  # it takes only the first of the seeds, where not None
+
+    def seeds(self, seeds: Iterable[int]) -> list[int]:
+        """Those of the seeds that it is computed on."""
+        return in_order(seeds)[: self.most_seeds]
+
+    def cells(self, seeds: Sequence[int]) -> list[Cell]:
+        """Every cell that the table is computed from."""
+        return [
+            Cell(dataset, self.partition, clients, row.method, row.rank, seed, data_seed, model)
+            for dataset in self.datasets
+            for clients in self.clients
+            for model in self.models
+            for data_seed in self.data_seeds
+            for seed in self.seeds(seeds)
+            for row in self.rows
+        ]
+
+
+def in_order(seeds: Iterable[int]) -> list[int]:
+    """The paper's seeds in its order, then any others, each once."""
+    distinct = set(seeds)
+    return [seed for seed in SEEDS if seed in distinct] + sorted(distinct - set(SEEDS))
+
+
+def redrawn(part: Part, rows: tuple[Row, ...], datasets: tuple[str, ...] = AVAILABLE) -> Part:
+    """The part's setting with its masks redrawn: the same clients, other nodes for training."""
+    name = "masks" if part.name == "main" else f"masks-{part.name}"
+    return Part(
+        name,
+        "",
+        f"{part.title}: masks redrawn",
+        rows,
+        part.metrics,
+        tuple(dataset for dataset in part.datasets if dataset in datasets),
+        part.clients,
+        part.partition,
+        tuple(range(REDRAWS)),
+        most_seeds=REDRAW_SEEDS,
+    )
+
+
+PARTS = {
+    part.name: part
+    for part in (
+        Part("main", "main", "Ten clients, Louvain", MATRIX),
+        Part("c20", "full_c20", "Twenty clients, Louvain", MATRIX, clients=(20,)),
+        Part("c30", "full_c30", "Thirty clients, Louvain", MATRIX, clients=(30,)),
+        Part(
+            "macro-f1",
+            "macro_f1",
+            "Fixed-class macro-F1, Louvain",
+            MATRIX,
+            metrics=("macro_f1",),
+            clients=(10, 20, 30),
+        ),
+        Part(
+            "ablation",
+            "core_ablation",
+            "Component ablation",
+            ABLATION,
+            metrics=("accuracy",),
+            datasets=CITATION,
+        ),
+        Part(
+            "resolver",
+            "resolver_ablation",
+            "Transport with and without CNLL",
+            RESOLVER,
+            clients=(10, 20, 30),
+        ),
+        Part(
+            "fairness",
+            "fairness",
+            "The same CNLL for every method",
+            (LOCAL, replace(LOCAL, label="Local+CNLL"), *BOTH, PACE),
+            datasets=CITATION,
+        ),
+        Part("rank", "rank", "Rank", RANKS, metrics=("accuracy",), datasets=CITATION),
+        Part(
+            "communication",
+            "communication",
+            "Communication and use of the correction",
+            (PACE,),
+            metrics=("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent"),
+        ),
+        Part(
+            "metis",
+            "metis",
+            "Ten clients, METIS",
+            MATRIX,
+            datasets=AVAILABLE,
+            partition="metis",
+        ),
+        Part(
+            "dirichlet",
+            "dirichlet",
+            "Ten clients, Dirichlet(0.5) label skew",
+            MATRIX,
+            datasets=AVAILABLE,
+            partition="dirichlet",
+        ),
+        Part("diagnostics", "", "PACE against Local, seed by seed", (LOCAL, PACE)),
+        Part(
+            "beyond",
+            "",
+            "Beyond the paper, Louvain",
+            BEYOND,
+            datasets=AVAILABLE,
+            clients=(10, 20, 30),
+        ),
+        *(
+            Part(
+                f"beyond-{partition}",
+                "",
+                f"Beyond the paper, {partition}",
+                BEYOND,
+                datasets=AVAILABLE,
+                partition=partition,
+            )
+            for partition in ("metis", "dirichlet")
+        ),
+        Part(
+            "beyond-masks",
+            "",
+            "Beyond the paper: masks redrawn",
+            (LOCAL, PACE, DUO, RIDGE, SUMS),
+            datasets=AVAILABLE,
+            data_seeds=tuple(range(REDRAWS)),
+            most_seeds=2,
+        ),
+        Part(
+            "beyond-heterophilous",
+            "",
+            "Beyond the paper: graphs whose neighbours differ",
+            (LOCAL, PACE, DUO, RIDGE, SUMS),
+            datasets=HETEROPHILOUS,
+        ),
+        Part(
+            "beyond-twitch",
+            "",
+            "Beyond the paper: seven countries, each a site",
+            (LOCAL, PACE, DUO, RIDGE, SUMS),
+            datasets=("twitch",),
+            clients=(7,),
+            partition="column",
+        ),
+        Part(
+            "models",
+            "",
+            "Every model, Louvain",
+            MODEL_ROWS,
+            datasets=AVAILABLE[::-1],  # the largest first, so that processes end together
+            models=EVERY_MODEL,
+        ),
+        Part(
+            "models-masks",
+            "",
+            "Propagated against raw moments, over redrawn masks",
+            (PACE, RAW),
+            datasets=AVAILABLE[::-1],
+            data_seeds=tuple(range(REDRAWS)),
+            models=EVERY_MODEL,
+            most_seeds=1,
+        ),
+        Part(
+            "models-heterophilous",
+            "",
+            "Graphs whose neighbours differ, Louvain",
+            MODEL_ROWS,
+            datasets=HETEROPHILOUS,
+            models=FEW_MODELS,
+        ),
+        Part(
+            "models-twitch",
+            "",
+            "Seven countries, each a site",
+            MODEL_ROWS,
+            datasets=("twitch",),
+            clients=(7,),
+            partition="column",
+            models=FEW_MODELS,
+        ),
+    )
+}
+
+PARTS |= {
+    part.name: part
+    for part in (
+        redrawn(PARTS["main"], (*MATRIX, *CALIBRATED)),
+        redrawn(PARTS["ablation"], ABLATION),
+        redrawn(PARTS["c20"], CHEAP),
+        redrawn(PARTS["c30"], CHEAP, CITATION[:2]),
+    )
+}
+FAMILIES = ("masks", "beyond", "models")  # parts of our own, asked for together by the first word
+OWN = tuple(name for name in PARTS if name.split("-")[0] in FAMILIES)
+MODEL_PARTS = tuple(name for name in OWN if name.startswith("models"))
+
+
+def chosen(names: Iterable[str]) -> list[Part]:
+    """The named parts; `all` is every part of the paper. `masks`, `beyond`, `models` are our own."""
+    wanted: dict[str, Part] = {}
+    for name in names:
+        if name == "all":
+            wanted |= {key: part for key, part in PARTS.items() if key not in OWN}
+        elif name in FAMILIES:
+            wanted |= {key: PARTS[key] for key in OWN if key.startswith(name)}
+        elif name in PARTS:
+            wanted[name] = PARTS[name]
+        else:
+            hint = did_you_mean(name, PARTS)
+            raise SettingError(
+                f"the study has no part {name!r}: {hint}its parts are {', '.join(PARTS)} and all"
+            )
+    return list(wanted.values())
+
+
+def narrowed(
+    parts: Iterable[Part], datasets: Sequence[str] | None, methods: Sequence[str] | None
+) -> list[Part]:
+    """The parts with only the wanted datasets and methods; empty ones fall away."""
+    kept = []
+    known = {name for part in PARTS.values() for name in part.datasets}
+    for part in parts:
+        rows = tuple(row for row in part.rows if methods is None or row.method in methods)
+        names = part.datasets
+        if datasets is not None:
+            # One's own graph joins every part, but those whose sites a column of the data names.
+            new = set() if part.partition == "column" else set(datasets) - known
+            names = tuple(name for name in datasets if name in part.datasets or name in new)
+        if rows and names:
+            kept.append(replace(part, rows=rows, datasets=names))
+    return kept

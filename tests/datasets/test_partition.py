@@ -1,0 +1,280 @@
+"""Partitions, client graphs and masks, as properties of random graphs."""
+
+import dataclasses
+import json
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pace.datasets.dataset import Dataset, Names
+from pace.datasets.partition import PARTITIONS, divide, division, file
+from pace.datasets.partition.describe import Client, describe
+from pace.datasets.partition.louvain import cut, louvain, pack
+from pace.datasets.partition.metis import metis
+from pace.datasets.partition.picture import draw
+from pace.datasets.partition.split import generator, induced, split
+from pace.datasets.synthetic import Synthetic, synthetic
+from pace.errors import SettingError
+from pace.graph import UNKNOWN, Graph
+
+MASKS = ("train", "val", "test")
+
+
+def dataset(nodes: int = 200, seed: int = 0, unlabelled: float = 0.1) -> Dataset:
+    """A small graph with some unlabelled nodes, owned by three clients."""
+    graph = synthetic(
+        Synthetic(nodes=nodes, classes=3, features=8, communities=7, words=3, seed=seed)
+    )
+    random = np.random.Generator(np.random.PCG64(seed))
+    hidden = torch.from_numpy(random.random(nodes) < unlabelled)
+    graph = dataclasses.replace(graph, y=graph.y.masked_fill(hidden, UNKNOWN))
+    owner = torch.arange(nodes) % 3
+    return Dataset("small", graph, 3, owner=owner, names=Names(clients=("a", "b", "c")))
+
+
+@settings(max_examples=20)
+@given(
+    st.sampled_from(list(PARTITIONS)),
+    st.integers(2, 5),
+    st.integers(60, 200),
+    st.integers(0, 2**32 - 1),
+)
+def test_every_partition_covers_each_node_once(
+    partition: str, clients: int, nodes: int, seed: int
+) -> None:
+    if partition == "metis":
+        pytest.importorskip("pymetis")
+    whole = dataset(nodes, seed)
+    try:
+        made = division(whole, partition, clients, seed)
+    except SettingError:
+        assert partition in ("louvain", "dirichlet")  # too few nodes to go round, and says so
+        return
+    assert sorted(int(node) for held in made.nodes for node in held) == list(range(nodes))
+    for held, graph in zip(made.nodes, made.graphs, strict=True):
+        order = torch.as_tensor(held)
+        assert torch.equal(graph.x, whole.graph.x[order])
+        assert torch.equal(graph.y, whole.graph.y[order])
+
+
+@settings(max_examples=20)
+@given(st.sampled_from(["louvain", "dirichlet", "column"]), st.integers(0, 2**32 - 1))
+def test_masks_are_disjoint_and_cover_the_labelled_nodes(partition: str, seed: int) -> None:
+    for graph in divide(dataset(), partition, 3, seed):
+        times = graph.train.int() + graph.val.int() + graph.test.int()
+        assert torch.equal(times, (graph.y != UNKNOWN).int())
+
+
+@settings(max_examples=10)
+@given(st.sampled_from(["louvain", "dirichlet", "column"]), st.integers(0, 2**32 - 1))
+def test_partition_and_masks_depend_on_the_data_seed_alone(partition: str, seed: int) -> None:
+    whole = dataset()
+    np.random.seed(1)
+    first = division(whole, partition, 3, seed)
+    np.random.seed(2)  # the global stream is nobody's business
+    again = division(whole, partition, 3, seed)
+    assert [list(nodes) for nodes in first.nodes] == [list(nodes) for nodes in again.nodes]
+    for one, two in zip(first.graphs, again.graphs, strict=True):
+        assert all(torch.equal(getattr(one, mask), getattr(two, mask)) for mask in MASKS)
+
+
+def test_another_data_seed_draws_other_masks() -> None:
+    one, two = (divide(dataset(), "column", 3, seed) for seed in (1, 2))
+    assert not all(torch.equal(a.train, b.train) for a, b in zip(one, two, strict=True))
+
+
+@given(st.lists(st.integers(-1, 3), min_size=1, max_size=60), st.integers(0, 2**32 - 1))
+def test_each_class_is_cut_by_the_ratios_rounded_down(labels: list[int], seed: int) -> None:
+    y = np.array(labels)
+    parts = split(y, 4, generator(seed), (0.2, 0.4, 0.4))
+    for label in range(4):
+        n = int((y == label).sum())
+        sizes = [int((y[part] == label).sum()) for part in parts]
+        assert sizes == [n // 5, 3 * n // 5 - n // 5, n - 3 * n // 5]
+
+
+@given(st.integers(0, 100), st.integers(1, 6))
+def test_all_client_graphs_at_once_are_those_made_one_by_one(seed: int, clients: int) -> None:
+    graph = dataset(60, seed % 5).graph
+    order = torch.randperm(60, generator=torch.Generator().manual_seed(seed))
+    lists = [part.tolist() for part in order.tensor_split(clients)]
+    for held, part in zip(lists, induced(graph, lists), strict=True):
+        alone = graph.induced(torch.tensor(held))
+        assert torch.equal(part.edges, alone.edges)
+        assert torch.equal(part.x, alone.x)
+
+
+def test_an_own_split_is_kept() -> None:
+    whole = dataset()
+    labelled = whole.graph.y != UNKNOWN
+    third = torch.arange(whole.graph.nodes) % 3
+    masks: dict[str, Any] = {
+        mask: labelled & (third == number) for number, mask in enumerate(MASKS)
+    }
+    graph = dataclasses.replace(whole.graph, **masks)
+    made = division(dataclasses.replace(whole, graph=graph), "louvain", 4)
+    for nodes, part in zip(made.nodes, made.graphs, strict=True):
+        for mask in MASKS:
+            assert torch.equal(getattr(part, mask), masks[mask][torch.as_tensor(nodes)])
+
+
+def test_louvain_sees_directions_and_client_graphs_do_not() -> None:
+    whole = dataset()
+    upward = whole.graph.edges[:, whole.graph.edges[0] < whole.graph.edges[1]]
+    made = division(dataclasses.replace(whole, directed=upward), "louvain", 3)
+    assert made.nodes == louvain(upward, 200, 3)
+    for nodes, graph in zip(made.nodes, made.graphs, strict=True):
+        assert torch.equal(graph.edges, whole.graph.induced(torch.as_tensor(nodes)).edges)
+
+
+def test_long_communities_are_cut_again_at_the_end_of_the_list() -> None:
+    assert cut([[0, 1, 2, 3, 4], [5]], 2) == [[0, 1], [5], [2, 3], [4]]
+
+
+def test_a_client_is_filled_until_the_next_group_would_overflow_it() -> None:
+    assert pack([[0, 1, 2], [3, 4], [5]], 2, target=3, delta=1) == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_metis_separates_two_cliques() -> None:
+    pytest.importorskip("pymetis")
+    clique = torch.tensor([(i, j) for i in range(6) for j in range(6) if i != j]).t()
+    graph = Graph.build(
+        torch.zeros(12, 1),
+        torch.cat([clique, clique + 6, torch.tensor([[0], [6]])], 1),
+        torch.zeros(12),
+    )
+    parts = sorted(part.tolist() for part in metis(graph.edges, 12, 2))
+    assert parts == [list(range(6)), list(range(6, 12))]
+
+
+def test_mistakes_are_said_in_a_sentence() -> None:
+    whole = dataset()
+    bare = dataclasses.replace(whole, owner=None)
+    for settled, partition, clients, seed, said in [
+        (whole, "luvain", 3, 1, "did you mean 'louvain'"),
+        (whole, "louvain", 0, 1, "clients is 0"),
+        (whole, "louvain", 201, 1, "expected 1 to 200"),
+        (whole, "louvain", 3, -1, "data seed is -1"),
+        (whole, "dirichlet", 100, 1, "fewer than 100 clients"),
+        (bare, "column", 3, 1, "--client COLUMN"),
+    ]:
+        with pytest.raises(SettingError, match=said):
+            divide(settled, partition, clients, seed)
+
+
+def test_metis_without_pymetis_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pymetis", None)
+    with pytest.raises(SettingError, match=r"pip install 'pace-fgl\[metis\]'"):
+        divide(dataset(), "metis", 2)
+
+
+@pytest.mark.parametrize("partition", ["louvain", "dirichlet", "column"])
+def test_a_partition_file_gives_the_same_graphs_back(partition: str, tmp_path: Path) -> None:
+    whole = dataset()
+    made = division(whole, partition, 3, 5)
+    path = tmp_path / "p.json"
+    file.write(path, whole, made, partition=partition, data_seed=5)
+    for one, two in zip(made.graphs, file.read(path, whole), strict=True):
+        for part in ("x", "edges", "y", *MASKS):
+            assert torch.equal(getattr(one, part), getattr(two, part))
+
+
+def test_a_partition_file_has_the_keys_of_the_reference(tmp_path: Path) -> None:
+    whole, path = dataset(), tmp_path / "p.json"
+    file.write(path, whole, division(whole, "louvain", 3), partition="louvain", data_seed=2024)
+    content = json.loads(path.read_text())
+    expected = "format dataset partition num_clients data_seed params split source versions"
+    assert list(content) == [*expected.split(), "num_nodes", "clients"]
+    assert list(content["clients"][0]) == ["nodes", "train", "val", "test", "num_directed_edges"]
+    assert content["format"] == "pace-partition-1"
+    assert content["params"] == {"resolution": 1.0, "delta": 20}
+
+
+def test_a_partition_of_something_else_is_refused(tmp_path: Path) -> None:
+    whole, path = dataset(), tmp_path / "p.json"
+    file.write(path, whole, division(whole, "column", 3), partition="column", data_seed=1)
+    with pytest.raises(SettingError, match="use the dataset it was made of"):
+        file.read(path, dataset(100))
+    content = json.loads(path.read_text())
+    content["clients"][0]["nodes"][0] = content["clients"][1]["nodes"][0]
+    empty = dict.fromkeys(("nodes", "train", "val", "test"), ())
+    for damage, said in [
+        (json.dumps(content), "every node to exactly one client"),
+        (json.dumps(content | {"clients": [*content["clients"], empty]}), "without nodes"),
+        ("{", "is not a partition"),
+        ("[]", "is not a partition"),
+        ("\0" * 5000, "is not a partition"),
+    ]:
+        path.write_text(damage)
+        with pytest.raises(SettingError, match=said):
+            file.read(path, whole)
+    path.write_bytes(b"\x89PNG" + 5000 * b"\0")
+    with pytest.raises(SettingError, match=r"is not a partition .{,200}: make it"):
+        file.read(path, whole)
+    with pytest.raises(SettingError, match="cannot read"):
+        file.read(tmp_path / "nowhere.json", whole)
+
+
+def test_what_clients_lost_is_what_the_graph_had_more() -> None:
+    whole = dataset()
+    made = division(whole, "column", 3)
+    clients = describe(whole, made)
+    edges = whole.graph.edges.shape[1] // 2
+    assert sum(client.lost for client in clients) == 2 * (edges - sum(c.edges for c in clients))
+    assert [client.name for client in clients] == ["a", "b", "c"]
+    assert all(sum(c.labels) + c.unlabelled == c.nodes for c in clients)
+    assert all(sum(c.labels) == c.train + c.val + c.test for c in clients)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partition", ["louvain", "metis", "dirichlet"])
+def test_a_graph_of_ogbn_arxivs_size_is_divided(partition: str) -> None:
+    if partition == "metis":
+        pytest.importorskip("pymetis")
+    size = Synthetic(nodes=169_343, classes=40, features=8, communities=200, degree=13.8, words=3)
+    whole = Dataset("large", synthetic(size), 40)
+    made = division(whole, partition, 10)
+    held = np.sort(np.concatenate(made.nodes))
+    np.testing.assert_array_equal(held, np.arange(size.nodes))
+    assert min(map(len, made.nodes)) > size.nodes // 100
+
+
+@pytest.mark.parametrize("clients", [3, 20])
+def test_long_names_of_clients_do_not_overlap_in_the_picture(
+    clients: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    figure = pytest.importorskip("matplotlib.figure").Figure
+    drawn, save = [], figure.savefig
+
+    def kept(self: Any, *given: Any, **how: Any) -> None:
+        drawn.append(self)
+        save(self, *given, **how)
+
+    monkeypatch.setattr(figure, "savefig", kept)
+    each = Client("The Royal Hospital of Saint Somebody", 20, 9, 2, [10, 10], 0, 4, 8, 8)
+    draw(tmp_path / "p.png", [each] * clients, "mine", ["ill", "healthy"])
+    drawn[0].draw_without_rendering()  # at its own size again
+    boxes = [label.get_window_extent() for label in drawn[0].axes[1].get_xticklabels()]
+    assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))
+
+
+def test_communities_are_the_same_from_the_cache_and_a_damaged_file_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    graph = synthetic(Synthetic(nodes=1200))
+    first = louvain(graph.edges, graph.nodes, 5)
+    (kept,) = (tmp_path / "pace" / "louvain").iterdir()
+    with monkeypatch.context() as without:
+        without.setattr("pace.datasets.partition.louvain.computed", None)  # must not be asked
+        assert louvain(graph.edges, graph.nodes, 5) == first
+    kept.write_bytes(b"damaged")
+    assert louvain(graph.edges, graph.nodes, 5) == first
+    assert kept.read_bytes() != b"damaged"

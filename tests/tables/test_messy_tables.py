@@ -1,0 +1,316 @@
+"""Tables as spreadsheets and clinics write them: each trap is read rightly, or said."""
+
+import codecs
+from pathlib import Path
+
+import pytest
+
+from pace.errors import GraphError, SettingError
+from pace.graph import UNKNOWN
+from pace.jobs.proposal import propose
+from pace.tables import dates
+from pace.tables.importing import Columns, Imported, import_graph
+
+EDGES = "source,target\na,b\nb,c\n"
+
+
+def imported(
+    folder: Path, nodes: str | bytes, edges: str | bytes = EDGES, **columns: str
+) -> Imported:
+    for name, content in (("nodes.csv", nodes), ("edges.csv", edges)):
+        (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+    chosen = Columns(**({"label": "kind"} | columns))
+    return import_graph(folder / "nodes.csv", folder / "edges.csv", chosen)
+
+
+def column(made: Imported, place: int = 0) -> list[float]:
+    return [round(value, 4) for value in made.dataset.graph.x[:, place].tolist()]
+
+
+@pytest.mark.parametrize("first", ["sep=;\n", "SEP=;\r\n", '"sep=;"\n', "\ufeffsep=;\n"])
+def test_excels_line_with_the_delimiter_is_no_header(tmp_path: Path, first: str) -> None:
+    made = imported(
+        tmp_path, first + "id;f;kind\na;1;x\nb;2;y\nc;3;x\n", "sep=\t\nid1\tid2\na\tb\n"
+    )
+    assert column(made) == [1, 2, 3]
+    assert made.dataset.graph.edges.shape[1] == 2
+
+
+def test_rows_are_counted_as_the_editor_shows_them_below_such_a_line(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"nodes.csv row 4: 'f' is 'two', expected"):
+        imported(tmp_path, "sep=;\nid;f;kind\na;1;x\nb;two;y\nc;3;x\n")
+
+
+def test_another_delimiter_than_ours_is_said(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"says that '\|' stands between cells"):
+        imported(tmp_path, "sep=|\nid|f|kind\na|1|x\n")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-8", "utf-8-sig", "utf-16"])
+def test_encodings_give_the_same_graph(tmp_path: Path, encoding: str) -> None:
+    text = "id;f;ward;kind\na;1;Süd;groß\nb;2;Nord;klein\nc;3;Süd;groß\n"
+    made = imported(tmp_path, text.encode(encoding))
+    assert made.dataset.names.features == ("f", "ward=Nord", "ward=Süd")
+    assert made.dataset.names.classes == ("groß", "klein")
+    noted = any("Windows-1252" in note for note in made.notes)
+    assert noted == (encoding in ("cp1252", "latin-1"))
+
+
+def test_letters_are_composed_wherever_they_were_typed(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id,f,kind\nm\u0075\u0308,1,x\nb,2,y\n", "source,target\nm\u00fc,b\n")
+    assert made.dataset.names.nodes == ("m\u00fc", "b")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"PK\x03\x04 a workbook", "a workbook or an archive"),
+        (b"id,f\n\x00\x01\n", "is not text"),
+        (codecs.BOM_UTF16_LE + b"i\x00d", "is not text"),
+    ],
+)
+def test_what_is_no_text_is_said(tmp_path: Path, content: bytes, said: str) -> None:
+    with pytest.raises((GraphError, SettingError), match=said):
+        imported(tmp_path, content)
+
+
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["61,5", "1.234,25", "7"], [61.5, 1234.25, 7]),
+        (["61,5", "1.234", "-7"], [61.5, 1234, -7]),  # a point between thousands
+        (["0,125", "2\u00a0500,5", "1'000,5"], [0.125, 2500.5, 1000.5]),
+        (["1.5", "2.25", "3"], [1.5, 2.25, 3]),
+        (["1.234.567", "2.000", "3"], [1234567, 2000, 3]),
+    ],
+)
+def test_decimal_commas_and_thousands(
+    tmp_path: Path, cells: list[str], expected: list[float]
+) -> None:
+    rows = "".join(f"{node};{cell};x,5\n" for node, cell in zip("abc", cells, strict=True))
+    made = imported(tmp_path, "id;f;kind\n" + rows, EDGES)
+    assert column(made) == expected
+
+
+def test_points_between_thousands_show_by_the_files_other_columns(tmp_path: Path) -> None:
+    nodes = "id;dose;units;kind\na;1,5;1.200;x\nb;2,5;12.000;y\nc;2,0;900;x\n"
+    made = imported(tmp_path, nodes)
+    assert column(made, 1) == [1200, 12000, 900]
+    assert any("between thousands" in note and "units" in note for note in made.notes)
+    assert column(imported(tmp_path, nodes, decimal="comma"), 1) == [1200, 12000, 900]
+
+
+def test_a_column_with_real_decimal_points_stays_beside_one_with_commas(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id;dose;lab;kind\na;1,5;0.25;x\nb;2,5;12.5;y\nc;2,0;9;x\n")
+    assert column(made, 0) == [1.5, 2.5, 2]
+    assert column(made, 1) == [0.25, 12.5, 9]
+
+
+def test_english_thousands(tmp_path: Path) -> None:
+    made = imported(tmp_path, 'id,f,kind\na,"1,234.5",x\nb,"12,000",y\nc,7,x\n')
+    assert column(made) == [1234.5, 12000, 7]
+
+
+def test_what_may_be_either_is_asked_about(tmp_path: Path) -> None:
+    nodes = 'id,f,kind\na,"1,234",x\nb,"2,345",y\nc,"3,456",x\n'
+    with pytest.raises(GraphError, match="say --decimal comma or --decimal point"):
+        imported(tmp_path, nodes)
+    assert column(imported(tmp_path, nodes, decimal="comma")) == [1.234, 2.345, 3.456]
+    assert column(imported(tmp_path, nodes, decimal="point")) == [1234, 2345, 3456]
+    with pytest.raises(SettingError, match="--decimal is 'dot', expected comma or point"):
+        imported(tmp_path, nodes, decimal="dot")
+
+
+def test_a_missing_value_among_decimal_commas_is_called_missing(tmp_path: Path) -> None:
+    nodes = "id;f;kind\na;1,5;x\nb;;y\nc;2,5;x\n"
+    with pytest.raises(GraphError, match=r"row 3: 'f' is empty, expected a number with a decimal"):
+        imported(tmp_path, nodes)
+    with pytest.raises(GraphError, match=r"row 3: 'f' is '2.5', expected a number with a decimal"):
+        imported(tmp_path, nodes.replace("b;;y", "b;2.5;y"))
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ("2000-01-02", "2000-01-31", "2001-01-01"),
+        ("02.01.2000", "31.01.2000", "1.1.2001"),
+        ("02/01/2000", "31/01/2000", "01/01/2001"),
+        ("01/02/2000", "01/31/2000", "01/01/2001"),
+        ("2000-01-02T00:00:00Z", "2000-01-31 00:00", "2001-01-01"),
+    ],
+)
+def test_dates_become_days(tmp_path: Path, cells: tuple[str, ...]) -> None:
+    rows = "".join(f"{node};{cell};x\n" for node, cell in zip("abc", cells, strict=True))
+    made = imported(tmp_path, "id;born;kind\n" + rows)
+    assert column(made) == [1, 30, 366]
+    assert made.dataset.names.features == ("born",)
+    assert any("days since 2000-01-01" in note for note in made.notes)
+
+
+def test_dates_that_could_be_either_are_asked_about(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="day and month cannot be told apart"):
+        imported(tmp_path, "id;born;kind\na;03/04/2020;x\nb;05/06/2020;y\nc;01/02/2020;x\n")
+    with pytest.raises(GraphError, match=r"row 3: 'born' is '31\.02\.2020', expected a date"):
+        imported(tmp_path, "id;born;kind\na;03.04.2020;x\nb;31.02.2020;y\nc;01.02.2020;x\n")
+
+
+def test_days_have_hours_and_go_back(tmp_path: Path) -> None:
+    assert dates.days(["2000-01-01 12:00", "1999-12-31"]) == [0.5, -1]
+    assert dates.day(dates.days(["2024-02-29"])[0] or 0) == "2024-02-29"
+
+
+def patients(count: int = 30) -> str:
+    rows = (f"{70 + row},P-{row:03},{row % 3},x{row % 2}\n" for row in range(count))
+    return "bed,patient,f,kind\n" + "".join(rows)
+
+
+def test_the_column_that_edges_name_is_suggested(tmp_path: Path) -> None:
+    edges = "source,target\nP-001,P-002\nP-003,P-004\n"
+    with pytest.raises(
+        GraphError, match=r"such as 'P-001', which .* 'patient' .*give --id patient"
+    ):
+        imported(tmp_path, patients(), edges)
+    with pytest.raises(GraphError, match="give --id patient"):
+        imported(tmp_path, patients(), edges, id="bed")
+    made = imported(tmp_path, patients(), edges, id="patient", features="f")
+    assert made.dataset.names.nodes[:2] == ("P-000", "P-001")
+
+
+def test_numbers_that_could_be_an_id_are_told_of_when_they_become_a_feature(tmp_path: Path) -> None:
+    nodes = patients().replace("P-", "4")
+    made = imported(tmp_path, nodes, "source,target\n0,1\n", features="patient,f")
+    assert any("give --id patient" in warning for warning in made.warnings)
+    assert not imported(tmp_path, nodes, "source,target\n0,1\n", features="f").warnings
+
+
+def test_features_that_are_not_scaled_are_told_of(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id,age,f,kind\na,61,1,x\nb,70,0,y\nc,80,1,x\n")
+    assert [warning for warning in made.warnings if "age (about 70.8)" in warning]
+    assert not imported(tmp_path, "id,age,f,kind\na,.1,1,x\nb,.2,0,y\nc,.3,1,x\n").warnings
+
+
+def test_a_table_without_labels_is_a_graph_to_predict(tmp_path: Path) -> None:
+    nodes = "id,f\na,1\nb,2\nc,3\n"
+    (tmp_path / "nodes.csv").write_text(nodes)
+    (tmp_path / "edges.csv").write_text(EDGES)
+    made = import_graph(tmp_path / "nodes.csv", tmp_path / "edges.csv", Columns())
+    assert made.dataset.graph.y.tolist() == [UNKNOWN] * 3
+    assert made.dataset.classes == 0
+    with pytest.raises(GraphError, match="leave --label out"):
+        imported(tmp_path, "id,f,kind\na,1,\nb,2,\nc,3,\n")
+
+
+def test_edges_to_others_can_be_dropped(tmp_path: Path) -> None:
+    nodes = "id,f,kind\na,1,x\nb,2,y\nc,3,x\n"
+    made = imported(tmp_path, nodes, EDGES + "a,z\nz,y\n", strangers="drop")
+    assert made.dataset.graph.edges.shape[1] == 4
+    assert "dropped: edges to nodes that are not in the table, 2" in made.notes
+    with pytest.raises(SettingError, match="--strangers is 'keep'"):
+        imported(tmp_path, nodes, strangers="keep")
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (("2020-01-02", "14.03.2021", "05/06/2020"), "dates that are not all written alike"),
+        (("2.1.20", "14.3.21", "6.5.20"), "a year of two digits .such as 14.3.21"),
+    ],
+)
+def test_dates_that_cannot_be_read_do_not_become_words(
+    tmp_path: Path, cells: tuple[str, ...], said: str
+) -> None:
+    rows = "".join(f"{node};{cell};x\n" for node, cell in zip("abc", cells, strict=True))
+    with pytest.raises(GraphError, match=said):
+        imported(tmp_path, "id;born;kind\n" + rows)
+    with pytest.raises(GraphError, match=f"{said}.*--category born"):
+        propose(tmp_path / "nodes.csv", label="kind")
+    found, _ = propose(tmp_path / "nodes.csv", label="kind", category=["born"])
+    assert found.columns[0].kind == "category"
+
+
+@pytest.mark.parametrize("word", ["NA", "n/a", "-", "leer", "NaN", "#NV", "?"])
+def test_a_label_that_means_missing_is_no_class(tmp_path: Path, word: str) -> None:
+    made = imported(tmp_path, f"id,f,kind\na,1,x\nb,2,{word}\nc,3,y\n")
+    assert made.dataset.names.classes == ("x", "y")
+    assert made.dataset.graph.y.tolist() == [0, UNKNOWN, 1]
+    assert [note for note in made.notes if f"{word!r} read as unknown, in 1 row" in note]
+    named = imported(tmp_path, f"id,f,kind\na,1,x\nb,2,{word}\nc,3,y\n", classes=f"x,y,{word}")
+    assert named.dataset.graph.y.tolist() == [0, 2, 1]
+
+
+def test_a_minus_beside_a_plus_is_a_result(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id,f,rh,kind\na,1,+,+\nb,2,-,-\nc,3,-,+\n")
+    assert made.dataset.names.classes == ("+", "-")
+    assert made.dataset.names.features == ("f", "rh=+", "rh=-")
+
+
+def test_classes_and_words_that_differ_in_case_are_told_of(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id,smokes,kind\na,ja,Ja\nb,Ja,nein \nc,nein,ja\n")
+    assert made.dataset.names.classes == ("Ja", "ja", "nein")  # a space at the end is no difference
+    assert [note for note in made.notes if "'Ja' and 'ja' are 2 classes" in note]
+    assert [note for note in made.notes if "'Ja' and 'ja' are 2 words" in note]
+    _, notes = propose(tmp_path / "nodes.csv", label="kind")
+    assert [note for note in notes if "'Ja' and 'ja' are 2 classes" in note]
+
+
+def test_words_that_mean_missing_are_no_category(tmp_path: Path) -> None:
+    nodes = "id,ward,kind\na,icu,x\nb,-,y\nc,leer,x\n"
+    made = imported(tmp_path, nodes)  # without a codebook a word is a word, and that is said
+    assert [note for note in made.notes if "'-', 'leer' taken as words; if they mean miss" in note]
+    found, _ = propose(tmp_path / "nodes.csv", label="kind", least=1)
+    assert (found.columns[0].words, found.columns[0].missing) == (("icu",), 2)
+
+
+def test_numbers_in_two_notations_do_not_become_words(tmp_path: Path) -> None:
+    """Neither do numbers that are not finite."""
+    (tmp_path / "nodes.csv").write_text('id,f,kind\na,0.5,x\nb,"1,5",y\nc,0.7,x\n')
+    with pytest.raises(GraphError, match=r"'f' is '0.5', expected a number with a decimal comma"):
+        propose(tmp_path / "nodes.csv", label="kind")
+    (tmp_path / "nodes.csv").write_text("id,f,kind\na,inf,x\nb,1e400,y\nc,0.7,x\n")
+    with pytest.raises(GraphError, match="row 2: 'f' is inf, expected a finite number"):
+        propose(tmp_path / "nodes.csv", label="kind")
+
+
+@pytest.mark.parametrize("unit", [" mg", "%", " mmol/l"])
+def test_a_unit_behind_numbers_is_told_of(tmp_path: Path, unit: str) -> None:
+    made = imported(tmp_path, f"id,f,kind\na,5{unit},x\nb,6{unit},y\nc,7{unit},x\n")
+    assert [note for note in made.notes if f"numbers with {unit.strip()!r} behind" in note]
+    _, notes = propose(tmp_path / "nodes.csv", label="kind", least=1)
+    assert [note for note in notes if "a unit behind them, taken as words" in note]
+
+
+def test_a_typographers_minus_is_one(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id,f,kind\na,−0.5,x\nb,2,y\nc,3,x\n")
+    assert column(made) == [-0.5, 2, 3]
+
+
+def test_the_id_may_be_written_large(tmp_path: Path) -> None:
+    """Rows would be numbered otherwise, and these edges fit the wrong nodes."""
+    made = imported(tmp_path, "ID,f,kind\n2,.2,x\n0,.0,y\n1,.1,x\n", "source,target\n0,1\n")
+    assert made.dataset.names.nodes == ("2", "0", "1")
+    assert sorted(made.dataset.graph.edges[0].tolist()) == [1, 2]
+    assert "nodes.csv: 'ID' is taken as the id (else: --id)" in made.notes
+
+
+@pytest.mark.parametrize(
+    ("ids", "ends", "said"),
+    [
+        (("001", "002", "003"), ("1", "2"), "names a node '1' that the table of nodes calls '001'"),
+        (("1", "2", "3"), ("001", "002"), "names a node '001' that the table of nodes calls '1'"),
+        (("1", "2", "3"), ("1.0", "2.0"), "names a node '1.0' that the table of nodes calls '1'"),
+    ],
+)
+def test_ids_that_a_spreadsheet_rewrote_are_one_line(
+    tmp_path: Path, ids: tuple[str, ...], ends: tuple[str, str], said: str
+) -> None:
+    rows = "".join(f"{node},.5,{kind}\n" for node, kind in zip(ids, "xyx", strict=True))
+    with pytest.raises(GraphError, match=f"{said}.*export both with the ids as text"):
+        imported(tmp_path, "id,f,kind\n" + rows, f"source,target\n{ends[0]},{ends[1]}\n")
+
+
+@pytest.mark.parametrize("names", ["weight,from,to", "weight,VON,NACH", "weight,src,dst"])
+def test_both_ends_are_found_by_their_names(tmp_path: Path, names: str) -> None:
+    nodes = "id,f,kind\na,1,x\nb,2,y\nc,3,x\n"
+    made = imported(tmp_path, nodes, f"{names}\n0.5,a,b\n2,b,c\n", weight="weight")
+    assert made.dataset.graph.edges.shape[1] == 4
+    assert sorted(made.dataset.graph.weights.tolist()) == [0.5, 0.5, 2, 2]  # type: ignore[union-attr]
