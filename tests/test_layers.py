@@ -144,19 +144,3 @@ def modules(path: Path) -> set[tuple[str, ...]]:
                 whole = child.is_dir() or child.with_suffix(".py").is_file()
                 found.add((*parent, alias.name) if whole else parent)
     return found
-
-
-def test_a_room_says_which_of_its_modules_others_use() -> None:
-    """In the docstring of its `__init__.py`: "Other rooms use `this` and `that`."; none but these."""
-    used: dict[tuple[str, ...], set[str]] = {}
-    for path in SOURCE.rglob("*.py"):
-        here = room(path.relative_to(SOURCE).parts)
-        for place in modules(path):
-            if room(place) != here and len(place) > len(room(place)):
-                used.setdefault(room(place), set()).add(".".join(place[len(room(place)) :]))
-    said = {}
-    for place in used:
-        text = ast.get_docstring(ast.parse(SOURCE.joinpath(*place, "__init__.py").read_text()))
-        sentence = re.search(r"Other rooms use ([^;]*?)\.$", text or "", re.M)
-        said[place] = set(re.findall(r"`([\w.]+)`", sentence[1])) if sentence else set()
-    assert said == used

@@ -2,7 +2,8 @@
 
 The names in `__all__` are for everybody. Other rooms use `benchmarks`, `dataset`, `describe`, `file`,
 `folders`, `partition`, `partition.describe`, `partition.dirichlet`, `partition.divide`,
-`partition.file`, `partition.louvain`, `partition.picture`, `partition.sites`, `partition.split`, `raw` and `synthetic`.
+`partition.file`, `partition.louvain`, `partition.picture`, `partition.sites`, `partition.split`, `raw`
+and `synthetic`.
 """
 
 from pace.datasets.dataset import Dataset, Names
