@@ -42,7 +42,7 @@ class Measurements:
 
     def plain(self) -> dict[str, object]:
         """As JSON has it, the parts side by side."""
-        rows = records.plain(self.rows)
+        rows = records.plain_record(self.rows)
         return {"machine": self.machine, "rows": rows, **self.points, "peak_mb": self.peak_mb}
 
 

@@ -60,7 +60,7 @@ def run(job: Job, out: Path, count: int) -> str:
         logits = rounds.logits(local, graphs, plain)
         schedules = [rounds.Schedule(count, each.epochs, each.rate) for each in rounds.SCHEDULES]
         compared = rounds.compared(graphs, model, make(method), logits, seed, schedules)
-        found |= records.plain(compared)
+        found |= records.plain_record(compared)
         found["local"] = rounds.accuracy(logits, graphs, "test")
     atomic.write(out / name_of(job), (json.dumps(found, indent=1) + "\n").encode())
     return name_of(job)

@@ -81,7 +81,7 @@ def run(root: Path, exchange: InMemory, **config: Any) -> Any:
     """One run of the server's job; its report as JSON has it."""
     settings = Settings.of({"job": str(root / "server" / "job.pace")} | config)
     book = Journal.open(settings.journal, job_file.read(settings.job))
-    return json.loads(json.dumps(records.plain(play(exchange, settings, book))))
+    return json.loads(json.dumps(records.plain_record(play(exchange, settings, book))))
 
 
 def files(root: Path, pattern: str) -> dict[str, bytes]:

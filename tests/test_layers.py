@@ -1,7 +1,6 @@
 """The direction of dependence: a room imports from its own row or from above, never from below."""
 
 import ast
-import re
 from pathlib import Path
 
 import pace

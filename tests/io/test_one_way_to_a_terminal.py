@@ -14,9 +14,7 @@ WRITERS = {
     "cli/console.py",  # `say` and `one_object`, through `shown` and ASCII JSON
     "cli/manual.py",  # the help: our own words, in colour
     "runtimes/network/codes.py",  # a node's log, through `shown`
-    "bench/plain_script.py",  # a program of its own, which prints its numbers
     "runtimes/flower/commands.py",  # a child whose output another process reads
-    "bench/scale.py",  # a child that prints one line of JSON
 }
 WAYS = {
     "print", "typer.echo", "typer.secho", "click.echo", "click.secho", "rich.print",

@@ -65,5 +65,7 @@ def test_a_damaged_run_is_refused_with_the_key(run: RunResult, tmp_path: Path) -
     with pytest.raises(FileError, match=r"results\.json not found: name a folder that `pace run"):
         RunResult.read(tmp_path)
     (tmp_path / NAME).write_bytes(run.encode().replace(b'"clients": 2', b'"clients": "two"'))
-    with pytest.raises(FileError, match=r"\(clients is 'two', expected int\): run it again"):
+    with pytest.raises(
+        FileError, match=r"\(clients is 'two', expected a whole number\): run it again"
+    ):
         RunResult.read(tmp_path)

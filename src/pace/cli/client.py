@@ -99,7 +99,7 @@ def adopt(
     site = sites.load(graph, job)
     about = step.adopt(job, site, kept=kept, returned=returned, roll=called, out=out)
     if as_json:
-        console.one_object({**records.plain(about), "model": str(out)})
+        console.one_object({**records.plain_record(about), "model": str(out)})
         return
     to = console.console()
     to.print(f"{about.decision}.")
@@ -282,7 +282,7 @@ def evaluate(
     )
     step.require_nodes(scores)
     if as_json:
-        console.one_object({"alpha": found.alpha, **records.plain(scores)})
+        console.one_object({"alpha": found.alpha, **records.plain_record(scores)})
         return
     to = console.console()
     if remembered is None:

@@ -115,7 +115,7 @@ def fit(
     if as_json:
         warnings = [] if large is None else [large]
         told = {"again": fitted.again, "warnings": warnings}
-        console.one_object({**records.plain(fitted.receipt), **told})
+        console.one_object({**records.plain_record(fitted.receipt), **told})
         return
     said(fitted, files=(keep, upload, place))
 

@@ -244,10 +244,10 @@ def run(
     new = place.is_file() and place.stat().st_mtime_ns != before
     report = json.loads(place.read_bytes()) if new else None
     if as_json:
-        participants = records.plain(list(table.rows.values()))
+        participants = records.plain_record(list(table.rows.values()))
         console.one_object({**ended, "participants": participants, "report": report})
     else:
-        _show(ended, table, report and records.read(MergeReport, report), place)
+        _show(ended, table, report and records.read_record(MergeReport, report), place)
     if ended["status"] != COMPLETED:
         raise typer.Exit(1)
 
@@ -318,7 +318,7 @@ def status(
         for event in filter(None, map(parse, link.log(number))):
             table.add(event)
     if as_json:
-        participants = records.plain(list(table.rows.values()))
+        participants = records.plain_record(list(table.rows.values()))
         people = {"nodes": nodes} if number is None else {"participants": participants}
         console.one_object({"runs": found, **people})
     else:

@@ -135,7 +135,7 @@ def import_(
     if as_json:
         changes = [asdict(each) for each in made.changes]
         told = {"notes": made.notes, "changes": changes, "warnings": made.warnings}
-        console.one_object({**records.plain(describe(made.dataset)), **told})
+        console.one_object({**records.plain_record(describe(made.dataset)), **told})
         return
     show_facts(describe(made.dataset))
     tell(made)
@@ -169,7 +169,7 @@ def show(
 
     facts = describe(load(graph, data_root))
     if as_json:
-        console.one_object(records.plain(facts))
+        console.one_object(records.plain_record(facts))
     else:
         show_facts(facts)
 

@@ -64,7 +64,7 @@ def inspect(
         heads, rows = report.refused(facts.refused)
         console.table(f"Refused: {len(rows)}", heads, rows, to, words=2)
     for mask in filter(None, scores):
-        score_table(records.read(MaskScores, mask), to)
+        score_table(records.read_record(MaskScores, mask), to)
     for sentence in facts.sanity:
         to.print(f"Sanity: {sentence}")
 

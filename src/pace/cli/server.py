@@ -82,7 +82,7 @@ def merge(
     with console.progress(None, "Checking") as bar:
         found = step.merge(job, uploads or [], journal=place, out=out, key=key, progress=bar)
     if as_json:
-        console.one_object(records.plain(found))
+        console.one_object(records.plain_record(found))
     else:
         show(found, out)
     if not found.merged:
@@ -129,7 +129,7 @@ def check(
     job = read_job(job_file)
     found = intake.check(job, uploads)
     if as_json:
-        console.one_object(records.plain(found))
+        console.one_object(records.plain_record(found))
     else:
         rows = [[each.sender, each.code, each.reason] for each in found.uploads]
         console.table("", ["Sender", "Code", "Reason"], rows, console.console(), words=2)

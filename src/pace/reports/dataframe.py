@@ -154,7 +154,7 @@ def _study(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
     for path, cell in cells(folder):
         try:
             numbers = make(cell.settings["method"]).numbers
-            key = records.read(TrialKey, {**network, **cell.settings, "numbers": numbers})
+            key = records.read_record(TrialKey, {**network, **cell.settings, "numbers": numbers})
             yield _ranked(key), cell.trial
         except (LookupError, TypeError, ValueError) as error:
             raise not_a_cell(path, error) from None

@@ -67,7 +67,7 @@ class Traffic:
     dense: int
     """Bytes of the shared model sent whole."""
     upload: float
-    returned: float = field(metadata=records.key("return"))
+    returned: float = field(metadata=records.record_key("return"))
     upload_ratio: float
     """Against `dense`."""
     return_ratio: float
@@ -181,7 +181,11 @@ class RunResult:
         trials = [
             {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in self.trials
         ]
-        return {**records.plain(self.settings), **records.plain(self.summary), "trials": trials}
+        return {
+            **records.plain_record(self.settings),
+            **records.plain_record(self.summary),
+            "trials": trials,
+        }
 
     def encode(self) -> bytes:
         """The content of `results.json`."""
@@ -196,8 +200,8 @@ class RunResult:
         """
         rows = [_today(row) for row in found["results"]]
         return cls(
-            records.read(RunSettings, found),
-            records.read(Summary, {**found, "results": rows}),
+            records.read_record(RunSettings, found),
+            records.read_record(Summary, {**found, "results": rows}),
             tuple(restored(each["method"], each["seed"], each) for each in found.get("trials", ())),
         )
 

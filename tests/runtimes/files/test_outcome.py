@@ -44,11 +44,11 @@ def test_what_is_written_is_read_back() -> None:
         test=mask,
     )
     assert outcome.complete
-    assert Outcome.of(records.plain(outcome)) == outcome
-    assert "new" not in records.plain(mask)
+    assert Outcome.of(records.plain_record(outcome)) == outcome
+    assert "new" not in records.plain_record(mask)
 
 
 def test_a_score_that_is_no_number_is_named() -> None:
     test = VALIDATION | {"adopted": SCORES | {"nll": "low"}}
-    with pytest.raises(ValueError, match=r"^test\.adopted\.nll is 'low', expected float$"):
+    with pytest.raises(ValueError, match=r"^test\.adopted\.nll is 'low', expected a number$"):
         Outcome.of({"alpha": 0.5, "test": test})

@@ -148,7 +148,7 @@ def _fit(
     _write(job, made, keep, upload, sent)
     record = _receipt(job, who, made, sent, disclosed)
     atomic.sweep(receipt)
-    atomic.write(receipt, (json.dumps(records.plain(record), indent=1) + "\n").encode())
+    atomic.write(receipt, (json.dumps(records.plain_record(record), indent=1) + "\n").encode())
     return Fitted(record, made.about.seconds, again)
 
 

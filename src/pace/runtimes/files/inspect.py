@@ -36,7 +36,7 @@ class Inspected:
 
     def plain(self) -> dict[str, object]:
         """As JSON has it, all side by side."""
-        return {"file": self.file, "bytes": self.bytes, **records.plain(self.facts)}
+        return {"file": self.file, "bytes": self.bytes, **records.plain_record(self.facts)}
 
 
 def inspect(path: Path, job: Job | None = None) -> Inspected:
@@ -104,7 +104,7 @@ def _model(path: Path, job: Job | None) -> Facts:
     return Facts(
         kind="model folder",
         version=model.FORMAT,
-        details={"job": found.job.digest, **records.plain(found.about)},
+        details={"job": found.job.digest, **records.plain_record(found.about)},
         tensors=listed(found.local),
         sanity=(*sanity, *_of(job, found.job)),
     )
@@ -152,7 +152,7 @@ def _of(job: Job | None, found: Job) -> list[str]:
 
 def _graph(path: Path, job: Job | None) -> Facts:
     dataset = graph_file.read(path)
-    described = records.plain(graph_facts.describe(dataset))
+    described = records.plain_record(graph_facts.describe(dataset))
     described.pop("feature_names")
     sanity = ["complete: features finite, edges and labels in range, masks apart"]
     if job is not None:

@@ -50,7 +50,7 @@ class KeptFile:
             "format": FORMAT,
             "job": job.digest,
             "upload": self.kept.upload.hex(),
-            **records.plain(self.about),
+            **records.plain_record(self.about),
         }
         values = {
             **self.kept.local,
@@ -72,7 +72,7 @@ def read(path: Path, job: Job) -> KeptFile:
         )
     local = tensors.params(found, wire.layout(job.federation.start), path)
     try:
-        frame, trained = found["upload"].numpy().tobytes(), records.read(Trained, about)
+        frame, trained = found["upload"].numpy().tobytes(), records.read_record(Trained, about)
     except (LookupError, ValueError) as error:
         raise FileError(f"{path} is incomplete ({error}): restore it from a backup") from error
     check_upload(frame, job.federation)

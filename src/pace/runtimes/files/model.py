@@ -68,7 +68,7 @@ class Model:
 
 def write(folder: Path, model: Model) -> None:
     """The folder, complete or not at all."""
-    about = {"format": FORMAT, "job": model.job.digest, **records.plain(model.about)}
+    about = {"format": FORMAT, "job": model.job.digest, **records.plain_record(model.about)}
     atomic.folder(
         folder,
         {

@@ -68,7 +68,7 @@ class Outcome:
     """What alpha means, in words."""
     upload: str = ""
     """The checksum of the upload it answers."""
-    returned: str = field(default="", metadata=records.key("return"))
+    returned: str = field(default="", metadata=records.record_key("return"))
     """The return's SHA-256."""
     roll: RollFacts | None = None
     """Whose uploads were merged; None where no roll came."""
@@ -102,4 +102,4 @@ class Outcome:
             found[mask] = scores
         if not found.get("weights"):
             found["weights"] = (1 - found["alpha"], found["alpha"])
-        return records.read(cls, found)
+        return records.read_record(cls, found)

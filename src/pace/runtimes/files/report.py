@@ -147,7 +147,7 @@ def markdown(report: MergeReport) -> str:
 def write(folder: Path, report: MergeReport) -> None:
     """The report as data and as a page."""
     pages = {
-        "report.json": json.dumps(records.plain(report), indent=1) + "\n",
+        "report.json": json.dumps(records.plain_record(report), indent=1) + "\n",
         "report.md": markdown(report),
     }
     for name, text in pages.items():
