@@ -33,7 +33,8 @@ from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method
-from pace.runtimes.simulation import READINGS, evaluate
+from pace.reports.trial import READINGS
+from pace.runtimes.simulation import evaluate
 from pace.training.train import train_cohort
 
 CLIENTS, MOST = 10, 3

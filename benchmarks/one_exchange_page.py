@@ -11,7 +11,7 @@ from typing import Any
 
 from pace.datasets.partition.split import DATA_SEED
 from pace.merging.carrier import RANK
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study.cell import Cell, Store
 from pace_study.records import score, title
 from pace_study.study import AVAILABLE, SEEDS

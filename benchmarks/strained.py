@@ -21,7 +21,8 @@ from pace.graph import Graph
 from pace.methods import make
 from pace.models.gcn import GCN
 from pace.reports.stored import HIDDEN
-from pace.runtimes.simulation import Trial, simulate
+from pace.reports.trial import Trial
+from pace.runtimes.simulation import simulate
 from pace_study.diagnostics import each_gain, win_tie_loss
 from pace_study.records import score, title
 from pace_study.study import CITATION

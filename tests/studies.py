@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from pace.runtimes.simulation import READINGS, Trial
+from pace.reports.trial import READINGS, Trial
 from pace_study.cell import Cell, Store
 from pace_study.study import PARTS, Part, narrowed
 

@@ -9,14 +9,15 @@ SOURCE = Path(pace.__file__).parent
 
 ROWS = [
     {"errors", "io"},
-    {"params", "metrics", "graph", "page"},
+    {"params", "metrics", "graph"},
     {"models", "datasets", "tables"},
     {"training", "merging", "gates"},
     {"protocol"},
     {"methods"},
     {"jobs"},
+    {"reports"},
     {"runtimes"},
-    {"reports", "export"},
+    {"export"},
     {"cli"},
 ]
 ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
@@ -33,7 +34,7 @@ ONLY_IN = {
     },
     "onnx": {"export/onnx_file.py"},
     "pandas": {"reports/dataframe.py"},
-    "jinja2": {"page/html.py"},
+    "jinja2": {"reports/html.py"},
     "triton": {
         f"training/gpu/kernels/{name}.py"
         for name in ("dropout", "layers", "sparse", "steps", "tensor_cores")

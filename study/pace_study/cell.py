@@ -13,7 +13,7 @@ from pace.methods import Pace, make
 from pace.models import sized
 from pace.protocol.federation import describe
 from pace.reports.stored import FORMAT, HIDDEN, LAYERS, StoredCell, plain, read_cell, versions
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 
 FIRST = ("model", "gcn")  # what cells say that do not name a model
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pace.metrics import accuracy
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study.cell import Store
 from pace_study.records import score, title, trials
 from pace_study.study import LOCAL, PACE, Part

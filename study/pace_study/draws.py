@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study.cell import Cell, Store
 from pace_study.records import score, title
 from pace_study.study import FAMILIES, PARTS, REDRAW_SEEDS, REDRAWS, Row, in_order

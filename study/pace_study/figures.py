@@ -25,7 +25,7 @@ from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from pace.runtimes.simulation import Trial
+    from pace.reports.trial import Trial
 
 BLUE, ORANGE, GREEN, RED, GREY = "#1f5fb4", "#d9822b", "#2e8b57", "#b3312c", "#8a8f98"
 MARKS = ("D", "o", "^", "v", "<", ">", "s", "p", "P", "*")  # one for each row of the matrix

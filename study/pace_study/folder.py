@@ -12,7 +12,7 @@ from typing import Any
 from pace.errors import FileError
 from pace.io import atomic, regular, untrusted
 from pace.reports import stored
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study.cell import FIRST, Cell, Store
 from pace_study.records import CITATION_MEAN, Record, measured, rank_bytes
 from pace_study.study import CITATION, OWN, PARTS, SIX, Part, in_order, narrowed

@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from pace.reports.run_result import auc
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study.cell import Cell, Store
 from pace_study.formats import TidyRow
 from pace_study.records import score, title
@@ -201,9 +201,10 @@ def tidy(store: Store, seeds: Sequence[int]) -> list[TidyRow]:
 
 def show(store: Store, seeds: Sequence[int], console: Console) -> None:
     """Both tables in a terminal."""
-    from pace.io.terminal import table as printed
+    from pace.reports.table import Table
 
-    printed("Models", list(HEADS), [words(line) for line in lines(store, seeds)], console, words=0)
+    rows = [words(line) for line in lines(store, seeds)]
+    Table.of("Models", HEADS, rows, words=0).show(console)
     found = [geometry_words(each) for each in geometries(store, seeds)]
     if found:
-        printed("Propagated − raw", list(GEOMETRY_HEADS), found, console, words=0)
+        Table.of("Propagated − raw", GEOMETRY_HEADS, found, words=0).show(console)

@@ -110,7 +110,7 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
     """Each part's table in the terminal, a column for each dataset's first metric."""
     from rich.text import Text
 
-    from pace.io.terminal import table
+    from pace.reports.table import Table
 
     for part in parts:
         records = measured(part, store, seeds)
@@ -132,7 +132,8 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
                     text = "not run" if record is None else shown(record).replace(" ± ", "±")
                     values.append(Text(text, ("", "bold", "underline")[marks[column]]))
                 rows.append(values)
-            table(f"{grid.title}: {grid.heads[0][1]}", heads, rows, console, words=0)
+            title = f"{grid.title}: {grid.heads[0][1]}"
+            Table.of(title, heads, rows, words=0).show(console)
     if any(part.name in MODEL_PARTS for part in parts):
         models.show(store, seeds, console)
     if _ours(parts) and (judged := beyond_aims.aims(store, seeds)):
@@ -142,10 +143,9 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
             console.print(f"{'reached' if claim.holds else 'NOT reached'}: {claim.statement}")
             console.print(f"  {claim.evidence}")
             console.print("")
-        table(
+        Table.of(
             "Part by part, points over all settings",
             ["", *beyond_tables.LINE_HEADS[1:6]],
             [beyond_tables.line_row(line)[:6] for line in beyond.steps(store, seeds)],
-            console,
             words=0,
-        )
+        ).show(console)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pace.io import atomic
-from pace.page import (
+from pace.reports import (
     Block,
     Document,
     Figure,
@@ -15,7 +15,7 @@ from pace.page import (
     Fold,
     Section,
     Text,
-    page,
+    render_page,
 )
 from pace_study import folder, page_about, page_beyond, page_receivers, page_tables
 from pace_study.checks import FAILS, HOLDS, UNKNOWN, WITHIN
@@ -57,7 +57,7 @@ FIGURES = {  # name: caption, what can be seen
 def write(path: Path) -> Path:
     """Write a study folder's `index.html`."""
     made = path / "index.html"
-    atomic.write(made, page(document(folder.read(path), path / "figures")).encode())
+    atomic.write(made, render_page(document(folder.read(path), path / "figures")).encode())
     return made
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pace.page import Block, Code, Column, Facts, Table, Text, Value
+from pace.reports import Block, Code, Column, Facts, Table, Text, Value
 from pace_study.cell import Cell
 from pace_study.folder import Study
 from pace_study.records import title

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pace.page import Column, Finding, Findings, Section, Table, Text, Value
+from pace.reports import Column, Finding, Findings, Section, Table, Text, Value
 from pace_study import beyond, beyond_aims, beyond_tables
 from pace_study.beyond_tables import LINE_HEADS as LINES
 from pace_study.beyond_tables import line_row

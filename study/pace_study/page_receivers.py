@@ -11,8 +11,8 @@ from torch import Tensor
 from pace.datasets.partition.split import DATA_SEED
 from pace.merging.carrier import RANK
 from pace.metrics import accuracy, pooled
-from pace.page import Choice, Column, Drilldown, Matrix, Table, Value, View
-from pace.runtimes.simulation import Trial
+from pace.reports import Choice, Column, Drilldown, Matrix, Table, Value, View
+from pace.reports.trial import Trial
 from pace_study.cell import Cell
 from pace_study.diagnostics import paired, receivers
 from pace_study.folder import Study

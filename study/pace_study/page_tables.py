@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from pace.page import Column, Table, Value
+from pace.reports import Column, Table, Value
 from pace_study.compare import Twin
 from pace_study.draws import Redrawn
 from pace_study.formats import mark, over_draws

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from pace.metrics import SCORES, pooled
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study.cell import Cell, Store
 from pace_study.study import CITATION, Part, Row
 

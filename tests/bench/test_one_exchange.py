@@ -8,7 +8,7 @@ import torch
 from benchmarks import one_exchange_page as page
 
 from pace.datasets.partition.split import DATA_SEED
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study.cell import Cell, Store
 from pace_study.study import SEEDS
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace.io.text import Medium, shown
-from pace.page import Document, Facts, Section, page
+from pace.reports import Document, Facts, Section, render_page
 from pace.runtimes.files import predictions, report
 from pace.runtimes.files.intake import Refusal
 
@@ -113,7 +113,7 @@ def test_no_sender_or_reason_becomes_markup_in_a_report(text: str) -> None:
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_text_becomes_markup_in_a_page(text: str) -> None:
     blocks = (Facts(((text, text),)),)
-    made = page(Document(text, text, (), (Section("Facts", blocks),)))
+    made = render_page(Document(text, text, (), (Section("Facts", blocks),)))
     assert "<script>alert" not in made
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]", made)
     made.encode()

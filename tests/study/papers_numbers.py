@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study.cell import Cell, Store
 from pace_study.records import published, title
 from pace_study.study import ABLATION, CITATION, NAMES, SEEDS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study import beyond, beyond_aims, beyond_tables, outcome
 from pace_study.cell import Cell, Store
 from pace_study.study import BEYOND, OWN, PACE, PARTS, chosen, narrowed

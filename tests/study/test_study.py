@@ -14,7 +14,7 @@ import torch
 from scipy import stats
 
 from pace.errors import SettingError
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 from pace_study import run
 from pace_study.cell import Cell, Store
 from pace_study.compare import Twin, twins

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from pace.io.terminal import console, facts, live, many, progress, table
+from pace.io.terminal import console, facts, live, many, progress
 from pace.io.text import shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 __all__ = ["console", "facts", "live", "many", "one_object", "progress", "say", "table"]
 
@@ -21,3 +24,18 @@ def say(line: object, *, err: bool = False) -> None:
 
 def one_object(found: Mapping[str, Any]) -> None:
     print(json.dumps(found))
+
+
+def table(
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    to: Console,
+    *,
+    first: int = 1,
+    words: int = 1,
+) -> None:
+    """Print a table of text; see `Table.of`."""
+    from pace.reports.table import Table
+
+    Table.of(title, heads, rows, names=first, words=words).show(to)

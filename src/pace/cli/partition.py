@@ -107,7 +107,7 @@ def partition(
 
 def show(clients: Sequence[Client], title: str, edges: int, to: Console) -> None:
     """One row a client. Bars are the classes in order, each against the client's largest."""
-    from pace.cli import console
+    from pace.reports.table import Table
 
     rows = []
     for client in clients:
@@ -119,7 +119,7 @@ def show(clients: Sequence[Client], title: str, edges: int, to: Console) -> None
     nodes = sum(client.nodes for client in clients)
     rows.append(["all", *map(str, (nodes, kept, edges - kept, *counts)), bars(labels)])
     heads = ["Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test", "Labels"]
-    console.table(title, heads, rows, to, sums=1)
+    Table.of(title, heads, rows, sums=1).show(to)
 
 
 def bars(counts: Sequence[int]) -> str:

@@ -1,4 +1,4 @@
-"""What people see in a terminal: tables and facts within 80 columns, a bar while they wait.
+"""What people see in a terminal: facts within 80 columns, a bar while they wait.
 
 Colours and rules are for terminals. In a pipe the same words come plain, 80 columns wide; `NO_COLOR`
 takes colours away on a terminal too, `FORCE_COLOR` puts them into a pipe.
@@ -6,22 +6,21 @@ takes colours away on a terminal too, `FORCE_COLOR` puts them into a pipe.
 
 from __future__ import annotations
 
+import io
 import os
+import shutil
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 from pace.io.text import shown
 
 if TYPE_CHECKING:
     from rich.box import Box
     from rich.console import Console
-    from rich.text import Text
 
 WIDTH = 80
-FOLD = 22  # columns that words keep when there is no room
-GAP, EDGES = 3, 2  # between the columns of a table, and left and right of all
 
 
 def coloured(stream: IO[str]) -> bool:
@@ -33,7 +32,8 @@ def coloured(stream: IO[str]) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False, plain: bool = False) -> Console:
+    """A console that shows text and does nothing else; with `plain`, without colours and rules."""
     from rich.console import Console
 
     class Inert(Console):
@@ -45,21 +45,22 @@ def console(*, stderr: bool = False) -> Console:
     stream = sys.stderr if stderr else sys.stdout
     piped = not stream.isatty() and "COLUMNS" not in os.environ
     return Inert(
+        file=io.StringIO() if plain else None,
         stderr=stderr,
         highlight=False,
         markup=False,
         emoji=False,
-        width=WIDTH if piped else None,
-        color_system="auto" if coloured(stream) else None,
+        width=WIDTH if piped else shutil.get_terminal_size().columns if plain else None,
+        color_system="auto" if coloured(stream) and not plain else None,
     )
 
 
-def inert(cell: str | Text) -> str | Text:
-    """A cell that does nothing; see `pace.io.text`."""
-    if isinstance(cell, str):
-        return shown(cell)
-    cell.plain = shown(cell.plain)
-    return cell
+def drawn(show: Callable[[Console], None]) -> str:
+    """What a function prints, as plain text of the terminal's width."""
+    to = console(plain=True)
+    with to.capture() as caught:
+        show(to)
+    return "\n".join(line.rstrip() for line in caught.get().splitlines())
 
 
 def rule(to: Console) -> Box:
@@ -69,53 +70,6 @@ def rule(to: Console) -> Box:
     if to.is_terminal and not to.options.ascii_only:
         return box.SIMPLE_HEAD
     return box.Box(str(box.SIMPLE_HEAD).replace("─", "-"), ascii=True)
-
-
-def table(
-    title: str,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str | Text]],
-    to: Console,
-    words: int = 1,
-    *,
-    first: int = 1,
-    folding: Collection[int] = (),
-    sums: int = 0,
-) -> None:
-    """A table whose `first` columns and last `words` hold words, the others numbers.
-
-    Numbers stay whole. Where there is no room, words fold, and so do the columns of `folding`; where
-    that is not enough, the table goes on below. The last `sums` rows are set apart.
-    """
-    from rich.cells import cell_len
-    from rich.table import Table
-
-    heads = [shown(head) for head in heads]
-    rows = [list(map(inert, row)) for row in rows]
-    count = len(heads)
-    left = {*range(first), *range(count - words, count)}
-    cells = [list(heads), *(list(map(str, row)) for row in rows)]
-    most, least = [], []
-    for place, column in enumerate(zip(*cells, strict=True)):
-        most.append(max(map(cell_len, column)))
-        folds = place in left or place in folding
-        least.append(longest_word(column) if folds else most[-1])
-    if title:
-        to.print(title, style="bold")
-    for columns in fitting(least, first, to.width):
-        made = Table(box=rule(to), pad_edge=False)
-        room = to.width - EDGES - GAP * (len(columns) - 1)
-        widths = shared(
-            room, [least[place] for place in columns], [most[place] for place in columns]
-        )
-        for place, width in zip(columns, widths, strict=True):
-            side: Literal["left", "right"] = "left" if place in left else "right"
-            made.add_column(heads[place], justify=side, overflow="fold", width=width)
-        for number, row in enumerate(rows):
-            if sums and number == len(rows) - sums:
-                made.add_section()
-            made.add_row(*(row[place] for place in columns))
-        to.print(made)
 
 
 @contextmanager
@@ -136,38 +90,6 @@ def live(title: str) -> Iterator[Callable[[Sequence[str], Sequence[Sequence[str]
             screen.update(made, refresh=True)
 
         yield show
-
-
-def longest_word(cells: Iterable[str]) -> int:
-    """The columns that cells need when they fold; a word that is longer than most folds too."""
-    from rich.cells import cell_len
-
-    return min(FOLD, max((cell_len(word) for cell in cells for word in cell.split()), default=0))
-
-
-def shared(room: int, least: Sequence[int], most: Sequence[int]) -> list[int]:
-    """Widths between the least and the most, the narrowest served first."""
-    widths = list(least)
-    spare = room - sum(least)
-    for place in sorted(range(len(least)), key=lambda place: most[place] - least[place]):
-        more = min(max(spare, 0), most[place] - least[place])
-        widths[place] += more
-        spare -= more
-    return widths
-
-
-def fitting(widths: Sequence[int], first: int, room: int) -> Iterator[list[int]]:
-    """Columns in groups that fit, each with the first few."""
-    kept = list(range(first))
-    start = EDGES + sum(widths[:first]) + GAP * (first - 1)
-    shown, used = kept, start
-    for place in range(first, len(widths)):
-        needed = GAP + widths[place]
-        if used + needed > room and len(shown) > first:
-            yield shown
-            shown, used = kept, start
-        shown, used = [*shown, place], used + needed
-    yield shown
 
 
 def facts(title: str, rows: Mapping[str, str], to: Console) -> None:

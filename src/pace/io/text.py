@@ -1,4 +1,4 @@
-"""Text from outside on its way to people: in a terminal, Markdown, HTML or CSV it is text, and no more.
+"""Text from outside on its way to people: in a terminal, Markdown, HTML, LaTeX or CSV it is text.
 
 Names of files, classes, features, participants and nodes are somebody else's words. They may hold
 escape sequences, line ends, marks that turn the direction of writing, markup, or a formula that a
@@ -11,6 +11,17 @@ import re
 from enum import Enum
 
 MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]|~"})
+TEX = str.maketrans(
+    {sign: f"\\{sign}" for sign in "{}$&#_%"}
+    | {
+        "\\": r"\textbackslash{}",
+        "^": r"\^{}",
+        "~": r"\~{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+    }
+    | {"±": r"$\pm$", "α": r"$\alpha$", "λ": r"$\lambda$", "→": r"$\to$", "−": "$-$"}
+)
 FORMULA = tuple("=+-@＝＋－＠")  # Excel computes the wide ones too, in some countries
 INNER = re.compile(rf";(?=[{''.join(map(re.escape, FORMULA))}])")  # where `;` parts columns
 PART = 4096  # letters at a time: a page of them one by one takes a hundred times its room
@@ -24,14 +35,15 @@ class Medium(Enum):
     MARKDOWN = "markdown"
     HTML = "html"
     CSV = "csv"
+    LATEX = "latex"
 
 
 def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
     """One line that shows the text and does nothing else.
 
     Control characters, line ends, marks of direction, invisible characters and bytes that are not
-    UTF-8 appear as `\\x1b`, `\\u202e`; other spaces as a space. Then, by medium: Markdown's and HTML's
-    signs are escaped, and in CSV an apostrophe stands before what a spreadsheet would compute.
+    UTF-8 appear as `\\x1b`, `\\u202e`; other spaces as a space. Then, by medium: Markdown's, HTML's and
+    LaTeX's signs are escaped, and in CSV an apostrophe stands before what a spreadsheet would compute.
     """
     line = str(text)
     if not line.isprintable():
@@ -42,6 +54,8 @@ def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
         return escaped.replace("://", ":\\//").replace("www.", "www\\.")  # links by themselves
     if medium is Medium.HTML:
         return _escape(line, quote=True)
+    if medium is Medium.LATEX:
+        return line.translate(TEX)
     if medium is Medium.CSV and not NUMBER.fullmatch(line):
         line = INNER.sub(";'", line)
         return f"'{line}" if line.startswith(FORMULA) else line

@@ -15,7 +15,7 @@ from pace.metrics import accuracy, macro_f1, pooled, weighted_f1
 from pace.protocol.number_formats import KINDS
 from pace.reports.run_result import NAME, MethodSettings, RunResult, readings
 from pace.reports.stored import HIDDEN, LAYERS, cells, not_a_cell
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 
 if TYPE_CHECKING:
     import pandas

@@ -9,7 +9,7 @@ from statistics import fmean
 from pace.io import atomic
 from pace.io.terminal import many
 from pace.metrics import accuracy
-from pace.page import (
+from pace.reports import (
     Block,
     Change,
     Changes,
@@ -24,16 +24,16 @@ from pace.page import (
     Table,
     Text,
     Value,
-    page,
+    render_page,
 )
 from pace.reports.run_result import ModelSettings, RunResult, ScoreRow
 from pace.reports.tables import READING, SCORE, distinct, percent, title, verdict
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 
 
 def write(folder: Path) -> Path:
     """Write `index.html` beside a run's `results.json`."""
-    atomic.write(folder / "index.html", page(document(RunResult.read(folder))).encode())
+    atomic.write(folder / "index.html", render_page(document(RunResult.read(folder))).encode())
     return folder / "index.html"
 
 

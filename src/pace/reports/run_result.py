@@ -14,7 +14,7 @@ from pace.io import records, regular, untrusted
 from pace.metrics import SCORES, mean_auc, pooled
 from pace.protocol.federation import Federation, describe
 from pace.reports.stored import LARGEST, TODAY, plain, restored
-from pace.runtimes.simulation import READINGS, Trial
+from pace.reports.trial import READINGS, Trial
 
 NAME = "results.json"
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from pace.errors import FileError
 from pace.io import regular, untrusted
 from pace.io.versions import installed
-from pace.runtimes.simulation import Trial
+from pace.reports.trial import Trial
 
 FORMAT = "pace-cell-1"
 LARGEST = 2**28  # bytes of a file of results

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pace.io.terminal import many, table
+from pace.io.terminal import many
 from pace.reports.run_result import RunResult, RunSettings, ScoreRow, Spread
+from pace.reports.table import Table, Value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,7 +22,7 @@ TWO_CLASSES = {"roc_auc": "ROC AUC"}  # of these alone
 BARS = "▁▂▃▄▅▆▇█"
 MOST = 50  # clients that have a bar
 
-Table = tuple[list[str], list[list[str]]]  # heads, rows
+Cells = tuple[list[str], list[list[str]]]  # heads, rows
 
 
 def title(run: RunSettings, *, model: bool = True) -> str:
@@ -48,7 +49,7 @@ def distinct(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     return kept
 
 
-def score_table(rows: Sequence[ScoreRow]) -> Table:
+def score_table(rows: Sequence[ScoreRow]) -> Cells:
     """Pooled test scores in percent."""
     shown = distinct(rows)
     heads = SCORE | (TWO_CLASSES if all(row.roc_auc for row in shown) else {})
@@ -65,7 +66,7 @@ def percent(spread: Spread) -> str:
     return text if spread.std is None else f"{text} ± {100 * spread.std:.2f}"
 
 
-def adoption_table(run: RunResult) -> Table:
+def adoption_table(run: RunResult) -> Cells:
     """For each method that exchanges anything: alphas by client, and bytes against a dense model."""
     rows = [
         [
@@ -105,15 +106,13 @@ def verdict(run: RunResult) -> str:
 
 def show(run: RunResult, console: Console) -> None:
     """The tables in a terminal of 80 columns or more."""
-    from rich.text import Text
-
     heads, rows = score_table(run.summary.results)
-    marked = [[Text(cell, "bold") for cell in row] if _ours(row) else row for row in rows]
-    table(title(run.settings), heads, marked, console, words=0, first=2)
+    marked = [[Value(cell, mark="best" if _ours(row) else "") for cell in row] for row in rows]
+    Table.of(title(run.settings), heads, marked, words=0, names=2).show(console)
     heads, rows = adoption_table(run)
     if rows:
-        wide = [heads.index(head) for head in ("By client", "Upload", "Return")]
-        table("What receivers adopted", heads, rows, console, words=0, folding=wide)
+        wide = ("By client", "Upload", "Return")
+        Table.of("What receivers adopted", heads, rows, words=0, folding=wide).show(console)
     if sentence := verdict(run):
         console.print(sentence)
 
@@ -131,7 +130,8 @@ def compare(runs: Mapping[str, RunResult], console: Console) -> None:
         rows.append([name, percent(alone), *adopted, *alphas])
     heads = ["Model", "Local", *methods, *(f"α, {method}" for method in methods)]
     about = title(first.settings, model=False)
-    table(f"{about}: accuracy of what receivers adopted", heads, rows, console, words=0)
+    caption = f"{about}: accuracy of what receivers adopted"
+    Table.of(caption, heads, rows, words=0).show(console)
 
 
 def _ours(row: Sequence[str]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,31 +18,9 @@ from pace.protocol import steps
 from pace.protocol.federation import Federation, describe
 from pace.protocol.method import Method
 from pace.protocol.sealed import Seal, Sealed, check_sealable
+from pace.reports.trial import READINGS, Trial
 from pace.training.forward import Forward
 from pace.training.train import train_cohort
-
-READINGS: dict[str, Callable[[steps.Adoption], Tensor]] = {
-    "local": lambda adoption: adoption.local,
-    "external": lambda adoption: adoption.external,
-    "adopted": lambda adoption: adoption.logits,
-}
-
-
-@dataclass(frozen=True, eq=False)
-class Trial:
-    """One method on one seed: all that is kept of it. Every score is computed from these."""
-
-    method: str
-    seed: int
-    alphas: list[float]  # one for each client
-    confusions: dict[str, list[Tensor]] = field(repr=False)
-    """Reading -> one for each client, on its test nodes."""
-    upload: list[int]  # bytes
-    returned: list[int]  # bytes
-    dense: int  # bytes of the shared model sent whole
-    seconds: dict[str, float]  # fit, merge, adopt
-    roc_auc: dict[str, list[float | None]] = field(default_factory=dict, repr=False)
-    """Of two classes: reading -> one for each client, None where its test nodes are of one."""
 
 
 def simulate(

@@ -14,7 +14,7 @@ from pace.jobs.job import Job
 from pace.jobs.roll import sentences
 from pace.metrics import calibration_error
 from pace.models import in_words
-from pace.page import (
+from pace.reports import (
     Block,
     Code,
     Column,
@@ -26,7 +26,7 @@ from pace.page import (
     Table,
     Text,
     Value,
-    page,
+    render_page,
 )
 from pace.runtimes.files import model_page_classes as by_class
 from pace.runtimes.files.model_card import HEADS, absent_classes, formula, rows
@@ -46,7 +46,7 @@ OLDER = (
 
 def render(job: Job, about: Outcome, result: Result | None) -> str:
     """The page of a model folder."""
-    return page(document(job, about, result))
+    return render_page(document(job, about, result))
 
 
 def document(job: Job, about: Outcome, result: Result | None) -> Document:

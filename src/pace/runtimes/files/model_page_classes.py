@@ -8,7 +8,7 @@ from pace.io.text import shown
 from pace.jobs.disclosure import SMALL
 from pace.jobs.job import Job
 from pace.metrics import Bin, calibration_error, f1
-from pace.page import (
+from pace.reports import (
     Beside,
     Block,
     Change,

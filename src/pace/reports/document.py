@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pace.reports.table import Table
+
 
 @dataclass(frozen=True)
 class Text:
@@ -40,37 +42,6 @@ class Findings:
     """Claims, each with its evidence."""
 
     items: tuple[Finding, ...]
-
-
-@dataclass(frozen=True)
-class Value:
-    """What stands in a table's cell, and what it is sorted by (None: always last)."""
-
-    text: str
-    sort: float | str | None = None
-    mark: str = ""  # best, second, absent
-    below: str = ""  # a smaller second line
-    tone: str = ""  # of that line: good, bad
-    share: float | None = None  # from 0 to 1: drawn as a bar
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column's head, and the head above it that it shares with its neighbours."""
-
-    head: str
-    group: str = ""
-    numeric: bool = True
-
-
-@dataclass(frozen=True)
-class Table:
-    """The first column names the rows."""
-
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Value, ...], ...]
-    note: str = ""
 
 
 @dataclass(frozen=True)

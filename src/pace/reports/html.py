@@ -10,14 +10,14 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from itertools import groupby
 from typing import NoReturn
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pace.io.text import Medium, shown
-from pace.page.document import Change, Column, Document, Section, View
+from pace.reports.document import Change, Document, Section, View
+from pace.reports.table import Table, head_groups
 
 MARKS = {"best": "strong", "second": "u", "absent": "i"}
 VERDICTS = {
@@ -28,7 +28,7 @@ VERDICTS = {
 }
 
 
-def page(document: Document) -> str:
+def render_page(document: Document) -> str:
     """The whole file."""
     style, script = _asset("page.css"), _asset("page.js")
     return (
@@ -38,11 +38,17 @@ def page(document: Document) -> str:
     )
 
 
+def render_table(table: Table) -> str:
+    """The figure of one table, as it is on a page."""
+    macros = _environment().get_template("table.html.jinja").module
+    return str(macros.table(table))  # type: ignore[attr-defined]
+
+
 @cache
 def _environment() -> Environment:
     """Text is escaped wherever it stands; a name that the template misspells is an error."""
     environment = Environment(
-        loader=PackageLoader("pace", "page"),
+        loader=PackageLoader("pace", "reports"),
         autoescape=True,
         undefined=StrictUndefined,
         keep_trailing_newline=True,
@@ -52,7 +58,7 @@ def _environment() -> Environment:
         "marks": MARKS,
         "verdicts": VERDICTS,
         "axis": _axis,
-        "runs": _runs,
+        "runs": head_groups,
         "short": _short,
         "unknown": _unknown,
     }
@@ -77,7 +83,7 @@ def _inert_text(value: object) -> object:
 
 def _asset(name: str) -> str:
     """A file of this package, as it is; no `</` in it ends the element it is put into."""
-    return resources.files("pace.page").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("pace.reports").joinpath(name).read_text(encoding="utf-8")
 
 
 def _policy(script: str) -> str:
@@ -87,12 +93,6 @@ def _policy(script: str) -> str:
         f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
         f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
-
-
-def _runs(columns: Sequence[Column]) -> list[tuple[str, int]]:
-    """Heads that neighbouring columns share, and over how many of them."""
-    groups = groupby(columns, key=lambda column: column.group)
-    return [(group, len(list(members))) for group, members in groups]
 
 
 def _axis(rows: Sequence[Change]) -> tuple[float, float]:

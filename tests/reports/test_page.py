@@ -14,7 +14,7 @@ from pace.errors import FileError
 from pace.methods import make
 from pace.metrics import accuracy
 from pace.models.gcn import GCN
-from pace.page import (
+from pace.reports import (
     Beside,
     Change,
     Changes,
@@ -37,9 +37,9 @@ from pace.page import (
     Text,
     Value,
     View,
-    page,
+    render_page,
+    run_page,
 )
-from pace.reports import run_page
 from pace.reports.run_result import ModelSettings, RunResult, RunSettings, summarise
 from pace.runtimes.simulation import simulate
 from pace_study import folder as study_folder
@@ -114,14 +114,17 @@ def everything(text: str) -> Document:
 
 
 def test_text_from_data_never_becomes_markup() -> None:
-    plain, hostile = Outline(page(everything("plain"))), Outline(page(everything(HOSTILE)))
+    plain, hostile = (
+        Outline(render_page(everything("plain"))),
+        Outline(render_page(everything(HOSTILE))),
+    )
     assert hostile.elements == plain.elements
     assert hostile.handlers == []
     assert HOSTILE in hostile.texts
 
 
 def test_a_page_refers_to_nothing_but_itself() -> None:
-    text = page(everything("plain"))
+    text = render_page(everything("plain"))
     assert all(link.startswith(("#", "data:")) for link in Outline(text).links)
     assert not re.search(r"https?:|@import|url\(|//[a-z]+\.", text)
     assert "default-src 'none'" in unescape(text)
@@ -129,7 +132,7 @@ def test_a_page_refers_to_nothing_but_itself() -> None:
 
 @pytest.mark.parametrize(("file", "end"), [("page.css", "</style"), ("page.js", "</script")])
 def test_style_and_script_are_shipped_and_do_not_end_their_element(file: str, end: str) -> None:
-    text = resources.files("pace.page").joinpath(file).read_text(encoding="utf-8")
+    text = resources.files("pace.reports").joinpath(file).read_text(encoding="utf-8")
     assert text
     assert end not in text
 
@@ -142,7 +145,7 @@ def test_a_column_without_a_sort_value_has_none_and_marks_are_elements() -> None
         Value("-", mark="absent"),
     )
     columns = (Column("x", numeric=False), Column("y"), Column("z"), Column("w"))
-    text = page(Document("t", "l", (), (Section("s", (Table("c", columns, (row,)),)),)))
+    text = render_page(Document("t", "l", (), (Section("s", (Table("c", columns, (row,)),)),)))
     assert '<td class="number" data-sort="1.5"><strong>1</strong></td>' in text
     assert '<td class="number" data-sort="2.5"><u>2</u></td>' in text
     assert '<td class="number"><i>-</i></td>' in text
@@ -150,13 +153,15 @@ def test_a_column_without_a_sort_value_has_none_and_marks_are_elements() -> None
 
 def test_a_chart_of_changes_has_an_axis_around_its_values() -> None:
     rows = (Change("a", 0.62, 0.74), Change("b", 0.81, 0.68))
-    text = page(Document("t", "l", (), (Section("s", (Changes("c", ("x", "y", "z"), rows),)),)))
+    text = render_page(
+        Document("t", "l", (), (Section("s", (Changes("c", ("x", "y", "z"), rows),)),))
+    )
     assert "<span>60 %</span><span>90 %</span>" in text
     assert '--before:0.0667;--after:0.4667"><i class="way gain">' in text
     assert '--before:0.7000;--after:0.2667"><i class="way loss">' in text
     assert "62.0 → 74.0" in text
     one = (Changes("c", ("x", "y", "z"), (Change("a", 1.0, 1.0),)),)
-    assert "<span>90 %</span><span>100 %</span>" in page(
+    assert "<span>90 %</span><span>100 %</span>" in render_page(
         Document("t", "l", (), (Section("s", one),))
     )
 
@@ -283,7 +288,7 @@ def run_example() -> RunResult:
 
 def test_a_runs_page_holds_its_scores_alphas_and_bytes() -> None:
     found = run_example()
-    outline = Outline(page(run_page.document(found)))
+    outline = Outline(render_page(run_page.document(found)))
     rows = [[text for text, _ in row] for row in outline.rows]
     for result in found.summary.results[3:]:
         spread = result.accuracy

@@ -8,8 +8,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page
 
-from pace.page import Document, Figure, Section
-from pace.page import page as render
+from pace.reports import Document, Figure, Section
+from pace.reports import render_page as render
 from pace_study import folder as study_folder
 from pace_study import page as study_page
 from tests.browser import chromium, needs_chromium

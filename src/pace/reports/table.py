@@ -1,0 +1,229 @@
+"""A table as data, and four views of it: terminal, Markdown, LaTeX, HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from pace.io.terminal import console, drawn, rule
+from pace.io.text import Medium, shown
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+FOLDED = 22  # terminal columns that words keep when there is no room
+GAP, EDGES = 3, 2  # terminal columns between the columns of a table, and at its edges
+STYLES = {"best": "bold", "second": "underline", "absent": "dim"}
+MARKDOWN = {"best": "**{}**", "second": "<u>{}</u>"}
+LATEX = {"best": r"\textbf{{{}}}", "second": r"\underline{{{}}}"}
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a cell shows, and what a page sorts it by (None: last)."""
+
+    text: str
+    sort: float | str | None = None
+    mark: str = ""
+    """`best`, `second` or `absent`."""
+    below: str = ""
+    """A smaller second line; in brackets where there is one line only."""
+    tone: str = ""
+    """Of that line on a page: `good`, `bad`."""
+    share: float | None = None
+    """From 0 to 1: drawn as a bar on a page."""
+
+    @property
+    def line(self) -> str:
+        return f"{self.text} ({self.below})" if self.below else self.text
+
+
+@dataclass(frozen=True)
+class Column:
+    """The head of a column, and the head above it that it shares with its neighbours."""
+
+    head: str
+    group: str = ""
+    numeric: bool = True
+    """Numbers are set to the right; words to the left."""
+    folds: bool = False
+    """Whether its cells may break in a narrow terminal; words always may, numbers should not."""
+
+    @property
+    def line(self) -> str:
+        return f"{self.group} {self.head}".strip()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns and rows; the first `names` columns name the rows.
+
+    Example:
+        >>> from pace.reports.table import Table
+        >>> print(Table.of("Scores", ["Method", "Accuracy"], [["pace", "80.5"]], words=0).markdown())
+        | Method | Accuracy |
+        | --- | ---: |
+        | pace | 80.5 |
+    """
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    note: str = ""
+    names: int = 1
+    """Leading columns that are repeated where the table goes on below."""
+    sums: int = 0
+    """Rows at the end that are set apart."""
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        heads: Sequence[str],
+        rows: Iterable[Sequence[str | Value]],
+        *,
+        names: int = 1,
+        words: int = 1,
+        folding: Collection[str] = (),
+        sums: int = 0,
+    ) -> Table:
+        """A table of text: the first `names` and last `words` columns hold words, others numbers.
+
+        Args:
+            title: shown above; may be empty.
+            heads: one a column.
+            rows: text or values, one a column.
+            names: how many leading columns name a row.
+            words: how many columns at the end hold words.
+            folding: heads of columns of numbers that may break in a narrow terminal.
+            sums: how many rows at the end are set apart.
+        """
+        last = len(heads) - words
+        columns = tuple(
+            Column(head, numeric=names <= index < last, folds=head in folding)
+            for index, head in enumerate(heads)
+        )
+        values = tuple(
+            tuple(cell if isinstance(cell, Value) else Value(cell) for cell in row) for row in rows
+        )
+        return cls(title, columns, values, names=names, sums=sums)
+
+    def __str__(self) -> str:
+        return drawn(self.show)
+
+    def show(self, to: Console | None = None) -> None:
+        """Print it within the width of the terminal, in parts below each other where it must."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        to = to or console()
+        heads = [shown(column.line) for column in self.columns]
+        cells = [[shown(value.line) for value in row] for row in self.rows]
+        least, most = _widths(self.columns, heads, cells)
+        if self.title:
+            to.print(shown(self.title), style="bold")
+        for part in _parts(least, self.names, to.width):
+            view = RichTable(box=rule(to), pad_edge=False)
+            room = to.width - EDGES - GAP * (len(part) - 1)
+            widths = _shared(
+                room, [least[index] for index in part], [most[index] for index in part]
+            )
+            for index, width in zip(part, widths, strict=True):
+                justify = "right" if self.columns[index].numeric else "left"
+                view.add_column(heads[index], justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
+            for number, (row, texts) in enumerate(zip(self.rows, cells, strict=True)):
+                if self.sums and number == len(self.rows) - self.sums:
+                    view.add_section()
+                styled = [Text(texts[index], STYLES.get(row[index].mark, "")) for index in part]
+                view.add_row(*styled)
+            to.print(view)
+
+    def markdown(self) -> str:
+        """Best bold, second underlined; text is escaped."""
+        lines = [
+            [shown(column.line, Medium.MARKDOWN) for column in self.columns],
+            ["---:" if column.numeric else "---" for column in self.columns],
+            *([_marked(value, Medium.MARKDOWN, MARKDOWN) for value in row] for row in self.rows),
+        ]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def latex(self) -> str:
+        """A tabular of the package booktabs, best bold, second underlined."""
+        lines = [
+            rf"\begin{{tabular}}{{{''.join('r' if c.numeric else 'l' for c in self.columns)}}}",
+            r"\toprule",
+        ]
+        if any(column.group for column in self.columns):
+            spans = [
+                rf"\multicolumn{{{count}}}{{c}}{{{shown(group, Medium.LATEX)}}}" if group else ""
+                for group, count in head_groups(self.columns)
+                for _ in range(1 if group else count)
+            ]
+            lines.append(" & ".join(spans) + r" \\")
+        heads = " & ".join(shown(column.head, Medium.LATEX) for column in self.columns)
+        lines += [heads + r" \\", r"\midrule"]
+        for number, row in enumerate(self.rows):
+            if self.sums and number == len(self.rows) - self.sums:
+                lines.append(r"\midrule")
+            lines.append(" & ".join(_marked(v, Medium.LATEX, LATEX) for v in row) + r" \\")
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
+
+    def html(self) -> str:
+        """A figure with the table, as pages have it; notebooks show it."""
+        from pace.reports.html import render_table
+
+        return render_table(self)
+
+    _repr_html_ = html
+
+
+def head_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
+    """Heads that neighbouring columns share, and over how many of them."""
+    groups = groupby(columns, key=lambda column: column.group)
+    return [(group, len(list(members))) for group, members in groups]
+
+
+def _marked(value: Value, medium: Medium, marks: dict[str, str]) -> str:
+    return marks.get(value.mark, "{}").format(shown(value.line, medium))
+
+
+def _widths(
+    columns: Sequence[Column], heads: Sequence[str], cells: Sequence[Sequence[str]]
+) -> tuple[list[int], list[int]]:
+    """The least and the most terminal columns that each column needs."""
+    from rich.cells import cell_len
+
+    least, most = [], []
+    for index, column in enumerate(columns):
+        texts = [heads[index], *(row[index] for row in cells)]
+        most.append(max(map(cell_len, texts)))
+        longest = max((cell_len(word) for text in texts for word in text.split()), default=0)
+        whole = column.numeric and not column.folds
+        least.append(most[-1] if whole else min(FOLDED, longest))
+    return least, most
+
+
+def _shared(room: int, least: Sequence[int], most: Sequence[int]) -> list[int]:
+    """Widths between the least and the most, the narrowest served first."""
+    widths = list(least)
+    spare = room - sum(least)
+    for index in sorted(range(len(least)), key=lambda index: most[index] - least[index]):
+        more = min(max(spare, 0), most[index] - least[index])
+        widths[index] += more
+        spare -= more
+    return widths
+
+
+def _parts(widths: Sequence[int], names: int, room: int) -> Iterator[list[int]]:
+    """Columns in groups that fit, each with those that name the rows."""
+    start = EDGES + sum(widths[:names]) + GAP * (names - 1)
+    part, used = list(range(names)), start
+    for index in range(names, len(widths)):
+        needed = GAP + widths[index]
+        if used + needed > room and len(part) > names:
+            yield part
+            part, used = list(range(names)), start
+        part, used = [*part, index], used + needed
+    yield part

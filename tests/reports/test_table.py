@@ -1,0 +1,129 @@
+"""One table, four views."""
+
+import re
+from io import StringIO
+
+from hypothesis import given
+from hypothesis import strategies as some
+from rich.console import Console
+
+from pace.reports.table import Column, Table, Value
+
+SCORES = Table(
+    "Scores",
+    (Column("Method", numeric=False), Column("Acc. %", "Cora"), Column("F1", "Cora")),
+    (
+        (Value("pace_1"), Value("80.5 ± 0.4", 80.5, "best"), Value("79", below="+1")),
+        (Value("local"), Value("79.5", 79.5, "second"), Value("not run", mark="absent")),
+    ),
+    sums=1,
+)
+
+
+def test_markdown_has_groups_marks_and_escapes() -> None:
+    assert SCORES.markdown().splitlines() == [
+        r"| Method | Cora Acc. % | Cora F1 |",
+        r"| --- | ---: | ---: |",
+        r"| pace\_1 | **80.5 ± 0.4** | 79 (+1) |",
+        r"| local | <u>79.5</u> | not run |",
+    ]
+
+
+def test_latex_has_groups_marks_and_escapes() -> None:
+    assert SCORES.latex().splitlines() == [
+        r"\begin{tabular}{lrr}",
+        r"\toprule",
+        r" & \multicolumn{2}{c}{Cora} \\",
+        r"Method & Acc. \% & F1 \\",
+        r"\midrule",
+        r"pace\_1 & \textbf{80.5 $\pm$ 0.4} & 79 (+1) \\",
+        r"\midrule",
+        r"local & \underline{79.5} & not run \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+
+
+def test_html_is_one_figure_and_what_a_notebook_shows() -> None:
+    html = SCORES._repr_html_()
+    assert html.startswith('<figure class="table"><figcaption>Scores</figcaption>')
+    assert "<strong>80.5 ± 0.4</strong>" in html
+    assert 'colspan="2"' in html
+
+
+def test_plain_text_is_the_terminals() -> None:
+    lines = str(SCORES).splitlines()
+    assert lines[0] == "Scores"
+    assert any(re.match(r" ?pace_1 +80.5 ± 0.4 +79 \(\+1\)", line) for line in lines)
+
+
+def shown(rows: list[list[str]], heads: list[str], width: int = 80, words: int = 1) -> list[str]:
+    to = Console(file=StringIO(), width=width, color_system=None, highlight=False, markup=False)
+    with to.capture() as caught:
+        Table.of("", heads, rows, words=words).show(to)
+    return caught.get().splitlines()
+
+
+WORD = some.text("abcdefgh-", min_size=1, max_size=60)
+NUMBER = some.integers(0, 10**12).map(lambda number: f"{number:,}")
+
+
+@given(some.lists(some.tuples(WORD, *[NUMBER] * 5, WORD), min_size=1, max_size=4))
+def test_every_table_fits_and_no_number_is_broken(rows: list[tuple[str, ...]]) -> None:
+    lines = shown([list(row) for row in rows], ["Name", *"abcde", "What"])
+    assert max(map(len, lines)) <= 80
+    words = " ".join(lines).split()
+    for row in rows:
+        for number in row[1:-1]:
+            assert number in words
+    letters = sorted("".join(row[-1] for row in rows))
+    assert len(re.findall(r"[abcdefgh-]", "".join(lines))) >= len(letters)  # folded, never cut
+
+
+def test_columns_that_do_not_fit_go_below_with_the_first() -> None:
+    heads = ["", *(f"dataset {number}" for number in range(9))]
+    lines = shown([["PACE", *["80.50±0.42"] * 9]], heads, words=0)
+    assert max(map(len, lines)) <= 80
+    assert sum("PACE" in line for line in lines) == 2
+    assert sum(line.count("80.50±0.42") for line in lines) == 9
+
+
+def test_forty_clients_and_long_names_fit() -> None:
+    from pace.reports.run_result import (
+        Alphas,
+        MethodSummary,
+        ModelSettings,
+        RunResult,
+        RunSettings,
+        ScoreRow,
+        Spread,
+        Summary,
+        Traffic,
+    )
+    from pace.reports.tables import show
+
+    method, spread = "a-method-with-a-name", Spread(0.8, 0.01)
+    alpha = Alphas(0.5, 0.25, (tuple(index / 39 for index in range(40)),) * 2)
+    traffic = Traffic(1_762_206, 1_764_321, 1_764_300, 1.0012, 1.0011)
+    settings = RunSettings(
+        dataset="synthetic:nodes=2000,features=4000,communities=9,classes=6,mixing=0.2,degree=5",
+        partition="dirichlet",
+        clients=40,
+        model=ModelSettings(widths=(4000, 64, 6), dropout=0.5),
+        seeds=(1, 2),
+        device="cpu",
+        data_seed=1,
+        epochs=None,
+        rank=6,
+    )
+    rows = [ScoreRow(method, each, *[spread] * 3) for each in ("local", "external", "adopted")]
+    methods = {method: MethodSummary(alpha, traffic, {})}
+    run = RunResult(settings, Summary(tuple(rows), alpha, traffic, methods), ())
+    to = Console(file=StringIO(), width=80, color_system=None, highlight=False, markup=False)
+    with to.capture() as caught:
+        show(run, to)
+    text = caught.get()
+    assert max(map(len, text.splitlines())) <= 80
+    assert len(re.findall("[▁▂▃▄▅▆▇█·]", text)) == 40  # every client has its bar
+    assert text.count("80.00 ± 1.00") == 9
+    assert "1,764,321" in text
