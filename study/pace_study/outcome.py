@@ -108,9 +108,7 @@ def _absent(path: Path, found: Iterable[str], parts: Sequence[Part]) -> list[str
 
 def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Console) -> None:
     """Each part's table in the terminal, a column for each dataset's first metric."""
-    from rich.text import Text
-
-    from pace.reports.table import Table
+    from pace.reports.table import Table, Value
 
     for part in parts:
         records = measured(part, store, seeds)
@@ -126,11 +124,11 @@ def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Con
             heads = ["", *(grid.heads[column][0] or grid.heads[column][1] for column in chosen)]
             rows = []
             for (label, cells), marks in zip(grid.rows, places(grid), strict=True):
-                values: list[str | Text] = [label]
+                values: list[str | Value] = [label]
                 for column in chosen:
                     record = cells[column]
                     text = "not run" if record is None else shown(record).replace(" ± ", "±")
-                    values.append(Text(text, ("", "bold", "underline")[marks[column]]))
+                    values.append(Value(text, mark=("", "best", "second")[marks[column]]))
                 rows.append(values)
             title = f"{grid.title}: {grid.heads[0][1]}"
             Table.of(title, heads, rows, words=0).show(console)
