@@ -16,11 +16,13 @@ from torch import Tensor
 from pace.gates.mixture import mix
 from pace.graph import Graph
 from pace.jobs.influence import influence
+from pace.jobs.sealing import ephemeral
 from pace.merging.carrier import RANK, truncate
 from pace.params import Params, subtract
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message
+from pace.protocol.method import Message, Summable
+from pace.protocol.sealing import Seal, counted, in_ring
 from pace.protocol.uploads import Messages
 
 LIAR = 0
@@ -92,14 +94,18 @@ def outcome(
     federation: Federation,
     trigger: Trigger | None,
 ) -> Outcome:
-    """Through the whole protocol; without a trigger everybody is honest."""
+    """Through the whole protocol, sealed or open; without a trigger every client is honest."""
+    seals: Sequence[Seal | None] = [None] * len(graphs)
+    if federation.sealed:
+        seals = ephemeral([f"{client:06}" for client in range(len(graphs))], federation.digest)
     fitted = [
-        steps.share(model, graph, federation) for model, graph in zip(models, graphs, strict=True)
+        steps.share(model, graph, federation, seal)
+        for model, graph, seal in zip(models, graphs, seals, strict=True)
     ]
     uploads = [upload for _, upload in fitted]
     if trigger is not None:
         lie = poisoned(models[LIAR], graphs[LIAR], federation, trigger)
-        uploads[LIAR] = wire.encode(lie, federation.digest, numbers=federation.numbers)
+        uploads[LIAR] = framed(lie, federation, seals[LIAR])
     decoded: list[Message] = [steps.check_upload(upload, federation) for upload in uploads]
     returns = steps.merge(uploads, federation)
     words = columns(graphs[LIAR], trigger or Trigger())
@@ -131,6 +137,16 @@ def outcome(
         percent(hit["local"]),
         influence(Messages(decoded), federation)[LIAR].flags,
     )
+
+
+def framed(lie: Message, federation: Federation, seal: Seal | None) -> bytes:
+    """The frame of a liar's message."""
+    if seal is None:
+        return wire.encode(lie, federation.digest, numbers=federation.numbers)
+    method = federation.method
+    assert isinstance(method, Summable)
+    numbers = in_ring(counted(method.statistic_of(lie, federation)), federation.clients)
+    return wire.encode_sealed(seal(numbers), steps.upload_layout(federation), federation.digest)
 
 
 def percent(parts: Sequence[Tensor]) -> float:

@@ -18,8 +18,9 @@ from pace.methods import Pace
 from pace.models.gcn import GCN
 from pace.protocol import ring, steps, wire
 from pace.protocol.federation import Federation
+from pace.protocol.method import Summable
 from pace.protocol.ring import Ring
-from pace.protocol.sealed import Sealed
+from pace.protocol.sealing import counted, in_ring
 
 SHAPES = {
     "cora": (1433, 64, 7),
@@ -36,7 +37,7 @@ SERVED = 1_000  # clients of the server that is measured
 def sealed(turns: int, *, quick: bool = False) -> Iterator[Point]:
     """Milliseconds of CPU time and bytes a client, for each shape and cohort; then the server's."""
     for name, widths in list(SHAPES.items())[: 1 if quick else None]:
-        agreed = Federation(GCN(widths), Sealed(Pace(), SERVED))
+        agreed = Federation(GCN(widths), Pace(), sealed=True, clients=SERVED)
         numbers = _statistic(agreed)
         frame = wire.encode_sealed(numbers, steps.upload_layout(agreed), agreed.digest)
         dense = 4 * sum(value.numel() for value in agreed.start.values())
@@ -59,14 +60,13 @@ def sealed(turns: int, *, quick: bool = False) -> Iterator[Point]:
 def _statistic(agreed: Federation) -> Ring:
     """A client's statistic in the ring, not yet masked."""
     method = agreed.method
-    assert isinstance(method, Sealed)
-    statistic = method.summable.statistic_of(upload(agreed, 0), agreed)
-    return method.in_ring({**statistic, "one": torch.ones(1, dtype=torch.float64)})
+    assert isinstance(method, Summable)
+    return in_ring(counted(method.statistic_of(upload(agreed, 0), agreed)), agreed.clients)
 
 
 def server(turns: int, clients: int) -> Point:
     """Adding up and answering at Cora's shape. Masks are left out: they do not change its work."""
-    agreed = Federation(GCN(SHAPES["cora"]), Sealed(Pace(), clients))
+    agreed = Federation(GCN(SHAPES["cora"]), Pace(), sealed=True, clients=clients)
     frame = wire.encode_sealed(_statistic(agreed), steps.upload_layout(agreed), agreed.digest)
     frames = Repeated([frame], clients)
 

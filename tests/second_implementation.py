@@ -300,12 +300,16 @@ class Job:
         gcn = {"dropout": model["dropout"], "kind": "GCN", "widths": self.widths}
         method = {"gate": "calibrate", "geometry": "propagated", "kind": "Pace", "rank": self.rank}
         agreed = {
+            "clients": 0,
+            "decay": training["decay"],
             "epochs": training["epochs"],
-            "gcn": gcn,
             "job": self.digest,
             "kind": "Federation",
             "method": method,
+            "model": gcn,
             "numbers": self.kind,
+            "rate": training["rate"],
+            "sealed": False,
             "seed": model["seed"],
         }
         recipe = {"clip": None, "kind": "Recipe", "penalty": None, **training}

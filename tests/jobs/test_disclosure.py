@@ -1,6 +1,7 @@
 """What a site is told before its upload is written."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,6 @@ import torch
 from pace.jobs.disclosure import MEASURED, disclosure, measured, revealed, small_classes
 from pace.methods import FedAvg, Local, Pace, PaceRidge, RidgeSums
 from pace.protocol import steps
-from pace.protocol.sealed import Sealed
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import rebuilt
 
@@ -69,6 +69,6 @@ def test_a_methods_own_figures_are_given_and_no_others() -> None:
 @pytest.mark.fault(38)
 def test_sealed_sums_of_a_regression_are_said_to_let_a_node_be_tested() -> None:
     for method, told in ((RidgeSums(), True), (Pace(), False)):
-        agreed = federation(Sealed(method, 3))
+        agreed = replace(federation(method), sealed=True, clients=3)
         said = " ".join(revealed(disclosure({}, agreed, 0), ()))
         assert ("can test whether some site trained on it" in said) == told

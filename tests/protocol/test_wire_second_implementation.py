@@ -22,6 +22,8 @@ from pace.jobs import admission, job_file, sealing, signatures
 from pace.jobs.job import SERVER, Job
 from pace.models.gcn import GCN
 from pace.protocol import number_formats, steps, wire
+from pace.protocol.method import Summable
+from pace.protocol.sealing import counted
 from pace.protocol.uploads import Messages
 from tests import second_implementation as second
 from tests.graphs import clients
@@ -188,7 +190,7 @@ def test_the_pages_json_gives_the_pages_digest() -> None:
     assert block
     assert said
     settings = " ".join(line.strip() for line in block[1].splitlines())
-    assert json.loads(settings)[0]["gcn"]["widths"] == [5, 4, 3]
+    assert json.loads(settings)[0]["model"]["widths"] == [5, 4, 3]
     made = second.start((5, 4, 3), 104729)
     start = b"".join(
         name.encode() + struct.pack(f"<{len(each.numbers)}f", *each.numbers)
@@ -355,7 +357,8 @@ def test_a_second_server_adds_up_sealed_uploads() -> None:
         seal = sealing.seal(made, name, key_of(name))
         kept, frame = steps.fit(graph, agreed, seal=seal)
         frames.append(second.read(frame, steps.upload_layout(agreed), "sealed"))
-        plain.append(agreed.method.share(kept.local, graph, agreed))
+        assert isinstance(agreed.method, Summable)
+        plain.append(counted(agreed.method.statistic(kept.local, graph, agreed)))
     for name, tensor in second.added_up(frames).items():
         expected = torch.stack([message[name] for message in plain]).sum(0).flatten()
         found = torch.tensor(tensor.numbers, dtype=torch.float64)

@@ -16,7 +16,6 @@ from pace.models import MODELS, Model, TorchModel, kind_of, settings_of
 from pace.models.base import Network
 from pace.params import Params
 from pace.protocol.method import Method
-from pace.protocol.sealed import Sealed
 from pace.runtimes.files.model import Model as SiteModel
 
 
@@ -49,9 +48,7 @@ def parts(model: SiteModel) -> list[Part]:
 
 def _parts(model: SiteModel) -> Iterator[Part]:
     federation = model.job.federation
-    method = (
-        federation.method.method if isinstance(federation.method, Sealed) else federation.method
-    )
+    method = federation.method
     local, *weights = model.weights
     yield _part("Local", local, federation.network, model.local)
     for name, weight, params in zip(method.parts, weights, model.externals, strict=True):

@@ -14,7 +14,6 @@ from pace.methods import Pace, PaceRidge, RidgeSums
 from pace.protocol import number_formats, ring, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message
-from pace.protocol.sealed import Sealed
 
 NAMED = 12  # features listed by name
 SMALL = 5  # training nodes of a class: with fewer, what is said of the class is said of persons
@@ -82,8 +81,8 @@ def disclosure(
     message: Message, federation: Federation, signature: int, graph: Graph | None = None
 ) -> Disclosure:
     """What this very message says; of `graph`, the site's own, it knows which classes are small."""
-    if isinstance(federation.method, Sealed):
-        return _sealed(federation.method, federation, signature)
+    if federation.sealed:
+        return _sealed(federation, signature)
     update = isinstance(federation.method, Pace)  # others send the parameters themselves
     plain = {name for name in federation.model.averaged if not name.endswith("bias")}
     layout = wire.layout(message, federation.numbers)
@@ -136,17 +135,17 @@ def _regression(message: Message, federation: Federation) -> Iterator[str]:
         yield measured("pace-ridge-sums: an upload")
 
 
-def _sealed(method: Sealed, federation: Federation, signature: int) -> Disclosure:
+def _sealed(federation: Federation, signature: int) -> Disclosure:
     """Of a sealed upload only the table can be read."""
-    layout, update = steps.upload_layout(federation), isinstance(method.method, Pace)
+    layout, update = steps.upload_layout(federation), isinstance(federation.method, Pace)
     items = tuple(
         Item(name, shape, ring.NUMBER * volume, f"sealed: {words(name, update)}")
         for (name, shape), volume in zip(layout.items(), layout.volumes, strict=True)
     )
     dense = params.size(federation.start)
-    told = (testable(),) if isinstance(method.method, RidgeSums) else ()
+    told = (testable(),) if isinstance(federation.method, RidgeSums) else ()
     return Disclosure(
-        items, layout.size, signature, dense, (), 0, regression=told, sealed=method.clients
+        items, layout.size, signature, dense, (), 0, regression=told, sealed=federation.clients
     )
 
 

@@ -15,7 +15,6 @@ from pace.methods.pace import read
 from pace.params import Params, subtract
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Uploads
-from pace.protocol.sealed import Sealed
 
 FAR = 3.0  # times the median norm, or a third of it: worth a look
 LARGE = 3.0  # times an equal share
@@ -37,7 +36,7 @@ def influence(uploads: Uploads, federation: Federation) -> list[Influence]:
     column, averaged over all numbers of the model (1/K where there is no moment). FedAvg's share is
     the client's part of all nodes.
     """
-    if isinstance(federation.method, Sealed):  # nobody's can be seen
+    if federation.sealed:  # nobody's can be seen
         return [Influence(None, None)] * len(uploads)
     norms = [_norm(upload, federation) for upload in uploads] or [None] * len(uploads)  # all empty
     shares = _shares(uploads, federation)

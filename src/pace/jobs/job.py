@@ -8,7 +8,7 @@ import math
 import re
 import secrets
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 from unicodedata import category, normalize
@@ -25,7 +25,7 @@ from pace.models import settings_of as settings_of_model
 from pace.protocol.federation import SEED, Federation, describe
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
-from pace.protocol.sealed import Sealed, check_sealable
+from pace.protocol.sealing import check_sealable, check_sealed_clients
 from pace.tables.codebook import Codebook
 
 FORMAT = "pace-job-1"
@@ -86,7 +86,7 @@ class Job:
         `training` and `start` follow from the rest. They stand there to be read, and so that a
         software that would do otherwise is noticed before it trains.
         """
-        made = self._federation(self.made_method)
+        made = self._open
         recipe = {key: value for key, value in describe(made.recipe).items() if key != "kind"}
         return {
             "format": FORMAT,
@@ -136,14 +136,14 @@ class Job:
     @cached_property
     def federation(self) -> Federation:
         """The federation; its digest, which every message carries, covers the job's."""
-        method = self.made_method
-        if self.sealed:
-            method = Sealed(method, len(self.participants))
-        return self._federation(method, job=self.digest, numbers=self.numbers)
+        sealed = {"sealed": True, "clients": len(self.participants)} if self.sealed else {}
+        return replace(self._open, job=self.digest, numbers=self.numbers, **sealed)
 
-    def _federation(self, method: Method, **more: str) -> Federation:
+    @property
+    def _open(self) -> Federation:
+        """The federation without what follows from the job's digest."""
         how = {"rate": self.rate, "decay": self.decay}
-        return Federation(self.model, method, self.seed, self.epochs, **how, **more)  # type: ignore[arg-type]
+        return Federation(self.model, self.made_method, self.seed, self.epochs, **how)
 
     @property
     def signed(self) -> bool:
@@ -285,7 +285,7 @@ def _check(job: Job) -> None:
 
 def _check_sealing(job: Job) -> None:
     check_sealable(job.made_method, job.method)
-    Sealed(job.made_method, len(job.participants))  # says what is wrong
+    check_sealed_clients(len(job.participants))
     if not job.keys:
         raise SettingError(
             "a sealed job needs keys, so that everybody knows whom the masks are shared with: give "

@@ -22,7 +22,7 @@ from pace.errors import SettingError
 from pace.jobs import signatures
 from pace.protocol import ring
 from pace.protocol.ring import Ring
-from pace.protocol.sealed import Seal
+from pace.protocol.sealing import Seal
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey

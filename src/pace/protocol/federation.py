@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from pace.models.base import Model, Network
 from pace.params import Params
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
+from pace.protocol.sealing import check_sealable, check_sealed_clients
 from pace.training.recipe import Recipe
 
 SEEDS = (104729, 130363, 155921, 181081, 206639)  # the paper's
@@ -35,7 +36,7 @@ class Federation:
         (8, 12)
     """
 
-    model: Model = field(metadata={"digest": "gcn"})
+    model: Model
     """The shared model."""
     method: Method
     """How clients train, what they send, how it is merged and adopted."""
@@ -47,10 +48,14 @@ class Federation:
     """The digest of the job it comes from: equal settings, yet two federations."""
     numbers: str = ""
     """How numbers are written: float32, float16 or int8; if not said, the method's own."""
-    rate: float | None = field(default=None, metadata={"digest": None})
+    rate: float | None = None
     """The learning rate, in place of the recipe's own."""
-    decay: float | None = field(default=None, metadata={"digest": None})
+    decay: float | None = None
     """The weight decay, in place of the recipe's own."""
+    sealed: bool = False
+    """Whether the server sees no upload, only the sum of all clients' statistics."""
+    clients: int = 0
+    """How many clients a sealed sum is over."""
 
     def __post_init__(self) -> None:
         if isinstance(self.model, torch.nn.Module):
@@ -64,6 +69,9 @@ class Federation:
             raise SettingError(f"the seed is {self.seed}, expected a whole number of 64 bits")
         if self.numbers not in KINDS:
             raise SettingError(f"numbers are {self.numbers!r}, expected one of {', '.join(KINDS)}")
+        if self.sealed:
+            check_sealable(self.method, type(self.method).__name__)
+            check_sealed_clients(self.clients)
 
     @property
     def recipe(self) -> Recipe:
@@ -102,15 +110,9 @@ class Federation:
 
 
 def describe(setting: Any) -> Any:
-    """A setting as plain data: dataclasses by kind and field, functions by name.
-
-    A field's metadata may give it another name in digests, or None where the digest has it already.
-    """
+    """A setting as plain data: dataclasses by kind and field, functions by name."""
     if is_dataclass(setting) and not isinstance(setting, type):
-        names = {part.name: part.metadata.get("digest", part.name) for part in fields(setting)}
-        values = {
-            name: describe(getattr(setting, key)) for key, name in names.items() if name is not None
-        }
+        values = {part.name: describe(getattr(setting, part.name)) for part in fields(setting)}
         return {"kind": type(setting).__name__, **values}
     if isinstance(setting, tuple | list):
         return [describe(item) for item in setting]

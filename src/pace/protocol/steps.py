@@ -6,9 +6,10 @@ graph ─fit→ (kept, upload) ══▶ merge ══▶ returned ─adopt→ Ad
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -27,8 +28,8 @@ from pace.graph import Graph, expect_graph
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import Method
-from pace.protocol.sealed import Seal, Sealed
+from pace.protocol.method import Method, Summable
+from pace.protocol.sealing import Seal, counted, in_ring, opened_sum
 from pace.protocol.uploads import Message, Messages, Received, opened
 from pace.training.forward import Forward
 from pace.training.train import train
@@ -136,15 +137,14 @@ def share(
 ) -> tuple[Kept, bytes]:
     """The second half of `fit`, for a model that is already trained."""
     _check_finite(local, graph)
-    message = federation.method.share(local, graph, federation)
+    message = _shared(local, graph, federation)
     _check_finite(message, graph)
-    method = federation.method
-    if not isinstance(method, Sealed):
+    if not federation.sealed:
         upload = wire.encode(message, federation.digest, numbers=federation.numbers)
     elif seal is None:
         raise SettingError("a sealed federation needs every client's keys: give `fit` its `seal`")
     else:
-        sealed = seal(method.in_ring(message))
+        sealed = seal(in_ring(message, federation.clients))
         upload = wire.encode_sealed(sealed, upload_layout(federation), federation.digest)
     return Kept(local, wire.checksum(upload)), upload
 
@@ -203,7 +203,7 @@ def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
     if not len(uploads):
         raise TooFewError("there are no uploads, expected one or more to merge")
     last, content = None, b""
-    for place, message in enumerate(federation.method.merge(uploads, federation)):
+    for place, message in enumerate(_merged(uploads, federation)):
         if message is not last:
             last, content = message, wire.written(message, federation.numbers)
         layout = wire.layout(message, federation.numbers)
@@ -256,7 +256,8 @@ def externals(
             f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
             f"ask the server for the return to {kept.upload.hex()}"
         )
-    return federation.method.externals(kept.local, frame.message, graph, federation)
+    message = _own_return(frame.message, kept.local, federation)
+    return federation.method.externals(kept.local, message, graph, federation)
 
 
 def supported(
@@ -379,7 +380,8 @@ def check_upload(upload: bytes, federation: Federation) -> Message:
             f"this is the return to upload {frame.answers.hex()}, expected an upload: "
             "uploads go to the server, returns come from it"
         )
-    federation.method.check(frame.message, federation)
+    if not federation.sealed:  # under its masks it is noise: what can be checked is their sum
+        federation.method.check(frame.message, federation)
     return frame.message
 
 
@@ -407,16 +409,18 @@ def check(graph: Graph, federation: Federation) -> None:
 @lru_cache(maxsize=16)
 def upload_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every upload: those of a client with a single node."""
-    sealed = isinstance(federation.method, Sealed)
-    return wire.layout(_probe(federation), wire.SEALED if sealed else federation.numbers)
+    probe = _shared(federation.start, _lonely(federation), federation)
+    return wire.layout(probe, wire.SEALED if federation.sealed else federation.numbers)
 
 
 @lru_cache(maxsize=16)
 def return_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every return: those of a federation with a single client."""
-    method, probe = federation.method.probe(federation), _probe(federation)
-    if isinstance(method, Sealed):
-        returned = method.answer_to(probe, federation)
+    method = federation.method.probe(federation)
+    probe = method.share(federation.start, _lonely(federation), federation)
+    if federation.sealed:
+        method = _summable(federation)
+        returned = method.answer(method.statistic_of(probe, federation), federation)
     else:
         returned = next(iter(method.merge(Messages([probe]), federation)))
     return wire.layout(returned, federation.numbers)
@@ -427,12 +431,41 @@ def external_layouts(federation: Federation) -> tuple[wire.Layout, ...]:
     """The names and shapes of each External, made of a return that says nothing."""
     silent = {name: torch.zeros(shape) for name, shape in return_layout(federation).items()}
     start, graph = federation.start, _lonely(federation)
-    return tuple(map(wire.layout, federation.method.externals(start, silent, graph, federation)))
+    message = _own_return(silent, start, federation)
+    return tuple(map(wire.layout, federation.method.externals(start, message, graph, federation)))
 
 
-def _probe(federation: Federation) -> Message:
-    """What a client with one node and no training would send."""
-    return federation.method.share(federation.start, _lonely(federation), federation)
+# What sealing changes: a client shares its statistic, the server answers the sum of all, and a
+# receiver makes its own return of the answer.
+
+
+def _summable(federation: Federation) -> Summable:
+    method = federation.method
+    assert isinstance(method, Summable)  # a sealed federation checks it
+    return method
+
+
+def _shared(local: Params, graph: Graph, federation: Federation) -> Message:
+    """What a client's upload holds, before it is masked where it is sealed."""
+    if federation.sealed:
+        return counted(_summable(federation).statistic(local, graph, federation))
+    return federation.method.share(local, graph, federation)
+
+
+def _merged(uploads: Received, federation: Federation) -> Iterable[Message]:
+    """What goes back to each client, in order."""
+    if not federation.sealed:
+        return federation.method.merge(uploads, federation)
+    total, method = opened_sum(uploads, federation.clients), _summable(federation)
+    method.check_total(total, federation.clients, federation)
+    return repeat(method.answer(total, federation), federation.clients)
+
+
+def _own_return(message: Message, local: Params, federation: Federation) -> Message:
+    """The return to one client, which it makes of the common answer where uploads are sealed."""
+    if federation.sealed:
+        return _summable(federation).personal(message, local, federation)
+    return message
 
 
 def _lonely(federation: Federation) -> Graph:

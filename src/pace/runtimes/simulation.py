@@ -17,7 +17,7 @@ from pace.params import Params, size
 from pace.protocol import steps
 from pace.protocol.federation import Federation, describe
 from pace.protocol.method import Method
-from pace.protocol.sealed import Seal, Sealed, check_sealable
+from pace.protocol.sealing import Seal, check_sealable
 from pace.reports.trial import READINGS, Trial
 from pace.training.forward import Forward
 from pace.training.train import train_cohort
@@ -46,10 +46,19 @@ def simulate(
     if sealed:
         for name, method in methods.items():
             check_sealable(method, name)
-        methods = {name: Sealed(method, len(graphs)) for name, method in methods.items()}
     federations = {
         seed: {
-            name: Federation(model, method, seed, epochs, numbers=numbers, rate=rate, decay=decay)
+            name: Federation(
+                model,
+                method,
+                seed,
+                epochs,
+                numbers=numbers,
+                rate=rate,
+                decay=decay,
+                sealed=sealed,
+                clients=len(graphs) if sealed else 0,
+            )
             for name, method in methods.items()
         }
         for seed in seeds
@@ -176,7 +185,7 @@ def _trials(
 
 def _seals(clients: int, federation: Federation) -> Sequence[Seal | None]:
     """Each client's masks, from keys that are drawn here and forgotten."""
-    if not isinstance(federation.method, Sealed):
+    if not federation.sealed:
         return [None] * clients
     return sealing.ephemeral([f"{client:06}" for client in range(clients)], federation.digest)
 
