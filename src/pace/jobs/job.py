@@ -136,14 +136,25 @@ class Job:
     @cached_property
     def federation(self) -> Federation:
         """The federation; its digest, which every message carries, covers the job's."""
-        sealed = {"sealed": True, "clients": len(self.participants)} if self.sealed else {}
-        return replace(self._open, job=self.digest, numbers=self.numbers, **sealed)
+        return replace(
+            self._open,
+            job=self.digest,
+            numbers=self.numbers,
+            sealed=self.sealed,
+            clients=len(self.participants) if self.sealed else 0,
+        )
 
     @property
     def _open(self) -> Federation:
         """The federation without what follows from the job's digest."""
-        how = {"rate": self.rate, "decay": self.decay}
-        return Federation(self.model, self.made_method, self.seed, self.epochs, **how)
+        return Federation(
+            self.model,
+            self.made_method,
+            self.seed,
+            self.epochs,
+            rate=self.rate,
+            decay=self.decay,
+        )
 
     @property
     def signed(self) -> bool:
