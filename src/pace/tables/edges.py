@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from pace.errors import GraphError, SettingError, did_you_mean
+from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 from pace.tables.problems import Problems
-from pace.tables.table import Table
-from pace.tables.tables import header, named, read
+from pace.tables.table import (
+    Table,
+    TableFile,
+    data_columns,
+    describe_columns,
+    open_table,
+    read_table,
+)
 
 ENDS = (  # names of the columns with both ends, in any case
     ("source", "target"),
@@ -24,114 +31,135 @@ ENDS = (  # names of the columns with both ends, in any case
 )
 
 
-def ends(
+@dataclass(frozen=True)
+class NodeIds:
+    """The nodes that edges may name."""
+
+    numbers: Mapping[str, int]  # of each id
+    file: TableFile
+    column: str | None  # with the ids; None if rows are numbered
+
+
+def read_edges(
     path: Path,
-    ids: Mapping[str, int],
+    nodes: NodeIds,
     problems: Problems,
     notes: list[str],
     *,
     strangers: str = "refuse",
     weight: str | None = None,
-    suggest: Callable[[set[str]], str | None] = lambda ends: None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Both ends of every edge, from the columns source and target (or from and to), else the first two.
+    """Both ends of every edge, (2, edges), and the weights, if their column is named.
 
-    And the weights of the column `weight`, if one is named.
-
-    `strangers="drop"` leaves out edges to nodes that are not in the table. `suggest` is asked for a
-    sentence about ends that most edges have and no node.
+    The ends are in the columns source and target (or from and to), else in the first two.
+    `strangers="drop"` leaves out edges to nodes that are not in the table.
     """
-    names = named(path, header(path), notes)
-    if len(names) < 2:
-        found = f"the single column {names[0]!r}" if names else "no column with a name"
-        raise GraphError(f"{path.name} has {found}, expected two, such as source,target")
-    chosen = _both(names)
-    if all(name in ids for name in chosen):
-        raise GraphError(
-            f"{path.name} begins with {','.join(chosen)}, which are node ids: give it a first row "
-            "that names its columns, such as source,target"
-        )
-    if weight is not None and weight not in names:
-        hint = did_you_mean(weight, names) or f"it has {', '.join(names[:12])}"
-        raise SettingError(f"--weight is {weight!r}: {path.name} has no such column; {hint}")
-    if ignored := [name for name in names if name not in (*chosen, weight)]:
-        same = "" if weight else "; all edges weigh the same (--weight COLUMN reads weights)"
-        notes.append(f"{path.name}: not used are {', '.join(ignored)}{same}")
-    table = read(path, text=chosen, numbers=[weight] if weight else [], problems=problems)
-    weights = None if weight is None else _weights(table, weight, problems)
-    pairs = torch.tensor(
-        [[ids.get(value, -1) for value in table.text[column]] for column in chosen],
+    file = open_table(path)
+    ends = _find_columns(file, nodes, notes, weight)
+    table = read_table(file, problems, text=ends, numbers=[weight] if weight else [])
+    notes += table.notes
+    weights = None if weight is None else _read_weights(table, weight)
+    edges = torch.tensor(
+        [[nodes.numbers.get(name, -1) for name in table.text[end]] for end in ends],
         dtype=torch.int64,
     )
-    notes += table.notes
-    strange = (pairs < 0).any(0)
-    if 2 * int(strange.sum()) > len(strange):
-        mentioned = {value for column in chosen for value in table.text[column] if value}
-        if (sentence := suggest(mentioned) or _respelt(mentioned, ids)) is not None:
-            raise GraphError(f"{path.name} {sentence}")
+    strange = (edges < 0).any(0)
+    count = int(strange.sum())
+    if 2 * count > len(strange):
+        mentioned = {name for end in ends for name in table.text[end] if name}
+        if hint := _suggest_id(nodes, mentioned) or _respelt(nodes, mentioned):
+            raise GraphError(f"{path.name} {hint}")
     if strangers == "drop":
-        if strange.any():
-            notes.append(
-                f"dropped: edges to nodes that are not in the table, {int(strange.sum()):,}"
-            )
-        return pairs[:, ~strange], None if weights is None else weights[~strange]
+        if count:
+            notes.append(f"dropped: edges to nodes that are not in the table, {count:,}")
+        return edges[:, ~strange], None if weights is None else weights[~strange]
     for index in strange.nonzero().flatten().tolist():
-        for column in chosen:
-            value = table.text[column][index]
-            if value in ids:
-                continue
-            wrong = f"{column!r} is {value!r}, not the id of any node"
-            kind = f"{column!r} is not the id of any node (--strangers drop leaves such edges out)"
-            if not value:
-                wrong = kind = f"{column!r} is empty"
-            problems.add(table.file, table.rows[index], wrong, kind=kind, cell=value)
-    return pairs, weights
+        for end in ends:
+            name = table.text[end][index]
+            if name not in nodes.numbers:
+                wrong = f"{end!r} is {name!r}, not the id of any node"
+                kind = f"{end!r} is not the id of any node (--strangers drop leaves such edges out)"
+                if not name:
+                    wrong = kind = f"{end!r} is empty"
+                table.refuse(index, wrong, kind=kind, cell=name)
+    return edges, weights
 
 
-def _both(names: Sequence[str]) -> list[str]:
+def _find_columns(
+    file: TableFile, nodes: NodeIds, notes: list[str], weight: str | None
+) -> list[str]:
     """The columns with both ends: by their usual names, else the first two."""
-    lower = {name.lower(): name for name in reversed(names)}
-    for pair in ENDS:
-        if set(pair) <= set(lower):
-            return [lower[end] for end in pair]
-    return list(names[:2])
+    columns = data_columns(file, notes)
+    if len(columns) < 2:
+        found = f"the single column {columns[0]!r}" if columns else "no column with a name"
+        raise GraphError(f"{file.name} has {found}, expected two, such as source,target")
+    lower = {name.lower(): name for name in reversed(columns)}
+    named = ([lower[end] for end in pair] for pair in ENDS if set(pair) <= set(lower))
+    ends = next(named, columns[:2])
+    if all(name in nodes.numbers for name in ends):
+        raise GraphError(
+            f"{file.name} begins with {','.join(ends)}, which are node ids: give it a first row "
+            "that names its columns, such as source,target"
+        )
+    if weight is not None and weight not in columns:
+        raise SettingError(
+            f"--weight is {weight!r}: {file.name} has no such column; "
+            f"{describe_columns(weight, columns)}"
+        )
+    if ignored := [name for name in columns if name not in (*ends, weight)]:
+        same = "" if weight else "; all edges weigh the same (--weight COLUMN reads weights)"
+        notes.append(f"{file.name}: not used are {', '.join(ignored)}{same}")
+    return ends
 
 
-def _respelt(mentioned: set[str], ids: Mapping[str, int]) -> str | None:
+def _read_weights(table: Table, column: str) -> Tensor:
+    """Weights, finite and above 0."""
+    numbers = table.numbers[column]
+    weights = torch.from_numpy(numbers.values)
+    wrong = ~(torch.isfinite(weights) & (weights > 0))
+    for index in wrong.nonzero().flatten().tolist():
+        cell = numbers.text.get(index, f"{float(weights[index]):g}")
+        table.refuse_cell(index, column, cell, "a number above 0")
+    return weights
+
+
+def _suggest_id(nodes: NodeIds, mentioned: set[str]) -> str | None:
+    """A sentence that names the column in which most of the edges' ends are, each once."""
+    names = [name for name in nodes.file.columns if name]
+    table = read_table(nodes.file, Problems(), text=names)
+    for name, cells in table.text.items():
+        values = set(cells)
+        common = mentioned & values
+        if name != nodes.column and len(values) == len(cells) and 2 * len(common) > len(mentioned):
+            return (
+                f"names nodes by values such as {min(common)!r}, which stand in column {name!r} of "
+                f"{table.file}, a different one in every row: give --id {name}"
+            )
+    return None
+
+
+def _respelt(nodes: NodeIds, mentioned: set[str]) -> str | None:
     """A sentence about ids that are numbers in both tables, once as a spreadsheet rewrote them."""
-    numbers = {number: name for name in ids if (number := _number(name)) is not None}
-    pairs = {end: numbers.get(number) for end in mentioned if (number := _number(end)) is not None}
-    if 2 * sum(name is not None for name in pairs.values()) <= len(mentioned):
+    ids = {number: name for name in nodes.numbers if (number := _id_number(name)) is not None}
+    pairs = {end: ids[number] for end in mentioned if (number := _id_number(end)) in ids}
+    if 2 * len(pairs) <= len(mentioned):
         return None
-    end = min(end for end, name in pairs.items() if name is not None)
+    end = min(pairs)
     return (
         f"names a node {end!r} that the table of nodes calls {pairs[end]!r}: a spreadsheet rewrites "
         "ids that look like numbers; export both with the ids as text"
     )
 
 
-def _number(name: str) -> int | None:
+def _id_number(name: str) -> int | None:
     whole = re.fullmatch(r"(\d{1,18})(?:[.,]0+)?", name)
     return int(whole[1]) if whole else None
 
 
-def _weights(table: Table, column: str, problems: Problems) -> Tensor:
-    """Weights, finite and above 0."""
-    numbers = table.numbers[column]
-    weights = torch.from_numpy(numbers.values[:, 0])
-    wrong = ~(torch.isfinite(weights) & (weights > 0))
-    for index in wrong.nonzero().flatten().tolist():
-        cell = numbers.text.get(index, f"{float(weights[index]):g}")
-        said = f"{column!r} is {cell!r}, expected a number above 0"
-        kind = f"{column!r} is not a number above 0"
-        problems.add(table.file, table.rows[index], said, kind=kind, cell=cell)
-    return weights
-
-
-def note_merged(found: Tensor, graph: Graph, notes: list[str]) -> None:
-    """Say what became of edges that the graph does not have."""
-    loops = int((found[0] == found[1]).sum())
-    merged = found.shape[1] - loops - graph.edges.shape[1] // (1 if graph.directed else 2)
+def note_merged(edges: Tensor, graph: Graph, notes: list[str]) -> None:
+    """Note what became of edges that the graph does not have."""
+    loops = int((edges[0] == edges[1]).sum())
+    merged = edges.shape[1] - loops - graph.edges.shape[1] // (1 if graph.directed else 2)
     if loops:
         notes.append(f"dropped: edges from a node to itself, {loops}")
     if merged:

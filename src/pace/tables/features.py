@@ -1,151 +1,237 @@
-"""The feature columns of a table of nodes without a codebook: numbers as they are, words one-hot."""
+"""Feature columns: what kind each is, where no codebook says so, and their encoding as numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from pace.errors import GraphError
 from pace.io.terminal import many
-from pace.tables import dates, suspicions
-from pace.tables.codebook import MISSING, missing_in
-from pace.tables.encode import UNCLEAR
-from pace.tables.problems import Problems
-from pace.tables.table import Numbers, Table
+from pace.tables.cells import (
+    are_dates,
+    missing_among,
+    not_words,
+    parse_dates,
+    show_day,
+    spelt_alike,
+    unclear_dates,
+    unit_of,
+)
+from pace.tables.codebook import ABSENT, OTHER, Column
+from pace.tables.problems import listed
+from pace.tables.table import Table
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
 LARGE = 10.0  # root mean square of a feature that is worth a warning
-NAMED = 6
+OUTLIER_SCALES = 20  # a value further from the centre is most often in another unit
+EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
 
+Array = np.ndarray[Any, np.dtype[Any]]
 
-def features(table: Table, problems: Problems, notes: list[str]) -> tuple[Tensor, tuple[str, ...]]:
-    """All feature columns side by side, words one-hot."""
-    blocks, names = [], []
-    for column, numbers in table.numbers.items():
-        words = {cell for cell in numbers.text.values() if cell}
-        if words and np.isnan(numbers.values).all():
-            if dates.are_dates(words):
-                block, listed = _days(table, column, numbers, problems), [column]
-                notes.append(f"column {column!r} became days since 2000-01-01")
-            else:
-                block, listed = _one_hot(table, column, numbers, problems)
-                notes += _remarks(column, words, len(listed))
-        elif set(numbers.text.values()) == {""} and len(numbers.text) == len(numbers.values):
-            problems.add(table.file, None, f"column {column!r} is empty in every row: leave it out")
-            block, listed = numbers.values, [column]
+
+@dataclass(frozen=True)
+class Change:
+    """What was done to some rows of a column."""
+
+    column: str
+    what: str
+    rows: list[int] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        rows = ", ".join(map(str, self.rows[:EXAMPLES])) + (", …" if self.rows[EXAMPLES:] else "")
+        return f"{self.column!r} in {many(len(self.rows), 'row')} ({rows}): {self.what}"
+
+
+def infer_columns(table: Table) -> list[Column]:
+    """How the columns of a table without a codebook become features: numbers stay as they are, dates
+    become days, words one-hot.
+    """
+    columns = []
+    for name, numbers in table.numbers.items():
+        words = sorted(set(numbers.text.values()) - {""})
+        if not words and len(numbers.text) == len(table.rows):
+            table.refuse(None, f"column {name!r} is empty in every row: leave it out")
+        elif not words or not np.isnan(numbers.values).all():
+            columns.append(Column(name, "number"))
+        elif are_dates(words):
+            columns.append(Column(name, "date"))
+            table.notes.append(f"column {name!r} became days since 2000-01-01")
+        elif (wrong := _not_category(name, words, table)) is not None:
+            table.refuse(None, f"column {name!r} {wrong}")
         else:
-            block = numbers.values
-            width = block.shape[1]
-            listed = [column] if width == 1 else [f"{column}.{place}" for place in range(width)]
-            _finite(table, column, numbers, problems)
-        blocks.append(block)
-        names += listed
-    return torch.from_numpy(np.concatenate(blocks, axis=1)), tuple(names)
+            columns.append(Column(name, "category", tuple(words)))
+            table.notes += [f"column {name!r} {remark}" for remark in _remarks(words)]
+    return columns
 
 
-def _remarks(column: str, words: set[str], made: int) -> list[str]:
-    """What became of a column of words, and what makes one doubt that it is one."""
-    said = [f"column {column!r} became {many(made, 'column')}, one for each word"]
-    absent = missing_in(words)
-    if missing := sorted(word for word in words if word.lower() in absent):
-        listed = ", ".join(map(repr, missing))
-        said.append(f"column {column!r}: {listed} taken as words; if they mean missing, {FILL}")
-    if (unit := suspicions.unit(words)) is not None:
-        said.append(
-            f"column {column!r} has numbers with {unit!r} behind: without it they are numbers"
+def _not_category(name: str, words: Sequence[str], table: Table) -> str | None:
+    """Why a column cannot be one-hot encoded."""
+    if table.numbers[name].style in ("unclear", "mixed"):
+        return (
+            f"holds numbers such as {words[0]}, where the comma may stand before decimals or between "
+            "thousands: say --decimal comma or --decimal point"
         )
-    said += [
-        f"column {column!r}: {' and '.join(map(repr, group))} are {len(group)} words: if they are one, "
-        "write them alike"
-        for group in suspicions.alike(words)
-    ]
-    return said
-
-
-def unscaled(x: Tensor, names: Sequence[str]) -> str | None:
-    """A sentence about features far larger than 1, which drown the others; None if there are none."""
-    size = torch.linalg.vector_norm(x, dim=0) / len(x) ** 0.5
-    large = (size > LARGE).nonzero().flatten().tolist()
-    if not large:
-        return None
-    shown = [
-        f"{names[place] if names else f'number {place}'} (about {float(size[place]):.3g})"
-        for place in large[:NAMED]
-    ]
-    more = f" and {len(large) - NAMED} more" if len(large) > NAMED else ""
-    return (
-        f"{many(len(large), 'feature')} far larger than 1, not scaled: {', '.join(shown)}{more}. "
-        "Models learn little from such features; a codebook scales them alike at every site "
-        "(`pace codebook propose`)"
+    if len(words) <= CATEGORIES:
+        return not_words(words)
+    every, or_id = ",", ""
+    if len(words) == len(table.rows):
+        every, or_id = ", another in every row,", f"; if it is the id of a node, give --id {name}"
+    return not_words(words) or (
+        f"holds {len(words)} different words{every} too many to make a feature of each (at most "
+        f"{CATEGORIES}): leave it out with --features, or turn it into numbers{or_id}"
     )
 
 
-def _finite(table: Table, column: str, numbers: Numbers, problems: Problems) -> None:
-    wanted = "a number with a decimal comma" if numbers.mixed else "a finite number"
-    for index, place in np.argwhere(~np.isfinite(numbers.values)).tolist():
-        cell = numbers.text.get(index, str(numbers.values[index, place]))
-        found = f"is {cell!r}" if cell else "is empty"
-        empty = cell.lower() in MISSING and index in numbers.text
-        kind = f"{column!r} is empty; {FILL}" if empty else f"{column!r} is not {wanted}"
-        text = f"{column!r} {found}, expected {wanted}"
-        problems.add(table.file, table.rows[index], text, kind=kind, cell=cell)
+def _remarks(words: Sequence[str]) -> list[str]:
+    """What became of a column of words, and what casts doubt on that."""
+    remarks = [f"became {many(len(words), 'column')}, one for each word"]
+    absent = missing_among(words)
+    if missing := [word for word in words if word.lower() in absent]:
+        words_ = ", ".join(map(repr, missing))
+        remarks.append(f"has {words_}, taken as words; if they mean missing, {FILL}")
+    if (unit := unit_of(words)) is not None:
+        remarks.append(f"has numbers with {unit!r} behind: without it they are numbers")
+    return remarks + [
+        f"has {' and '.join(map(repr, group))}, {len(group)} words: if they are one, write them alike"
+        for group in spelt_alike(words)
+    ]
 
 
-def _days(
-    table: Table, column: str, numbers: Numbers, problems: Problems
-) -> np.ndarray[Any, np.dtype[np.float32]]:
-    cells = [numbers.text.get(index, "") for index in range(len(table.rows))]
-    if dates.unclear([cell for cell in cells if cell]):
-        problems.add(table.file, None, UNCLEAR.format(column))
-    found = dates.days(cells)
-    for index, value in enumerate(found):
-        if value is None:
-            said = f"is {cells[index]!r}" if cells[index] else "is empty"
-            kind = f"{column!r} is not a date" if cells[index] else f"{column!r} is empty; {FILL}"
-            text = f"{column!r} {said}, expected a date"
-            problems.add(table.file, table.rows[index], text, kind=kind, cell=cells[index])
-    return np.array([[np.nan if value is None else value] for value in found], np.float32)
+def encode_columns(
+    table: Table,
+    columns: Sequence[Column],
+    missing: Collection[str],
+    changes: list[Change] | None = None,
+) -> Tensor:
+    """The features of all columns, (rows, features).
 
-
-def _one_hot(
-    table: Table, column: str, numbers: Numbers, problems: Problems
-) -> tuple[np.ndarray[Any, Any], list[str]]:
-    words = sorted({cell for cell in numbers.text.values() if cell})
-    if numbers.mixed:
-        problems.add(
-            table.file,
-            None,
-            f"column {column!r} holds numbers such as {words[0]}, where the comma may stand before "
-            "decimals or between thousands: say --decimal comma or --decimal point",
-        )
-        words = []
-    elif (wrong := suspicions.not_words(words)) is not None:
-        problems.add(table.file, None, f"column {column!r} {wrong}")
-    elif len(words) > CATEGORIES:
-        every = ", another in every row," if len(words) == len(table.rows) else ","
-        or_id = f"; if it is the id of a node, give --id {column}" if every != "," else ""
-        problems.add(
-            table.file,
-            None,
-            f"column {column!r} holds {len(words)} different words{every} too many to make a "
-            f"feature of each (at most {CATEGORIES}): leave it out with --features, or turn it into "
-            f"numbers{or_id}",
-        )
-        words = []
-    place = {word: number for number, word in enumerate(words)}
-    block = np.zeros((len(table.rows), len(words)), np.float32)
-    for index, cell in numbers.text.items():
-        if not cell:
-            problems.add(
-                table.file,
-                table.rows[index],
-                f"{column!r} is empty, expected a word",
-                kind=f"{column!r} is empty; {FILL}",
+    Args:
+        table: which has every column, as text or as numbers.
+        columns: how each becomes features.
+        missing: words that mean a missing value, in lower case.
+        changes: where to add what a codebook did to which rows; None without a codebook.
+    """
+    blocks = [np.zeros((len(table.rows), 0), np.float32)]
+    for column in columns:
+        if column.name not in table.numbers and column.name not in table.text:
+            raise GraphError(
+                f"{table.file}: column {column.name!r} holds lists, which no codebook scales: agree "
+                "on a codebook without it"
             )
-        elif words:
-            block[index, place[cell]] = 1
-    return block, [f"{column}={word}" for word in words]
+        encode = _encode_words if column.kind == "category" else _encode_numbers
+        blocks.append(encode(table, column, set(missing), changes))
+    return torch.from_numpy(np.concatenate(blocks, axis=1))
+
+
+def _encode_numbers(
+    table: Table, column: Column, missing_words: set[str], changes: list[Change] | None
+) -> Array:
+    """One scaled feature, and with `indicator` another that is 1 where the value is missing."""
+    cells, values, expected = _parse_column(table, column)
+    missing = np.isnan(values) if "nan" in missing_words else np.zeros(len(values), bool)
+    for index, cell in cells.items():
+        missing[index] = cell.lower() in missing_words
+    right = np.isin(values, (0, 1)) if column.kind == "flag" else np.isfinite(values)
+    for index in np.flatnonzero(~missing & ~right).tolist():
+        cell = cells.get(index, f"{values[index]:g}")
+        table.refuse_cell(index, column.name, cell, expected)
+    absent = np.flatnonzero(missing).tolist()
+    if column.fill is None:
+        advice = f"; {FILL}" if changes is None else ", and the codebook has no `fill` for it"
+        for index in absent:
+            table.refuse_cell(index, column.name, cells.get(index, "nan"), expected, advice)
+    values = np.where(missing, np.nan if column.fill is None else column.fill, values)
+    scaled = (values - column.centre) / column.scale
+    if changes is not None:
+        with np.errstate(invalid="ignore"):
+            far = np.flatnonzero(np.abs(scaled) > OUTLIER_SCALES).tolist()
+        changes += _numeric_changes(table, column, values, absent, far)
+    with np.errstate(over="ignore"):
+        block = scaled.astype(np.float32)[:, None]
+    return np.column_stack([block, missing]).astype(np.float32) if column.indicator else block
+
+
+def _parse_column(table: Table, column: Column) -> tuple[dict[int, str], Array, str]:
+    """The cells that are no plain numbers by index, all values, and what a cell should be."""
+    if column.kind != "date":
+        numbers = table.numbers[column.name]
+        expected = "0 or 1" if column.kind == "flag" else numbers.expected
+        return numbers.text, numbers.values.astype(np.float64), expected
+    cells = table.cells(column.name)
+    if (wrong := unclear_dates(cells, column.name)) is not None:
+        table.refuse(None, wrong)
+    days = [np.nan if day is None else day for day in parse_dates(cells)]
+    return dict(enumerate(cells)), np.array(days), "a date such as 2024-03-31"
+
+
+def _numeric_changes(
+    table: Table, column: Column, values: Array, absent: list[int], far: list[int]
+) -> list[Change]:
+    """What is filled, and what is so far away that its unit may be another."""
+    changes = []
+    if absent and column.fill is not None:
+        filled = show_day(column.fill) if column.kind == "date" else f"{column.fill:g}"
+        marked = " and marked" if column.indicator else ""
+        rows = [table.rows[index] for index in absent]
+        changes.append(Change(column.name, f"missing, filled with {filled}{marked}", rows))
+    if far:
+        what = (
+            f"more than {OUTLIER_SCALES} scales from the centre (such as {values[far[0]]:g}; another "
+            "unit?)"
+        )
+        changes.append(Change(column.name, what, [table.rows[index] for index in far]))
+    return changes
+
+
+def _encode_words(
+    table: Table, column: Column, missing_words: set[str], changes: list[Change] | None
+) -> Array:
+    """One feature for each word of a category, and for `other` and `missing` where it has them."""
+    features = {word: feature for feature, word in enumerate(column.words)}
+    values = {word: features[word] for word in column.values}
+    block = np.zeros((len(table.rows), len(features)), np.float32)
+    other: dict[str, list[int]] = {}
+    absent = []
+    for index, cell in enumerate(table.cells(column.name)):
+        if cell in values:
+            block[index, values[cell]] = 1
+        elif cell.lower() in missing_words and column.fillable:
+            block[index, features[ABSENT if column.indicator else OTHER]] = 1
+            absent.append(table.rows[index])
+        elif cell.lower() in missing_words:
+            advice = "and the codebook has no `indicator` for it"
+            advice = f"; {FILL}" if changes is None else f", {advice}"
+            table.refuse_cell(index, column.name, cell, "a word", advice)
+        elif column.other:
+            block[index, features[OTHER]] = 1
+            other.setdefault(cell, []).append(table.rows[index])
+        else:
+            table.refuse_cell(index, column.name, cell, "one of the codebook's values")
+    if changes is not None:
+        if absent:
+            how = "marked" if column.indicator else "taken as `other`"
+            changes.append(Change(column.name, f"missing, {how}", absent))
+        changes += [Change(column.name, f"{word!r} is `other`", rows) for word, rows in other.items()]
+    return block
+
+
+def unscaled_features(x: Tensor, names: Sequence[str]) -> str | None:
+    """A sentence about features far larger than 1, which drown the others; None if there are none."""
+    size = torch.linalg.vector_norm(x, dim=0) / len(x) ** 0.5
+    large = [
+        f"{names[feature] if names else f'number {feature}'} (about {float(size[feature]):.3g})"
+        for feature in (size > LARGE).nonzero().flatten().tolist()
+    ]
+    if not large:
+        return None
+    return (
+        f"{many(len(large), 'feature')} far larger than 1, not scaled: {listed(large)}. Models learn "
+        "little from such features; a codebook scales them alike at every site (`pace codebook "
+        "propose`)"
+    )

@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pace.errors import ProblemsError
 from pace.io.terminal import many
 
 SHOWN = 50  # lines
-APART = 3  # times that a problem is told row by row; beyond, it is one line
-EXAMPLES = 3
+APART = 3  # problems of one kind are listed row by row up to this many; more become one line
 
 
-@dataclass
-class Group:
-    """One kind of problem of one file: how often, and its first rows."""
-
-    count: int = 0
-    told: list[tuple[int, int, str]] = field(
-        default_factory=list
-    )  # row, when it was found, problem
-    examples: list[str] = field(default_factory=list)
+class Problem(NamedTuple):
+    row: int  # 0 for a whole file
+    number: int  # in the order of discovery
+    text: str
+    cell: str
 
 
 @dataclass
 class Problems:
-    """Problems as they are found. All are counted, the first of each kind are told."""
+    """Problems as they are found: all are counted, the first few of each kind are kept."""
 
-    groups: dict[tuple[str, str], Group] = field(default_factory=dict)  # file, kind
-    broken: set[tuple[str, int]] = field(default_factory=set)  # rows about which enough was said
     count: int = 0
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # by file and kind
+    first: dict[tuple[str, str], list[Problem]] = field(default_factory=dict)
+    broken: set[tuple[str, int]] = field(default_factory=set)  # rows that need no second problem
 
     def add(
         self,
@@ -50,29 +49,29 @@ class Problems:
             return
         if breaks and row is not None:
             self.broken.add((file, row))
-        group = self.groups.setdefault((file, kind or text), Group())
-        group.count += 1
+        key = (file, kind or text)
         self.count += 1
-        if group.count <= APART:
-            group.told.append((row or 0, self.count, text))
-        if row is not None and len(group.examples) < EXAMPLES:
-            group.examples.append(f"row {row} ({cell!r})" if cell else f"row {row}")
+        self.counts[key] += 1
+        if self.counts[key] <= APART:
+            self.first.setdefault(key, []).append(Problem(row or 0, self.count, text, cell))
 
     def lines(self) -> list[str]:
-        """What to tell: file by file, row by row; repeated problems at the end of their file."""
-        apart: dict[str, list[tuple[int, int, str]]] = {}
+        """File by file, row by row; repeated problems at the end of their file."""
+        apart: dict[str, list[Problem]] = {}
         repeated: dict[str, list[str]] = {}
-        for (file, kind), group in self.groups.items():
+        for (file, kind), problems in self.first.items():
             apart.setdefault(file, [])
-            if group.count <= APART:
-                apart[file] += group.told
-            else:
-                rows = f"{group.count:,} rows: {', '.join(group.examples)}, …"
-                repeated.setdefault(file, []).append(f"{file}: {kind}, in {rows}")
+            if (count := self.counts[file, kind]) <= APART:
+                apart[file] += problems
+                continue
+            rows = [f"row {p.row} ({p.cell!r})" if p.cell else f"row {p.row}" for p in problems]
+            line = f"{file}: {kind}, in {count:,} rows: {', '.join(rows)}, …"
+            repeated.setdefault(file, []).append(line)
         lines = []
-        for file, told in apart.items():
-            for row, _, text in sorted(told):
-                lines.append(f"{file} row {row}: {text}" if row else f"{file}: {text}")
+        for file, problems in apart.items():
+            for problem in sorted(problems):
+                row = f" row {problem.row}" if problem.row else ""
+                lines.append(f"{file}{row}: {problem.text}")
             lines += repeated.get(file, [])
         return lines
 
@@ -84,3 +83,9 @@ class Problems:
         more = [f"and {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
         problems = many(self.count, "problem")
         raise ProblemsError(f"{problems}, nothing was written:", [*lines[:SHOWN], *more])
+
+
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """The first few names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

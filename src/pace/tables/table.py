@@ -1,65 +1,27 @@
-"""The columns of a table that were asked for, wherever they came from."""
+"""Tables of a user's: CSV with the core install, Parquet with the extra `report`.
+
+Rows are counted as an editor or a spreadsheet shows them: the header of a CSV file is row 1. A
+Parquet file has no header row, so its first row is 1.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
-import numpy as np
+from pace.errors import GraphError, did_you_mean
+from pace.tables.csv_file import CsvFile
+from pace.tables.numbers import Numbers, has_marks, parse_columns
+from pace.tables.parquet import ParquetFile
+from pace.tables.problems import Problems
 
-Array = np.ndarray[Any, np.dtype[np.float32]]
+ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
+LISTED = 12
 
-
-@dataclass(frozen=True, eq=False)
-class Numbers:
-    """A column, or several from a list, read as numbers; NaN where a cell is none."""
-
-    values: Array  # (rows, width)
-    text: dict[int, str]  # index -> what stood in a cell that is no number
-    mixed: bool = False  # whether other cells of the column have decimal commas
-
-    @classmethod
-    def of(cls, cells: Sequence[str], *, mixed: bool = False) -> Numbers:
-        try:
-            with np.errstate(over="ignore"):  # too large for float32: infinite, and told so
-                numbers = np.fromiter(map(float, cells), np.float64, len(cells)).astype(np.float32)
-            return cls(numbers[:, None], {}, mixed)
-        except ValueError:
-            pass
-        values = np.full((len(cells), 1), np.nan)
-        text = {}
-        for index, cell in enumerate(cells):
-            try:
-                values[index] = float(cell.replace("\u2212", "-"))  # a typographer's minus
-            except ValueError:
-                text[index] = cell.strip()
-        with np.errstate(over="ignore"):
-            return cls(values.astype(np.float32), text, mixed)
-
-    @classmethod
-    def join(cls, parts: Sequence[Numbers]) -> Numbers:
-        text: dict[int, str] = {}
-        first = 0
-        for part in parts:
-            text |= {first + index: cell for index, cell in part.text.items()}
-            first += len(part.values)
-        return cls(np.concatenate([part.values for part in parts]), text)
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Which columns of a file are asked for, and as what."""
-
-    text: Sequence[str]
-    numbers: Sequence[str] = ()
-    decimal: str | None = None
-    """`,` or `.` where it cannot be seen which one the numbers have."""
-
-    @property
-    def names(self) -> list[str]:
-        """Each once, whatever it is for."""
-        return list(dict.fromkeys((*self.text, *self.numbers)))
+TableFile = CsvFile | ParquetFile
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +29,75 @@ class Table:
     """The columns that were asked for: some as text, '' where a cell is empty, some as numbers."""
 
     file: str
-    rows: list[int]  # the number of each row, as people count
+    rows: Sequence[int]  # the number of each row, as people count
     text: dict[str, list[str]]
     numbers: dict[str, Numbers]
-    notes: list[str] = field(default_factory=list)  # how the file was read, where that is not plain
+    problems: Problems
+    notes: list[str] = field(default_factory=list)
+
+    def cells(self, column: str) -> list[str]:
+        """A column's words; '' where a cell is a number."""
+        if column in self.text:
+            return self.text[column]
+        text = self.numbers[column].text
+        return [text.get(index, "") for index in range(len(self.rows))]
+
+    def refuse(self, index: int | None, text: str, *, kind: str = "", cell: str = "") -> None:
+        """A problem of one row, or of the whole file; see `Problems.add`."""
+        row = None if index is None else self.rows[index]
+        self.problems.add(self.file, row, text, kind=kind, cell=cell)
+
+    def refuse_cell(self, index: int, column: str, cell: str, expected: str, empty: str = "") -> None:
+        """A cell that is not what is expected; `empty` says what to do where the value is missing."""
+        found = f"is {cell!r}" if cell else "is empty"
+        kind = f"{column!r} is empty{empty}" if empty else f"{column!r} is not {expected}"
+        self.refuse(index, f"{column!r} {found}, expected {expected}", kind=kind, cell=cell)
+
+
+def open_table(path: Path) -> TableFile:
+    """A file whose header has been read: `columns` are the names in it."""
+    if not path.is_file():
+        raise GraphError(f"{path} not found: give a .csv or .parquet file")
+    file = ParquetFile(path) if path.suffix.lower() in (".parquet", ".pq") else CsvFile(path)
+    counts = Counter(filter(None, file.columns))
+    if twice := next((name for name, count in counts.items() if count > 1), None):
+        raise GraphError(f"{path.name} has two columns called {twice!r}: rename one")
+    return file
+
+
+def data_columns(file: TableFile, notes: list[str], without: Collection[str] = ()) -> list[str]:
+    """The columns that can hold data, leaving out those that only number the rows."""
+    columns = [name for name in file.columns if name not in without]
+    named = [name for name in columns if not ROW_NUMBERS.fullmatch(name)]
+    if len(named) < len(columns):
+        notes.append(f"{file.name}: not used is a column without a name, such as pandas' index")
+    return named
+
+
+def read_table(
+    file: TableFile,
+    problems: Problems,
+    *,
+    text: Sequence[str],
+    numbers: Sequence[str] = (),
+    decimal: str | None = None,
+) -> Table:
+    """The named columns; `decimal` is comma or point, where the table does not show which."""
+    rows, words, parsed = file.read(text, numbers, problems)
+    as_text = {name: parsed[name] for name in numbers if file.is_text(name)}
+    notes = list(file.notes)
+    if as_text and (decimal or has_marks(as_text.values())):
+        _, cells, _ = file.read(list(as_text), (), Problems())
+        parsed |= parse_columns(cells, decimal, file.delimiter, notes)
+    return Table(
+        file.name, rows, words, parsed, problems, [f"{file.name}: {note}" for note in notes]
+    )
+
+
+def describe_columns(name: str, columns: Sequence[str]) -> str:
+    """What a table has, for a message about a column that it lacks."""
+    return f"{did_you_mean(name, columns)}it has {shorten(columns)}"
+
+
+def shorten(names: Sequence[str]) -> str:
+    return ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
