@@ -12,10 +12,12 @@ from fuzz.scratch import FOLDER, placed, quiet, written
 
 from pace.io import untrusted
 from pace.io.text import FORMULA, NUMBER, Medium, shown
-from pace.jobs import codebook, proposal
-from pace.tables import tables
+from pace.tables.agreement import codebook_discloses, codebook_rows, merge_proposals
+from pace.tables.codebook import read_codebook, write_codebook
 from pace.tables.importing import Columns, import_graph
 from pace.tables.problems import Problems
+from pace.tables.proposal import Proposal, propose_columns, read_proposal, write_proposal
+from pace.tables.table import data_columns, open_table, read_table
 
 TABLE = (
     b"id;age;kind;seen;site\n1;3,5;a;2024-01-02;x\n2;;b;2024-02-03;y\n3;1.234,5;a;;x\n"
@@ -51,8 +53,9 @@ def table(data: bytes) -> None:
 
 
 def _table(path: Path) -> None:
-    names, problems = tables.named(path, tables.header(path), []), Problems()
-    tables.read(path, text=names[:1], numbers=names[1:], problems=problems)
+    file, problems = open_table(path), Problems()
+    names = data_columns(file, [])
+    read_table(file, problems, text=names[:1], numbers=names[1:])
     problems.stop()
 
 
@@ -63,14 +66,14 @@ def codebooks(data: bytes) -> None:
 
 
 def _applied(path: Path) -> None:
-    import_graph(nodes(), edges(), Columns(), codebook=codebook.read(path))
+    import_graph(nodes(), edges(), Columns(), codebook=read_codebook(path))
 
 
 def _merged(path: Path) -> None:
-    sites = {"north": proposal.read_proposal(path), "south": honest_proposal()}
-    book = codebook.merge(sites).codebook
-    codebook.review(book)
-    codebook.disclosed(sites, book)
+    sites = {"north": read_proposal(path), "south": honest_proposal()}
+    book = merge_proposals(sites).codebook
+    codebook_rows(book)
+    codebook_discloses(sites, book)
 
 
 def nodes() -> Path:
@@ -88,8 +91,8 @@ def edges() -> Path:
 
 
 @cache
-def honest_proposal() -> proposal.Proposal:
-    return proposal.propose(nodes(), label="site", least=1)[0]
+def honest_proposal() -> Proposal:
+    return propose_columns(nodes(), label="site", least=1)[0]
 
 
 def seeds() -> Mapping[str, list[bytes]]:
@@ -99,14 +102,14 @@ def seeds() -> Mapping[str, list[bytes]]:
     offered = honest_proposal()
     rows: dict[str, Any] = {"id": ["a", "b"], "x": [1.5, None], "y": ["7", "z"]}
     packed = written(lambda path: parquet.write_table(pyarrow.table(rows), path))
-    book = codebook.merge({"north": offered, "south": offered}).codebook
+    book = merge_proposals({"north": offered, "south": offered}).codebook
     return {
         "text": ["=a\x1b[2J\u202e<b>\n".encode(), b"not \xff UTF-8", b"[x](javascript:y) `|`"],
         "parsed": [b'{"a": [1, {"b": null}]}', b'[a]\nb.c = [1, 2.5, "x"]\n\'d\' = """e"""\n'],
         "table": [b"\0" + TABLE, b"\1" + packed],
         "codebook": [
-            b"\0" + written(lambda path: proposal.write(path, offered)),
-            b"\1" + written(lambda path: codebook.write(path, book)),
+            b"\0" + written(lambda path: write_proposal(path, offered)),
+            b"\1" + written(lambda path: write_codebook(path, book)),
         ],
     }
 

@@ -11,13 +11,14 @@ import torch
 
 from pace.errors import GraphError, SettingError
 from pace.io import toml, untrusted
-from pace.jobs import codebook, job_file, proposal
+from pace.jobs import job_file
 from pace.jobs.job import Job
-from pace.jobs.proposal import Proposal
 from pace.models.gcn import GCN
 from pace.runtimes.files.inspect import inspect
-from pace.tables.codebook import Codebook, Column, from_plain
+from pace.tables.agreement import codebook_discloses, merge_proposals
+from pace.tables.codebook import Codebook, Column, parse_codebook, read_codebook, write_codebook
 from pace.tables.importing import Columns, Imported, import_graph
+from pace.tables.proposal import Proposal, propose_columns, read_proposal, write_proposal
 from tests.preloaded import Preloaded
 
 EDGES = "source,target\nn0,n1\nn1,n2\n"
@@ -45,9 +46,9 @@ def patients(count: int = 40, *, wards: str = "ab", seed: int = 0) -> dict[str, 
 
 def proposed(folder: Path, columns: dict[str, list[str]], **asked: object) -> Proposal:
     path = table(folder / "nodes.csv", columns)
-    found, _ = proposal.propose(path, label="kind", **asked)  # type: ignore[arg-type]
-    proposal.write(folder / "columns.toml", found)
-    assert proposal.read_proposal(folder / "columns.toml") == found
+    found, _ = propose_columns(path, label="kind", **asked)  # type: ignore[arg-type]
+    write_proposal(folder / "columns.toml", found)
+    assert read_proposal(folder / "columns.toml") == found
     return found
 
 
@@ -59,7 +60,7 @@ def imported(folder: Path, columns: dict[str, list[str]], book: Codebook, **aske
 
 def test_scaling_is_that_of_all_rows_together(tmp_path: Path) -> None:
     sites = {name: patients(40 + 20 * seed, seed=seed) for seed, name in enumerate("ns")}
-    merged = codebook.merge({name: proposed(tmp_path, each) for name, each in sites.items()})
+    merged = merge_proposals({name: proposed(tmp_path, each) for name, each in sites.items()})
     ages = [float(cell) for each in sites.values() for cell in each["age"] if cell]
     (age,) = (column for column in merged.codebook.columns if column.name == "age")
     assert age.centre == pytest.approx(statistics.mean(ages), rel=1e-5)
@@ -71,7 +72,7 @@ def test_every_site_gets_the_same_columns_in_the_same_order(tmp_path: Path) -> N
     north, south = patients(wards="ab"), patients(wards="bc", seed=1)
     south = dict(reversed(south.items())) | {"notes": ["free text"] * 40}
     sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
-    merged = codebook.merge(sites)
+    merged = merge_proposals(sites)
     assert merged.codebook.features == (
         "age", "age=missing", "ward=a", "ward=b", "ward=c", "ward=other", "born", "smoker",
     )  # fmt: skip
@@ -114,7 +115,7 @@ def test_numbers_of_very_few_rows_are_not_told(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
-    book = codebook.merge({"north": proposed(tmp_path, patients())}).codebook
+    book = merge_proposals({"north": proposed(tmp_path, patients())}).codebook
     new = patients()
     new["ward"][4] = "z"
     new["age"][5] = "8000"
@@ -145,11 +146,11 @@ def test_without_a_place_a_missing_value_and_another_word_are_refused(tmp_path: 
     with pytest.raises(GraphError) as caught:
         imported(tmp_path, columns, book)
     assert "row 5: 'age' is empty" in str(caught.value)
-    assert "'ward' is not among the codebook's values, in 13 rows" in str(caught.value)
+    assert "'ward' is not one of the codebook's values, in 13 rows" in str(caught.value)
 
 
 def test_a_table_without_the_label_is_for_prediction(tmp_path: Path) -> None:
-    book = codebook.merge({"north": proposed(tmp_path, patients())}).codebook
+    book = merge_proposals({"north": proposed(tmp_path, patients())}).codebook
     columns = patients()
     del columns["kind"]
     made = imported(tmp_path, columns, book)
@@ -168,15 +169,15 @@ def test_robust_scaling_and_none(tmp_path: Path) -> None:
     columns = patients(200)
     columns["age"][0] = "90000"
     site = {"north": proposed(tmp_path, columns)}
-    robust = codebook.merge(site, scaling="robust").codebook.columns[0]
+    robust = merge_proposals(site, scaling="robust").codebook.columns[0]
     assert 50 < robust.centre < 70
     assert 10 < robust.scale < 25
-    assert codebook.merge(site).codebook.columns[0].scale > 1000
-    plain = codebook.merge(site, scaling="none").codebook.columns[0]
+    assert merge_proposals(site).codebook.columns[0].scale > 1000
+    plain = merge_proposals(site, scaling="none").codebook.columns[0]
     assert (plain.centre, plain.scale) == (0, 1)
     assert plain.fill
     with pytest.raises(SettingError, match="--scale is 'max'"):
-        codebook.merge(site, scaling="max")
+        merge_proposals(site, scaling="max")
 
 
 def test_kinds_that_contradict_each_other_are_refused_together(tmp_path: Path) -> None:
@@ -185,14 +186,14 @@ def test_kinds_that_contradict_each_other_are_refused_together(tmp_path: Path) -
     south["smoker"] = ["yes", "no"] * 20
     sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
     with pytest.raises(GraphError) as caught:
-        codebook.merge(sites)
+        merge_proposals(sites)
     assert "2 columns do not fit together" in str(caught.value)
     assert "'age' is number at north, category at south" in str(caught.value)
     fixed = {
         "north": proposed(tmp_path, north, category=["age", "smoker"]),
         "south": sites["south"],
     }
-    assert codebook.merge(fixed).codebook.columns[0].words == ("old", "young", "other", "missing")
+    assert merge_proposals(fixed).codebook.columns[0].words == ("old", "young", "other", "missing")
 
 
 def test_other_units_spellings_classes_and_names_are_told_of(tmp_path: Path) -> None:
@@ -201,16 +202,16 @@ def test_other_units_spellings_classes_and_names_are_told_of(tmp_path: Path) -> 
     south["kind"] = ["x"] * 40
     south["nr"] = south.pop("case")
     sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
-    notes = "\n".join(codebook.merge(sites).notes)
+    notes = "\n".join(merge_proposals(sites).notes)
     assert "another unit?" in notes
     assert "'A' and 'a' are two categories" in notes
     assert "class 'y' occurs at north only" in notes
     assert "the id is 'case'; south: give --id at import" in notes
-    told = codebook.disclosed(sites, codebook.merge(sites).codebook)
+    told = codebook_discloses(sites, merge_proposals(sites).codebook)
     assert "ward=A (south)" in told[1]
     with pytest.raises(SettingError, match="--classes lacks y"):
-        codebook.merge(sites, classes=["x"])
-    assert codebook.merge(sites, classes=["y", "x", "z"]).codebook.classes == ("y", "x", "z")
+        merge_proposals(sites, classes=["x"])
+    assert merge_proposals(sites, classes=["y", "x", "z"]).codebook.classes == ("y", "x", "z")
 
 
 def test_words_among_numbers_are_asked_about_once(tmp_path: Path) -> None:
@@ -235,32 +236,39 @@ def test_the_id_is_found_or_asked_for(tmp_path: Path) -> None:
     [
         ({"columns": []}, "0 columns"),
         ({"colums": []}, "unknown key 'colums': did you mean 'columns'"),
-        ({"columns": [{"name": "a", "kind": "word"}]}, "of kind 'word', expected one of"),
-        ({"columns": [{"name": "a", "kind": "number", "scale": 0}]}, "scale of column 'a' is 0"),
+        ({"columns": [{"name": "a", "kind": "word"}]}, "kind is 'word', expected one of"),
+        (
+            {"columns": [{"name": "a", "kind": "number", "scale": 0}]},
+            "column 'a' has the scale 0, expected more than 0",
+        ),
         ({"columns": [{"name": "a", "kind": "number", "fil": 0}]}, "did you mean 'fill'"),
         ({"columns": [{"name": "a", "kind": "number", "indicator": True}]}, "no fill"),
-        ({"columns": [{"name": "a", "kind": "number", "centre": "1"}]}, "expected a finite number"),
+        (
+            {"columns": [{"name": "a", "kind": "number", "centre": "1"}]},
+            "centre is '1', expected a number",
+        ),
+        ({"columns": [{"name": "a", "kind": "number", "centre": float("nan")}]}, "a finite number"),
         ({"columns": [{"name": "a", "kind": "category"}]}, "has 0 values"),
         ({"columns": [{"name": "a", "kind": "category", "values": ["b", "b"]}]}, "a value twice"),
         ({"columns": [{"name": "kind", "kind": "number"}]}, "is the label"),
         ({"columns": [{"name": "a", "kind": "flag"}] * 2}, "the column 'a' twice"),
         ({"classes": []}, "names no classes"),
-        ({"classes": "x"}, "expected a list of texts"),
+        ({"classes": "x"}, "classes is 'x', expected a list"),
     ],
 )
 def test_what_is_wrong_with_a_codebook_by_hand_is_said(
     change: dict[str, object], said: str
 ) -> None:
     good = {"label": "kind", "classes": ["x"], "columns": [{"name": "a", "kind": "flag"}]}
-    from_plain(good)
+    parse_codebook(good)
     with pytest.raises(SettingError, match=said):
-        from_plain(good | change)
+        parse_codebook(good | change)
 
 
 def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:
-    book = codebook.merge({"north": proposed(tmp_path, patients(wards='ä"'))}).codebook
-    codebook.write(tmp_path / "codebook.toml", book)
-    assert codebook.read(tmp_path / "codebook.toml") == book
+    book = merge_proposals({"north": proposed(tmp_path, patients(wards='ä"'))}).codebook
+    write_codebook(tmp_path / "codebook.toml", book)
+    assert read_codebook(tmp_path / "codebook.toml") == book
     made = Job(
         "study",
         GCN((len(book.features), 8, 2)),
@@ -288,7 +296,7 @@ def test_a_damaged_proposal_is_answered_in_a_sentence(tmp_path: Path, damage: st
     untrusted.toml(text.encode())
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(GraphError, match=r"bad\.toml"):
-        proposal.read_proposal(tmp_path / "bad.toml")
+        read_proposal(tmp_path / "bad.toml")
 
 
 def test_the_commands(tmp_path: Path, pace: Preloaded) -> None:
@@ -326,7 +334,7 @@ def test_the_commands(tmp_path: Path, pace: Preloaded) -> None:
 
 
 def test_scaled_features_are_what_the_codebook_says(tmp_path: Path) -> None:
-    book = codebook.merge({"north": proposed(tmp_path, patients())}).codebook
+    book = merge_proposals({"north": proposed(tmp_path, patients())}).codebook
     x = imported(tmp_path, patients(), book).dataset.graph.x
     age, born = (x[:, book.features.index(name)] for name in ("age", "born"))
     assert torch.allclose(age.mean(), torch.tensor(0.0), atol=1e-4)
@@ -339,9 +347,9 @@ WEIGHTED = "from,to,strength\nn0,n1,2\nn1,n2,0.5\n"
 def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
     edges = {"weight": "strength", "directions": "keep"}
     one = proposed(tmp_path, patients(), **edges)
-    book = codebook.merge({"nord": one, "süd": one}).codebook
-    codebook.write(tmp_path / "book.toml", book)
-    assert codebook.read(tmp_path / "book.toml") == book
+    book = merge_proposals({"nord": one, "süd": one}).codebook
+    write_codebook(tmp_path / "book.toml", book)
+    assert read_codebook(tmp_path / "book.toml") == book
     nodes = table(tmp_path / "nodes.csv", patients())
     (tmp_path / "edges.csv").write_text(WEIGHTED)
 
@@ -359,7 +367,7 @@ def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
     plain = proposed(tmp_path, patients())
     assert not {"weight", "directions"} & set(plain.plain())  # as before there were any
     with pytest.raises(GraphError, match="strength at nord, none at süd"):
-        codebook.merge({"nord": one, "süd": plain})
+        merge_proposals({"nord": one, "süd": plain})
     with pytest.raises(SettingError, match="--directions is 'one', expected both or keep"):
         proposed(tmp_path, patients(), directions="one")
 
@@ -367,21 +375,21 @@ def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
 def test_a_column_in_another_case_is_named_where_it_is_left_out(tmp_path: Path) -> None:
     here = proposed(tmp_path, patients())
     there = proposed(tmp_path, {("Age" if k == "age" else k): v for k, v in patients().items()})
-    notes = codebook.merge({"nord": here, "süd": there}).notes
+    notes = merge_proposals({"nord": here, "süd": there}).notes
     assert "'age' is left out: not at süd ('Age' is another name)" in notes
 
 
 def test_classes_in_another_case_are_told_of(tmp_path: Path) -> None:
     here = proposed(tmp_path, patients())
     there = proposed(tmp_path, patients() | {"kind": ["X", "y"] * 20})
-    notes = codebook.merge({"nord": here, "süd": there}).notes
+    notes = merge_proposals({"nord": here, "süd": there}).notes
     assert "classes 'X' and 'x': if they are one, write them alike" in notes
 
 
 def test_codebooks_and_proposals_can_be_inspected(tmp_path: Path) -> None:
     found = proposed(tmp_path, patients())
-    book = codebook.merge({"nord": found}).codebook
-    codebook.write(tmp_path / "book.toml", book)
+    book = merge_proposals({"nord": found}).codebook
+    write_codebook(tmp_path / "book.toml", book)
     said = inspect(tmp_path / "columns.toml").plain()
     assert (said["kind"], said["rows"]) == ("a site's proposal of columns", 40)
     assert said["columns"] == {column.name: column.kind for column in found.columns}

@@ -23,8 +23,8 @@ from pace.models.gcn import GCN
 from pace.protocol import wire
 from pace.runtimes.files import intake, kept, model
 from pace.runtimes.files.inspect import inspect
-from pace.tables import tables
 from pace.tables.problems import Problems
+from pace.tables.table import open_table, read_table
 from tests.memory import MIB, peak
 from tests.sites import job
 
@@ -166,8 +166,9 @@ def test_a_small_parquet_file_cannot_ask_for_much(tmp_path: Path, kind: str) -> 
     problems = Problems()
 
     def read() -> None:
-        assert tables.header(path) == ["id"]
-        tables.read(path, text=["id"], problems=problems)
+        file = open_table(path)
+        assert file.columns == ["id"]
+        read_table(file, problems, text=["id"])
 
     def run() -> None:
         if kind == "text":
@@ -184,8 +185,9 @@ def test_a_header_of_very_many_columns_takes_time_in_proportion(tmp_path: Path) 
     path = tmp_path / "nodes.csv"
     path.write_text(",".join(f"c{place}" for place in range(100_000)) + "\n")
     began = time.process_time()
-    names = tables.header(path)
-    tables.read(path, text=names[:1], numbers=names[1:2], problems=Problems())
+    file = open_table(path)
+    names = file.columns
+    read_table(file, Problems(), text=names[:1], numbers=names[1:2])
     assert time.process_time() - began < 5  # of this process alone
 
 
@@ -223,7 +225,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "key": signatures.load,
     "public": signatures.read_public,
     "upload": lambda path: intake.read(path, job()),
-    "table": lambda path: tables.header(path),
+    "table": lambda path: open_table(path),
 }
 
 

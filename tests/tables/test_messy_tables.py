@@ -7,9 +7,9 @@ import pytest
 
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN
-from pace.jobs.proposal import propose
-from pace.tables import dates
+from pace.tables.cells import parse_dates, show_day
 from pace.tables.importing import Columns, Imported, import_graph
+from pace.tables.proposal import propose_columns
 
 EDGES = "source,target\na,b\nb,c\n"
 
@@ -42,7 +42,7 @@ def test_rows_are_counted_as_the_editor_shows_them_below_such_a_line(tmp_path: P
 
 
 def test_another_delimiter_than_ours_is_said(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"says that '\|' stands between cells"):
+    with pytest.raises(GraphError, match=r"says that '\|' separates cells"):
         imported(tmp_path, "sep=|\nid|f|kind\na|1|x\n")
 
 
@@ -155,8 +155,8 @@ def test_dates_that_could_be_either_are_asked_about(tmp_path: Path) -> None:
 
 
 def test_days_have_hours_and_go_back(tmp_path: Path) -> None:
-    assert dates.days(["2000-01-01 12:00", "1999-12-31"]) == [0.5, -1]
-    assert dates.day(dates.days(["2024-02-29"])[0] or 0) == "2024-02-29"
+    assert parse_dates(["2000-01-01 12:00", "1999-12-31"]) == [0.5, -1]
+    assert show_day(parse_dates(["2024-02-29"])[0] or 0) == "2024-02-29"
 
 
 def patients(count: int = 30) -> str:
@@ -223,8 +223,8 @@ def test_dates_that_cannot_be_read_do_not_become_words(
     with pytest.raises(GraphError, match=said):
         imported(tmp_path, "id;born;kind\n" + rows)
     with pytest.raises(GraphError, match=f"{said}.*--category born"):
-        propose(tmp_path / "nodes.csv", label="kind")
-    found, _ = propose(tmp_path / "nodes.csv", label="kind", category=["born"])
+        propose_columns(tmp_path / "nodes.csv", label="kind")
+    found, _ = propose_columns(tmp_path / "nodes.csv", label="kind", category=["born"])
     assert found.columns[0].kind == "category"
 
 
@@ -249,7 +249,7 @@ def test_classes_and_words_that_differ_in_case_are_told_of(tmp_path: Path) -> No
     assert made.dataset.names.classes == ("Ja", "ja", "nein")  # a space at the end is no difference
     assert [note for note in made.notes if "'Ja' and 'ja' are 2 classes" in note]
     assert [note for note in made.notes if "'Ja' and 'ja' are 2 words" in note]
-    _, notes = propose(tmp_path / "nodes.csv", label="kind")
+    _, notes = propose_columns(tmp_path / "nodes.csv", label="kind")
     assert [note for note in notes if "'Ja' and 'ja' are 2 classes" in note]
 
 
@@ -257,7 +257,7 @@ def test_words_that_mean_missing_are_no_category(tmp_path: Path) -> None:
     nodes = "id,ward,kind\na,icu,x\nb,-,y\nc,leer,x\n"
     made = imported(tmp_path, nodes)  # without a codebook a word is a word, and that is said
     assert [note for note in made.notes if "'-', 'leer' taken as words; if they mean miss" in note]
-    found, _ = propose(tmp_path / "nodes.csv", label="kind", least=1)
+    found, _ = propose_columns(tmp_path / "nodes.csv", label="kind", least=1)
     assert (found.columns[0].words, found.columns[0].missing) == (("icu",), 2)
 
 
@@ -265,17 +265,17 @@ def test_numbers_in_two_notations_do_not_become_words(tmp_path: Path) -> None:
     """Neither do numbers that are not finite."""
     (tmp_path / "nodes.csv").write_text('id,f,kind\na,0.5,x\nb,"1,5",y\nc,0.7,x\n')
     with pytest.raises(GraphError, match=r"'f' is '0.5', expected a number with a decimal comma"):
-        propose(tmp_path / "nodes.csv", label="kind")
+        propose_columns(tmp_path / "nodes.csv", label="kind")
     (tmp_path / "nodes.csv").write_text("id,f,kind\na,inf,x\nb,1e400,y\nc,0.7,x\n")
     with pytest.raises(GraphError, match="row 2: 'f' is inf, expected a finite number"):
-        propose(tmp_path / "nodes.csv", label="kind")
+        propose_columns(tmp_path / "nodes.csv", label="kind")
 
 
 @pytest.mark.parametrize("unit", [" mg", "%", " mmol/l"])
 def test_a_unit_behind_numbers_is_told_of(tmp_path: Path, unit: str) -> None:
     made = imported(tmp_path, f"id,f,kind\na,5{unit},x\nb,6{unit},y\nc,7{unit},x\n")
     assert [note for note in made.notes if f"numbers with {unit.strip()!r} behind" in note]
-    _, notes = propose(tmp_path / "nodes.csv", label="kind", least=1)
+    _, notes = propose_columns(tmp_path / "nodes.csv", label="kind", least=1)
     assert [note for note in notes if "a unit behind them, taken as words" in note]
 
 

@@ -91,11 +91,16 @@ def propose(
     what it discloses; read it before you send it.
     """
     from pace.cli import console, options
-    from pace.jobs import proposal
     from pace.tables.codebook import BOTH
+    from pace.tables.proposal import (
+        proposal_discloses,
+        proposal_rows,
+        propose_columns,
+        write_proposal,
+    )
 
     options.at_least_one("--least", least)
-    found, notes = proposal.propose(
+    found, notes = propose_columns(
         nodes,
         label=label,
         id_column=id_column,
@@ -107,13 +112,13 @@ def propose(
         weight=weight or "",
         directions=directions or BOTH,
     )
-    proposal.write(out, found)
-    said = proposal.disclosed(found, least)
+    write_proposal(out, found)
+    said = proposal_discloses(found, least)
     if as_json:
         console.one_object(found.plain() | {"notes": notes, "discloses": said, "file": str(out)})
         return
     to = console.console()
-    heads, rows = proposal.table(found)
+    heads, rows = proposal_rows(found)
     console.table(f"{nodes.name}: {found.rows:,} rows", heads, rows, to, words=1, first=2)
     for note in notes:
         to.print(f"Note: {note}")
@@ -140,8 +145,9 @@ def merge(
     """Make one codebook of all sites' proposals, to be read and corrected before it is used."""
     from pace.cli import console, options
     from pace.errors import SettingError
-    from pace.jobs import codebook
-    from pace.jobs.proposal import read_proposal
+    from pace.tables.agreement import codebook_discloses, merge_proposals
+    from pace.tables.codebook import write_codebook
+    from pace.tables.proposal import read_proposal
 
     sites = {}
     for path in proposals:
@@ -149,9 +155,9 @@ def merge(
         if name in sites:
             raise SettingError(f"two files are called {path.name}: give each site's its own name")
         sites[name] = read_proposal(path)
-    merged = codebook.merge(sites, scaling=scale, classes=options.words(classes) or ())
-    codebook.write(out, merged.codebook)
-    said = codebook.disclosed(sites, merged.codebook)
+    merged = merge_proposals(sites, scaling=scale, classes=options.words(classes) or ())
+    write_codebook(out, merged.codebook)
+    said = codebook_discloses(sites, merged.codebook)
     if as_json:
         facts = {"features": list(merged.codebook.features), "notes": merged.notes}
         console.one_object(merged.codebook.plain() | facts | {"discloses": said, "file": str(out)})
@@ -184,10 +190,11 @@ def show(
 def load(file: Path) -> Codebook:
     """The codebook of a file, or of a job."""
     from pace.errors import SettingError
-    from pace.jobs import codebook, job_file
+    from pace.jobs import job_file
+    from pace.tables.codebook import read_codebook
 
     if file.suffix != job_file.SUFFIX:
-        return codebook.read(file)
+        return read_codebook(file)
     found = job_file.read(file).codebook
     if found is None:
         raise SettingError(
@@ -199,7 +206,7 @@ def load(file: Path) -> Codebook:
 
 def shown(book: Codebook, title: str) -> None:
     from pace.cli import console
-    from pace.jobs.codebook import review
+    from pace.tables.agreement import codebook_rows
 
     to = console.console()
     console.facts(
@@ -211,5 +218,5 @@ def shown(book: Codebook, title: str) -> None:
         },
         to,
     )
-    heads, rows = review(book)
+    heads, rows = codebook_rows(book)
     console.table("", heads, rows, to, words=2, first=2)

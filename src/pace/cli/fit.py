@@ -69,7 +69,7 @@ def fit(
     from pace.jobs.job_file import read as read_job
     from pace.runtimes.files import fit as step
     from pace.runtimes.files import site as sites
-    from pace.tables.features import unscaled
+    from pace.tables.features import unscaled_features
 
     if not yes and not sys.stdin.isatty():
         raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
@@ -79,7 +79,7 @@ def fit(
     job = read_job(job_file)
     step.identity(job, upload, key)  # before a large graph is read for nothing
     site = sites.load(graph, job)
-    large = unscaled(site.graph.x, job.features)
+    large = unscaled_features(site.graph.x, job.features)
     torch.set_num_threads(1)  # two threads on small products are slower than one
     to = console.console(stderr=as_json)
 

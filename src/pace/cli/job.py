@@ -116,11 +116,11 @@ def new(
     from pace.datasets.file import read
     from pace.errors import SettingError
     from pace.jobs import explain, job_file
-    from pace.jobs.codebook import read as read_codebook
     from pace.jobs.job import Job
     from pace.methods import make
     from pace.models import make as make_model
     from pace.models import named
+    from pace.tables.codebook import read_codebook
 
     if job.suffix != job_file.SUFFIX:
         raise SettingError(f"the job is {job}, expected a name that ends in {job_file.SUFFIX}")

@@ -14,7 +14,7 @@ from pace.methods import METHODS
 from pace.methods.settings import RESERVED
 from pace.methods.settings import settings_of as settings_of_method
 from pace.models import MODELS, make, settings_of
-from pace.tables.codebook import from_plain
+from pace.tables.codebook import parse_codebook
 
 SUFFIX = ".pace"
 LARGEST = 2**24  # bytes; half a million feature names fit
@@ -183,7 +183,7 @@ def _job(found: Mapping[str, Any]) -> Job:
         tuple(names.get("features", ())),
         found["nonce"],
         found["wire"]["numbers"],
-        from_plain(found["codebook"]) if "codebook" in found else None,
+        parse_codebook(found["codebook"]) if "codebook" in found else None,
         _sealing(found),
         {key: method[key] for key in known if key in method and key not in RESERVED},
         found["training"].get("rate"),

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 
-MISSING = (  # in any case
+MISSING: tuple[str, ...] = (  # in any case
     "", "na", "n/a", "n.a.", "nan", "null", "none", "#n/a", "#nv", "?", "-", "--", "–", "—", "leer",
     "(leer)", "fehlt", "missing",
 )  # fmt: skip

@@ -19,23 +19,31 @@ refused.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
-from pace.errors import SettingError, did_you_mean
+from pace.errors import FileError, GraphError, SettingError
+from pace.io import atomic, toml
+from pace.io.records import OPTIONAL, load_toml, plain_record, read_record
+from pace.tables.cells import MISSING
 
-KINDS = ("number", "flag", "category", "date")
-MISSING = (  # in any case
-    "", "na", "n/a", "n.a.", "nan", "null", "none", "#n/a", "#nv", "?", "-", "--", "–", "—", "leer",
-    "(leer)", "fehlt", "missing",
-)  # fmt: skip
-MINUS = ("-", "+")  # a result, where both occur
+CODEBOOK_FORMAT = "pace-codebook-1"
+LARGEST_FILE = 16 * 2**20  # bytes
+MOST_COLUMNS = 100_000  # and categories of one
 OTHER, ABSENT = "other", "missing"
 BOTH = "both"
 DIRECTIONS = (BOTH, "keep")  # of edges
-MOST = 100_000  # columns, and categories of one
+HEAD = """\
+# How the columns of everybody's table of nodes become features. Read it and change what is wrong:
+# kinds, values, centre and scale, fill and indicator can be given by hand. Then
+# `pace new job.pace --codebook THIS_FILE` puts it into a job, where it stays as it is.
+"""
+
+Kind = Literal["number", "flag", "category", "date"]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -44,28 +52,32 @@ class Column:
 
     name: str
     """As the header has it."""
-    kind: str
+    kind: Kind
     """number, flag, category or date."""
-    values: tuple[str, ...] = ()
+    values: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
     """Categories, in the order of their features."""
-    other: bool = False
+    other: bool = field(default=False, metadata=OPTIONAL)
     """Whether any other word is the feature `other`; if not, it is refused."""
-    centre: float = 0.0
+    centre: float = field(default=0.0, metadata=OPTIONAL)
     """Subtracted before scaling."""
-    scale: float = 1.0
+    scale: float = field(default=1.0, metadata=OPTIONAL)
     """What a number is divided by."""
-    fill: float | None = None
-    """What stands for a missing number or date, before scaling."""
-    indicator: bool = False
-    """Whether one more feature says that the value was missing."""
+    fill: float | None = field(default=None, metadata=OPTIONAL)
+    """The value of a missing number or date, before scaling."""
+    indicator: bool = field(default=False, metadata=OPTIONAL)
+    """Whether one more feature marks missing values."""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its cells are read as text."""
+        return self.kind in ("category", "date")
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of its features."""
-        if self.kind != "category":
-            more = (f"{self.name}={ABSENT}",) if self.indicator else ()
-            return (self.name, *more)
-        return tuple(f"{self.name}={word}" for word in self.words)
+        if self.kind == "category":
+            return tuple(f"{self.name}={word}" for word in self.words)
+        return (self.name, f"{self.name}={ABSENT}") if self.indicator else (self.name,)
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -74,20 +86,25 @@ class Column:
         return tuple(dict.fromkeys((*self.values, *more)))
 
     @property
-    def fillable(self) -> bool:
-        """Whether a missing value has a place."""
-        if self.kind == "category":
-            return self.indicator or self.other
-        return self.fill is not None
-
-    def plain(self) -> dict[str, object]:
-        """What differs from the default, as a file has it."""
-        listed = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {
-            name: list(value) if isinstance(value, tuple) else value
-            for name, value in listed.items()
-            if value != Column.__dataclass_fields__[name].default
-        }
+    def problem(self) -> str | None:
+        """Why it cannot be used."""
+        count = len(self.values)
+        if self.kind != "category":
+            if self.values or self.other:
+                return f"is a {self.kind}: only a category has values"
+            if self.scale <= 0:
+                return f"has the scale {self.scale:g}, expected more than 0"
+            if self.indicator and self.fill is None:
+                return "has an indicator and no fill: say what a missing value is"
+        elif not 0 < count <= MOST_COLUMNS:
+            return f"has {count} values, expected 1 to {MOST_COLUMNS:,}"
+        elif unusable := [word for word in self.values if not word or word != word.strip()]:
+            return f"has the value {unusable[0]!r}, expected a word"
+        elif len(set(self.values)) < count:
+            return "has a value twice: list each once"
+        elif self.fill is not None:
+            return "is a category: mark missing values with indicator = true"
+        return None
 
 
 @dataclass(frozen=True)
@@ -103,154 +120,85 @@ class Codebook:
     id: str = "id"
     """The column with node ids."""
     missing: tuple[str, ...] = MISSING
-    """What stands in a cell without a value, in any case."""
-    weight: str = ""
+    """What a cell without a value may say, in any case."""
+    weight: str = field(default="", metadata=OPTIONAL)
     """The column of the edges with their weights; if empty, all weigh the same."""
-    directions: str = BOTH
+    directions: str = field(default=BOTH, metadata=OPTIONAL)
     """Whether every edge goes both ways, or keeps its direction: both or keep."""
 
     def __post_init__(self) -> None:
-        _check(self)
+        check_directions(self.directions, "directions")
+        count = len(self.columns)
+        if not 0 < count <= MOST_COLUMNS:
+            raise SettingError(f"the codebook has {count} columns, expected 1 to {MOST_COLUMNS:,}")
+        special = {self.label: "label", self.id: "id"}
+        for column in self.columns:
+            if (problem := column.problem) is not None:
+                raise SettingError(f"column {column.name!r} {problem}")
+            if column.name in special:
+                raise SettingError(
+                    f"column {column.name!r} is the {special[column.name]}: it cannot be a feature too"
+                )
+        refuse_repeated("column", (column.name for column in self.columns))
+        refuse_repeated("feature", self.features)
+        refuse_repeated("class", self.classes)
+        if not self.classes or "" in self.classes:
+            raise SettingError(
+                "the codebook names no classes, or one without a name: list them all"
+            )
 
     @property
     def features(self) -> tuple[str, ...]:
         """The names of all features, in order."""
         return tuple(name for column in self.columns for name in column.features)
 
-    def is_missing(self, cell: str) -> bool:
-        return cell.lower() in self.missing
-
-    def plain(self) -> dict[str, object]:
+    def plain(self) -> dict[str, Any]:
         """As a file has it."""
-        return {
-            "label": self.label,
-            "id": self.id,
-            "classes": list(self.classes),
-            "missing": list(self.missing),
-            **({"weight": self.weight} if self.weight else {}),
-            **({} if self.directions == BOTH else {"directions": self.directions}),
-            "columns": [column.plain() for column in self.columns],
-        }
+        return columns_last(plain_record(self))
 
 
-def missing_in(cells: Collection[str], words: Sequence[str] = MISSING) -> tuple[str, ...]:
-    """The words that mean a missing value among these cells: beside a `+`, a `-` is a result."""
-    return tuple(word for word in words if word != MINUS[0] or MINUS[1] not in cells)
+def columns_last(content: dict[str, Any]) -> dict[str, Any]:
+    """The content with its longest part at the end."""
+    columns = content.pop("columns")
+    return content | {"columns": columns}
 
 
-def from_plain(found: Mapping[str, Any]) -> Codebook:
-    """The codebook of a file's content; a mistake is answered by the column it is in."""
-    known = {field.name for field in fields(Codebook)}
-    _known(found, known, "the codebook")
-    for key in ("columns", "label", "classes"):
-        if key not in found:
-            raise SettingError(f"the codebook has no {key!r}: it needs columns, label and classes")
-    columns = found["columns"]
-    if not isinstance(columns, list) or not all(isinstance(each, Mapping) for each in columns):
-        raise SettingError("the codebook's columns are not a list of tables, such as {name = …}")
-    return Codebook(
-        tuple(map(_column, columns)),
-        _text(found["label"], "label"),
-        _texts(found["classes"], "classes"),
-        _text(found.get("id", "id"), "id"),
-        tuple(word.lower() for word in _texts(found.get("missing", MISSING), "missing")),
-        _text(found.get("weight", ""), "weight"),
-        _text(found.get("directions", BOTH), "directions"),
-    )
+def refuse_repeated(what: str, names: Iterable[str]) -> None:
+    """Refuse a name that occurs twice."""
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise SettingError(f"there is the {what} {twice[0]!r} twice: rename one")
 
 
-def _column(found: Mapping[str, Any]) -> Column:
-    name = _text(found.get("name"), "a column's name")
-    where = f"column {name!r}"
-    known = {field.name for field in fields(Column)}
-    _known(found, known, where)
-    settings: dict[str, Any] = {"kind": _text(found.get("kind"), f"the kind of {where}")}
-    if "values" in found:
-        settings["values"] = _texts(found["values"], f"the values of {where}")
-    for key in ("other", "indicator"):
-        if key in found:
-            if not isinstance(found[key], bool):
-                raise SettingError(f"{key} of {where} is {found[key]!r}, expected true or false")
-            settings[key] = found[key]
-    for key in ("centre", "scale", "fill"):
-        if key in found:
-            settings[key] = _number(found[key], f"{key} of {where}")
-    return Column(name, **settings)
+def check_directions(directions: str, name: str) -> None:
+    """Refuse anything else than both and keep."""
+    if directions not in DIRECTIONS:
+        raise SettingError(f"{name} is {directions!r}, expected {' or '.join(DIRECTIONS)}")
 
 
-def _known(found: Mapping[str, Any], known: set[str], where: str) -> None:
-    for key in found:
-        if key not in known:
-            raise SettingError(
-                f"{where} has the unknown key {key!r}: {did_you_mean(key, known)}"
-                f"it may have {', '.join(sorted(known))}"
-            )
+def parse_codebook(content: Mapping[str, Any]) -> Codebook:
+    """The codebook of a file's content; a mistake is answered with the column it is in."""
+    return read_record(Codebook, content, "the codebook", strict=True)
 
 
-def _text(value: Any, what: str) -> str:
-    if not isinstance(value, str):
-        raise SettingError(f"{what} is {value!r}, expected text")
-    return value
+def write_codebook(path: Path, book: Codebook) -> None:
+    """Write a new file; one that people may have edited is never replaced."""
+    content = toml.dump({"format": CODEBOOK_FORMAT, **book.plain()}, {})
+    if not atomic.create(path, f"{HEAD}\n{content}".encode()):
+        raise FileError(f"{path} already exists: choose another name or move it")
 
 
-def _texts(value: Any, what: str) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-        raise SettingError(f"{what} is {value!r}, expected a list of texts")
-    return tuple(value)
+def read_codebook(path: Path) -> Codebook:
+    """The codebook of a file, edited or not."""
+    content = load_columns(path, CODEBOOK_FORMAT, "make one with `pace codebook merge`")
+    try:
+        return parse_codebook(content)
+    except SettingError as error:
+        raise SettingError(f"{path}: {error}") from None
 
 
-def _number(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise SettingError(f"{what} is {value!r}, expected a finite number")
-    return float(value)
-
-
-def _check(book: Codebook) -> None:
-    if book.directions not in DIRECTIONS:
-        raise SettingError(f"directions is {book.directions!r}, expected {' or '.join(DIRECTIONS)}")
-    if not 0 < len(book.columns) <= MOST:
-        raise SettingError(f"the codebook has {len(book.columns)} columns, expected 1 to {MOST:,}")
-    for column in book.columns:
-        _check_column(column, book)
-    _once([column.name for column in book.columns], "column")
-    _once(list(book.features), "feature")
-    _once(list(book.classes), "class")
-    if not book.classes or "" in book.classes:
-        raise SettingError("the codebook names no classes, or one without a name: list them all")
-    special = {book.label: "label", book.id: "id"}
-    for column in book.columns:
-        if column.name in special:
-            raise SettingError(
-                f"column {column.name!r} is the {special[column.name]}: it cannot be a feature too"
-            )
-
-
-def _check_column(column: Column, book: Codebook) -> None:
-    where = f"column {column.name!r}"
-    if column.kind not in KINDS:
-        raise SettingError(
-            f"{where} is of kind {column.kind!r}, expected one of {', '.join(KINDS)}"
-        )
-    if column.kind == "category":
-        if not column.values or len(column.values) > MOST:
-            raise SettingError(f"{where} has {len(column.values)} values, expected 1 to {MOST:,}")
-        if unusable := [word for word in column.values if not word or word != word.strip()]:
-            raise SettingError(f"{where} has the value {unusable[0]!r}, expected a word")
-        if len(set(column.values)) < len(column.values):
-            raise SettingError(f"{where} has a value twice: list each once")
-        if column.fill is not None:
-            raise SettingError(f"{where} is a category: mark missing values with indicator = true")
-    elif column.values or column.other:
-        raise SettingError(f"{where} is a {column.kind}: only a category has values")
-    elif column.scale <= 0:
-        raise SettingError(f"scale of {where} is {column.scale:g}, expected more than 0")
-    elif column.indicator and column.fill is None:
-        raise SettingError(f"{where} has an indicator and no fill: say what a missing value is")
-
-
-def _once(names: list[str], what: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise SettingError(f"the codebook has the {what} {name!r} twice: rename one")
-        seen.add(name)
+def load_columns(path: Path, version: str, remedy: str) -> dict[str, Any]:
+    """What a codebook's or a proposal's file holds besides its format."""
+    content = load_toml(path, LARGEST_FILE, remedy)
+    if (found := content.pop("format", None)) != version:
+        raise GraphError(f"{path} has format {found!r}, expected {version!r}: {remedy}")
+    return content

@@ -66,7 +66,7 @@ def infer_columns(table: Table) -> list[Column]:
             table.refuse(None, f"column {name!r} {wrong}")
         else:
             columns.append(Column(name, "category", tuple(words)))
-            table.notes += [f"column {name!r} {remark}" for remark in _remarks(words)]
+            table.notes.extend(_remarks(name, words))
     return columns
 
 
@@ -88,17 +88,20 @@ def _not_category(name: str, words: Sequence[str], table: Table) -> str | None:
     )
 
 
-def _remarks(words: Sequence[str]) -> list[str]:
+def _remarks(column: str, words: Sequence[str]) -> list[str]:
     """What became of a column of words, and what casts doubt on that."""
-    remarks = [f"became {many(len(words), 'column')}, one for each word"]
-    absent = missing_among(words)
-    if missing := [word for word in words if word.lower() in absent]:
-        words_ = ", ".join(map(repr, missing))
-        remarks.append(f"has {words_}, taken as words; if they mean missing, {FILL}")
+    remarks = [f"column {column!r} became {many(len(words), 'column')}, one for each word"]
+    if missing := [repr(word) for word in words if word.lower() in missing_among(words)]:
+        remarks.append(
+            f"column {column!r}: {', '.join(missing)} taken as words; if they mean missing, {FILL}"
+        )
     if (unit := unit_of(words)) is not None:
-        remarks.append(f"has numbers with {unit!r} behind: without it they are numbers")
+        remarks.append(
+            f"column {column!r} has numbers with {unit!r} behind: without it they are numbers"
+        )
     return remarks + [
-        f"has {' and '.join(map(repr, group))}, {len(group)} words: if they are one, write them alike"
+        f"column {column!r}: {' and '.join(map(repr, group))} are {len(group)} words: if they are one, "
+        "write them alike"
         for group in spelt_alike(words)
     ]
 
@@ -201,7 +204,7 @@ def _encode_words(
     for index, cell in enumerate(table.cells(column.name)):
         if cell in values:
             block[index, values[cell]] = 1
-        elif cell.lower() in missing_words and column.fillable:
+        elif cell.lower() in missing_words and (column.indicator or column.other):
             block[index, features[ABSENT if column.indicator else OTHER]] = 1
             absent.append(table.rows[index])
         elif cell.lower() in missing_words:
@@ -217,7 +220,9 @@ def _encode_words(
         if absent:
             how = "marked" if column.indicator else "taken as `other`"
             changes.append(Change(column.name, f"missing, {how}", absent))
-        changes += [Change(column.name, f"{word!r} is `other`", rows) for word, rows in other.items()]
+        changes += [
+            Change(column.name, f"{word!r} is `other`", rows) for word, rows in other.items()
+        ]
     return block
 
 

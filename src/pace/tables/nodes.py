@@ -46,11 +46,11 @@ def read_labels(
         return torch.full((len(table.rows),), UNKNOWN), tuple(classes)
     cells = _known_labels(table, column, classes, missing)
     names = in_order(cell for cell in cells if cell)
-    table.notes += [
+    table.notes.extend(
         f"label {column!r}: {' and '.join(map(repr, group))} are {len(group)} classes: if they are "
         "one, write them alike"
         for group in spelt_alike(names)
-    ]
+    )
     names = list(classes) or names
     if not names:
         table.refuse(

@@ -20,11 +20,12 @@ Array = np.ndarray[Any, np.dtype[np.float32]]
 
 MINUS = "\u2212"  # as typographers write it
 GAP = "[\u00a0\u202f '\u2019]"  # between thousands, besides the point or the comma
-GROUPS = rf"[+{MINUS}-]?[1-9]\d{{0,2}}(?:(?:%s|{GAP})\d{{3}})+"
-COMMA = re.compile(rf"(?:[+{MINUS}-]?\d+|{GROUPS % r'\.'}),\d+")  # 61,5 or 1.234,5
-GROUPED = re.compile(GROUPS % r"\.")  # 1.234 for 1234
-ENGLISH = re.compile(GROUPS % "," + r"(?:\.\d+)?")  # 1,234.5
-WHOLE = re.compile(rf"[+{MINUS}-]?\d+")
+SIGN = f"[+{MINUS}-]?"
+GROUPS = rf"{SIGN}[1-9]\d{{0,2}}(?:(?:\.|{GAP})\d{{3}})+"
+COMMA = re.compile(rf"(?:{SIGN}\d+|{GROUPS}),\d+")  # 61,5 or 1.234,5
+GROUPED = re.compile(GROUPS)  # 1.234 for 1234
+ENGLISH = re.compile(GROUPS.replace(r"\.", ",") + r"(?:\.\d+)?")  # 1,234.5
+WHOLE = re.compile(rf"{SIGN}\d+")
 STYLES = ("comma", "point")
 
 
@@ -103,9 +104,7 @@ def parse_columns(
     styles = {name: decimal or _style(cells) for name, cells in columns.items()}
     comma = "comma" in styles.values() or (delimiter != "," and "unclear" in styles.values())
     commas = [
-        name
-        for name, style in styles.items()
-        if style == "comma" or (style == "unclear" and comma)
+        name for name, style in styles.items() if style == "comma" or (style == "unclear" and comma)
     ]
     grouped = [
         name

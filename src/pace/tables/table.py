@@ -36,18 +36,20 @@ class Table:
     notes: list[str] = field(default_factory=list)
 
     def cells(self, column: str) -> list[str]:
-        """A column's words; '' where a cell is a number."""
+        """A column as words."""
         if column in self.text:
             return self.text[column]
-        text = self.numbers[column].text
-        return [text.get(index, "") for index in range(len(self.rows))]
+        numbers = self.numbers[column]
+        return [numbers.text.get(row, f"{value:g}") for row, value in enumerate(numbers.values)]
 
     def refuse(self, index: int | None, text: str, *, kind: str = "", cell: str = "") -> None:
         """A problem of one row, or of the whole file; see `Problems.add`."""
         row = None if index is None else self.rows[index]
         self.problems.add(self.file, row, text, kind=kind, cell=cell)
 
-    def refuse_cell(self, index: int, column: str, cell: str, expected: str, empty: str = "") -> None:
+    def refuse_cell(
+        self, index: int, column: str, cell: str, expected: str, empty: str = ""
+    ) -> None:
         """A cell that is not what is expected; `empty` says what to do where the value is missing."""
         found = f"is {cell!r}" if cell else "is empty"
         kind = f"{column!r} is empty{empty}" if empty else f"{column!r} is not {expected}"

@@ -13,15 +13,17 @@ from pace.datasets import describe as graph_facts
 from pace.datasets import file as graph_file
 from pace.errors import FileError, PaceError
 from pace.io import records, regular
-from pace.jobs import codebook, explain, job_file, proposal, signatures
+from pace.jobs import explain, job_file, signatures
 from pace.jobs.job import FORMAT, Job
 from pace.jobs.journal import Journal
 from pace.protocol import wire
 from pace.runtimes.files import kept, model, site, tensors
 from pace.runtimes.files.messages import Facts, message
 from pace.runtimes.files.messages import tensors as listed
+from pace.tables.codebook import CODEBOOK_FORMAT, read_codebook
+from pace.tables.proposal import PROPOSAL_FORMAT, proposal_discloses, read_proposal
 
-TABLES = {"codebook": codebook.FORMAT, "proposal": proposal.FORMAT}  # TOML of ours beside jobs
+TABLES = {"codebook": CODEBOOK_FORMAT, "proposal": PROPOSAL_FORMAT}  # TOML of ours beside jobs
 HEAD = 4096  # bytes that tell what a file is
 JSON_FORMAT = re.compile(rb'"format": ?"pace-([a-z-]{1,40})-([0-9]{1,4})"')
 
@@ -165,14 +167,14 @@ def _graph(path: Path, job: Job | None) -> Facts:
 
 
 def _codebook(path: Path, job: Job | None) -> Facts:
-    book = codebook.read(path)
+    book = read_codebook(path)
     sanity = ["it can be used: `pace new --codebook`"]
     if job is not None:
         same = job.codebook is not None and job.codebook.plain() == book.plain()
         sanity.append("it is the job's" if same else "NOT the job's codebook")
     return Facts(
         kind="codebook",
-        version=codebook.FORMAT,
+        version=CODEBOOK_FORMAT,
         details={
             "label": book.label,
             "id": book.id,
@@ -186,10 +188,10 @@ def _codebook(path: Path, job: Job | None) -> Facts:
 
 
 def _proposal(path: Path, job: Job | None) -> Facts:
-    found = proposal.read_proposal(path)
+    found = read_proposal(path)
     return Facts(
         kind="a site's proposal of columns",
-        version=proposal.FORMAT,
+        version=PROPOSAL_FORMAT,
         details={
             "label": found.label,
             "id": found.id,
@@ -197,7 +199,7 @@ def _proposal(path: Path, job: Job | None) -> Facts:
             "classes": list(found.classes),
             "columns": {column.name: column.kind for column in found.columns},
             "edges": _edges(found.weight, found.directions),
-            "discloses": proposal.disclosed(found),
+            "discloses": proposal_discloses(found),
         },
         sanity=("sound: `pace codebook merge` can read it", "it holds no row"),
     )

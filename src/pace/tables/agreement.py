@@ -1,0 +1,228 @@
+"""One codebook of all sites' proposals: the union of categories, pooled scaling."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pace.errors import GraphError, SettingError
+from pace.tables.cells import in_order, show_day, spelt_alike
+from pace.tables.codebook import Codebook, Column, Kind
+from pace.tables.problems import listed
+from pace.tables.proposal import Proposal, Summary, significant
+
+SCALINGS = ("standard", "robust", "none")
+NORMAL_QUARTILES = 1.349  # interquartile range of a normal distribution, in standard deviations
+APART = 3  # standard deviations between a site's mean and all others': most often another unit
+
+Sites = Mapping[str, Proposal]
+Held = Mapping[str, Summary]  # one column, by site
+
+
+@dataclass(frozen=True)
+class Merged:
+    """The codebook, and what those who agree to it should look at."""
+
+    codebook: Codebook
+    notes: list[str]
+
+
+def merge_proposals(
+    sites: Sites, *, scaling: str = "standard", classes: Sequence[str] = ()
+) -> Merged:
+    """One codebook for all sites.
+
+    Args:
+        sites: what each proposes, by name.
+        scaling: of numbers: standard, robust (quartiles) or none.
+        classes: all classes in order; default: those that occur.
+
+    Raises:
+        GraphError: kinds of columns contradict each other, all of which are named; no column is at
+            every site; or sites differ in what they do with edges.
+        SettingError: `scaling` is unknown, or `classes` lacks one.
+    """
+    if scaling not in SCALINGS:
+        raise SettingError(f"--scale is {scaling!r}, expected one of {', '.join(SCALINGS)}")
+    columns: dict[str, dict[str, Summary]] = {}
+    for site, proposal in sites.items():
+        for summary in proposal.columns:
+            columns.setdefault(summary.name, {})[site] = summary
+    alike = {name: group for group in spelt_alike(columns) for name in group}
+    notes: list[str] = []
+    merged, wrong = [], []
+    for name, held in columns.items():
+        kinds = {column.kind for column in held.values()}
+        if lacking := [site for site in sites if site not in held]:
+            near = [repr(other) for other in alike.get(name, ()) if other != name]
+            called = f" ({', '.join(near)} is another name)" if near else ""
+            notes.append(f"{name!r} is left out: not at {', '.join(lacking)}{called}")
+        elif "text" in kinds:
+            where = [site for site, column in held.items() if column.kind == "text"]
+            notes.append(f"{name!r} is left out: empty, or too many words, at {', '.join(where)}")
+        elif len(kinds) > 1 and kinds != {"flag", "number"}:
+            listing = ", ".join(f"{column.kind} at {site}" for site, column in held.items())
+            wrong.append(
+                f"{name!r} is {listing}: propose it again with --category {name}, or clean it"
+            )
+        else:
+            merged.append(_merge_column(name, held, scaling, notes))
+    if wrong:
+        raise GraphError("\n  ".join([f"{len(wrong)} columns do not fit together:", *wrong]))
+    if not merged:
+        raise GraphError("the sites have no column in common: give columns the same names")
+    codebook = Codebook(
+        tuple(merged),
+        _agree(sites, "label", notes),
+        id=_agree(sites, "id", notes),
+        classes=_merge_classes(sites, classes, notes),
+        missing=tuple(dict.fromkeys(word for site in sites.values() for word in site.missing)),
+        weight=_same(sites, "weight"),
+        directions=_same(sites, "directions"),
+    )
+    return Merged(codebook, notes)
+
+
+def _agree(sites: Sites, setting: str, notes: list[str]) -> str:
+    """What most sites call it; the others name theirs when they import."""
+    names = {site: str(getattr(proposal, setting)) for site, proposal in sites.items()}
+    usual = Counter(names.values()).most_common(1)[0][0]
+    if others := [site for site, name in names.items() if name != usual]:
+        notes.append(f"the {setting} is {usual!r}; {', '.join(others)}: give --{setting} at import")
+    return usual
+
+
+def _same(sites: Sites, setting: str) -> str:
+    """What all sites do with their edges: a mean of weighted and plain graphs would mean nothing."""
+    values = {site: str(getattr(proposal, setting)) for site, proposal in sites.items()}
+    first, *others = dict.fromkeys(values.values())
+    if others:
+        listing = ", ".join(f"{value or 'none'} at {site}" for site, value in values.items())
+        raise GraphError(
+            f"sites differ in --{setting} of their edges, {listing}: rename columns and propose again"
+        )
+    return first
+
+
+def _merge_classes(sites: Sites, classes: Sequence[str], notes: list[str]) -> tuple[str, ...]:
+    """The classes in order; notes tell which are not everywhere, and which are spelt alike."""
+    where: dict[str, list[str]] = {name: [] for name in classes}
+    for site, proposal in sites.items():
+        for name in dict.fromkeys(proposal.classes):
+            where.setdefault(name, []).append(site)
+    if classes and (left := sorted(where.keys() - set(classes))):
+        raise SettingError(
+            f"--classes lacks {', '.join(left)}, which occur at a site: list them all"
+        )
+    names = tuple(classes) or tuple(in_order(where))
+    notes += [
+        f"class {name!r} occurs at {', '.join(where[name]) or 'no site'} only"
+        for name in names
+        if len(where[name]) < len(sites)
+    ]
+    notes += [
+        f"classes {' and '.join(map(repr, group))}: if they are one, write them alike"
+        for group in spelt_alike(names)
+    ]
+    return names
+
+
+def _merge_column(name: str, held: Held, scaling: str, notes: list[str]) -> Column:
+    columns = held.values()
+    kinds = {column.kind for column in columns}
+    missing = any(column.missing for column in columns)
+    if kinds == {"category"}:
+        words = {word for column in columns for word in column.words}
+        for group in spelt_alike(words):
+            count = "two" if len(group) == 2 else len(group)
+            spellings = " and ".join(map(repr, group))
+            notes.append(
+                f"{name!r}: {spellings} are {count} categories: if they are one, rename one"
+            )
+        values = tuple(in_order(words)) or ("other",)
+        return Column(name, "category", values, other=True, indicator=missing)
+    if kinds == {"flag"}:
+        return Column(name, "flag", fill=0.0, indicator=missing)
+    _note_units(name, held, notes)
+    kind: Kind = "date" if "date" in kinds else "number"
+    centre, scale = pooled_scaling(columns, scaling)
+    fill = centre if scaling != "none" else pooled_scaling(columns, "standard")[0]
+    return Column(name, kind, centre=centre, scale=scale, fill=fill, indicator=missing)
+
+
+def pooled_scaling(columns: Collection[Summary], scaling: str) -> tuple[float, float]:
+    """Centre and scale of all sites' rows together.
+
+    Mean and variance are pooled exactly, from counts, means and standard deviations, which is what
+    sums and squares say; medians and quartiles are averaged over rows.
+    """
+    spreads = [(column.rows, column.spread) for column in columns if column.spread is not None]
+    total = sum(rows for rows, _ in spreads)
+    if scaling == "none" or not total:
+        return 0.0, 1.0
+    if scaling == "robust":
+        centre = sum(rows * spread.quartiles[1] for rows, spread in spreads) / total
+        width = sum(rows * (s.quartiles[2] - s.quartiles[0]) for rows, s in spreads) / total
+        if width > 0:
+            return significant(centre), significant(width / NORMAL_QUARTILES)
+    mean = sum(rows * spread.mean for rows, spread in spreads) / total
+    squares = sum(rows * (s.sd**2 + (s.mean - mean) ** 2) for rows, s in spreads)
+    return significant(mean), significant(math.sqrt(squares / total)) or 1.0
+
+
+def _note_units(name: str, held: Held, notes: list[str]) -> None:
+    """A site whose mean is far from every other's has most often another unit."""
+    spreads = {site: column.spread for site, column in held.items() if column.spread is not None}
+    within = min((spread.sd for spread in spreads.values()), default=0.0)
+    for site, spread in spreads.items():
+        mean = spread.mean
+        others = [other.mean for where, other in spreads.items() if where != site]
+        if not others or min(abs(mean - other) for other in others) <= APART * within:
+            continue
+        rest = sum(others) / len(others)
+        if max(abs(mean), abs(rest)) > 5 * min(abs(mean), abs(rest)):
+            notes.append(
+                f"{name!r} is about {mean:g} at {site} and {rest:.4g} elsewhere: another unit?"
+            )
+
+
+def codebook_rows(book: Codebook) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of a table, for people."""
+    rows = []
+    for column in book.columns:
+        if column.kind == "category":
+            words = ", ".join(column.values[:6]) + (", …" if len(column.values) > 6 else "")
+            becomes = words + " + other" * column.other
+            missing = "marked" if column.indicator else "as other" if column.other else "refused"
+        else:
+            show = show_day if column.kind == "date" else "{:g}".format
+            scaled = f"(value - {show(column.centre)}) / {column.scale:g}"
+            becomes = "as it is" if (column.centre, column.scale) == (0, 1) else scaled
+            missing = "refused" if column.fill is None else show(column.fill)
+            missing += ", marked" * column.indicator
+        rows.append([column.name, column.kind, str(len(column.features)), becomes, missing])
+    return ["Column", "Kind", "Features", "Becomes", "If missing"], rows
+
+
+def codebook_discloses(sites: Sites, book: Codebook) -> list[str]:
+    """What everybody who gets the job learns from its codebook."""
+    sentences = [
+        f"Everybody who gets the job reads the names of {len(book.columns)} columns, of "
+        f"{len(book.classes)} classes and of all categories, and all sites' pooled centre and scale."
+    ]
+    where: dict[tuple[str, str], list[str]] = {}
+    for site, proposal in sites.items():
+        for column in proposal.columns:
+            for word in dict.fromkeys(column.words):
+                where.setdefault((column.name, word), []).append(site)
+    alone = [
+        f"{column.name}={word} ({holders[0]})"
+        for column in book.columns
+        for word in column.values
+        if len(holders := where.get((column.name, word), [])) == 1 < len(sites)
+    ]
+    if alone:
+        sentences.append(f"Words that one site alone has: {listed(alone, 8)}.")
+    return sentences

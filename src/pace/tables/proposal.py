@@ -1,0 +1,352 @@
+"""What a site says of its table before a codebook is agreed on: kinds, categories, sizes, and no row."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from pace.errors import GraphError, SettingError
+from pace.io import atomic, toml
+from pace.io.records import OPTIONAL, plain_record, read_record
+from pace.tables.cells import (
+    MISSING,
+    are_dates,
+    in_order,
+    missing_among,
+    not_words,
+    parse_dates,
+    show_day,
+    unclear_dates,
+    unit_of,
+)
+from pace.tables.codebook import (
+    BOTH,
+    MOST_COLUMNS,
+    Kind,
+    check_directions,
+    columns_last,
+    load_columns,
+    refuse_repeated,
+)
+from pace.tables.features import CATEGORIES
+from pace.tables.nodes import read_labels
+from pace.tables.numbers import is_number
+from pace.tables.problems import Problems, listed
+from pace.tables.table import Table, data_columns, describe_columns, open_table, read_table
+
+PROPOSAL_FORMAT = "pace-columns-1"
+LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
+DIGITS = 6  # of means and standard deviations
+LARGEST = 1e39  # numbers in tables are float32
+HEAD = """\
+# What this site's table of nodes is like, for agreeing on a codebook. It holds no row of it; read it
+# before you send it. Make the codebook with `pace codebook merge`.
+"""
+
+Values = np.ndarray[Any, np.dtype[np.float64]]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Where the numbers of a column lie."""
+
+    mean: float
+    sd: float
+    low: float  # rounded outwards
+    high: float
+    quartiles: tuple[float, float, float]  # rounded
+
+    def __post_init__(self) -> None:
+        numbers = (self.mean, self.sd, self.low, self.high, *self.quartiles)
+        if self.sd < 0 or not all(abs(number) < LARGEST for number in numbers):
+            raise SettingError("a mean, a range or a quartile is out of range")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One column; of a `text`, which has too many words to be a feature, only the name is told."""
+
+    name: str
+    kind: Kind | Literal["text"]
+    rows: int = field(default=0, metadata=OPTIONAL)  # with a value
+    missing: int = field(default=0, metadata=OPTIONAL)
+    words: tuple[str, ...] = field(default=(), metadata=OPTIONAL)  # in at least LEAST rows
+    rare: int = field(default=0, metadata=OPTIONAL)  # rows with other words
+    spread: Spread | None = field(
+        default=None, metadata=OPTIONAL
+    )  # of numbers, if there are enough
+
+    def __post_init__(self) -> None:
+        if not all(0 <= count < 2**53 for count in (self.rows, self.missing, self.rare)):
+            raise SettingError(f"column {self.name!r} has a number of rows that is out of range")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A table's columns, as one site describes them."""
+
+    rows: int
+    id: str
+    label: str
+    classes: tuple[str, ...]
+    missing: tuple[str, ...]
+    columns: tuple[Summary, ...]
+    weight: str = field(default="", metadata=OPTIONAL)  # the column of the edges with their weights
+    directions: str = field(default=BOTH, metadata=OPTIONAL)  # of edges
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.rows < 2**53 or len(self.columns) > MOST_COLUMNS:
+            raise SettingError(
+                f"it has {self.rows} rows and {len(self.columns)} columns, expected at most 2^53 and "
+                f"{MOST_COLUMNS:,}"
+            )
+        refuse_repeated("column", (column.name for column in self.columns))
+
+    def plain(self) -> dict[str, Any]:
+        """As a file has it."""
+        return {"format": PROPOSAL_FORMAT, **columns_last(plain_record(self))}
+
+
+def propose_columns(
+    nodes: Path,
+    *,
+    label: str,
+    id_column: str | None = None,
+    without: Sequence[str] = (),
+    category: Sequence[str] = (),
+    missing: Sequence[str] = (),
+    least: int = LEAST,
+    decimal: str | None = None,
+    weight: str = "",
+    directions: str = BOTH,
+) -> tuple[Proposal, list[str]]:
+    """Describe a table, and note what to look at; problems are listed with their rows.
+
+    Args:
+        nodes: the table, .csv or .parquet.
+        label: the column with the class.
+        id_column: the column with node ids; found if it is not given.
+        without: columns to leave out.
+        category: columns of codes that are no numbers.
+        missing: words that mean a missing value, besides the usual ones.
+        least: categories in fewer rows are not named.
+        decimal: comma or point, where the table does not show it.
+        weight: the column of the edges with their weights.
+        directions: of the edges, both or keep.
+    """
+    check_directions(directions, "--directions")
+    file, notes = open_table(nodes), list[str]()
+    ids = [id_column] if id_column else []
+    options = {"label": [label], "id": ids, "without": without, "category": category}
+    for option, names in options.items():
+        if unknown := [name for name in names if name not in file.columns]:
+            raise SettingError(
+                f"--{option} names {unknown[0]!r}, which {nodes.name} does not have: "
+                f"{describe_columns(unknown[0], file.columns)}"
+            )
+    left = data_columns(file, notes, without={label, *without})
+    problems = Problems()
+    table = read_table(file, problems, text=[label, *left], numbers=left, decimal=decimal)
+    if not table.rows:
+        raise GraphError(f"{nodes.name} has no rows below its header: there is nothing to describe")
+    id_column = id_column or _find_id(table, left, notes)
+    if repeated := len(table.rows) - len(set(table.text[id_column])):
+        notes.append(f"the id {id_column!r} repeats in {repeated} rows: an import will refuse them")
+    words = dict.fromkeys((*MISSING, *(word.strip().lower() for word in missing)))
+    present = {cell for name in left for cell in table.text[name]}
+    absent = missing_among(present, tuple(words))
+    _, classes = read_labels(table, label, (), absent)
+    columns = tuple(
+        _category(name, _present(table, name, absent), len(table.rows), least)
+        if name in category
+        else _summarise(table, name, absent, least)
+        for name in left
+        if name != id_column
+    )
+    problems.stop()
+    proposal = Proposal(
+        len(table.rows), id_column, label, classes, absent, columns, weight, directions
+    )
+    return proposal, [*table.notes, *notes, *_remarks(columns)]
+
+
+def _find_id(table: Table, columns: Sequence[str], notes: list[str]) -> str:
+    """The column called id, or the one that is different in every row."""
+    if "id" in columns:
+        return "id"
+    unique = [name for name in columns if _could_be_id(table.text[name])]
+    if len(unique) == 1:
+        notes.append(f"{unique[0]!r} is different in every row: taken as the id (else: --id)")
+        return unique[0]
+    found = f"{', '.join(unique)} could be it" if unique else "no column is different in every row"
+    raise SettingError(f"which column has the id of a node? {found}: say so with --id")
+
+
+def _could_be_id(cells: Sequence[str]) -> bool:
+    """Different in every row, and neither a date nor a measured number."""
+    values = set(cells)
+    measured = any("," in cell or "." in cell for cell in cells)
+    return len(values) == len(cells) > 1 and not measured and not are_dates(values)
+
+
+def _present(table: Table, name: str, absent: Collection[str]) -> list[str]:
+    return [cell for cell in table.text[name] if cell.lower() not in absent]
+
+
+def _summarise(table: Table, name: str, absent: Collection[str], least: int) -> Summary:
+    """A column by what its cells are: dates, numbers, words."""
+    cells = _present(table, name, absent)
+    total = len(table.rows)
+    if not cells:
+        return Summary(name, "text", 0, total)
+    if are_dates(set(cells)):
+        if (wrong := unclear_dates(cells, name)) is not None:
+            table.refuse(None, wrong)
+        days = [day for day in parse_dates(cells) if day is not None]
+        return _sized(name, "date", np.array(days), total - len(cells))
+    values = table.numbers[name].values.astype(np.float64)
+    values = values[np.isfinite(values)]
+    if len(values) == len(cells):
+        kind: Kind = "flag" if np.isin(values, (0, 1)).all() else "number"
+        return _sized(name, kind, values, total - len(cells))
+    if 2 * sum(map(is_number, cells)) > len(cells):
+        _refuse_words(table, name, absent)
+        return Summary(name, "number")
+    if (wrong := not_words(set(cells))) is not None:
+        table.refuse(None, f"column {name!r} {wrong}, or say --category {name}")
+    return _category(name, cells, total, least)
+
+
+def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
+    """Words in a column of numbers may mean missing values, or that the column is a category."""
+    numbers = table.numbers[name]
+    for index in np.flatnonzero(~np.isfinite(numbers.values)).tolist():
+        if index not in numbers.text:
+            text = f"{name!r} is {numbers.values[index]}, expected a finite number"
+            table.refuse(index, text, kind=text)
+    for index, cell in numbers.text.items():
+        if cell.lower() not in absent:
+            table.refuse(
+                index,
+                f"{name!r} is {cell!r}, expected {numbers.expected}",
+                kind=f"{name!r} holds words among its numbers: say which of them mean that the value "
+                f"is missing (--missing {cell!r}), or that it is a category (--category {name})",
+                cell=cell,
+            )
+
+
+def _category(name: str, cells: Sequence[str], total: int, least: int) -> Summary:
+    counts = Counter(cells)
+    missing = total - len(cells)
+    if not 0 < len(counts) <= CATEGORIES:
+        return Summary(name, "text", len(cells), missing)
+    frequent = in_order(word for word, count in counts.items() if count >= least)
+    rare = sum(count for count in counts.values() if count < least)
+    return Summary(name, "category", len(cells), missing, tuple(frequent), rare)
+
+
+def _sized(name: str, kind: Kind, values: Values, missing: int) -> Summary:
+    if kind == "flag" or len(values) < LEAST:
+        return Summary(name, kind, len(values), missing)
+    low, high = float(values.min()), float(values.max())
+    first, median, third = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
+    step = _power_of_ten(high - low or abs(high) or 1.0)
+    fine = _power_of_ten(third - first or high - low or 1.0) / 10
+    spread = Spread(
+        significant(float(values.mean())),
+        significant(float(values.std())),
+        significant(math.floor(low / step) * step),
+        significant(math.ceil(high / step) * step),
+        (_rounded(first, fine), _rounded(median, fine), _rounded(third, fine)),
+    )
+    return Summary(name, kind, len(values), missing, spread=spread)
+
+
+def _rounded(value: float, step: float) -> float:
+    return significant(round(value / step) * step)
+
+
+def _power_of_ten(span: float) -> float:
+    return float(10 ** math.floor(math.log10(span)))
+
+
+def significant(value: float) -> float:
+    """The number to DIGITS digits."""
+    return float(f"{value:.{DIGITS}g}")
+
+
+def _remarks(columns: Sequence[Summary]) -> list[str]:
+    """What to look at, columns of a kind together."""
+    remarks = {
+        "empty, so no feature: {}": lambda c: c.kind == "text" and not c.rows,
+        "too many different words to be a feature: {}": lambda c: c.kind == "text" and c.rows,
+        "some rows have rare words, which are not named and become `other`: {}": lambda c: c.rare,
+        "numbers with a unit behind them, taken as words; without it they are numbers: {}": (
+            lambda c: unit_of(c.words) is not None
+        ),
+        "few whole numbers; if they are codes and no counts, say --category: {}": _may_be_codes,
+    }
+    named = {text: [c.name for c in columns if test(c)] for text, test in remarks.items()}
+    return [text.format(listed(names)) for text, names in named.items() if names]
+
+
+def _may_be_codes(column: Summary) -> bool:
+    spread = column.spread
+    if column.kind != "number" or spread is None or spread.high - spread.low > 10:
+        return False
+    return all(quartile.is_integer() for quartile in spread.quartiles)
+
+
+def proposal_rows(proposal: Proposal) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of a table, for people."""
+    rows = []
+    for column in proposal.columns:
+        holds = ", ".join(column.words[:6]) + (", …" if len(column.words) > 6 else "")
+        if column.spread is not None:
+            show = show_day if column.kind == "date" else "{:g}".format
+            holds = f"{show(column.spread.low)} to {show(column.spread.high)}"
+        counts = [f"{column.rows:,}", f"{column.missing:,}"]
+        rows.append([column.name, column.kind, *counts, holds])
+    return ["Column", "Kind", "Rows", "Missing", "Holds"], rows
+
+
+def proposal_discloses(proposal: Proposal, least: int = LEAST) -> list[str]:
+    """What the file tells its readers, in sentences."""
+    kinds = {column.kind for column in proposal.columns}
+    words = sum(len(column.words) for column in proposal.columns)
+    sentences = [
+        f"The names of {len(proposal.columns)} columns, that there are {proposal.rows:,} rows, the "
+        f"{len(proposal.classes)} classes in {proposal.label!r}, and for each column how many values "
+        "are missing. No row, no id, no edge."
+    ]
+    if "category" in kinds:
+        sentences.append(
+            f"Of categories: {words} words, each of which stands in {least} rows or more."
+        )
+    if kinds & {"number", "date"}:
+        sentences.append(
+            f"Of numbers and dates: mean and standard deviation to {DIGITS} digits (which is what "
+            "their sum and sum of squares say), range and quartiles rounded."
+        )
+    return sentences
+
+
+def write_proposal(path: Path, proposal: Proposal) -> None:
+    """Write a proposal for people to read and send."""
+    atomic.write(path, (HEAD + "\n" + toml.dump(proposal.plain(), {})).encode())
+
+
+def read_proposal(path: Path) -> Proposal:
+    """What another site wrote; its numbers are checked before they are added up."""
+    remedy = "give files that `pace codebook propose` made"
+    content = load_columns(path, PROPOSAL_FORMAT, remedy)
+    try:
+        return read_record(Proposal, content, "it", strict=True)
+    except SettingError as error:
+        raise GraphError(f"{path} is damaged ({error}): ask for it again") from error
