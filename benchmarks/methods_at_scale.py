@@ -19,7 +19,6 @@ from pace.datasets.partition.split import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.methods import FedAux, FedGTA, FedPub, FedRCL, FedTAD, Local
-from pace.methods.baselines.reliability import return_probabilities
 from pace.models.gcn import GCN
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
@@ -72,7 +71,6 @@ STEPS: dict[str, tuple[Callable[[Method, Graph], float], Method]] = {
     "fedrcl, an epoch": (training, FedRCL()),
     "fedgta, an upload": (sharing, FedGTA()),
     "fedtad, an upload": (sharing, FedTAD()),
-    "fedtad with return probabilities, an upload": (sharing, FedTAD(topology=return_probabilities)),
     "fedgta, the server": (merging, FedGTA()),
     "fedtad, the server": (merging, FedTAD()),
     "fedaux, the server": (merging, FedAux()),

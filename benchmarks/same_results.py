@@ -65,7 +65,24 @@ COUNTS = re.compile(r"[\d ;:]*\d[ ;:][\d ;:]*")  # a confusion matrix, the one t
 GRAPH, HIDDEN, SEED = "synthetic", 64, 104729
 FEW, CROWD = (3, 40), (70, 3)  # clients, epochs
 RUN = f"run --dataset {GRAPH} --clients {FEW[0]} --epochs {FEW[1]} --device cpu"
-ROUNDED = {"float16": "pace,fedavg,fedpub", "int8": "pace,fedavg,pace-median,pace-duo-free"}
+ROUNDED = {"float16": "pace,fedavg,fedpub", "int8": "pace,fedavg,pace-duo:level=1.0"}
+# Names of older versions that are settings today, or methods of the study.
+SPELLED = {
+    "pace-duo-float32": "pace-duo:numbers=float32",
+    "pace-duo-simplex": "pace-duo:ridge=1000000.0,level=1.0",
+    "pace-duo-free": "pace-duo:level=1.0",
+    "pace-duo-guard20": "pace-duo:level=0.2",
+    "pace-duo-guard5": "pace-duo:level=0.05",
+    "pace-ridge-uncorrected": "pace-ridge:own=none",
+    "pace-ridge-neighbours": "pace-ridge:hops=2",
+    "pace-ridge-features": "pace-ridge:hops=0",
+    "pace-ridge-one": "pace-ridge:strengths=3.0",
+    "pace-ridge-every-class": "pace-ridge:smallest_class=1,nodes_per_row=1",
+    "pace-ridge-float32": "pace-ridge:numbers=float32",
+    "pace-int8": "pace_study.controls:Rounded",
+    "pace-tempered": "pace_study.controls:Tempered",
+    "pace-ridge-alone": "pace_study.controls:OwnRidge",
+}
 SITES, JOBS = ("north", "south", "west"), ("pace", "pace-duo", "fedavg", "fedgta")
 CELL = re.compile(r"(.+)/(.+)-c(\d+)-d(\d+)/(.+?)(?:-r(\d+|dense))?/(\d+)")
 CELLS = (
@@ -96,6 +113,8 @@ def lookup(name: str, *modules: str) -> Any:
 load = lookup("load", "pace.datasets", "pace.datasets.by_name")
 divide = lookup("divide", "pace.datasets.partition", "pace.datasets.partition.divide")
 main = lookup("main", "pace.cli")
+make_method = lookup("make", "pace.methods")
+allow = lookup("allow", "pace.io.plugins")
 
 
 def command(words: str) -> Any:
@@ -159,8 +178,10 @@ def divided(clients: int, partition: str) -> tuple[list[pace.Graph], pace.GCN]:
 def methods(at: str, partition: str, clients: int, epochs: int) -> Leaves:
     """fit, merge and adopt of every method."""
     graphs, network = divided(clients, partition)
-    for name, make in pace.METHODS.items():
-        federation = pace.Federation(network, make(), SEED, epochs)
+    allow(*(text for text in SPELLED.values() if "." in text.partition(":")[0]))
+    for name in (*pace.METHODS, *SPELLED):
+        method = make_method(SPELLED.get(name, name))
+        federation = pace.Federation(network, method, SEED, epochs)
         fitted = [pace.fit(graph, federation) for graph in graphs]
         returns = pace.merge([upload for _, upload in fitted], federation)
         for client, returned in enumerate(returns):
@@ -177,11 +198,18 @@ def methods(at: str, partition: str, clients: int, epochs: int) -> Leaves:
 
 def runs() -> Leaves:
     """What `pace run --json` says."""
-    every = ",".join(pace.METHODS)
-    yield from leaves(command(f"{RUN} --methods {every} --seeds 2"), "run/float32")
+    every = ",".join((*pace.METHODS, *SPELLED.values()))
+    yield from named_before(leaves(command(f"{RUN} --methods {every} --seeds 2"), "run/float32"))
     for kind, some in ROUNDED.items():
         rounded = command(f"{RUN} --methods {some} --seeds 1 --numbers {kind} --layers 3")
-        yield from leaves(rounded, f"run/{kind}")
+        yield from named_before(leaves(rounded, f"run/{kind}"))
+
+
+def named_before(found: Leaves) -> Leaves:
+    """With the names that methods had when they were not yet settings."""
+    names = {text: name for name, text in SPELLED.items()}
+    known = re.compile("|".join(sorted(map(re.escape, names), key=len, reverse=True)))
+    return ((known.sub(lambda match: names[match[0]], path), leaf) for path, leaf in found)
 
 
 def files() -> Leaves:
@@ -257,6 +285,7 @@ def cells(stored: Path) -> Leaves:
         assert parts is not None, path
         dataset, partition, clients, data_seed, method, rank, seed = parts.groups()
         where = f"--dataset {dataset} --partition {partition} --clients {clients}"
+        method = SPELLED.get(method, method)
         what = f"--methods {method} --rank {rank or 6} --seeds {seed} --data-seed {data_seed}"
         (now,) = command(f"run {where} {what} --device cpu")["trials"]
         yield from leaves(now, f"cells/{path}")

@@ -27,7 +27,6 @@ from torch import Tensor
 from pace.gates.mixture import Weights, mix
 from pace.gates.promise import no_worse_than_local
 from pace.methods import PaceDuo
-from pace.methods.beyond.duo import Tempered
 from pace.methods.pace import Pace
 
 Array = NDArray[np.float32]
@@ -152,7 +151,7 @@ def cnll(receiver: Receiver, random: Random) -> Weights:
 
 
 def mixture(receiver: Receiver, random: Random) -> Weights:
-    return Tempered(level=1.0).weigh(_validated(receiver), receiver.labels)
+    return PaceDuo(level=1.0).weigh(_validated(receiver), receiver.labels)
 
 
 def guard(receiver: Receiver, random: Random) -> Weights:

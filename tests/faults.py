@@ -48,7 +48,7 @@ FAULTS = {
     8: Fault("Moments on one column only", "Legal; the report shows each client's influence"),
     9: Fault(
         "An update × 1000",
-        "Flagged in the report; clipping, trimming or the median hold it; the gate protects",
+        "Flagged in the report; the gate protects",
     ),
     10: Fault(
         "A sign-flipped or label-flipped client",

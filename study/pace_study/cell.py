@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from pace.io import atomic
-from pace.methods import Pace, make
+from pace.methods import Pace
 from pace.models import sized
 from pace.protocol.federation import describe
 from pace.reports.stored import FORMAT, HIDDEN, LAYERS, StoredCell, plain, read_cell, versions
 from pace.reports.trial import Trial
+from pace_study.controls import study_method
 
 FIRST = ("model", "gcn")  # what cells say that do not name a model
 
@@ -43,7 +45,7 @@ class Cell:
 
         A model other than the GCN stands behind the place: `cora/louvain-c10-d2024-sage/…`.
         """
-        ranked = isinstance(make(self.method), Pace)
+        ranked = isinstance(study_method(self.method), Pace)
         rank = f"-r{self.rank or 'dense'}" if ranked else ""
         where = f"{self.partition}-c{self.clients}-d{self.data_seed}"
         if self.model != "gcn":
@@ -54,7 +56,7 @@ class Cell:
 
     def settings(self, epochs: int | None) -> dict[str, object]:
         """All that decides the result. A stored cell whose settings differ is stale."""
-        method = make(self.method, self.rank)
+        method = study_method(self.method, self.rank)
         shape = sized(self.model, 1, HIDDEN, LAYERS, 1)  # widths at the ends are the dataset's
         file = Path(self.dataset)
         return {
@@ -74,9 +76,9 @@ class Store:
     folder: Path
 
     def has(self, cell: Cell, epochs: int | None) -> bool:
-        """Whether the cell is stored with exactly these settings."""
+        """Whether the cell is stored with all of these settings."""
         stored = self._stored(cell)
-        return stored is not None and stored.settings == cell.settings(epochs)
+        return stored is not None and agrees(stored.settings, cell.settings(epochs))
 
     def write(self, cell: Cell, trial: Trial, *, epochs: int | None, device: str) -> None:
         content = {
@@ -98,3 +100,13 @@ class Store:
             return read_cell(self.folder / cell.path)
         except (FileNotFoundError, ValueError):  # a damaged one is computed again
             return None
+
+
+def agrees(stored: object, wanted: object) -> bool:
+    """Whether a stored description holds every setting that is wanted, with its value.
+
+    It may hold more: a setting that a method no longer has is one that was never changed.
+    """
+    if isinstance(stored, Mapping) and isinstance(wanted, Mapping):
+        return all(key in stored and agrees(stored[key], wanted[key]) for key in wanted)
+    return stored == wanted

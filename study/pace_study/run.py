@@ -19,11 +19,11 @@ from pace.datasets import load
 from pace.datasets.partition import divide
 from pace.errors import PaceError, SettingError
 from pace.graph import Graph
-from pace.methods import make
 from pace.models import sized
 from pace.reports.stored import HIDDEN, LAYERS
 from pace.runtimes.simulation import simulate
 from pace_study.cell import Cell, Store
+from pace_study.controls import study_method
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
     features, classes = _dataset_shape(first.dataset, how.data_root)
     model = sized(first.model, features, HIDDEN, LAYERS, classes)
     wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}
-    methods = {name: make(cell.method, cell.rank) for (name, _), cell in wanted.items()}
+    methods = {name: study_method(cell.method, cell.rank) for (name, _), cell in wanted.items()}
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
     trials = simulate(graphs, model, methods, seeds, epochs=how.epochs, device=how.device)
     for trial in trials:

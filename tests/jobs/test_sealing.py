@@ -314,7 +314,7 @@ SWAPPED = {
         ({"minimum": 2}, "needs all 3"),
         ({"keys": {}}, "needs keys"),
         ({"method": "pace-duo"}, "pace-duo cannot be sealed: .* peers by their moments"),
-        ({"method": "pace-median"}, "pace-median cannot be sealed: its rule compares the clients"),
+        ({"method": "pace-duo"}, "pace-duo cannot be sealed: it finds each client's peers"),
         ({"method": "pace-ridge"}, "that of pace-ridge-sums does not"),
         ({"method": "fedgta"}, "propagate alike"),
         ({"sealing": {"north": SWAPPED["north"]}}, "every participant has a sealing key"),

@@ -16,7 +16,7 @@ from pace.merging.correction import correction
 from pace.merging.moments import uniform
 from pace.merging.peers import peer_consensus, peer_weights
 from pace.methods import Pace, make
-from pace.methods.beyond.duo import BLOCK, DUO, PaceDuo, Rounded, Tempered, joined, parted
+from pace.methods.beyond.duo import BLOCK, PaceDuo, joined, parted
 from pace.methods.pace import read
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
@@ -128,11 +128,10 @@ def test_a_guard_that_nothing_passes_keeps_local_everywhere(graphs: list[Graph])
 def test_names_build_what_they_say() -> None:
     assert make("pace-duo") == PaceDuo()
     assert make("pace-duo", rank=4) == PaceDuo(rank=4)
-    assert make("pace-int8") == Rounded(numbers="int8")
+    assert make("pace-duo:numbers=float32,level=1") == PaceDuo(numbers="float32", level=1.0)
     assert Federation(GCN((5, 4, 2)), make("pace-duo")).numbers == "int8"
     assert Federation(GCN((5, 4, 2)), make("pace-duo"), numbers="float16").numbers == "float16"
     assert Federation(GCN((5, 4, 2)), make("pace")).numbers == "float32"
-    assert len({repr(make(name)) for name in DUO}) == len(DUO)
 
 
 @pytest.mark.parametrize(
@@ -151,12 +150,6 @@ def test_names_build_what_they_say() -> None:
 def test_settings_out_of_bounds_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingError):
         PaceDuo(**wrong)  # type: ignore[arg-type]
-
-
-def test_tempered_pace_sends_what_pace_sends(graphs: list[Graph]) -> None:
-    one, other = agreed(graphs, Tempered()), agreed(graphs, Pace())
-    assert steps.upload_layout(one) == steps.upload_layout(other)
-    assert steps.return_layout(one) == steps.return_layout(other)
 
 
 def test_the_ridge_of_a_method_is_its_gates() -> None:

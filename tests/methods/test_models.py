@@ -11,7 +11,7 @@ from pace.errors import SettingError
 from pace.graph import Graph
 from pace.methods import FedAux, FedPub
 from pace.methods.baselines.fedaux import basis, smoothed
-from pace.methods.baselines.fedpub import proxy, two_layers
+from pace.methods.baselines.fedpub import proxy
 from pace.models.gcn import GCN
 from pace.params import Params
 from tests.graphs import CLASSES, FEATURES, clients, federation
@@ -72,12 +72,6 @@ def test_masks_start_at_one_and_the_heads_bias_does_not_start_at_zero(model: Any
     assert all((start[name] == 1).all() for name in start if name.endswith("mask"))
     assert not start["1.bias"].any()
     assert start["head.bias"].all()
-
-
-def test_fedpub_can_mask_the_shared_gcn_instead() -> None:
-    assert set(FedPub(backbone=two_layers).network(SHARED).start(3)) == {
-        f"{layer}.{part}" for layer in (0, 1) for part in ("weight", "bias", "mask")
-    }
 
 
 @pytest.mark.parametrize("model", [PUB, AUX], ids=["fedpub", "fedaux"])

@@ -14,7 +14,7 @@ from pace.graph import Graph
 from pace.merging.ridge import compressed, expanded, solve_rows
 from pace.methods import Pace, PaceRidge, make
 from pace.methods.beyond import ridge as module
-from pace.methods.beyond.ridge import REGRESSIONS, Regressed, in_large_classes
+from pace.methods.beyond.ridge import Regressed, in_large_classes
 from pace.models import MODELS
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
@@ -180,8 +180,8 @@ def test_names_build_what_they_say() -> None:
     assert make("pace-ridge") == PaceRidge()
     assert make("pace-ridge", rank=2) == PaceRidge()
     assert Federation(GCN((5, 4, 2)), make("pace-ridge")).numbers == "int8"
-    assert len({repr(build()) for build in REGRESSIONS.values()}) == len(REGRESSIONS)
-    assert make("pace-ridge-neighbours").parts == (
+    assert make("pace-ridge:strengths=3,own=none") == PaceRidge(strengths=(3.0,), own=None)
+    assert make("pace-ridge:hops=2").parts == (
         "ridge on 2 hops, λ = 1",
         "ridge on 2 hops, λ = 3",
         "ridge on 2 hops, λ = 10",

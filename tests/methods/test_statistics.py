@@ -11,9 +11,8 @@ from torch.nn.functional import one_hot
 
 from pace.graph import Graph
 from pace.methods import FedGTA, FedTAD
-from pace.methods.baselines.fedgta import every_row
-from pace.methods.baselines.fedtad import across_clients, within_clients
-from pace.methods.baselines.reliability import reliability, return_probabilities, walked_ids
+from pace.methods.baselines.fedtad import within_clients
+from pace.methods.baselines.reliability import reliability, walked_ids
 from pace.protocol.federation import Federation
 from tests.graphs import CLASSES, clients, federation
 
@@ -38,24 +37,19 @@ def star() -> Graph:
     return Graph.build(GRAPH.x, edges, GRAPH.y, train=train)
 
 
-def statistics_by_hand(soft: Tensor, graph: Graph, original: bool) -> tuple[Tensor, float]:
+def statistics_by_hand(soft: Tensor, graph: Graph) -> tuple[Tensor, float]:
     """FedGTA's moments and confidence with dense matrices and loops."""
     classes = soft.shape[1]
     truth = one_hot(graph.y, classes).double()
     matrix = adjacency(graph)
     degree = matrix.sum(1)
     known = graph.train[:, None]
-    if original:
-        matrix = matrix + torch.eye(graph.nodes, dtype=torch.float64)
-        begin = torch.where(known, truth, soft)
-    else:
-        begin = torch.where(known, soft, torch.zeros_like(soft))
+    begin = torch.where(known, soft, torch.zeros_like(soft))
     root = matrix.sum(1).clamp_min(1).rsqrt()
     matrix = root[:, None] * matrix * root
     z = begin
     for _ in range(5):
-        z = 0.5 * matrix @ z + 0.5 * begin
-        z = torch.where(known, z + begin, z) if original else z.clamp(0, 1)
+        z = (0.5 * matrix @ z + 0.5 * begin).clamp(0, 1)
     near = torch.where(known, truth, z.softmax(1)).numpy()
     far = torch.where(known, truth, (z / 20).softmax(1)).numpy()
     raw = [(near**k).mean(0) for k in range(1, 11)]
@@ -67,14 +61,13 @@ def statistics_by_hand(soft: Tensor, graph: Graph, original: bool) -> tuple[Tens
     return torch.from_numpy(np.concatenate(raw + central)), entropy
 
 
-@pytest.mark.parametrize("original", [False, True])
 @pytest.mark.parametrize("graph", [GRAPH, star()], ids=["client", "star"])
-def test_fedgtas_statistics(graph: Graph, original: bool) -> None:
-    agreed = federation(FedGTA(spread=every_row) if original else FedGTA())
+def test_fedgtas_statistics(graph: Graph) -> None:
+    agreed = federation(FedGTA())
     local = {name: 2 * value for name, value in agreed.start.items()}
     upload = agreed.method.share(local, graph, agreed)
     soft = agreed.network(local, graph).logits.double().softmax(1)
-    moments, confidence = statistics_by_hand(soft, graph, original)
+    moments, confidence = statistics_by_hand(soft, graph)
     assert upload["moments"].shape == (20 * CLASSES,)
     torch.testing.assert_close(upload["moments"], moments, rtol=1e-4, atol=1e-6)
     assert float(upload["confidence"]) == pytest.approx(confidence, rel=1e-5)
@@ -92,7 +85,7 @@ def test_the_confidence_of_a_certain_client_is_its_bound() -> None:
 
 def test_reliability_is_its_formula_node_by_node() -> None:
     columns = torch.randn(90, 3, generator=randomness())
-    found = reliability(GRAPH, CLASSES, lambda graph, random: columns, randomness())
+    found = reliability(GRAPH, CLASSES, columns)
     described = torch.cat([GRAPH.x, columns], dim=1).double()
     unit = described / described.norm(dim=1, keepdim=True)
     matrix = adjacency(GRAPH)
@@ -128,19 +121,9 @@ def test_the_released_walk_visits_fifteen_nodes_and_steps_on_from_each() -> None
     torch.testing.assert_close(ids, walked_ids(GRAPH, randomness()), rtol=0, atol=0)
 
 
-def test_return_probabilities_are_the_diagonals_of_powers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pace.methods.baselines.reliability.BLOCK", 32)
-    looped = adjacency(GRAPH) + torch.eye(90, dtype=torch.float64)
-    transition = looped / looped.sum(1, keepdim=True)
-    expected = [torch.linalg.matrix_power(transition, k).diagonal() for k in range(1, 6)]
-    found = return_probabilities(GRAPH, randomness())
-    torch.testing.assert_close(found.double(), torch.stack(expected, 1), rtol=1e-5, atol=1e-6)
-
-
-def test_the_two_normalisations() -> None:
+def test_a_clients_weights_sum_to_one_over_classes() -> None:
     raw = torch.tensor([[1.0, 3.0, 0.0], [2.0, 2.0, 0.0]], dtype=torch.float64)
     torch.testing.assert_close(within_clients(raw).sum(1), torch.ones(2, dtype=torch.float64))
-    assert across_clients(raw).sum(0).tolist() == pytest.approx([1, 1, 0])  # a class nobody has
 
 
 def test_the_walk_is_the_federations() -> None:

@@ -17,10 +17,7 @@ ENOUGH = {
         "fedrcl",
         "pace",
         "pace-limited",
-        "pace-int8",
-        "pace-tempered",
     ),
-    *("fedrcl-released", "pace-ridge-sums"),
     *("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct", "pace-ridge-sums"),
 }
 

@@ -153,7 +153,7 @@ def test_batch_norm_is_of_the_graph_it_is_given() -> None:
     assert isinstance(module[1], nn.BatchNorm1d)  # the module itself stays as it was
 
 
-@pytest.mark.parametrize("method", ["pace", "pace-duo", "fedavg", "pace-median"])
+@pytest.mark.parametrize("method", ["pace", "pace-duo", "fedavg", "pace-limited"])
 def test_one_round_and_its_noise_is_the_clients_own(method: str) -> None:
     graphs = clients(3)
     agreed = Federation(from_torch(convolutions, FEATURES, CLASSES), make(method), 7, 4)

@@ -30,7 +30,6 @@ from pace.methods import (
     Local,
     Pace,
     PaceDuo,
-    Robust,
     make,
 )
 from pace.models.gcn import GCN
@@ -131,7 +130,7 @@ def test_the_size_of_batches_does_not_matter(
             torch.testing.assert_close(opened.message[name], value, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("method", [Pace(), PaceDuo(), FedAvg(), FedGTA(), Robust()])
+@pytest.mark.parametrize("method", [Pace(), PaceDuo(), FedAvg(), FedGTA()])
 @pytest.mark.parametrize("held", [0, uploads.HELD])
 def test_small_uploads_are_decoded_once_for_the_merge_and_the_report(
     monkeypatch: pytest.MonkeyPatch, method: Method, held: int
@@ -266,7 +265,7 @@ def test_externals_that_are_not_finite_are_not_taken_by_a_gate_that_asks_nobody(
     assert adoption.logits is adoption.local
 
 
-@pytest.mark.parametrize("method", [Pace(), Direct(), PaceDuo(), Robust()])
+@pytest.mark.parametrize("method", [Pace(), Direct(), PaceDuo()])
 def test_an_upload_as_large_as_is_admitted_does_not_stop_the_merge(method: Method) -> None:
     """Powers of what it gives would overflow if it were larger still."""
     agreed = federation(method, hidden=64, epochs=1)

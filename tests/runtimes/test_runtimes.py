@@ -20,7 +20,7 @@ from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_sites
     ("method", "numbers", "kind"),
     [
         *(("pace", numbers, "gcn") for numbers in KINDS),
-        ("pace-duo-free", "int8", "gcn"),
+        ("pace-duo:level=1.0", "int8", "gcn"),
         ("pace-ridge", "int8", "gcn"),
         ("pace", "float32", "sage"),
         ("pace", "int8", "gat"),

@@ -20,11 +20,11 @@ DATASETS = (
 )  # fmt: skip
 PARTITIONS = ("louvain", "metis", "dirichlet", "column")
 METHODS = (
-    "all", "ablations", "robust", "beyond", "local", "fedavg", "fedprox", "fednova", "fedrcl",
+    "all", "ablations", "beyond", "local", "fedavg", "fedprox", "fednova", "fedrcl",
     "fedpub", "fedtad", "fedgta", "fedaux", "pace", "pace-limited", "pace-duo", "pace-ridge",
     "pace-ridge-sums",
 )  # fmt: skip
-GROUPS = 4  # of the methods' names stand for several
+GROUPS = 3  # of the methods' names stand for several
 MODELS = ("gcn", "sage", "gin", "gat", "sgc", "appnp", "mlp")
 DEVICES = ("auto", "cpu", "cuda")
 NUMBERS = ("float32", "float16", "int8")
@@ -119,7 +119,7 @@ Models = Annotated[
 Methods = Annotated[
     str,
     typer.Option(
-        help="Methods, separated by commas; all, ablations, robust and beyond are groups. Settings "
+        help="Methods, separated by commas; all, ablations and beyond are groups. Settings "
         "as in fedprox:mu=0.1; your own as package.module:Name. `pace methods` lists them.",
         metavar="NAMES",
         autocompletion=lists(*METHODS),

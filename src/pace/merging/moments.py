@@ -88,6 +88,3 @@ def check(name: str, moment: Tensor, clients: int = 1) -> None:
         raise MomentError(f"the moments {name!r} go down to {low:.3g}, expected none below 0")
     if mean > clients * (1 + TOLERANCE):
         raise MomentError(f"the moments {name!r} have mean {mean:.6g}, expected at most {clients}")
-
-
-GEOMETRIES: dict[str, Geometry] = {"propagated": propagated, "raw": raw, "uniform": uniform}

@@ -19,13 +19,12 @@ from pace.methods.baselines.fedgta import FedGTA
 from pace.methods.baselines.fednova import FedNova
 from pace.methods.baselines.fedprox import FedProx
 from pace.methods.baselines.fedpub import FedPub
-from pace.methods.baselines.fedrcl import READINGS, FedRCL
+from pace.methods.baselines.fedrcl import FedRCL
 from pace.methods.baselines.fedtad import FedTAD
-from pace.methods.beyond.duo import DUO, PaceDuo
-from pace.methods.beyond.limited import LIMITED, Limited
-from pace.methods.beyond.ridge import REGRESSIONS, PaceRidge
+from pace.methods.beyond.duo import PaceDuo
+from pace.methods.beyond.limited import Limited
+from pace.methods.beyond.ridge import PaceRidge
 from pace.methods.beyond.ridge_sums import RidgeSums
-from pace.methods.beyond.robust import ROBUST, Robust
 from pace.methods.direct import Direct
 from pace.methods.entry_points import advertised, code_of
 from pace.methods.local import Local
@@ -45,24 +44,19 @@ PAPER: Mapping[str, Callable[[], Method]] = {
     "fedaux": FedAux,
     "pace": Pace,
 }
-RIDGE: Mapping[str, Callable[[], Method]] = {**REGRESSIONS, "pace-ridge-sums": RidgeSums}
-METHODS: Mapping[str, Callable[[], Method]] = {
-    **PAPER,
-    **READINGS,
-    **ABLATIONS,
-    **ROBUST,
-    **LIMITED,
-    **DUO,
-    **RIDGE,
+BEYOND: Mapping[str, Callable[[], Method]] = {
+    "pace-limited": Limited,
+    "pace-duo": PaceDuo,
+    "pace-ridge": PaceRidge,
+    "pace-ridge-sums": RidgeSums,
 }
+METHODS: Mapping[str, Callable[[], Method]] = {**PAPER, **ABLATIONS, **BEYOND}
 
 GROUPS = {  # names that stand for several
     "all": tuple(PAPER),
     "ablations": tuple(ABLATIONS),
-    "robust": (*ROBUST, *LIMITED),
-    "beyond": (*DUO, *RIDGE),
+    "beyond": tuple(BEYOND),
 }
-ALIASES = {"fedaux-1r": "fedaux"}
 
 
 def expand(text: str) -> tuple[str, ...]:
@@ -129,10 +123,10 @@ def factory(name: str) -> Callable[..., Method]:
 def known(name: str) -> str:
     """The name a method is listed under, or an error that suggests one."""
     if plugins.is_name(name):
-        if (built_in := name.partition(":")[0].strip().lower()) in (*METHODS, *ALIASES):
+        if (built_in := name.partition(":")[0].strip().lower()) in METHODS:
             raise SettingError(f"{name!r} sets nothing: settings are written {built_in}:key=value")
         return name
-    listed = ALIASES.get(name.lower(), name.lower())
+    listed = name.lower()
     if listed not in METHODS and code_of(listed) is None:
         hint = did_you_mean(listed, (*METHODS, *GROUPS, *advertised())).strip()
         hint = hint or f"choose from {', '.join(METHODS)}, or give package.module:Name"
@@ -148,13 +142,10 @@ def own_code(name: str) -> str | None:
 
 __all__ = [
     "ABLATIONS",
-    "DUO",
+    "BEYOND",
     "GROUPS",
     "METHODS",
     "PAPER",
-    "READINGS",
-    "RIDGE",
-    "ROBUST",
     "Direct",
     "FedAux",
     "FedAvg",
@@ -171,7 +162,6 @@ __all__ = [
     "PaceDuo",
     "PaceRidge",
     "RidgeSums",
-    "Robust",
     "expand",
     "factory",
     "known",

@@ -153,7 +153,7 @@ def _study(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
     network = {"model": "gcn", "hidden": HIDDEN, "layers": LAYERS}
     for path, cell in cells(folder):
         try:
-            numbers = make(cell.settings["method"]).numbers
+            numbers = cell.settings["settings"].get("numbers", KINDS[0])
             key = records.read_record(TrialKey, {**network, **cell.settings, "numbers": numbers})
             yield _ranked(key), cell.trial
         except (LookupError, TypeError, ValueError) as error:

@@ -1,7 +1,7 @@
 """FedGTA, one round: an average among clients with similar smoothed labels (Li et al., 2024)."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,7 +15,6 @@ from pace.graph import Graph
 from pace.methods.baselines.fedavg import at_least
 from pace.methods.baselines.mixing import cosines, gathered, mixtures
 from pace.models.operator import Operator, csr_tensor
-from pace.models.propagation import propagation
 from pace.params import Params
 from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
@@ -24,34 +23,6 @@ from pace.protocol.method import Message, Method, Uploads
 STEPS, KEEP = 5, 0.5  # of label propagation
 LEAST = 1e-12  # the confidence of a client without an edge
 CONFIDENCE = 1e15  # at most: it grows with edges times classes
-
-Spread = Callable[[Tensor, Tensor, Graph], Tensor]  # (soft labels, true rows, graph) -> Z
-
-
-def training_rows_only(soft: Tensor, truth: Tensor, graph: Graph) -> Tensor:
-    """OpenFGL's: Z_0 holds the model's soft labels on training rows, zero elsewhere.
-
-    Z ← clamp(A Z / 2 + Z_0 / 2, 0, 1), with A normalised without self-loops.
-    """
-    begin = soft * graph.train[:, None]
-    spread = begin
-    around = without_loops(graph)
-    for _ in range(STEPS):
-        spread = (KEEP * (around @ spread) + (1 - KEEP) * begin).clamp(0, 1)
-    return spread
-
-
-def every_row(soft: Tensor, truth: Tensor, graph: Graph) -> Tensor:
-    """The original's: Z_0 holds true labels on training rows, soft labels elsewhere.
-
-    Z ← P Z / 2 + Z_0 / 2, with self-loops, then Z_0 is added to the training rows; no clamp.
-    """
-    begin = torch.where(graph.train[:, None], truth, soft)
-    spread = begin
-    for _ in range(STEPS):
-        spread = KEEP * (propagation(graph) @ spread) + (1 - KEEP) * begin
-        spread = spread + begin * graph.train[:, None]
-    return spread
 
 
 @dataclass(frozen=True)
@@ -62,9 +33,9 @@ class FedGTA(Method):
 
     M_i are moments of the client's propagated labels R = softmax(Z), and the confidence g_i their
     degree-weighted negative entropy at temperature 20; training rows hold the true labels in both.
-    OpenFGL's propagation is the default, since the paper's partitions are OpenFGL's and its gap to
-    FedAvg on Cora is the paper's; `FedGTA(spread=every_row)` is the original's. Labels leave the
-    client as these statistics: that is the published method.
+    Labels are propagated as OpenFGL does, since the paper's partitions are OpenFGL's and its gap to
+    FedAvg on Cora is the paper's. Labels leave the client as these statistics: that is the published
+    method.
     """
 
     needs: ClassVar[str] = "it mixes clients whose labels propagate alike"
@@ -72,14 +43,13 @@ class FedGTA(Method):
     threshold: float = 0.5
     orders: int = 10
     temperature: float = 20.0
-    spread: Spread = training_rows_only
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         classes = federation.model.classes
         truth = torch.zeros(graph.nodes, classes)
         truth[graph.train] = one_hot(graph.training_labels, classes).float()
         soft = federation.network(local, graph).logits.softmax(1)
-        spread = self.spread(soft, truth, graph)
+        spread = spread_labels(soft, graph)
         known = graph.train[:, None]
         near = torch.where(known, truth, spread.softmax(1))
         far = torch.where(known, truth, (spread / self.temperature).softmax(1))
@@ -103,6 +73,19 @@ class FedGTA(Method):
 
     def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
         return returned
+
+
+def spread_labels(soft: Tensor, graph: Graph) -> Tensor:
+    """OpenFGL's Z: the model's soft labels on training rows, propagated.
+
+    Z_0 is zero on other rows; Z ← clamp(A Z / 2 + Z_0 / 2, 0, 1), A normalised without self-loops.
+    """
+    begin = soft * graph.train[:, None]
+    spread = begin
+    around = without_loops(graph)
+    for _ in range(STEPS):
+        spread = (KEEP * (around @ spread) + (1 - KEEP) * begin).clamp(0, 1)
+    return spread
 
 
 def moments(soft: Tensor, orders: int) -> Tensor:

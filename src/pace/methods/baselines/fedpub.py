@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -14,22 +14,14 @@ from pace.graph import Graph
 from pace.methods.baselines.headed import Headed
 from pace.methods.baselines.masked import Masked, unmasked
 from pace.methods.baselines.mixing import attention, gathered, mixtures
-from pace.models.base import Model, Network
-from pace.models.gcn import GCN, only_gcn
+from pace.models.base import Model
+from pace.models.gcn import only_gcn
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
 from pace.training.recipe import Recipe
 
 BLOCKS, BLOCK_NODES, INSIDE = 5, 100, 0.1  # the proxy graph: a random partition graph, p_out = 0
-
-
-def three_layers(gcn: GCN) -> Network:
-    return Headed.on(gcn)
-
-
-def two_layers(gcn: GCN) -> Network:
-    return gcn
 
 
 @dataclass(frozen=True)
@@ -44,15 +36,13 @@ class FedPub(Method):
     Readings. The released penalties, an L1 norm of the masks and a proximal norm from the second
     round on, are computed on detached tensors and move no gradient; so `mask_l1` is 0 here. With
     1e-3, which the FED-PUB paper writes, Cora falls to 72.5, where the paper has 77.4. The backbone
-    is the release's, two masked convolutions and a masked linear head; `FedPub(backbone=two_layers)`
-    masks the shared GCN instead. On Cora the two cannot be told apart, and τ = 10 (OpenFGL's) fits.
+    is the release's, two masked convolutions and a masked linear head, and τ = 10 (OpenFGL's) fits.
     """
 
     needs: ClassVar[str] = "it mixes clients whose models act alike"
 
     tau: float = 10.0
     mask_l1: float = 0.0
-    backbone: Callable[[GCN], Network] = three_layers
 
     @property
     def recipe(self) -> Recipe:
@@ -60,7 +50,7 @@ class FedPub(Method):
         return replace(super().recipe, penalty=penalty)
 
     def network(self, model: Model) -> Masked:
-        return Masked(self.backbone(only_gcn(model, "FedPub")))
+        return Masked(Headed.on(only_gcn(model, "FedPub")))
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         seen = federation.network(local, proxy(federation))

@@ -1,6 +1,6 @@
 """FedTAD, one round: the average, distilled without data from what clients know (Zhu et al., 2024)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from pace.graph import Graph
 from pace.methods.baselines.distillation import distil
 from pace.methods.baselines.fedavg import FedAvg
 from pace.methods.baselines.mixing import gathered
-from pace.methods.baselines.reliability import Topology, reliability, walked_ids
+from pace.methods.baselines.reliability import reliability, walked_ids
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Uploads
@@ -20,13 +20,8 @@ CLASSES = 4096  # at most
 
 
 def within_clients(raw: Tensor) -> Tensor:
-    """OpenFGL's: a client's weights sum to one over classes."""
+    """A client's weights, which sum to one over classes, as OpenFGL has it."""
     return raw / raw.sum(1, keepdim=True).clamp_min(1e-12)
-
-
-def across_clients(raw: Tensor) -> Tensor:
-    """The official repository's: a class's weights sum to one over clients."""
-    return raw / raw.sum(0).clamp_min(1e-12)
 
 
 @dataclass(frozen=True)
@@ -37,21 +32,17 @@ class FedTAD(FedAvg):
 
     Clients send with their model how reliable it is for each class; the generator looks for nodes
     that reliable clients classify and the average treats differently. 25 steps at a rate of 1e-3
-    move little: FedTAD stays near FedAvg. Defaults follow OpenFGL, where it differs from the
-    official repository: `FedTAD(normalised=across_clients)` is the latter's, and
-    `FedTAD(topology=return_probabilities)` is the walk as it seems to be meant.
+    move little: FedTAD stays near FedAvg. It follows OpenFGL where that differs from the official
+    repository, which normalises a class's weights over clients.
     """
 
     needs: ClassVar[str] = "its server distils from every client's model"
 
     rounds: int = 5
-    topology: Topology = walked_ids
-    normalised: Callable[[Tensor], Tensor] = within_clients
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
-        known = reliability(
-            graph, federation.model.classes, self.topology, federation.random("fedtad walk")
-        )
+        walk = walked_ids(graph, federation.random("fedtad walk"))
+        known = reliability(graph, federation.model.classes, walk)
         return {**super().share(local, graph, federation), "reliability": known}
 
     def probe(self, federation: Federation) -> "FedTAD":
@@ -66,7 +57,7 @@ class FedTAD(FedAvg):
         average = self.answer(self.total(uploads, federation), federation)
         if not self.rounds:
             return (average for _ in range(len(uploads)))
-        weights = self.normalised(gathered(uploads, "reliability")).float()
+        weights = within_clients(gathered(uploads, "reliability")).float()
         distilled = distil(average, uploads, weights, rounds=self.rounds, federation=federation)
         if not all(value.isfinite().all() for value in distilled.values()):
             distilled = average  # huge admitted numbers overflow the generator's gradient

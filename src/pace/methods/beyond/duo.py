@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -23,7 +23,7 @@ from pace.merging.peers import LARGEST, SHARPNESS, peer_consensus, peer_weights
 from pace.methods.pace import Pace, Pairs, read
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import Message, Uploads
 from pace.protocol.number_formats import KINDS
 
 LEVEL = 0.5  # of the guard: at least as many held-out validation nodes right as Local
@@ -34,19 +34,22 @@ MANY = 500  # clients above which people are told that the merge takes long: it 
 
 
 @dataclass(frozen=True)
-class Rounded(Pace):
-    """PACE as published, but for how numbers are written."""
+class PaceDuo(Pace):
+    """PACE with two corrections, of everybody's consensus and of one's peers', and a guarded mixture.
 
-    numbers: str = KINDS[2]
+    Upload: as PACE. Return: P_r(Δ - own) and P_r(Δ_i - own), with Δ_i the consensus of i's peers.
 
+    The receiver weighs Local and both Externals together; the weights need not sum to one, and have to
+    prove themselves on held-out validation nodes. Numbers are int8 on the wire.
+    """
 
-@dataclass(frozen=True)
-class Tempered(Pace):
-    """PACE's messages; the receiver's weights need not sum to one, and have to prove themselves."""
+    needs: ClassVar[str] = "it finds each client's peers by their moments"
 
     ridge: float = RIDGE
     level: float = LEVEL  # 1 is no guard
-    numbers: str = KINDS[0]
+    numbers: str = KINDS[2]
+    sharpness: float = SHARPNESS
+    most: float = LARGEST
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,32 +57,6 @@ class Tempered(Pace):
             raise SettingError(f"the ridge is {self.ridge}, expected a number, 0 or more")
         if not 0 < self.level <= 1:
             raise SettingError(f"the guard's level is {self.level}, expected above 0, at most 1")
-
-    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
-        weights = weigh(sets, labels, self.ridge)
-        on_parts = partial(weigh_parts, ridge=self.ridge)
-        if sum(weights[1:]) > 0 and not admitted(sets, labels, on_parts, self.level):
-            return local_alone(sets)
-        return weights
-
-
-@dataclass(frozen=True)
-class PaceDuo(Tempered):
-    """PACE with two corrections, of everybody's consensus and of one's peers', and a guarded mixture.
-
-    Upload: as PACE. Return: P_r(Δ - own) and P_r(Δ_i - own), with Δ_i the consensus of i's peers.
-
-    The receiver weighs Local and both Externals together. Numbers are int8 on the wire.
-    """
-
-    needs: ClassVar[str] = "it finds each client's peers by their moments"
-
-    sharpness: float = SHARPNESS
-    most: float = LARGEST
-    numbers: str = KINDS[2]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
         if not 0 <= self.sharpness < math.inf:
             raise SettingError(f"the sharpness is {self.sharpness}, expected a number, 0 or more")
         if not 0 < self.most <= 1:
@@ -124,6 +101,13 @@ class PaceDuo(Tempered):
     ) -> tuple[Params, ...]:
         return tuple(apply(local, unpack(message, local)) for message in parted(returned, local))
 
+    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
+        weights = weigh(sets, labels, self.ridge)
+        on_parts = partial(weigh_parts, ridge=self.ridge)
+        if sum(weights[1:]) > 0 and not admitted(sets, labels, on_parts, self.level):
+            return local_alone(sets)
+        return weights
+
     @property
     def parts(self) -> tuple[str, ...]:
         return "External 1", "External 2"
@@ -148,18 +132,3 @@ def parted(message: Message, params: Params) -> list[dict[str, Tensor]]:
         for each, part in zip(found, parts, strict=True):
             each[name] = part
     return found
-
-
-FREE = 1.0  # no guard
-WHOLE = 1e6  # a ridge that leaves the sum of weights no freedom
-
-DUO: Mapping[str, Callable[[], Method]] = {
-    "pace-duo": PaceDuo,
-    "pace-duo-float32": partial(PaceDuo, numbers=KINDS[0]),
-    "pace-duo-simplex": partial(PaceDuo, ridge=WHOLE, level=FREE),  # without a temperature
-    "pace-duo-free": partial(PaceDuo, level=FREE),
-    "pace-duo-guard20": partial(PaceDuo, level=0.2),
-    "pace-duo-guard5": partial(PaceDuo, level=0.05),
-    "pace-tempered": partial(Tempered, level=FREE),  # one correction, with a temperature
-    "pace-int8": Rounded,
-}

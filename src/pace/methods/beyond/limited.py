@@ -1,6 +1,5 @@
 """PACE against backdoors: a correction goes as far as the receiver's own nodes bear it out."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -11,7 +10,6 @@ from pace.merging.evidence import column_factors, seen
 from pace.methods.pace import Pace
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Method
 
 ROUNDING = 1e-6  # of a column: a shorter change is float32's
 
@@ -40,6 +38,3 @@ class Limited(Pace):
                 factors = column_factors(correction, seen(on_validation))
                 made[name] = local[name] + correction * factors.to(correction.dtype)
         return made
-
-
-LIMITED: Mapping[str, Callable[[], Method]] = {"pace-limited": Limited}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import repeat
 from typing import ClassVar
 
@@ -208,30 +207,6 @@ class PaceRidge(Regressed):
         return totals
 
 
-@dataclass(frozen=True)
-class OwnRidge(Regressed):
-    """A control: the same regressions on the receiver's own training rows alone. Nothing is sent."""
-
-    own: float | None = None
-
-    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
-        return {}
-
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        return repeat({}, len(uploads))
-
-    def externals(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> tuple[Params, ...]:
-        return tuple(
-            {f"hop{hop}": answer.float()}
-            for hop in self.hops
-            for answer in solve_rows(
-                *training_rows(graph, hop, federation.model.classes), self.strengths
-            )
-        )
-
-
 def stacked_rows(batch: Message, hop: int) -> tuple[Tensor, Tensor]:
     """The rows of a batch of clients at a hop, and their labels, one below the other."""
     return batch[f"hop{hop}/rows"].flatten(0, 1), batch[f"hop{hop}/labels"].flatten(0, 1)
@@ -256,17 +231,3 @@ def in_large_classes(labels: Tensor, smallest: int) -> Tensor:
     """Which training nodes (one-hot) are of classes that have at least `smallest` of them."""
     large = labels.sum(0) >= smallest
     return labels[:, large].any(1)
-
-
-FREE = 1  # every class and every row is sent
-
-REGRESSIONS: Mapping[str, Callable[[], Method]] = {
-    "pace-ridge": PaceRidge,
-    "pace-ridge-uncorrected": partial(PaceRidge, own=None),
-    "pace-ridge-neighbours": partial(PaceRidge, hops=(2,)),
-    "pace-ridge-features": partial(PaceRidge, hops=(0,)),
-    "pace-ridge-one": partial(PaceRidge, strengths=(3.0,)),
-    "pace-ridge-every-class": partial(PaceRidge, smallest_class=FREE, nodes_per_row=FREE),
-    "pace-ridge-alone": OwnRidge,
-    "pace-ridge-float32": partial(PaceRidge, numbers=KINDS[0]),
-}
