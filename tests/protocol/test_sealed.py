@@ -49,7 +49,7 @@ def test_a_sealed_federation_adopts_what_an_open_one_does(name: str) -> None:
     graphs = clients(3)
     plain = federation(make(name), epochs=20)
     models = [steps.fit(graph, plain)[0].local for graph in graphs]
-    close = 5e-2 if name == "pace-int8" else 1e-4  # open, int8 rounds uploads too
+    close = 1e-4
     for one, other in zip(
         adoptions(graphs, models, plain),
         adoptions(graphs, models, sealed(plain, 3)),
