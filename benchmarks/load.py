@@ -37,7 +37,7 @@ from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import Journal
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
-from pace.runtimes.files.merge import merge
+from pace.runtimes.files.merge import merge_files
 from pace.runtimes.network import exchange
 from pace.runtimes.network import round as rounds
 from pace.runtimes.network.in_memory import Handler, InMemory, LostError
@@ -105,7 +105,7 @@ def measure(folder: Path, uploads: int) -> dict[str, object]:
     job = Job("load", gcn, epochs=5, participants=names, minimum=uploads * 9 // 10)
     bad = fill(folder / "inbox", job, uploads)
     began, busy = time.perf_counter(), time.process_time()
-    found = merge(job, [folder / "inbox"], journal=folder / "journal", out=folder / "out")
+    found = merge_files(job, [folder / "inbox"], journal=folder / "journal", out=folder / "out")
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
     served = {path.stem for path in (folder / "out").glob("*.down")}
     refused = {refusal.sender: refusal.code for refusal in found.refused}

@@ -29,11 +29,12 @@ from fuzz.examples import (
     weighted_dataset,
 )
 from fuzz.scratch import FOLDER, placed, quiet, written
+from tests.export.models import unscored
+from tests.graphs import clients
 
 from pace.datasets import file as graph_file
 from pace.datasets.partition import file as partition_file
 from pace.gates.cnll import nll
-from pace.io import atomic
 from pace.jobs import job_file, signatures
 from pace.jobs import roll as rolls
 from pace.jobs.admission import admit
@@ -41,10 +42,18 @@ from pace.jobs.job import SERVER
 from pace.jobs.journal import Journal
 from pace.jobs.roll import Roll
 from pace.protocol import steps, wire
-from pace.runtimes.files import kept, model, tensors
+from pace.runtimes.files import kept, model
 from pace.runtimes.files.inspect import inspect
+from pace.runtimes.files.members import Members
 
-MODEL_FILES = ("model.json", "job.pace", "local.safetensors", "external.safetensors")
+MODEL_FILES = (
+    "model.json",
+    "result.json",
+    "job.pace",
+    "local.safetensors",
+    "external.safetensors",
+    "members.safetensors",
+)
 
 
 def sha256(content: bytes) -> str:
@@ -54,17 +63,16 @@ def sha256(content: bytes) -> str:
 @cache
 def model_folder() -> Path:
     folder = FOLDER / "whole.model"
-    local = fitted()[0].local
-    about = {"format": model.FORMAT, "job": job().digest, "alpha": 0.5}
-    files = {
-        f"{which}.safetensors": tensors.encode(
-            local, {"format": model.PARAMS, "which": which, "job": job().digest}
-        )
-        for which in ("local", "external")
-    }
-    files |= {"model.json": json.dumps(about).encode(), "job.pace": job_file.render(job()).encode()}
-    atomic.folder(folder, files)
+    local, weights = fitted()[0].local, (0.5, 0.5)
+    outcome, result = unscored(0.5, weights, job().model.classes)
+    whole = model.SiteModel(job(), local, (local,), weights, outcome, members(), result)
+    model.write_model(folder, whole)
     return folder
+
+
+def members() -> Members:
+    graph = clients(1)[0]
+    return Members.of(graph, tuple(map(str, range(graph.nodes))))
 
 
 def resealed(data: bytes) -> bytes:
@@ -106,7 +114,7 @@ def job_text(data: bytes) -> None:
 
 
 def kept_file(data: bytes) -> None:
-    quiet(kept.read, placed(data, "a.local"), job())
+    quiet(kept.read_kept, placed(data, "a.local"), job())
 
 
 def graph_reader(data: bytes) -> None:
@@ -130,7 +138,7 @@ def model_reader(data: bytes) -> None:
         elif not place.exists() or not os.path.samefile(place, whole / name):
             place.unlink(missing_ok=True)
             os.link(whole / name, place)
-    quiet(model.read, folder)
+    quiet(model.read_model, folder)
 
 
 def journal(data: bytes) -> None:
@@ -202,7 +210,7 @@ def seeds() -> dict[str, list[bytes]]:
     torch.set_num_threads(1)
     honest = fitted()[1]
     trained = kept.Trained("north", "0", "2026-01-01T00:00:00+00:00", 1.0, "cpu", {})
-    kept_bytes = kept.KeptFile(fitted()[0], honest, trained).encode(job())
+    kept_bytes = kept.KeptModel(fitted()[0], honest, {}, trained, members()).encode(job())
     compact = written(lambda path: graph_file.write(path, dataset()))
     split = written(
         lambda path: partition_file.write(

@@ -37,7 +37,10 @@ from pace.merging.carrier import LowRank
 from pace.methods import Pace
 from pace.models import GCN
 from pace.reports.run_result import summarise
-from pace.runtimes.files import adopt, fit, merge, site
+from pace.runtimes.files.adopt import adopt_files
+from pace.runtimes.files.fit import FitFiles, fit_files
+from pace.runtimes.files.merge import merge_files
+from pace.runtimes.files.site import load_site
 from pace.runtimes.network.round import play
 from pace.runtimes.network.settings import Settings
 from pace.runtimes.simulation import simulate
@@ -106,22 +109,22 @@ ONE_PROCESS = (
     Hop("pace.reports.run_result:summarise", lambda a, r: f"{len(a['trials'])} trial → `Summary`: scores, α, bytes, seconds"),
 )  # fmt: skip
 FILES = (
-    Hop("pace.runtimes.files.site:load", lambda a, r: f"`mine.graph` → graph of {size(r.graph)}, checked against the job"),
-    Hop("pace.runtimes.files.fit:fit", lambda a, r: "job, site and key → `mine.local` (kept), `north.up` (sent), a receipt"),
+    Hop("pace.runtimes.files.site:load_site", lambda a, r: f"`mine.graph` → graph of {size(r.graph)}, checked against the job"),
+    Hop("pace.runtimes.files.fit:fit_files", lambda a, r: "job, site and key → `mine.local` (kept), `north.up` (sent), a receipt"),
     Hop("pace.protocol.steps:fit", lambda a, r: f"graph → Local, {numbers(r[0].local)}, and **upload, {size(r[1])}**"),
     Hop("pace.jobs.disclosure:disclosure", lambda a, r: f"message → what will leave the site, {many(len(r.items), 'tensor')}, for `confirm`"),
-    Hop("pace.runtimes.files.merge:merge", lambda a, r: f"{len(r.took_part)} files → {len(r.took_part)} returns and rolls, `MergeReport`"),
+    Hop("pace.runtimes.files.merge:merge_files", lambda a, r: f"{len(r.took_part)} files → {len(r.took_part)} returns and rolls, `MergeReport`"),
     Hop("pace.jobs.admission:admit", lambda a, r: f"{size(a['content'])} from anybody → the upload of a participant, or a refusal"),
     Hop("pace.jobs.journal:Journal.accept", lambda a, r: "upload → the journal, before it counts"),
     Hop("pace.jobs.journal:Journal.close", lambda a, r: f"the decision: {len(r)} names and the SHA-256 of their uploads"),
     Hop("pace.protocol.steps:returns", lambda a, r: f"uploads of the decision → **return, {size(r)}** each, by `Pace.merge` as above"),
     Hop("pace.jobs.roll:Attendance.roll", lambda a, r: "who was merged, refused, missing → `north.roll`, beside the return"),
-    Hop("pace.runtimes.files.adopt:adopt", lambda a, r: "kept model, return and roll → the model folder, `Outcome`"),
+    Hop("pace.runtimes.files.adopt:adopt_files", lambda a, r: "kept model, return and roll → the model folder, `Outcome`"),
     Hop("pace.protocol.steps:externals", lambda a, r: f"return → External: {numbers(r[0])}"),
     Hop("pace.jobs.roll:check", lambda a, r: f"the roll, if it is this server's for this return: {len(r.merged)} merged"),
     Hop("pace.protocol.steps:calibrated", lambda a, r: f"Local and External → logits, {size(r.local)}, and {len(r.weights)} weights"),
-    Hop("pace.runtimes.files.evaluate:scores", lambda a, r: "logits and this site's own labels → `MaskScores`"),
-    Hop("pace.runtimes.files.model:write", lambda a, r: "parameters, weights, outcome → `mine.model/`, whole or absent"),
+    Hop("pace.runtimes.files.outcome:mask_scores", lambda a, r: "logits and this site's own labels → `MaskScores`"),
+    Hop("pace.runtimes.files.model:write_model", lambda a, r: "parameters, weights, outcome → `mine.model/`, whole or absent"),
 )  # fmt: skip
 NETWORK = (
     Hop("pace.runtimes.flower.server:main", lambda a, r: "Flower's grid → a `GridExchange`, and the journal", traced=False),
@@ -131,12 +134,12 @@ NETWORK = (
     Hop("pace.runtimes.flower.client:client_app", lambda a, r: "a message → `respond` → the reply", traced=False),
     Hop("pace.runtimes.network.respond:respond", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
     Hop("pace.runtimes.network.worker:answer", lambda a, r: "the same in the node's worker process → the path of what was made"),
-    Hop("pace.runtimes.network.site_steps:upload", lambda a, r: "node and job → `NAME.up`, by `files.fit.fit` as above"),
+    Hop("pace.runtimes.network.site_steps:upload", lambda a, r: "node and job → `NAME.up`, by `files.fit.fit_files` as above"),
     Hop("pace.runtimes.network.round:Round.take", lambda a, r: "an answer → `admit`, journal, and which node the name is bound to"),
     Hop("pace.jobs.journal:Journal.close", lambda a, r: f"the decision: {len(r)} names"),
     Hop("pace.runtimes.network.round:Round.deliver", lambda a, r: f"returns of the journal and rolls → nodes; {len(r)} not confirmed"),
     Hop("pace.runtimes.files.merge:make_returns", lambda a, r: f"uploads → returns in the journal, for {len(r)}"),
-    Hop("pace.runtimes.network.site_steps:adopt", lambda a, r: f"**return, {size(a['returned'])}**, and roll → the model folder, by `files.adopt.adopt` as above"),
+    Hop("pace.runtimes.network.site_steps:adopt", lambda a, r: f"**return, {size(a['returned'])}**, and roll → the model folder, by `files.adopt.adopt_files` as above"),
 )  # fmt: skip
 
 
@@ -198,15 +201,15 @@ def sites(root: Path) -> Job:
 def over_files(root: Path, job: Job) -> None:
     inbox, outbox = root / "server" / "inbox", root / "server" / "outbox"
     inbox.mkdir()
-    at = {name: site.load(root / name / "mine.graph", job) for name in NAMES}
+    at = {name: load_site(root / name / "mine.graph", job) for name in NAMES}
     for name in NAMES:
         kept, receipt = root / name / "mine.local", root / name / "receipt.json"
-        fit.fit(job, at[name], keep=kept, upload=inbox / f"{name}{UP}", receipt=receipt)
-    merge.merge(job, [inbox], journal=root / "server" / "journal", out=outbox)
+        fit_files(job, at[name], FitFiles(kept, inbox / f"{name}{UP}", receipt))
+    merge_files(job, [inbox], journal=root / "server" / "journal", out=outbox)
     for name in NAMES:
-        returned, roll = (outbox / f"{name}{suffix}" for suffix in (DOWN, SUFFIX))
-        to = root / name / "mine.model"
-        adopt.adopt(job, at[name], kept=root / name / "mine.local", returned=returned, roll=roll, out=to)  # fmt: skip
+        returned, roll = ((outbox / f"{name}{suffix}").read_bytes() for suffix in (DOWN, SUFFIX))
+        kept, to = root / name / "mine.local", root / name / "mine.model"
+        adopt_files(job, at[name], kept, to, returned=returned, roll=roll)
 
 
 def over_a_network(root: Path, job: Job) -> None:

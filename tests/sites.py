@@ -9,6 +9,10 @@ from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.jobs.roll import Roll
 from pace.models.gcn import GCN
+from pace.runtimes.files.adopt import adopt_files
+from pace.runtimes.files.fit import FitFiles, Fitted, fit_files
+from pace.runtimes.files.outcome import Outcome
+from pace.runtimes.files.site import load_site
 from tests.graphs import CLASSES, FEATURES, clients
 
 NAMES = ("north", "south", "west")
@@ -43,6 +47,21 @@ def write_sites(folder: Path, made: Job) -> list[Path]:
     (folder / "server" / "inbox").mkdir(parents=True)
     job_file.write(folder / "server" / "job.pace", made)
     return [folder / name for name in NAMES]
+
+
+def fit_at(made: Job, site: Path, upload: Path, key: Path | None = None) -> Fitted | None:
+    """A site's first step in its folder; the upload goes elsewhere."""
+    files = FitFiles(site / "mine.local", upload, site / "receipt.json")
+    return fit_files(made, load_site(site / "mine.graph", made), files, key=key)
+
+
+def adopt_at(made: Job, site: Path, outbox: Path) -> Outcome:
+    """A site's last step in its folder, with what the server wrote for it."""
+    returned, roll = ((outbox / f"{site.name}.{end}").read_bytes() for end in ("down", "roll"))
+    mine = load_site(site / "mine.graph", made)
+    return adopt_files(
+        made, mine, site / "mine.local", site / "mine.model", returned=returned, roll=roll
+    )
 
 
 def roll(made: Job, name: str, upload: bytes, returned: bytes, **changes: object) -> bytes:

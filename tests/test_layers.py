@@ -107,7 +107,7 @@ def test_labels_are_read_in_three_places() -> None:
     assert {file for file in readers("y") if file.split("/")[0] not in makers} == {
         "protocol/steps.py",
         "runtimes/simulation.py",
-        "runtimes/files/evaluate.py",
+        "runtimes/files/outcome.py",
     }
     # y[train] goes by a name of its own. Besides training, two baselines read it, since FedTAD and
     # FedGTA are published to upload statistics of their training labels; the ridge regression too.

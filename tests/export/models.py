@@ -10,8 +10,17 @@ import torch
 from pace.graph import Graph
 from pace.jobs.job import Job
 from pace.protocol import steps
-from pace.runtimes.files.model import Model
-from pace.runtimes.files.outcome import Outcome
+from pace.runtimes.files.members import Members
+from pace.runtimes.files.model import SiteModel
+from pace.runtimes.files.outcome import (
+    READINGS,
+    Counts,
+    MaskScores,
+    Outcome,
+    ReadingScores,
+    Result,
+    Sent,
+)
 from tests.graphs import clients
 from tests.sites import job
 
@@ -24,7 +33,7 @@ def random_like(shapes: dict[str, tuple[int, ...]], seed: int) -> dict[str, torc
     }
 
 
-def made(*, share: float = 0.6, of: Callable[..., Job] = job, **settings: Any) -> Model:
+def made(*, share: float = 0.6, of: Callable[..., Job] = job, **settings: Any) -> SiteModel:
     """A model of a job of these settings, of which `share` is not Local's."""
     agreed = of(**settings)
     federation = agreed.federation
@@ -34,8 +43,40 @@ def made(*, share: float = 0.6, of: Callable[..., Job] = job, **settings: Any) -
         for place, layout in enumerate(steps.external_layouts(federation), start=1)
     )
     weights = (1 - share, *[share / len(externals)] * len(externals))
-    about = Outcome(name="north", alpha=share, weights=weights)
-    return Model(agreed, random_like(shapes, 0), externals, weights, about)
+    outcome, result = unscored(share, weights, agreed.model.classes)
+    mine = clients(1)[0]
+    members = Members.of(mine, tuple(map(str, range(mine.nodes))))
+    return SiteModel(agreed, random_like(shapes, 0), externals, weights, outcome, members, result)
+
+
+def unscored(alpha: float, weights: tuple[float, ...], classes: int) -> tuple[Outcome, Result]:
+    """An outcome and a result of a site without labelled nodes."""
+    none = ReadingScores()
+    scores = MaskScores(
+        mask="val",
+        nodes=0,
+        classes=classes,
+        classes_present=0,
+        local=none,
+        external=none,
+        adopted=none,
+    )
+    outcome = Outcome(
+        name="north",
+        alpha=alpha,
+        weights=weights,
+        decision="made up",
+        upload="",
+        returned="",
+        roll=None,
+        received=(),
+        validation=scores,
+        test=scores,
+        adopted="",
+        versions={},
+    )
+    counts = dict.fromkeys(READINGS, Counts(((0,) * classes,) * classes, ()))
+    return outcome, Result({"val": counts, "test": counts}, 0, None, Sent(0, 0, 0, (), ()))
 
 
 def graph(*, weighted: bool = False) -> Graph:

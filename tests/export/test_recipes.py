@@ -23,7 +23,7 @@ BLOCKS = [block for block in blocks(ROOT / "docs" / "export.md") if block.mark("
 def folder(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A site's model and graph, what `pace client predict` says, and what `pace export` writes."""
     root = tmp_path_factory.mktemp("site")
-    model.write(root / "mine.model", made())
+    model.write_model(root / "mine.model", made())
     write_graph(root / "mine.graph", graph(), WORDS)
     asked = ("client", "predict", "mine.model", "mine.graph", "--out", "p.csv")
     assert pace(*asked, cwd=root).code == 0

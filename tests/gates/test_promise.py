@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -19,7 +19,6 @@ from pace.methods import METHODS, Fixed, Pace, PaceDuo
 from pace.protocol import steps, wire
 from pace.protocol.method import Method
 from pace.runtimes.files import model
-from pace.runtimes.files.outcome import Outcome
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import messages
 from tests.sites import job
@@ -194,7 +193,7 @@ def test_an_external_that_overflows_on_another_graph_leaves_local_alone() -> Non
     graph = clients(1)[0]
     local = steps.fit(graph, made.federation)[0].local
     external = {name: torch.full_like(value, 1e18) for name, value in local.items()}
-    folder = model.Model(made, local, (external,), (0.5, 0.5), cast(Outcome, None))
+    folder = model.SiteModel(made, local, (external,), (0.5, 0.5), *cast(Any, (None,) * 3))
     assert torch.isfinite(folder(graph).logits).all()
     assert folder(graph).weights == (0.5, 0.5)
     large = folder(replace(graph, x=1e3 * graph.x))

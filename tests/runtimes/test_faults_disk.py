@@ -54,7 +54,7 @@ def test_a_disk_that_fails_at_any_step_loses_nothing(
         (inbox / f"{name}.up").write_bytes(uploads()[name].content)
 
     def run(folder: Path) -> dict[str, bytes]:
-        found = server.merge(JOB, [inbox], journal=folder / "journal", out=folder / "out")
+        found = server.merge_files(JOB, [inbox], journal=folder / "journal", out=folder / "out")
         assert [client.name for client in found.took_part] == sorted(NAMES)
         return hashes(folder)
 
@@ -124,7 +124,7 @@ def test_a_merge_settles_uploads_before_it_decides_and_returns_before_it_gives_t
 
     monkeypatch.setattr(atomic, "settle", settled)
     monkeypatch.setattr(atomic, "create", created)
-    server.merge(JOB, [inbox], journal=tmp_path / "journal", out=tmp_path / "out")
+    server.merge_files(JOB, [inbox], journal=tmp_path / "journal", out=tmp_path / "out")
 
     def last(word: str, before: str) -> int:
         upto = seen[: seen.index(before)]

@@ -221,10 +221,10 @@ READERS: dict[str, Callable[[Path], object]] = {
     "show": job_file.read,
     "inspect": inspect,
     "graph": graph_file.read,
-    "kept": lambda path: kept.read(path, job()),
+    "kept": lambda path: kept.read_kept(path, job()),
     "key": signatures.load,
     "public": signatures.read_public,
-    "upload": lambda path: intake.read(path, job()),
+    "upload": lambda path: intake.read_upload(path, job()),
     "table": lambda path: open_table(path),
 }
 

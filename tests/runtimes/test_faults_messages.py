@@ -92,7 +92,11 @@ def test_a_file_of_a_tebibyte_is_refused_by_its_size(tmp_path: Path) -> None:
     with path.open("r+b") as opened:
         opened.truncate(2**40)
     found: list[intake.Refusal | None] = []
-    assert peak(lambda: found.append(intake.take(path, book, lambda step: None))) < 4 * MIB
+
+    def book_take(arrival: intake.Arrival) -> intake.Refusal | None:
+        return intake.take(arrival, book)
+
+    assert peak(lambda: found.extend(map(book_take, intake.arrivals([path], JOB)))) < 4 * MIB
     assert found[0] is not None
     assert found[0].code == "size"
 
@@ -115,7 +119,7 @@ def test_files_of_tensors_are_bounded_too(tmp_path: Path) -> None:
 
         def read(path: Path = path) -> None:
             with pytest.raises(FileError):
-                tensors.read(path, "pace-kept-1")
+                tensors.read_tensors(path, "pace-kept-1")
 
         assert peak(read) < 32 * MIB
 

@@ -8,8 +8,8 @@ import shutil
 import stat
 import threading
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +20,8 @@ from pace.datasets.partition.divide import Division
 from pace.errors import BusyError, FileError
 from pace.io import lock
 from pace.jobs import job_file
-from pace.runtimes.files import fit, site
+from pace.runtimes.files import fit
+from pace.runtimes.files.site import Site, load_site
 from tests.graphs import clients
 from tests.preloaded import Done, Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, WORDS, job, write_graph, write_sites
@@ -90,26 +91,24 @@ def test_two_fits_with_one_keep_at_once_end_in_one_model(tmp_path: Path) -> None
     """The second is told so while the first trains; afterwards it gives the first one's upload."""
     (north,) = write_sites(tmp_path, job())[:1]
     agreed = job_file.read(north / "job.pace")
-    mine = site.load(north / "mine.graph", agreed)
-    files: dict[str, Any] = {"keep": north / "mine.local", "receipt": north / "r.json"}
+    mine = load_site(north / "mine.graph", agreed)
+    files = fit.FitFiles(north / "mine.local", north / "north.up", north / "r.json")
     training, seen = threading.Event(), threading.Event()
 
     def wait(step: int) -> None:
         training.set()
         seen.wait(60)
 
-    first = threading.Thread(
-        target=lambda: fit.fit(agreed, mine, upload=north / "north.up", progress=wait, **files)
-    )
+    first = threading.Thread(target=lambda: fit.fit_files(agreed, mine, files, progress=wait))
     first.start()
     assert training.wait(60)
     try:
         with pytest.raises(BusyError, match=r"another fit is at work on .*mine\.local"):
-            fit.fit(agreed, mine, upload=north / "north.up", **files)
+            fit.fit_files(agreed, mine, files)
     finally:
         seen.set()
         first.join()
-    again = fit.fit(agreed, mine, upload=north / "north.up", **files)
+    again = fit.fit_files(agreed, mine, files)
     assert again is not None
     assert again.again
     assert not list(north.glob(".*"))
@@ -122,18 +121,16 @@ def test_an_upload_is_never_of_a_model_that_was_not_kept(
     """Even on a disk without locks."""
     (north,) = write_sites(tmp_path, job())[:1]
     agreed = job_file.read(north / "job.pace")
-    one, other = (
-        site.Site(graph, tuple(map(str, range(graph.nodes))), None) for graph in clients(2)
-    )
-    files: dict[str, Any] = {"keep": north / "mine.local", "receipt": north / "r.json"}
+    one, other = (Site(graph, tuple(map(str, range(graph.nodes))), None) for graph in clients(2))
+    files = fit.FitFiles(north / "mine.local", north / "north.up", north / "r.json")
     monkeypatch.setattr(lock, "held", lambda path, busy: nullcontext())
 
     def meanwhile(disclosed: object) -> bool:
-        assert fit.fit(agreed, other, upload=north / "away" / "north.up", **files)
+        assert fit.fit_files(agreed, other, replace(files, upload=north / "away" / "north.up"))
         return True
 
     with pytest.raises(FileError, match="appeared while this ran"):
-        fit.fit(agreed, one, upload=north / "north.up", confirm=meanwhile, **files)
+        fit.fit_files(agreed, one, files, confirm=meanwhile)
     assert not (north / "north.up").exists()
 
 

@@ -42,7 +42,7 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
     for name in NAMES:
         returned = server / "outbox" / f"{name}.down"
         assert pace(*ADOPT, "--return", returned, cwd=tmp_path / name).code == 0
-        found = model.read(tmp_path / name / "mine.model")
+        found = model.read_model(tmp_path / name / "mine.model")
         alphas.append(found.alpha)
         assert len(found.externals) == len(make(method).parts)
         elsewhere = clients(1, seed=5)[0]  # a graph that nobody trained on

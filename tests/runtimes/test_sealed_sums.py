@@ -10,11 +10,11 @@ from pace.jobs.job import SERVER, Job
 from pace.methods import make
 from pace.methods.beyond import ridge_sums
 from pace.models.gcn import GCN
-from pace.runtimes.files import adopt, fit, merge, model, site
+from pace.runtimes.files import merge, model
 from pace.runtimes.simulation import simulate
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.sealed import key_of, sealed_job, write_key
-from tests.sites import NAMES, job, write_graph
+from tests.sites import NAMES, adopt_at, fit_at, job, write_graph
 
 METHOD = "pace-ridge-sums"
 CLOSE = 1e-6
@@ -41,33 +41,24 @@ def test_in_one_process(seed: int) -> None:
         assert torch.equal(one, other)
 
 
-def by_files(root: Path, made: Job) -> dict[str, model.Model]:
+def by_files(root: Path, made: Job) -> dict[str, model.SiteModel]:
     """The adopted models of a job's sites."""
     for place, graph in zip((*NAMES, SERVER), (*clients(3), None), strict=True):
         (root / place).mkdir(parents=True)
         write_key(root / place, place)
         if graph is not None:
             write_graph(root / place / "mine.graph", graph)
-            fit.fit(
+            fit_at(
                 made,
-                site.load(root / place / "mine.graph", made),
-                keep=root / place / "local",
-                upload=root / "inbox" / f"{place}.up",
-                receipt=root / place / "receipt.json",
-                key=root / place / f"{place}.key",
+                root / place,
+                root / "inbox" / f"{place}.up",
+                root / place / f"{place}.key",
             )
     key = root / SERVER / f"{SERVER}.key"
-    merge.merge(made, [root / "inbox"], journal=root / "journal", out=root / "out", key=key)
+    merge.merge_files(made, [root / "inbox"], journal=root / "journal", out=root / "out", key=key)
     for name in NAMES:
-        adopt.adopt(
-            made,
-            site.load(root / name / "mine.graph", made),
-            kept=root / name / "local",
-            returned=root / "out" / f"{name}.down",
-            roll=root / "out" / f"{name}.roll",
-            out=root / name / "model",
-        )
-    return {name: model.read(root / name / "model") for name in NAMES}
+        adopt_at(made, root / name, root / "out")
+    return {name: model.read_model(root / name / "mine.model") for name in NAMES}
 
 
 def test_by_files(tmp_path: Path, seed: int) -> None:

@@ -13,7 +13,7 @@ from pace.cli.given import Allow, As_json, Directions, Job_file, Weight, graphs
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pace.runtimes.files.model import Model
+    from pace.runtimes.files.model import SiteModel
     from pace.runtimes.files.outcome import MaskScores
     from pace.runtimes.files.site import Site
     from pace.tables.importing import Columns, Imported
@@ -90,40 +90,43 @@ def adopt(
     from pace.jobs import received
     from pace.jobs.job_file import read as read_job
     from pace.jobs.roll import SUFFIX, sentences
-    from pace.runtimes.files import adopt as step
-    from pace.runtimes.files import site as sites
+    from pace.runtimes.files.adopt import adopt_files, read_return, read_roll
+    from pace.runtimes.files.site import load_site
 
     torch.set_num_threads(1)
     job = read_job(job_file)
-    called = None if without_roll else roll or returned.with_suffix(SUFFIX)
-    site = sites.load(graph, job)
-    about = step.adopt(job, site, kept=kept, returned=returned, roll=called, out=out)
+    site = load_site(graph, job)
+    came = read_return(returned, job)
+    called = None if without_roll else read_roll(roll or returned.with_suffix(SUFFIX))
+    outcome = adopt_files(job, site, kept, out, returned=came, roll=called)
     if as_json:
-        console.one_object({**records.plain_record(about), "model": str(out)})
+        console.one_object({**records.plain_record(outcome), "model": str(out)})
         return
     to = console.console()
-    to.print(f"{about.decision}.")
-    for sentence in sentences(about.roll):
+    to.print(f"{outcome.decision}.")
+    for sentence in sentences(outcome.roll):
         to.print(sentence)
-    if (scores := about.validation) and scores.local.nll is not None:
+    scores = outcome.validation
+    if scores.local.nll is not None:
         to.print(
             f"NLL on {scores.nodes:,} validation nodes: {scores.local.nll:.4f} with Local, "
             f"{scores.adopted.nll:.4f} now."
         )
-    for sentence in (said for each in about.received or () for said in received.sentences(each)):
-        to.print(sentence)
-    if about.test and about.test.nodes:
-        score_table(about.test, to)
+    for external in outcome.received:
+        for sentence in received.sentences(external):
+            to.print(sentence)
+    if outcome.test.nodes:
+        show_scores(outcome.test, to)
     console.say(f"Written: {out} (start with its index.html)")
 
 
-def score_table(scores: MaskScores, to: Console) -> None:
-    from pace.cli import console
-    from pace.runtimes.files.model_card import HEADS, absent_classes, rows
+def show_scores(scores: MaskScores, to: Console) -> None:
+    from pace.runtimes.files.model_page import score_table
 
-    console.table(f"{scores.mask}: {scores.nodes:,} nodes", HEADS, rows(scores), to, words=0)
-    if sentence := absent_classes(scores):
-        to.print(sentence)
+    table = score_table(f"{scores.mask}: {scores.nodes:,} nodes", scores)
+    table.show(to)
+    if table.note:
+        to.print(table.note)
     if scores.new and scores.mask != "new":
         to.print(f"{scores.new:,} of them are new: the model has never seen them with a label.")
     if scores.left_out:
@@ -154,7 +157,7 @@ Any_graph = Annotated[
 
 
 def site_of(
-    model: Model,
+    model: SiteModel,
     graph: Path | None,
     nodes: Path | None,
     edges: Path | None,
@@ -162,11 +165,11 @@ def site_of(
 ) -> tuple[Site, Imported | None]:
     """A graph file, or two tables by the codebook of the model's job."""
     from pace.errors import SettingError
-    from pace.runtimes.files import site as sites
+    from pace.runtimes.files.site import load_site, site_of_dataset
     from pace.tables.importing import import_graph
 
     if graph is not None and nodes is None and edges is None:
-        return sites.load(graph, model.job), None
+        return load_site(graph, model.job), None
     if graph is not None or nodes is None or edges is None:
         raise SettingError("give a .graph file, or both --nodes and --edges")
     if model.job.codebook is None:
@@ -175,7 +178,7 @@ def site_of(
             "with `pace graph import`, with the job's features in order"
         )
     made = import_graph(nodes, edges, columns, codebook=model.job.codebook)
-    return sites.prepared(made.dataset, model.job, nodes), made
+    return site_of_dataset(made.dataset, model.job, nodes), made
 
 
 @app.command("predict", cls=manual.Command, epilog=PREDICT)
@@ -206,23 +209,23 @@ def predict(
 
     from pace.cli import console
     from pace.cli.graph import tell
-    from pace.runtimes.files import evaluate, predictions
-    from pace.runtimes.files import model as models
+    from pace.runtimes.files.model import read_model
+    from pace.runtimes.files.outcome import known_labels
+    from pace.runtimes.files.predictions import prediction_table, write_predictions
     from pace.tables.importing import Columns
 
     torch.set_num_threads(1)
-    found = models.read(model)
+    found = read_model(model)
     columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
     site, made = site_of(found, graph, nodes, edges, columns)
     classes = found.job.classes or tuple(map(str, range(found.job.model.classes)))
-    unknown = [""] * site.graph.nodes
-    roles = unknown if found.members is None else found.members.roles(site.nodes)
-    labels = evaluate.known_labels(site.graph, classes)
-    table = predictions.columns(found(site.graph), site.nodes, classes, labels, roles)
-    predictions.write(out, table)
+    roles = found.members.roles(site.nodes)
+    labels = known_labels(site.graph, classes)
+    table = prediction_table(found(site.graph), site.nodes, classes, labels, roles)
+    write_predictions(out, table)
     pairs = zip(table["class"], table["local_class"], strict=True)
     differ = sum(mine != local for mine, local in pairs)
-    counts = {name: count for name, count in Counter(roles).items() if name}
+    counts = dict(Counter(roles))
     if as_json:
         facts = {"nodes": site.graph.nodes, "differ_from_local": differ, "alpha": found.alpha}
         changes = [asdict(each) for each in made.changes] if made else []
@@ -232,9 +235,8 @@ def predict(
     if made is not None:
         tell(made)
     console.say(f"{site.graph.nodes:,} nodes; on {differ:,} of them PACE differs from Local.")
-    if counts:
-        listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
-        console.say(f"When the model was made they were: {listed}.")
+    listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    console.say(f"When the model was made they were: {listed}.")
     console.say(f"Written: {out}")
 
 
@@ -263,31 +265,15 @@ def evaluate(
 
     from pace.cli import console
     from pace.io import records
-    from pace.runtimes.files import evaluate as step
-    from pace.runtimes.files import model as models
+    from pace.runtimes.files.model import read_model
     from pace.tables.importing import Columns
 
     torch.set_num_threads(1)
-    found = models.read(model)
+    found = read_model(model)
     columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
     site, _ = site_of(found, graph, nodes, edges, columns)
-    remembered = None if found.members is None else found.members.roles(site.nodes)
-    scores = step.scores(
-        found(site.graph),
-        site.graph,
-        on,
-        found.job.model.classes,
-        remembered,
-        drawn=site.drawn is not None,
-    )
-    step.require_nodes(scores)
+    scores = found.evaluate(site, on)
     if as_json:
         console.one_object({"alpha": found.alpha, **records.plain_record(scores)})
         return
-    to = console.console()
-    if remembered is None:
-        to.print(
-            "Note: this model does not remember whom it was trained on: if the table's order has "
-            "changed since, test nodes may be among them"
-        )
-    score_table(scores, to)
+    show_scores(scores, console.console())

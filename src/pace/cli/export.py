@@ -42,13 +42,13 @@ def export(
     from pace.cli import console
     from pace.cli.options import need
     from pace.export.folder import export as write
-    from pace.runtimes.files import model as models
-    from pace.runtimes.files import site
+    from pace.runtimes.files.model import read_model
+    from pace.runtimes.files.site import load_site
 
     if to == "onnx":
         need("--to onnx", "export", "onnx")
-    found = models.read(model)
-    files = write(found, to, out, None if graph is None else site.load(graph, found.job))
+    found = read_model(model)
+    files = write(found, to, out, None if graph is None else load_site(graph, found.job))
     if as_json:
         console.one_object({"folder": str(out), "kind": to, "files": files})
     else:

@@ -67,18 +67,18 @@ def fit(
     from pace.io.text import shown
     from pace.jobs import explain
     from pace.jobs.job_file import read as read_job
-    from pace.runtimes.files import fit as step
-    from pace.runtimes.files import site as sites
+    from pace.runtimes.files.fit import FitFiles, apart, fit_files, identity
+    from pace.runtimes.files.site import load_site
     from pace.tables.features import unscaled_features
 
     if not yes and not sys.stdin.isatty():
         raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
     place = receipt or keep.with_name(f"{keep.stem}.receipt.json")
     read = {"the job": job_file, "the graph": graph, "--key": key}
-    step.apart(read | {"--keep": keep, "--upload": upload, "--receipt": place})
+    apart(read | {"--keep": keep, "--upload": upload, "--receipt": place})
     job = read_job(job_file)
-    step.identity(job, upload, key)  # before a large graph is read for nothing
-    site = sites.load(graph, job)
+    identity(job, upload, key)  # before a large graph is read for nothing
+    site = load_site(graph, job)
     large = unscaled_features(site.graph.x, job.features)
     torch.set_num_threads(1)  # two threads on small products are slower than one
     to = console.console(stderr=as_json)
@@ -97,12 +97,10 @@ def fit(
 
     with ExitStack() as waiting:
         bar = console.progress(job.federation.recipe.epochs, "Training")
-        fitted = step.fit(
+        fitted = fit_files(
             job,
             site,
-            keep=keep,
-            upload=upload,
-            receipt=place,
+            FitFiles(keep, upload, place),
             key=key,
             device=options.device(device),
             overlapping=overlapping,
@@ -152,7 +150,7 @@ def said(fitted: Fitted, files: tuple[Path, ...]) -> None:
     how = (
         "The same upload as before; nothing was trained again."
         if fitted.again
-        else f"Trained in {fitted.seconds:.1f} s."
+        else f"Trained in {fitted.receipt.seconds:.1f} s."
     )
     console.say(how)
     console.say(f"Written: {keep} (keep it: nobody else needs it)")

@@ -418,14 +418,14 @@ def _traffic(found: Run) -> str:
 
 def _show(ended: Run, table: Table, report: MergeReport | None, place: Path) -> None:
     from pace.cli import console
-    from pace.runtimes.files.report import sentences
+    from pace.runtimes.files.report import merge_sentences
 
     to = console.console()
     if table.rows:
         heads, cells = _cells(table)
         console.table("", heads, cells, to, words=0, first=3)
     if report:
-        for sentence in sentences(report):
+        for sentence in merge_sentences(report):
             to.print(sentence)
         console.say(f"Written: {place} and report.md beside it")
     seconds, traffic = f"{ended['elapsed']:.0f} s", _traffic(ended)

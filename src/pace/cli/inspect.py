@@ -10,7 +10,7 @@ import typer
 from pace.cli.given import Allow, As_json
 
 if TYPE_CHECKING:
-    from pace.runtimes.files.messages import TensorFacts
+    from pace.runtimes.files.inspect import TensorFacts
 
 EXAMPLES = """
 Examples:
@@ -37,7 +37,7 @@ def inspect(
 ) -> None:
     """Explain any file of ours: kind, version, digest, tensors, bytes, sanity."""
     from pace.cli import console
-    from pace.cli.client import score_table
+    from pace.cli.client import show_scores
     from pace.io import records
     from pace.jobs import job_file
     from pace.runtimes.files import report
@@ -61,10 +61,9 @@ def inspect(
         heads = ["Tensor", "Shape", "Bytes", "Min", "Max", "Zeros", "What it is"]
         console.table("", heads, [row(tensor) for tensor in facts.tensors], to)
     if facts.refused:
-        heads, rows = report.refused(facts.refused)
-        console.table(f"Refused: {len(rows)}", heads, rows, to, words=2)
+        report.refused_table(f"Refused: {len(facts.refused)}", facts.refused).show(to)
     for mask in filter(None, scores):
-        score_table(records.read_record(MaskScores, mask), to)
+        show_scores(records.read_record(MaskScores, mask), to)
     for sentence in facts.sanity:
         to.print(f"Sanity: {sentence}")
 

@@ -30,12 +30,12 @@ def report(
     from pace.errors import FileError
     from pace.reports import run_page
     from pace.reports.run_result import NAME
-    from pace.runtimes.files import model
+    from pace.runtimes.files.model import is_model, write_page
 
     if (folder / NAME).is_file():
         made = run_page.write(folder)
-    elif model.is_one(folder):
-        made = model.write_page(folder)
+    elif is_model(folder):
+        made = write_page(folder)
     else:
         raise FileError(
             f"{folder} has neither results.json (from `pace run --out`) nor model.json (from `pace "

@@ -70,17 +70,17 @@ def merge(
     from pace.cli import console
     from pace.io import records
     from pace.jobs.job_file import read as read_job
-    from pace.runtimes.files import merge as step
-    from pace.runtimes.files.intake import listed
+    from pace.runtimes.files.intake import upload_files
+    from pace.runtimes.files.merge import merge_files
 
     torch.set_num_threads(1)
     job = read_job(job_file)
     place = journal or job_file.with_suffix(".journal")
-    many = len(job.participants) or len(listed(uploads or []))
+    many = len(job.participants) or len(upload_files(uploads or []))
     if caution := job.federation.method.caution(many):
         console.say(caution, err=True)
     with console.progress(None, "Checking") as bar:
-        found = step.merge(job, uploads or [], journal=place, out=out, key=key, progress=bar)
+        found = merge_files(job, uploads or [], journal=place, out=out, key=key, progress=bar)
     if as_json:
         console.one_object(records.plain_record(found))
     else:
@@ -96,14 +96,12 @@ def show(found: MergeReport, out: Path) -> None:
 
     to = console.console()
     if found.took_part:
-        heads, rows = report.took_part(found)
-        console.table(f"Took part: {len(rows)}", heads, rows, to)
+        report.took_part_table(found).show(to)
     elif found.here:
         to.print(f"Accepted so far: {', '.join(found.here)}")
     if found.refused:
-        heads, rows = report.refused(found.refused)
-        console.table(f"Refused: {len(rows)}", heads, rows, to, words=2)
-    for sentence in report.sentences(found):
+        report.refused_table(f"Refused: {len(found.refused)}", found.refused).show(to)
+    for sentence in report.merge_sentences(found):
         to.print(sentence)
     if found.merged:
         to.print(report.notes(found))
@@ -124,15 +122,15 @@ def check(
     from pace.cli import console
     from pace.io import records
     from pace.jobs.job_file import read as read_job
-    from pace.runtimes.files import intake
+    from pace.runtimes.files.intake import check_uploads
+    from pace.runtimes.files.report import refused_table
 
     job = read_job(job_file)
-    found = intake.check(job, uploads)
+    found = check_uploads(job, uploads)
     if as_json:
         console.one_object(records.plain_record(found))
     else:
-        rows = [[each.sender, each.code, each.reason] for each in found.uploads]
-        console.table("", ["Sender", "Code", "Reason"], rows, console.console(), words=2)
+        refused_table("", found.uploads).show()
         if found.missing:
             console.say(f"Missing: {', '.join(found.missing)}")
     if any(each.code != "ok" for each in found.uploads):

@@ -15,7 +15,7 @@ from torch import Tensor
 from pace.errors import FileError, SettingError
 from pace.export.parts import Part, parts
 from pace.io import atomic
-from pace.runtimes.files.model import Model
+from pace.runtimes.files.model import SiteModel
 from pace.runtimes.files.site import Site
 
 FORMAT = "pace-export-1"
@@ -45,7 +45,7 @@ PYG = {
 }
 
 
-def export(model: Model, kind: str, out: Path, site: Site | None = None) -> list[str]:
+def export(model: SiteModel, kind: str, out: Path, site: Site | None = None) -> list[str]:
     """Write the folder, complete or not at all; the names of its files.
 
     Args:
@@ -62,7 +62,7 @@ def export(model: Model, kind: str, out: Path, site: Site | None = None) -> list
     about = {
         "format": FORMAT,
         "job": model.job.digest,
-        "name": model.about.name,
+        "name": model.outcome.name,
         **names,
         "parts": [part.about for part in found],
     }

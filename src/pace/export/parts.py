@@ -16,7 +16,7 @@ from pace.models import MODELS, Model, TorchModel, kind_of, settings_of
 from pace.models.base import Network
 from pace.params import Params
 from pace.protocol.method import Method
-from pace.runtimes.files.model import Model as SiteModel
+from pace.runtimes.files.model import SiteModel
 
 
 @dataclass(frozen=True, eq=False)

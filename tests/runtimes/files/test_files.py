@@ -24,7 +24,7 @@ from pace.metrics import accuracy, confusion
 from pace.protocol import steps, wire
 from pace.runtimes.files import kept, model, tensors
 from pace.runtimes.files import merge as merging
-from pace.runtimes.files.site import load
+from pace.runtimes.files.site import load_site
 from tests.graphs import clients
 from tests.preloaded import Done, Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, roll, write_graph, write_sites
@@ -214,7 +214,7 @@ def test_a_graph_without_a_split_gets_the_same_one_in_every_step(tmp_path: Path)
     made = job()
     graph = clients(1)[0]
     write_graph(tmp_path / "mine.graph", Graph.build(graph.x, graph.edges, graph.y))
-    one, again = load(tmp_path / "mine.graph", made), load(tmp_path / "mine.graph", made)
+    one, again = load_site(tmp_path / "mine.graph", made), load_site(tmp_path / "mine.graph", made)
     assert one.drawn == (0.2, 0.4, 0.4)
     assert one.graph.fingerprint == again.graph.fingerprint
     assert one.graph.train.any()
@@ -374,21 +374,21 @@ def test_influence_sums_to_one_and_an_outlier_is_flagged(pace: Preloaded, root: 
 def test_adopt_is_the_protocols_and_the_folder_holds_it(root: Path) -> None:
     made = the_job(root)
     for name, graph in zip(NAMES, clients(3), strict=True):
-        mine = kept.read(root / name / "mine.local", made)
+        mine = kept.read_kept(root / name / "mine.local", made)
         returned = (root / name / f"{name}.down").read_bytes()
         adoption = steps.adopt(graph, mine.kept, returned, made.federation)
-        found = model.read(root / name / "mine.model")
+        found = model.read_model(root / name / "mine.model")
         assert found.alpha == adoption.alpha
         assert torch.equal(found(graph).logits, adoption.logits)
         assert torch.equal(found(graph).local, adoption.local)
-        validation = found.about.validation
+        validation = found.outcome.validation
         assert validation is not None
         before, after = validation.local.nll, validation.adopted.nll
         assert before is not None
         assert after is not None
         assert after <= before
         card = (root / name / "mine.model" / "README.md").read_text()
-        assert found.about.decision in card
+        assert found.outcome.decision in card
 
 
 @pytest.mark.fault(19)
@@ -443,6 +443,8 @@ def test_a_model_never_replaces_what_is_there(pace: Preloaded, root: Path) -> No
 def test_files_in_the_wrong_place_are_named(pace: Preloaded, root: Path) -> None:
     words = [*ADOPT, "--return", "mine.local"]
     words[words.index("--kept") + 1] = "north.down"
+    refused(pace(*words, cwd=root / "north"), "bytes, a return of this job")
+    words[words.index("--return") + 1] = "north.down"
     refused(pace(*words, cwd=root / "north"), "north.down is damaged, or another kind of file")
 
 
@@ -459,7 +461,7 @@ def test_a_hostile_return_leaves_local_in_force(pace: Preloaded, root: Path) -> 
     done = good(pace(*ADOPT, "--return", "north.down", "--json", cwd=north))
     assert done.json["alpha"] == 0
     assert done.json["decision"].startswith("Local kept")
-    found = model.read(north / "mine.model")
+    found = model.read_model(north / "mine.model")
     adoption = found(clients(3)[0])
     assert adoption.logits is adoption.local
     good(pace("client", "predict", "mine.model", "mine.graph", "--out", "p.csv", cwd=north))
@@ -479,7 +481,7 @@ def test_predictions_name_nodes_and_classes_and_show_local_beside(
     good(pace("client", "predict", "mine.model", "new.graph", "--out", "p.csv", cwd=north))
     with (north / "p.csv").open(newline="") as opened:
         rows = list(csv.DictReader(opened))
-    found = model.read(north / "mine.model")(bigger)
+    found = model.read_model(north / "mine.model")(bigger)
     assert [row["node"] for row in rows] == list(ids)
     for reading, logits in (("class", found.logits), ("local_class", found.local)):
         expected = [made.classes[label] for label in logits.argmax(1).tolist()]
@@ -509,7 +511,7 @@ def test_predictions_as_parquet_are_the_same_table(pace: Preloaded, root: Path) 
 def test_evaluation_counts_the_chosen_nodes(pace: Preloaded, root: Path) -> None:
     north = root / "north"
     graph = clients(3)[0]
-    adoption = model.read(north / "mine.model")(graph)
+    adoption = model.read_model(north / "mine.model")(graph)
     for mask in ("train", "val", "test"):
         words = ("client", "evaluate", "mine.model", "mine.graph", "--on", mask, "--json")
         found = good(pace(*words, cwd=north)).json
@@ -573,18 +575,18 @@ def test_a_model_changed_by_hand_is_damaged_and_no_mistake_of_ours(
     refused(pace("inspect", "mine.model", cwd=north), "model.json is damaged")
     for key in ("decision", "test", "return"):
         path.write_text(json.dumps({name: each for name, each in about.items() if name != key}))
-        refused(pace(*ADOPT, "--return", "north.down", cwd=north), "holds another model")
+        refused(pace(*ADOPT, "--return", "north.down", cwd=north), "model.json is damaged")
 
 
 def test_a_kept_model_without_its_facts_is_incomplete(root: Path) -> None:
     path, made = root / "north" / "mine.local", the_job(root)
-    about, values = tensors.read(path, kept.FORMAT)
+    about, values = tensors.read_tensors(path, kept.FORMAT)
     for key in (field.name for field in fields(kept.Trained)):
         path.write_bytes(
-            tensors.encode(values, {name: about[name] for name in about if name != key})
+            tensors.encode_tensors(values, {name: about[name] for name in about if name != key})
         )
         with pytest.raises(FileError, match="incomplete"):
-            kept.read(path, made)
+            kept.read_kept(path, made)
 
 
 @pytest.mark.fault(14, 21)
@@ -613,6 +615,7 @@ def test_signed_from_end_to_end(pace: Preloaded, tmp_path: Path) -> None:
         forged = bytearray(returned.read_bytes())
         forged[-1] ^= 1
         (site / "forged.down").write_bytes(forged)
+        shutil.copy(returned.with_suffix(".roll"), site / "forged.roll")
         refused(pace(*ADOPT, "--return", "forged.down", cwd=site), "signature")
         good(pace(*ADOPT, "--return", returned, cwd=site))
     swapped = [server / "outbox" / "south.down", "--json"]
@@ -743,7 +746,7 @@ def test_the_server_decodes_an_upload_twice_and_reads_a_return_once(
     monkeypatch.setattr(wire, "numbers_of", counted)
     monkeypatch.setattr(regular, "read", seen)
     inbox, journal, out = (root / "server" / name for name in ("inbox", "fresh", "away"))
-    merging.merge(the_job(root), [inbox], journal=journal, out=out)
-    frames = [kept.read(root / name / "mine.local", the_job(root)).frame for name in NAMES]
-    assert [decoded[frame] - 1 for frame in frames] == [2] * 3  # `kept.read` decodes it too
+    merging.merge_files(the_job(root), [inbox], journal=journal, out=out)
+    frames = [kept.read_kept(root / name / "mine.local", the_job(root)).frame for name in NAMES]
+    assert [decoded[frame] - 1 for frame in frames] == [2] * 3  # `kept.read_kept` decodes it too
     assert [read[f"{name}.down"] for name in NAMES] == [1] * 3

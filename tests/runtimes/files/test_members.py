@@ -12,13 +12,12 @@ from pace.errors import FileError
 from pace.graph import Graph
 from pace.jobs import job_file
 from pace.metrics import macro_f1, macro_f1_present
-from pace.runtimes.files import adopt as adopting
-from pace.runtimes.files import fit, merge, model, outcome
-from pace.runtimes.files import site as sites
+from pace.runtimes.files import merge, model, outcome
 from pace.runtimes.files.members import Members
+from pace.runtimes.files.site import load_site
 from tests.graphs import CLASSES, clients
 from tests.preloaded import Preloaded
-from tests.sites import NAMES, WORDS, job
+from tests.sites import NAMES, WORDS, adopt_at, fit_at, job
 
 
 def ids(count: int) -> tuple[str, ...]:
@@ -41,22 +40,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, graph in zip(NAMES, map(unsplit, clients(len(NAMES))), strict=True):
         (folder / name).mkdir()
         write(folder / name / "mine.graph", graph, ids(graph.nodes))
-        fit.fit(
-            agreed,
-            sites.load(folder / name / "mine.graph", agreed),
-            keep=folder / name / "mine.local",
-            upload=folder / f"{name}.up",
-            receipt=folder / name / "receipt.json",
-        )
-    merge.merge(agreed, [folder], journal=folder / "journal", out=folder / "out")
-    adopting.adopt(
-        agreed,
-        sites.load(folder / "north" / "mine.graph", agreed),
-        kept=folder / "north" / "mine.local",
-        returned=folder / "out" / "north.down",
-        roll=folder / "out" / "north.roll",
-        out=folder / "north" / "mine.model",
-    )
+        fit_at(agreed, folder / name, folder / f"{name}.up")
+    merge.merge_files(agreed, [folder], journal=folder / "journal", out=folder / "out")
+    adopt_at(agreed, folder / "north", folder / "out")
     return folder / "north"
 
 
@@ -87,7 +73,7 @@ def test_predictions_say_what_each_node_was_used_for(made: Path, pace: Preloaded
     write(made / "later.graph", graph, names)
     done = pace("client", "predict", "mine.model", "later.graph", "--out", "p.csv", cwd=made)
     assert "new 1" in done.out
-    first = sites.load(made / "mine.graph", model.read(made / "mine.model").job)
+    first = load_site(made / "mine.graph", model.read_model(made / "mine.model").job)
     masks = {mask: getattr(first.graph, mask) for mask in ("train", "val", "test")}
     used = {
         name: next((mask for mask in masks if masks[mask][place]), "unlabelled")
@@ -127,24 +113,9 @@ def test_ids_are_neither_in_the_kept_file_nor_in_the_folder(made: Path) -> None:
         assert b"p17" not in path.read_bytes(), path
 
 
-def test_a_folder_from_before_can_be_used_and_says_what_it_cannot(
-    made: Path, pace: Preloaded, tmp_path: Path
-) -> None:
-    (tmp_path / "old.model").mkdir()
-    for path in (made / "mine.model").iterdir():
-        if path.name != model.MEMBERS:
-            (tmp_path / "old.model" / path.name).write_bytes(path.read_bytes())
-    graph = made / "mine.graph"
-    done = pace("client", "evaluate", "old.model", graph, cwd=tmp_path)
-    assert "does not remember whom it was trained on" in done.out
-    assert pace("client", "evaluate", "old.model", graph, "--on", "new", cwd=tmp_path).code == 2
-    done = pace("client", "predict", "old.model", graph, "--out", "p.csv", cwd=tmp_path)
-    assert done.code == 0
-
-
 def test_damaged_members_are_refused(tmp_path: Path) -> None:
     good = Members.of(clients(1)[0], ids(clients(1)[0].nodes))
-    Members.read(good.salt.hex(), good.table, tmp_path)
+    Members.checked(good.salt.hex(), good.table, tmp_path)
     wrong = good.table.clone()
     wrong[0, -1] = 9
     for salt, table in (
@@ -154,7 +125,7 @@ def test_damaged_members_are_refused(tmp_path: Path) -> None:
         (good.salt.hex(), wrong),
     ):
         with pytest.raises(FileError, match="does not say whom"):
-            Members.read(salt, table, tmp_path)
+            Members.checked(salt, table, tmp_path)
 
 
 def test_two_folders_of_one_site_cannot_be_matched_by_hash() -> None:

@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -14,13 +14,11 @@ from sklearn.metrics import confusion_matrix, precision_score, recall_score
 
 from pace.datasets import Names
 from pace.errors import FileError
-from pace.runtimes.files import adopt as adopting
-from pace.runtimes.files import fit, merge, model, result
-from pace.runtimes.files import site as sites
+from pace.runtimes.files import merge, model
 from tests.browser import chromium, needs_chromium
 from tests.graphs import CLASSES, clients, none
 from tests.preloaded import Preloaded
-from tests.sites import NAMES, WORDS, job, write_graph
+from tests.sites import NAMES, WORDS, adopt_at, fit_at, job, write_graph
 from tests.studies import HOSTILE
 
 if TYPE_CHECKING:
@@ -43,22 +41,9 @@ def site_of(folder: Path, *, without: tuple[str, ...] = (), **settings: object) 
         write_graph(folder / name / "mine.graph", graph, replace(names, nodes=nodes))
         if (settings.get("minimum"), name) == (2, "west"):
             continue  # it never sends
-        fit.fit(
-            agreed,
-            sites.load(folder / name / "mine.graph", agreed),
-            keep=folder / name / "mine.local",
-            upload=folder / f"{name}.up",
-            receipt=folder / name / "receipt.json",
-        )
-    merge.merge(agreed, [folder], journal=folder / "journal", out=folder / "out")
-    adopting.adopt(
-        agreed,
-        sites.load(folder / "north" / "mine.graph", agreed),
-        kept=folder / "north" / "mine.local",
-        returned=folder / "out" / "north.down",
-        roll=folder / "out" / "north.roll",
-        out=folder / "north" / "mine.model",
-    )
+        fit_at(agreed, folder / name, folder / f"{name}.up")
+    merge.merge_files(agreed, [folder], journal=folder / "journal", out=folder / "out")
+    adopt_at(agreed, folder / "north", folder / "out")
     return folder / "north" / "mine.model"
 
 
@@ -84,8 +69,7 @@ def cells(folder: Path) -> list[list[str]]:
 
 def test_counts_by_class_are_scikit_learns_on_the_test_nodes_alone(made: Path) -> None:
     graph = clients(len(NAMES))[0]
-    found = model.read(made)
-    assert found.result is not None
+    found = model.read_model(made)
     adoption, every = found(graph), list(range(CLASSES))
     truth = graph.y[graph.test].numpy()
     called = {
@@ -94,7 +78,7 @@ def test_counts_by_class_are_scikit_learns_on_the_test_nodes_alone(made: Path) -
     }
     for reading, guess in called.items():
         counts = found.result.counts["test"][reading]
-        assert (counts.confusion.numpy() == confusion_matrix(truth, guess, labels=every)).all()
+        assert (counts.confusion == confusion_matrix(truth, guess, labels=every)).all()
         assert sum(each.nodes for each in counts.bins) == len(truth)
         assert sum(each.hits for each in counts.bins) == (truth == guess).sum()
     rows = {row[0]: row for row in cells(made) if len(row) == 8 and row[0] in CALLED}
@@ -114,9 +98,8 @@ def test_counts_by_class_are_scikit_learns_on_the_test_nodes_alone(made: Path) -
 
 
 def test_it_says_what_was_adopted_who_was_in_and_what_left(made: Path) -> None:
-    text, about = text_of(made), model.read(made).about
+    text, about = text_of(made), model.read_model(made).outcome
     assert about.decision in text
-    assert about.validation is not None
     readings = about.validation.readings
     nll = ", ".join(f"{name} {readings[name].nll:.4f}" for name in READINGS)
     assert nll in text
@@ -132,7 +115,7 @@ def test_it_says_what_was_adopted_who_was_in_and_what_left(made: Path) -> None:
 
 
 def test_no_node_and_no_markup_of_a_class_is_on_it(made: Path) -> None:
-    for name in (model.PAGE, result.FILE):
+    for name in (model.PAGE, model.RESULTS):
         assert "patient-" not in (made / name).read_text()
     page = (made / model.PAGE).read_text()
     assert HOSTILE not in page
@@ -147,20 +130,21 @@ def test_the_command_makes_the_same_page_again(made: Path, pace: Preloaded) -> N
     assert (made / model.PAGE).read_bytes() == before
 
 
-def test_an_older_folder_gives_a_page_with_what_it_has(made: Path, tmp_path: Path) -> None:
-    shutil.copytree(made, tmp_path / "old")
-    (tmp_path / "old" / result.FILE).unlink()
-    model.write_page(tmp_path / "old")
-    assert "made before models kept counts by class" in text_of(tmp_path / "old")
-    assert "2 of 3" in text_of(tmp_path / "old")
+def counted(confusion: list[list[int]], bins: Sequence[dict[str, float]] = ()) -> dict[str, Any]:
+    """Counts of a result.json, the same everywhere."""
+    counts = {"confusion": confusion, "bins": bins}
+    return {mask: dict.fromkeys(READINGS, counts) for mask in ("val", "test")}
 
 
 @pytest.mark.parametrize(
     ("part", "damage"),
     [
-        ("counts", {"test": {"local": {"confusion": [[1]], "bins": []}}}),
-        ("counts", {"test": {"local": {"confusion": [[0] * 4] * 4, "bins": [[1, 1, 0.5]]}}}),
-        ("counts", {"test": {"local": {"confusion": [[10**30] * 4] * 4, "bins": []}}}),
+        ("counts", counted([[0]])),
+        ("counts", counted([[0] * 4] * 3)),
+        ("counts", counted([[-1, 1, 0, 0], *[[0] * 4] * 3])),
+        ("counts", counted([[0] * 4] * 4, [{"nodes": 1, "hits": 1, "confidence": 0.5}])),
+        ("counts", counted([[10**30] * 4] * 4)),
+        ("counts", {"test": counted([[0] * 4] * 4)["test"]}),
         ("counts", []),
         ("trained_on", float("inf")),
         ("sent", {"bytes": "many"}),
@@ -170,8 +154,8 @@ def test_an_older_folder_gives_a_page_with_what_it_has(made: Path, tmp_path: Pat
 )
 def test_damage_is_named(made: Path, tmp_path: Path, part: str, damage: object) -> None:
     shutil.copytree(made, tmp_path / "torn")
-    found = json.loads((made / result.FILE).read_text())
-    (tmp_path / "torn" / result.FILE).write_text(json.dumps(found | {part: damage}))
+    found = json.loads((made / model.RESULTS).read_text())
+    (tmp_path / "torn" / model.RESULTS).write_text(json.dumps(found | {part: damage}))
     with pytest.raises(FileError, match=r"result\.json is damaged"):
         model.write_page(tmp_path / "torn")
 

@@ -12,7 +12,8 @@ from pace.jobs import job_file, sealing
 from pace.jobs.job import Job
 from pace.protocol import steps, wire
 from pace.runtimes.files import fit as fitting
-from pace.runtimes.files import kept, model, sealed_jobs, site
+from pace.runtimes.files import kept, model, sealed_jobs
+from pace.runtimes.files.site import load_site
 from tests.preloaded import Preloaded
 from tests.runtimes.files.test_files import good, refused
 from tests.sealed import key_of, sealed_job, write_key
@@ -42,7 +43,7 @@ def done(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for each in json.loads(merged.out)["took_part"]:
         assert (each["share"], each["norm"]) == (None, None)  # nobody's can be seen
     page = (server / "outbox" / "report.md").read_text()
-    assert "nobody's influence can be seen" in page
+    assert "no client's influence can be seen" in page
     assert "| Influence |" not in page
     for name in NAMES:
         for end in ("down", "roll"):
@@ -65,18 +66,18 @@ def test_the_same_bytes_as_in_one_process_and_the_model_that_follows(root: Path)
     agreed = made.federation
     fitted = {}
     for name in NAMES:
-        graph = site.load(root / name / "mine.graph", made).graph
+        graph = load_site(root / name / "mine.graph", made).graph
         seal = sealing.seal(made, name, key_of(name))
         fitted[name] = steps.fit(graph, agreed, seal=seal)
-        assert kept.read(root / name / "mine.local", made).frame == fitted[name][1]
+        assert kept.read_kept(root / name / "mine.local", made).frame == fitted[name][1]
     returns = steps.merge([fitted[name][1] for name in sorted(NAMES)], agreed)
     bodies = {returned[wire.HEAD.size : -wire.CHECKSUM] for returned in returns}
     assert len(bodies) == 1  # one answer for everybody
     for name, returned in zip(sorted(NAMES), returns, strict=True):
         assert (root / "server" / "outbox" / f"{name}.down").read_bytes().startswith(returned)
-        graph = site.load(root / name / "mine.graph", made).graph
+        graph = load_site(root / name / "mine.graph", made).graph
         adoption = steps.adopt(graph, fitted[name][0], returned, agreed)
-        assert model.read(root / name / "mine.model").weights == adoption.weights
+        assert model.read_model(root / name / "mine.model").weights == adoption.weights
 
 
 def test_fit_says_what_the_server_sees_and_could_see_with_others(
@@ -200,12 +201,10 @@ def test_killed_after_sealing_the_same_upload_is_made(
         (north / name).unlink()
     made = the_job(root)
     fit = partial(
-        fitting.fit,
+        fitting.fit_files,
         made,
-        site.load(north / "mine.graph", made),
-        keep=north / "mine.local",
-        upload=north / "north.up",
-        receipt=north / "r.json",
+        load_site(north / "mine.graph", made),
+        fitting.FitFiles(north / "mine.local", north / "north.up", north / "r.json"),
         key=north / "north.key",
     )
     with monkeypatch.context() as patch:
@@ -242,12 +241,10 @@ def test_clocks_that_differ_change_no_byte(
     made, west = the_job(root), root / "west"
     monkeypatch.setattr("time.time", lambda: 4e9)
     monkeypatch.setattr("time.perf_counter", iter(range(1000, 0, -1)).__next__)
-    fitting.fit(
+    fitting.fit_files(
         made,
-        site.load(west / "mine.graph", made),
-        keep=tmp_path / "other.local",
-        upload=tmp_path / "west.up",
-        receipt=tmp_path / "other.json",
+        load_site(west / "mine.graph", made),
+        fitting.FitFiles(tmp_path / "other.local", tmp_path / "west.up", tmp_path / "other.json"),
         key=west / "west.key",
     )
     assert (tmp_path / "west.up").read_bytes() == (west / "west.up").read_bytes()

@@ -64,9 +64,9 @@ def test_a_node_trains_once_and_sends_the_same_bytes_again(tmp_path: Path) -> No
     (returned,) = steps.merge([first], made.federation)
     called = roll(made, "north", first, returned)
     folder = site_steps.adopt(node, made.digest, returned, called)
-    adopted = model.read(folder).about.adopted
+    adopted = model.read_model(folder).outcome.adopted
     assert site_steps.adopt(node, made.digest, returned, called) == folder
-    assert model.read(folder).about.adopted == adopted
+    assert model.read_model(folder).outcome.adopted == adopted
     assert sorted(path.name for path in sent.parent.iterdir()) == [
         "local",
         "model",
@@ -131,7 +131,7 @@ def test_both_steps_and_a_refusal_come_from_one_worker(tmp_path: Path, station: 
     called = roll(made, "north", upload, returned)
     done = watchdog.run(told, "return", made.digest, returned, called, station=station)
     assert done["code"] == "ok"
-    assert 0 <= model.read(Path(done["made"])).alpha <= 1
+    assert 0 <= model.read_model(Path(done["made"])).alpha <= 1
     refused = watchdog.run(told, "upload", job().digest, station=station)
     assert refused == {"code": OtherJobError.code}
     assert pid_of(station.folder) == worker

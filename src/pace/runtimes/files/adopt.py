@@ -1,4 +1,7 @@
-"""A client's last step over files: apply the return once, choose alpha, write the model folder."""
+"""A client's last step: apply the return once, choose alpha, keep the model.
+
+`adopt_return` takes bytes and gives the model; `adopt_files` is the same into a model folder.
+"""
 
 from __future__ import annotations
 
@@ -13,83 +16,87 @@ from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.jobs.received import received
 from pace.protocol import steps, wire
-from pace.runtimes.files import kept as kept_file
-from pace.runtimes.files import model
-from pace.runtimes.files.evaluate import counts, scores
 from pace.runtimes.files.fit import versions
-from pace.runtimes.files.outcome import Outcome
-from pace.runtimes.files.result import Result, sent
+from pace.runtimes.files.kept import KeptModel, read_kept
+from pace.runtimes.files.model import SiteModel, is_model, read_model, write_model
+from pace.runtimes.files.outcome import Outcome, Result, mask_counts, mask_scores, sent_upload
 from pace.runtimes.files.site import Site
 
 
-def adopt(
-    job: Job, site: Site, *, kept: Path, returned: Path, roll: Path | None, out: Path
-) -> Outcome:
-    """What was decided, also written to the folder `out`; asked again, the same answer.
+def adopt_return(
+    job: Job, site: Site, kept: KeptModel, returned: bytes, roll: bytes | None
+) -> SiteModel:
+    """The model that a return makes of the kept one.
 
     Args:
-        kept: what `fit` kept.
-        returned: the server's return.
+        kept: what `fit_site` kept.
+        returned: the server's return, signed where the job has keys.
         roll: the list of who was in that came with it; None: adopt without knowing.
-        out: the model folder.
+
+    Raises:
+        WireError, SignatureError, RollError: the return or the roll is not for this upload.
     """
-    atomic.sweep(out)
-    mine = kept_file.read(kept, job)
-    if mine.about.graph != site.graph.fingerprint:
-        raise FileError(
-            f"{kept} was trained on another graph: adopt on the one it was trained on; for other "
-            "graphs, `pace client predict` uses the model"
+    name, classes, graph = kept.about.name, job.model.classes, site.graph
+    if len(returned) != return_size(job):
+        raise SizeError(
+            f"the return has {len(returned):,} bytes, expected exactly {return_size(job):,}"
         )
-    content = _content(returned, job)
-    sha256 = hashlib.sha256(content).hexdigest()
-    if out.exists():
-        return _again(out, job, sha256, mine.kept.upload.hex())
-    frame = content
+    frame = returned
     if job.signed:
         frame = signatures.verify(
-            content,
-            job.keys[SERVER],
-            kind=signatures.RETURN,
-            job=job.digest,
-            name=mine.about.name,
+            returned, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=name
         )
-    local, federation = mine.kept.local, job.federation
-    returned_models = steps.externals(site.graph, mine.kept, frame, federation)
-    externals = steps.supported(site.graph, local, returned_models, federation)
-    told = None
+    local, federation = kept.kept.local, job.federation
+    returned_models = steps.externals(graph, kept.kept, frame, federation)
+    externals = steps.supported(graph, local, returned_models, federation)
+    facts = None
     if roll is not None:
-        name = mine.about.name
-        called = rolls.check(_roll(roll), job, name, upload=mine.frame, returned=content)
-        told = rolls.RollFacts.of(called, job)
-    adoption = steps.calibrated(site.graph, local, externals, federation)
-    classes = job.model.classes
-    about = Outcome(
-        name=mine.about.name,
+        checked = rolls.check(roll, job, name, upload=kept.frame, returned=returned)
+        facts = rolls.RollFacts.of(checked, job)
+    adoption = steps.calibrated(graph, local, externals, federation)
+    outcome = Outcome(
+        name=name,
         alpha=adoption.alpha,
         weights=tuple(adoption.weights),
-        decision=decision(adoption.alpha, int(site.graph.val.sum())),
-        upload=mine.kept.upload.hex(),
-        returned=sha256,
-        roll=told,
+        decision=decision(adoption.alpha, int(graph.val.sum())),
+        upload=kept.kept.upload.hex(),
+        returned=hashlib.sha256(returned).hexdigest(),
+        roll=facts,
         received=tuple(
             received(as_returned, used, local, federation.start, job.features)
             for as_returned, used in zip(returned_models, externals, strict=True)
             if as_returned.keys() == local.keys()  # one of another kind changes nothing of Local
         ),
-        validation=scores(adoption, site.graph, "val", classes),
-        test=scores(adoption, site.graph, "test", classes),
+        validation=mask_scores(adoption, graph, graph.val, mask="val", classes=classes),
+        test=mask_scores(adoption, graph, graph.test, mask="test", classes=classes),
         adopted=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
     )
     result = Result(
-        {mask: counts(adoption, site.graph, mask, classes) for mask in ("val", "test")},
-        int(site.graph.train.sum()),
+        {mask: mask_counts(adoption, graph, mask, classes) for mask in ("val", "test")},
+        int(graph.train.sum()),
         site.drawn,
-        sent(job, site, mine.frame, len(content)),
+        sent_upload(job, site, kept.message, len(returned)),
     )
-    made = model.Model(job, local, externals, adoption.weights, about, mine.members, result)
-    model.write(out, made)
-    return about
+    return SiteModel(job, local, externals, adoption.weights, outcome, kept.members, result)
+
+
+def adopt_files(
+    job: Job, site: Site, keep: Path, out: Path, *, returned: bytes, roll: bytes | None
+) -> Outcome:
+    """`adopt_return` of the kept file into the folder `out`; asked again, the same answer."""
+    atomic.sweep(out)
+    kept = read_kept(keep, job)
+    if kept.about.graph != site.graph.fingerprint:
+        raise FileError(
+            f"{keep} was trained on another graph: adopt on the one it was trained on; for other "
+            "graphs, `pace client predict` uses the model"
+        )
+    if out.exists():
+        return _earlier(out, job, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
+    model = adopt_return(job, site, kept, returned, roll)
+    write_model(out, model)
+    return model.outcome
 
 
 def decision(alpha: float, validation: int) -> str:
@@ -103,10 +110,15 @@ def decision(alpha: float, validation: int) -> str:
     return f"External admitted with weight {alpha:.2f}"
 
 
-def _content(path: Path, job: Job) -> bytes:
+def return_size(job: Job) -> int:
+    """Bytes of every return of a job."""
+    frame = wire.size(steps.return_layout(job.federation))
+    return frame + (signatures.TRAILER if job.signed else 0)
+
+
+def read_return(path: Path, job: Job) -> bytes:
     """The return's bytes, if they can be one: its size is known beforehand."""
-    expected = wire.size(steps.return_layout(job.federation))
-    expected += signatures.TRAILER if job.signed else 0
+    expected = return_size(job)
     try:
         with regular.open_regular(path) as opened:
             size = regular.size_of(opened)
@@ -117,7 +129,7 @@ def _content(path: Path, job: Job) -> bytes:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
 
 
-def _roll(path: Path) -> bytes:
+def read_roll(path: Path) -> bytes:
     """The roll's bytes, and no more than a roll can have."""
     try:
         return regular.read(path, rolls.LARGEST)
@@ -128,12 +140,12 @@ def _roll(path: Path) -> bytes:
         ) from error
 
 
-def _again(out: Path, job: Job, sha256: str, upload: str) -> Outcome:
+def _earlier(out: Path, job: Job, returned: str, upload: str) -> Outcome:
     """The answer of an earlier run, if it was to the same question."""
-    if not model.is_one(out):
+    if not is_model(out):
         raise FileError(f"{out} already exists and is not a model: choose another --out or move it")
-    found = model.read(out)
-    asked, answered = (job.digest, sha256, upload), found.about
-    if (found.job.digest, answered.returned, answered.upload) != asked or not answered.complete:
+    model = read_model(out)
+    outcome = model.outcome
+    if (model.job.digest, outcome.returned, outcome.upload) != (job.digest, returned, upload):
         raise FileError(f"{out} holds another model: choose another --out or move it")
-    return found.about
+    return outcome

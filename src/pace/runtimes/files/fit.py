@@ -1,6 +1,7 @@
-"""A client's first step over files: train once, keep Local, write the one upload.
+"""A client's first step: train once, keep Local, make the one upload.
 
-`fit` is the whole step, the same for the command line and for a node of a network.
+`fit_site` gives bytes and objects; `fit_files` is the same between files, for the command and for a
+node of a network.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from pace.jobs.disclosure import Disclosure, Item, disclosure
 from pace.jobs.job import Job, check_name
 from pace.jobs.journal import UP
 from pace.protocol import steps
-from pace.protocol.steps import check_upload
-from pace.runtimes.files import kept as kept_file
 from pace.runtimes.files import sealed_jobs
-from pace.runtimes.files.kept import KeptFile, Trained
+from pace.runtimes.files.kept import KeptModel, Trained, read_kept
 from pace.runtimes.files.members import Members
 from pace.runtimes.files.site import Site
 
 if TYPE_CHECKING:
     from pace.jobs.signatures import Key
+
+Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,35 +69,73 @@ class Receipt:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What `fit` wrote."""
+    """What a site has after its first step."""
 
+    kept: KeptModel
+    """Stays at the site."""
+    upload: bytes
+    """Signed where the job has keys; to be sent once."""
+    disclosed: Disclosure
+    """What the upload tells."""
     receipt: Receipt
-    """What was made for sending, for the site's records; the same whenever it is asked for."""
-    seconds: float
-    """Of training."""
     again: bool
     """Whether an earlier run had trained: then nothing was trained now."""
 
 
-def fit(
+@dataclass(frozen=True)
+class FitFiles:
+    """Where a site's first step leaves its files."""
+
+    keep: Path
+    """Local, which is never sent."""
+    upload: Path
+    """The file to send, `NAME.up`."""
+    receipt: Path
+
+
+def fit_site(
     job: Job,
     site: Site,
+    who: Identity,
     *,
-    keep: Path,
-    upload: Path,
-    receipt: Path,
+    earlier: KeptModel | None = None,
+    device: str = "cpu",
+    progress: Progress | None = None,
+) -> Fitted:
+    """Train, unless an `earlier` run did: the upload's bytes, and what they tell.
+
+    Raises:
+        GraphError: the graph has no labels.
+        NumberError: training diverged.
+    """
+    kept = earlier or _train(job, site, who, device=device, progress=progress)
+    trailer = signatures.TRAILER if job.signed else 0
+    disclosed = disclosure(kept.message, job.federation, trailer, site.graph)
+    upload = kept.frame
+    if who.key is not None:
+        upload = signatures.sign(
+            upload, who.key, kind=signatures.UPLOAD, job=job.digest, name=who.name
+        )
+    receipt = _receipt(job, kept, upload, disclosed)
+    return Fitted(kept, upload, disclosed, receipt, again=earlier is not None)
+
+
+def fit_files(
+    job: Job,
+    site: Site,
+    files: FitFiles,
+    *,
     key: Path | None = None,
     device: str = "cpu",
     overlapping: bool = False,
     confirm: Callable[[Disclosure], bool] = lambda disclosed: True,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Fitted | None:
-    """Train, or find what an earlier run kept; write Local, the upload and a receipt.
+    """`fit_site`, or what an earlier run kept; writes Local, then the upload, then the receipt.
+
+    Killed in between, the upload is made from what was kept: one job never gets two uploads.
 
     Args:
-        keep: where Local stays; it is never sent.
-        upload: the file to send, `NAME.up`.
-        receipt: where the record of what was made for sending goes.
         key: the site's private key, if the job has keys.
         overlapping: agree to what the sums of this and of earlier sealed jobs tell together.
         confirm: is told what will leave the site before anything is written, and may say no.
@@ -104,62 +143,29 @@ def fit(
     Returns:
         What was written; None, and nothing written, where `confirm` said no.
     """
-    who = identity(job, upload, key)
+    who = identity(job, files.upload, key)
     if job.sealed and key is not None:
         sealed_jobs.check_overlap(key, job, agreed=overlapping)
-    busy = f"another fit is at work on {keep}"
-    with lock.held(keep.with_name(f".{keep.name}.lock"), busy):
-        return _fit(
-            job,
-            site,
-            who,
-            (keep, upload, receipt),
-            key,
-            device=device,
-            confirm=confirm,
-            progress=progress,
-        )
-
-
-def _fit(
-    job: Job,
-    site: Site,
-    who: Identity,
-    files: tuple[Path, Path, Path],
-    key: Path | None,
-    *,
-    device: str,
-    confirm: Callable[[Disclosure], bool],
-    progress: Callable[[int], None] | None,
-) -> Fitted | None:
-    keep, upload, receipt = files
-    made = _earlier(job, site, who, keep, upload)
-    again = made is not None
-    if made is None:
-        made = _train(job, site, who, device=device, progress=progress)
-    message = check_upload(made.frame, job.federation)
-    trailer = signatures.TRAILER if job.signed else 0
-    disclosed = disclosure(message, job.federation, trailer, site.graph)
-    if not confirm(disclosed):
-        return None
-    sent = _content(job, who, made.frame)
-    if job.sealed and key is not None:
-        sealed_jobs.remember(key, job, made.frame)
-    _write(job, made, keep, upload, sent)
-    record = _receipt(job, who, made, sent, disclosed)
-    atomic.sweep(receipt)
-    atomic.write(receipt, (json.dumps(records.plain_record(record), indent=1) + "\n").encode())
-    return Fitted(record, made.about.seconds, again)
+    busy = f"another fit is at work on {files.keep}"
+    with lock.held(files.keep.with_name(f".{files.keep.name}.lock"), busy):
+        earlier = _earlier(job, site, who, files)
+        fitted = fit_site(job, site, who, earlier=earlier, device=device, progress=progress)
+        if not confirm(fitted.disclosed):
+            return None
+        if job.sealed and key is not None:
+            sealed_jobs.remember(key, job, fitted.kept.frame)
+        _write(job, fitted, files)
+    return fitted
 
 
 def apart(files: Mapping[str, Path | None]) -> None:
     """No two files of a command may be one: a receipt would replace a model, a model be sent."""
     seen: dict[Path, str] = {}
-    for what, path in files.items():
+    for option, path in files.items():
         if path is None:
             continue
-        if (other := seen.setdefault(path.resolve(), what)) != what:
-            raise SettingError(f"{other} and {what} are both {path}: give each a file of its own")
+        if (other := seen.setdefault(path.resolve(), option)) != option:
+            raise SettingError(f"{other} and {option} are both {path}: give each a file of its own")
 
 
 def identity(job: Job, upload: Path, key: Path | None) -> Identity:
@@ -178,18 +184,47 @@ def identity(job: Job, upload: Path, key: Path | None) -> Identity:
         return Identity(name)
     if key is None:
         raise SettingError("this job's uploads are signed: give your private key with --key")
-    loaded = signatures.load(key)
-    mine = signatures.public_of(loaded)
-    names = [name for name in job.participants if job.keys[name] == mine]
+    private = signatures.load(key)
+    public = signatures.public_of(private)
+    names = [name for name in job.participants if job.keys[name] == public]
     if not names:
         raise SignatureError(
-            f"{key} is key {signatures.fingerprint(mine).hex()}, which the job does not list"
+            f"{key} is key {signatures.fingerprint(public).hex()}, which the job does not list"
         )
-    return Identity(names[0], loaded)
+    return Identity(names[0], private)
 
 
-def _earlier(job: Job, site: Site, who: Identity, keep: Path, upload: Path) -> KeptFile | None:
-    """What an earlier run of this job kept; one job never gets two different uploads."""
+def versions() -> dict[str, str]:
+    """Of what may change the last digit of a number."""
+    return installed(("pace-fgl", "torch", "numpy", "scipy"))
+
+
+def _train(
+    job: Job, site: Site, who: Identity, *, device: str, progress: Progress | None
+) -> KeptModel:
+    """Train from W_0. The upload is checked here as the server will check it."""
+    if not (site.graph.train | site.graph.val | site.graph.test).any():
+        raise GraphError(
+            "the graph has no labels, so there is nothing to learn from: import it with --label COLUMN"
+        )
+    began = time.perf_counter()
+    seal = sealing.seal(job, who.name, who.key) if job.sealed and who.key else None
+    kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress, seal=seal)
+    about = Trained(
+        name=who.name,
+        graph=site.graph.fingerprint,
+        trained=datetime.now(UTC).isoformat(timespec="seconds"),
+        seconds=round(time.perf_counter() - began, 3),
+        device=device,
+        versions=versions(),
+    )
+    message = steps.check_upload(frame, job.federation)
+    return KeptModel(kept, frame, message, about, Members.of(site.graph, site.nodes))
+
+
+def _earlier(job: Job, site: Site, who: Identity, files: FitFiles) -> KeptModel | None:
+    """What an earlier run of this job kept."""
+    keep, upload = files.keep, files.upload
     atomic.sweep(keep)
     atomic.sweep(upload)
     if not keep.exists():
@@ -199,81 +234,43 @@ def _earlier(job: Job, site: Site, who: Identity, keep: Path, upload: Path) -> K
                 f"or, if the upload was never sent, remove it"
             )
         return None
-    found = kept_file.read(keep, job)
-    if found.about.name != who.name:
-        raise FileError(f"{keep} belongs to {found.about.name!r}, you are {who.name!r}")
-    if found.about.graph != site.graph.fingerprint:
+    earlier = read_kept(keep, job)
+    if earlier.about.name != who.name:
+        raise FileError(f"{keep} belongs to {earlier.about.name!r}, you are {who.name!r}")
+    if earlier.about.graph != site.graph.fingerprint:
         raise FileError(
             f"{keep} was trained on another graph, and a job takes one upload a client: use the "
             "graph it was trained on, or ask for a new job"
         )
-    return found
+    return earlier
 
 
-def _train(
-    job: Job, site: Site, who: Identity, *, device: str, progress: Callable[[int], None] | None
-) -> KeptFile:
-    """Train from W_0. The upload is checked here as the server will check it."""
-    if not (site.graph.train | site.graph.val | site.graph.test).any():
-        raise GraphError(
-            "the graph has no labels, so there is nothing to learn from: import it with --label COLUMN"
-        )
-    began = time.perf_counter()
-    seal = sealing.seal(job, who.name, who.key) if job.sealed and who.key else None
-    kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress, seal=seal)
-    check_upload(frame, job.federation)
-    about = Trained(
-        name=who.name,
-        graph=site.graph.fingerprint,
-        trained=datetime.now(UTC).isoformat(timespec="seconds"),
-        seconds=round(time.perf_counter() - began, 3),
-        device=device,
-        versions=versions(),
-    )
-    return KeptFile(kept, frame, about, Members.of(site.graph, site.nodes))
-
-
-def versions() -> dict[str, str]:
-    """Of what may change the last digit of a number."""
-    return installed(("pace-fgl", "torch", "numpy", "scipy"))
-
-
-def _content(job: Job, who: Identity, frame: bytes) -> bytes:
-    """The bytes of the upload's file."""
-    if who.key is None:
-        return frame
-    return signatures.sign(frame, who.key, kind=signatures.UPLOAD, job=job.digest, name=who.name)
-
-
-def _write(job: Job, made: KeptFile, keep: Path, upload: Path, sent: bytes) -> None:
-    """Keep first, then the upload: killed in between, the upload is made from what was kept."""
-    if not atomic.create(keep, made.encode(job), private=True) and not _keeps(keep, job, made):
+def _write(job: Job, fitted: Fitted, files: FitFiles) -> None:
+    if not fitted.again and not atomic.create(files.keep, fitted.kept.encode(job), private=True):
         raise FileError(
-            f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
-            "command again"
+            f"{files.keep} appeared while this ran, or is a link to nothing: look at it, then run "
+            "the command again"
         )
-    if not atomic.create(upload, sent) and not regular.same(upload, sent):
-        raise FileError(f"{upload} is another file: move it, then run the command again")
+    if not atomic.create(files.upload, fitted.upload) and not regular.same(
+        files.upload, fitted.upload
+    ):
+        raise FileError(f"{files.upload} is another file: move it, then run the command again")
+    atomic.sweep(files.receipt)
+    receipt = json.dumps(records.plain_record(fitted.receipt), indent=1) + "\n"
+    atomic.write(files.receipt, receipt.encode())
 
 
-def _keeps(keep: Path, job: Job, made: KeptFile) -> bool:
-    """Whether the file there is the model that made this upload."""
-    return keep.exists() and kept_file.read(keep, job).frame == made.frame
-
-
-def _receipt(
-    job: Job, who: Identity, made: KeptFile, sent: bytes, disclosed: Disclosure
-) -> Receipt:
+def _receipt(job: Job, kept: KeptModel, upload: bytes, disclosed: Disclosure) -> Receipt:
     return Receipt(
         job={"name": job.name, "digest": job.digest},
-        name=who.name,
+        name=kept.about.name,
         upload={
-            "sha256": hashlib.sha256(sent).hexdigest(),
-            "checksum": made.kept.upload.hex(),
+            "sha256": hashlib.sha256(upload).hexdigest(),
+            "checksum": kept.kept.upload.hex(),
             "federation": job.federation.digest.hex(),
         },
         bytes={
-            "file": len(sent),
+            "file": len(upload),
             "frame": disclosed.frame,
             "signature": disclosed.signature,
             "dense_model": disclosed.dense,
@@ -281,8 +278,8 @@ def _receipt(
         },
         tensors=tuple(disclosed.items),
         zero_moments={"count": len(disclosed.zeros), "of": disclosed.columns},
-        trained=made.about.trained,
-        seconds=made.about.seconds,
-        device=made.about.device,
-        versions=made.about.versions,
+        trained=kept.about.trained,
+        seconds=kept.about.seconds,
+        device=kept.about.device,
+        versions=kept.about.versions,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import normalize
@@ -14,6 +14,8 @@ from pace.jobs.admission import admit, check_size, exact_size
 from pace.jobs.job import Job
 from pace.jobs.journal import UP, Journal
 
+Arrival = tuple[str, bytes | PaceError]  # sender, and the upload's bytes or why there are none
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -22,32 +24,6 @@ class Refusal:
     sender: str
     code: str
     reason: str
-
-
-def listed(paths: Sequence[Path]) -> list[Path]:
-    """The upload files: those named, and those in the folders named, in the order of their names."""
-    found: set[Path] = set()
-    for path in paths:
-        if path.is_dir():
-            found |= set(path.glob(f"*{UP}"))
-        elif path.exists():
-            found.add(path)
-        else:
-            raise FileError(f"{path} not found: give uploads, or the folder they are in")
-    return sorted(found, key=lambda path: (path.name, str(path)))
-
-
-def take(path: Path, book: Journal, progress: Callable[[str], None]) -> Refusal | None:
-    """Accept one file, or write down why not; durable after the journal's `settle`."""
-    progress(f"upload {sender(path)}")
-    content = None
-    try:
-        content = read(path, book.job)
-        book.accept(admit(content, sender(path), book.job), settled=False)
-    except PaceError as error:
-        book.refuse(sender(path), content, error, settled=False)
-        return Refusal(sender(path), error.code, str(error))
-    return None
 
 
 @dataclass(frozen=True)
@@ -60,15 +36,52 @@ class Checked:
     """Participants of whom there is no upload that would be taken."""
 
 
-def check(job: Job, paths: Sequence[Path]) -> Checked:
-    """What `merge` would say of each file by itself, with no look at the journal and nothing written."""
-    names, uploads = [], []
-    for path in listed(paths):
+def upload_files(paths: Sequence[Path]) -> list[Path]:
+    """The upload files: those named, and those in the folders named, in the order of their names."""
+    files: set[Path] = set()
+    for path in paths:
+        if path.is_dir():
+            files |= set(path.glob(f"*{UP}"))
+        elif path.exists():
+            files.add(path)
+        else:
+            raise FileError(f"{path} not found: give uploads, or the folder they are in")
+    return sorted(files, key=lambda path: (path.name, str(path)))
+
+
+def arrivals(paths: Sequence[Path], job: Job) -> Iterator[Arrival]:
+    """The files one after the other; one that cannot be read must not stop the others."""
+    for path in paths:
         try:
-            names.append(admit(read(path, job), sender(path), job).name)
-            uploads.append(Refusal(sender(path), "ok", f"the upload of {names[-1]}"))
+            yield sender(path), read_upload(path, job)
         except PaceError as error:
-            uploads.append(Refusal(sender(path), error.code, str(error)))
+            yield sender(path), error
+
+
+def take(arrival: Arrival, book: Journal) -> Refusal | None:
+    """Accept one upload, or write down why not; durable after the journal's `settle`."""
+    name, content = arrival
+    try:
+        if isinstance(content, PaceError):
+            raise content
+        book.accept(admit(content, name, book.job), settled=False)
+    except PaceError as error:
+        book.refuse(name, content if isinstance(content, bytes) else None, error, settled=False)
+        return Refusal(name, error.code, str(error))
+    return None
+
+
+def check_uploads(job: Job, paths: Sequence[Path]) -> Checked:
+    """What a merge would say of each file by itself; the journal is not read, nothing is written."""
+    names, uploads = [], []
+    for name, content in arrivals(upload_files(paths), job):
+        try:
+            if isinstance(content, PaceError):
+                raise content
+            names.append(admit(content, name, job).name)
+            uploads.append(Refusal(name, "ok", f"the upload of {names[-1]}"))
+        except PaceError as error:
+            uploads.append(Refusal(name, error.code, str(error)))
     return Checked(tuple(uploads), tuple(job.missing(names)))
 
 
@@ -77,11 +90,11 @@ def sender(path: Path) -> str:
     return shown(normalize("NFC", path.name.removesuffix(UP)))  # some disks take letters apart
 
 
-def read(path: Path, job: Job) -> bytes:
+def read_upload(path: Path, job: Job) -> bytes:
     """An upload's bytes. Its size is looked at first, and no more than that is read."""
     try:
         with regular.open_regular(path) as opened:
             check_size(regular.size_of(opened), job)
             return opened.read(exact_size(job) + 1)
-    except OSError as error:  # somebody else's file must not keep the others from being served
+    except OSError as error:
         raise FileError(f"{shown(path.name)} cannot be read: {error.strerror}") from error

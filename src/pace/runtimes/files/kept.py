@@ -14,9 +14,10 @@ from pace.errors import FileError, OtherJobError
 from pace.io import records
 from pace.jobs.job import Job
 from pace.protocol import wire
+from pace.protocol.method import Message
 from pace.protocol.steps import Kept, check_upload
-from pace.runtimes.files import members, tensors
-from pace.runtimes.files.members import Members
+from pace.runtimes.files.members import TENSOR, Members
+from pace.runtimes.files.tensors import encode_tensors, parameters, read_tensors
 
 FORMAT = "pace-kept-1"
 
@@ -37,13 +38,16 @@ class Trained:
 
 
 @dataclass(frozen=True, eq=False)
-class KeptFile:
-    """The local model, the upload's frame, and how they came about."""
+class KeptModel:
+    """The local model, the upload it made, and how they came about."""
 
     kept: Kept
     frame: bytes
+    """The upload, without a signature."""
+    message: Message
+    """What the frame holds."""
     about: Trained
-    members: Members | None = None  # None in a file made before models remembered
+    members: Members
 
     def encode(self, job: Job) -> bytes:
         about = {
@@ -51,31 +55,27 @@ class KeptFile:
             "job": job.digest,
             "upload": self.kept.upload.hex(),
             **records.plain_record(self.about),
+            "salt": self.members.salt.hex(),
         }
-        values = {
-            **self.kept.local,
-            "upload": torch.frombuffer(bytearray(self.frame), dtype=torch.uint8),
-        }
-        if self.members is not None:
-            about["salt"] = self.members.salt.hex()
-            values[members.TENSOR] = self.members.table
-        return tensors.encode(values, about)
+        upload = torch.frombuffer(bytearray(self.frame), dtype=torch.uint8)
+        values = {**self.kept.local, "upload": upload, TENSOR: self.members.table}
+        return encode_tensors(values, about)
 
 
-def read(path: Path, job: Job) -> KeptFile:
+def read_kept(path: Path, job: Job) -> KeptModel:
     """The kept model of this job."""
-    about, found = tensors.read(path, FORMAT)
+    about, values = read_tensors(path, FORMAT)
     if about.get("job") != job.digest:
         raise OtherJobError(
             f"{path} belongs to job {str(about.get('job'))[:16]}, this is {job.digest[:16]}: "
             "give each job files of its own"
         )
-    local = tensors.params(found, wire.layout(job.federation.start), path)
+    local = parameters(values, wire.layout(job.federation.start), path)
     try:
-        frame, trained = found["upload"].numpy().tobytes(), records.read_record(Trained, about)
+        frame = values["upload"].numpy().tobytes()
+        trained = records.read_record(Trained, about)
     except (LookupError, ValueError) as error:
         raise FileError(f"{path} is incomplete ({error}): restore it from a backup") from error
-    check_upload(frame, job.federation)
-    remembered = found.get(members.TENSOR)
-    seen = None if remembered is None else Members.read(about.get("salt"), remembered, path)
-    return KeptFile(Kept(local, wire.checksum(frame)), frame, trained, seen)
+    message = check_upload(frame, job.federation)
+    members = Members.checked(about.get("salt"), values.get(TENSOR), path)
+    return KeptModel(Kept(local, wire.checksum(frame)), frame, message, trained, members)

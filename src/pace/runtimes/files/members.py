@@ -1,8 +1,8 @@
-"""Who a model was trained on, validated by and never saw: by salted hash of node ids.
+"""Which nodes a model was trained on, validated by and never saw: by salted hash of node ids.
 
 A table may be exported again in another order and with more rows; what a node was used for belongs
-to its id. The salt keeps ids from being read off, not from being guessed one by one by whoever has
-the folder: it is as private as the model.
+to its id. The salt hides ids from readers of the file, but who has the folder can test guesses one by
+one: it is as private as the model.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from pace.errors import FileError
 from pace.graph import Graph
-from pace.runtimes.files import tensors
+from pace.runtimes.files.tensors import encode_tensors, read_tensors
 
 FORMAT = "pace-members-1"
 TENSOR = "members"
@@ -48,47 +48,44 @@ class Members:
         return cls(salt, table)
 
     @classmethod
-    def read(cls, salt: object, table: Tensor | None, where: Path) -> Members:
-        """Those of a file, checked."""
+    def checked(cls, salt: object, table: Tensor | None, path: Path) -> Members:
+        """The members that a file holds, or a FileError."""
         try:
-            found = bytes.fromhex(str(salt))
+            bytes_ = bytes.fromhex(str(salt))
         except ValueError:
-            found = b""
+            bytes_ = b""
         if (
-            len(found) != SALT
+            len(bytes_) != SALT
             or table is None
             or table.dtype != torch.uint8
             or table.ndim != 2
             or table.shape[1] != HASH + 1
             or (len(table) and int(table[:, -1].max()) >= len(ROLES))
         ):
-            raise FileError(f"{where} does not say whom the model was trained on: restore it")
-        return cls(found, table)
+            raise FileError(f"{path} does not say whom the model was trained on: restore it")
+        return cls(bytes_, table)
 
     def roles(self, nodes: Sequence[str]) -> list[str]:
         """What each node was used for; `new` where the model has never seen it."""
-        return [self._known.get(_hash(self.salt, name), NEW) for name in nodes]
+        return [self._by_hash.get(_hash(self.salt, name), NEW) for name in nodes]
 
     @cached_property
-    def _known(self) -> Mapping[bytes, str]:
+    def _by_hash(self) -> Mapping[bytes, str]:
         rows = np.ascontiguousarray(self.table.numpy())
         return {row[:HASH].tobytes(): ROLES[row[HASH]] for row in rows}
 
 
-def encode(members: Members, job: str) -> bytes:
+def encode_members(members: Members, job: str) -> bytes:
     """The file of a model folder."""
     about = {"format": FORMAT, "job": job, "salt": members.salt.hex()}
-    return tensors.encode({TENSOR: members.table}, about)
+    return encode_tensors({TENSOR: members.table}, about)
 
 
-def read(path: Path, job: str) -> Members | None:
-    """None where a folder was made before models remembered."""
-    if not path.exists():
-        return None
-    about, found = tensors.read(path, FORMAT)
+def read_members(path: Path, job: str) -> Members:
+    about, values = read_tensors(path, FORMAT)
     if about.get("job") != job:
         raise FileError(f"{path} does not belong to this model: restore it")
-    return Members.read(about.get("salt"), found.get(TENSOR), path)
+    return Members.checked(about.get("salt"), values.get(TENSOR), path)
 
 
 def _hash(salt: bytes, name: str) -> bytes:

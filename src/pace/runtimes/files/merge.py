@@ -1,32 +1,78 @@
-"""The server's step over files: check every upload, decide once, answer from the journal."""
+"""The server's step: check every upload, decide once, answer from the journal.
+
+`merge_uploads` takes and gives bytes; `merge_files` is the same between files.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pace import params
 from pace.errors import FileError, LateError, SettingError, SignatureError, TooFewError
 from pace.io import atomic, regular
-from pace.jobs import roll as rolls
 from pace.jobs import signatures
 from pace.jobs.admission import exact_size
 from pace.jobs.influence import influence
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import DOWN, Journal
+from pace.jobs.roll import SUFFIX, Attendance
 from pace.protocol import steps, wire
 from pace.protocol.uploads import Received
-from pace.runtimes.files import report
-from pace.runtimes.files.intake import Refusal as Refusal
-from pace.runtimes.files.intake import listed, take
-from pace.runtimes.files.report import JobName, MergeReport, MessageBytes, TookPart
+from pace.runtimes.files.intake import Arrival, Refusal, arrivals, take, upload_files
+from pace.runtimes.files.report import (
+    JobName,
+    MergeReport,
+    MessageBytes,
+    TookPart,
+    write_report,
+)
 
 if TYPE_CHECKING:
     from pace.jobs.signatures import Key
 
+Deliver = Callable[[str, bytes, bytes], None]  # participant, its return, its roll
 
-def merge(
+
+def merge_uploads(
+    book: Journal,
+    uploads: Iterable[Arrival],
+    deliver: Deliver,
+    *,
+    key: Key | None = None,
+    progress: Callable[[str], None] = lambda step: None,
+) -> MergeReport:
+    """Take in the uploads and, if they are enough, give each participant's return to `deliver`.
+
+    Everything is in the journal before it counts: after a crash the same call gives the same bytes.
+    """
+    refused = []
+    for arrival in uploads:
+        progress(f"upload {arrival[0]}")
+        if (refusal := take(arrival, book)) is not None:
+            refused.append(refusal)
+    book.settle()  # before anything is decided or said of them
+    try:
+        decided = book.close()
+    except TooFewError as error:
+        return merge_report(book, refused, None, waiting=str(error))
+    refused += [
+        Refusal(name, LateError.code, f"the job was closed with {len(decided)} uploads, without it")
+        for name in book.accepted()  # while the decision was being taken
+        if name not in decided
+    ]
+    attendance, largest, received = Attendance.of(book), 0, decided_uploads(book)
+    for name in make_returns(book, key, received):
+        returned = book.returned(name)
+        roll = attendance.roll(name, returned, key)
+        largest = max(largest, len(roll))
+        deliver(name, returned, roll)
+        progress(f"return to {name}")
+    return merge_report(book, refused, received, roll=largest)
+
+
+def merge_files(
     job: Job,
     paths: Sequence[Path],
     *,
@@ -35,84 +81,57 @@ def merge(
     key: Path | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> MergeReport:
-    """Take in the uploads and, if they are enough, write everybody's return; the report."""
+    """`merge_uploads` of files; NAME.down, NAME.roll and the report go to the folder `out`."""
+
+    def deliver(name: str, returned: bytes, roll: bytes) -> None:
+        for suffix, content in ((DOWN, returned), (SUFFIX, roll)):
+            path = out / f"{name}{suffix}"
+            created = atomic.create(path, content, settled=False)
+            if not created and not regular.same(path, content):
+                raise FileError(f"{path} is another file: move it or choose another --out")
+
     signer = server_key(job, key)
-    found = listed(paths)
+    uploads = arrivals(upload_files(paths), job)
     with Journal.working(journal, job) as book:
-        return _merge(book, found, out, signer, progress)
+        atomic.sweep(out)
+        report = merge_uploads(book, uploads, deliver, key=signer, progress=progress)
+        if report.merged:
+            write_report(out, report)
+    return report
 
 
-def _merge(
-    book: Journal,
-    paths: Sequence[Path],
-    out: Path,
-    key: Key | None,
-    progress: Callable[[str], None],
-) -> MergeReport:
-    refused = [each for path in paths if (each := take(path, book, progress)) is not None]
-    book.settle()  # before anything is decided or said of them
-    try:
-        decided = book.close()
-    except TooFewError as error:
-        return facts(book, refused, None, waiting=str(error))
-    refused += [late(name, len(decided)) for name in book.accepted() if name not in decided]
-    atomic.sweep(out)
-    attendance, roll, uploads = rolls.Attendance.of(book), 0, received(book)
-    for name in make_returns(book, key, uploads):
-        returned = book.returned(name)
-        called = attendance.roll(name, returned, key)
-        roll = max(roll, len(called))
-        for suffix, content in ((DOWN, returned), (rolls.SUFFIX, called)):
-            place = out / f"{name}{suffix}"
-            if not atomic.create(place, content, settled=False) and not regular.same(
-                place, content
-            ):
-                raise FileError(f"{place} is another file: move it or choose another --out")
-        progress(f"return to {name}")
-    made = facts(book, refused, uploads, roll=roll)
-    report.write(out, made)
-    return made
-
-
-def late(name: str, count: int) -> Refusal:
-    """An upload that reached the journal while the decision was being taken."""
-    return Refusal(name, LateError.code, f"the job was closed with {count} uploads, without it")
-
-
-def server_key(job: Job, key: Path | None) -> Key | None:
+def server_key(job: Job, path: Path | None) -> Key | None:
     """The key that signs returns, which must be the one the job lists."""
     if not job.signed:
         return None
-    if key is None:
+    if path is None:
         raise SettingError("this job's returns are signed: give the server's key with --key")
-    loaded = signatures.load(key)
-    if signatures.public_of(loaded) != job.keys[SERVER]:
-        raise SignatureError(f"{key} is not the server's key of this job")
-    return loaded
+    key = signatures.load(path)
+    if signatures.public_of(key) != job.keys[SERVER]:
+        raise SignatureError(f"{path} is not the server's key of this job")
+    return key
 
 
 def make_returns(book: Journal, key: Key | None, uploads: Received) -> list[str]:
     """Make the returns that are not there yet; the names of all who get one, in order."""
-    names = sorted(book.decision() or {})
+    job, names = book.job, sorted(book.decision() or {})
     if not all(map(book.has_return, names)):
-        for name, frame in zip(names, steps.returns(uploads, book.job.federation), strict=True):
-            book.put_return(name, _signed(frame, key, book.job, name))
+        for name, frame in zip(names, steps.returns(uploads, job.federation), strict=True):
+            if key is not None:
+                frame = signatures.sign(
+                    frame, key, kind=signatures.RETURN, job=job.digest, name=name
+                )
+            book.put_return(name, frame)
         book.settle()  # before anybody sees one of them
     return names
 
 
-def _signed(frame: bytes, key: Key | None, job: Job, name: str) -> bytes:
-    if key is None:
-        return frame
-    return signatures.sign(frame, key, kind=signatures.RETURN, job=job.digest, name=name)
-
-
-def received(book: Journal) -> Received:
+def decided_uploads(book: Journal) -> Received:
     """The uploads of the journal's decision."""
     return steps.received(book.frames(), book.job.federation)
 
 
-def facts(
+def merge_report(
     book: Journal,
     refused: Sequence[Refusal],
     uploads: Received | None,

@@ -22,31 +22,36 @@ from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.params import Params
 from pace.protocol import steps, wire
-from pace.runtimes.files import members, model_page, tensors
-from pace.runtimes.files import result as results
-from pace.runtimes.files.members import Members
-from pace.runtimes.files.model_card import card
-from pace.runtimes.files.outcome import Outcome
-from pace.runtimes.files.result import Result
+from pace.runtimes.files.members import Members, encode_members, read_members
+from pace.runtimes.files.model_page import model_card, model_page
+from pace.runtimes.files.outcome import (
+    RESULT,
+    MaskScores,
+    Outcome,
+    Result,
+    mask_scores,
+    remembered_nodes,
+)
+from pace.runtimes.files.site import Site
+from pace.runtimes.files.tensors import encode_tensors, parameters, read_tensors
 
 FORMAT = "pace-model-1"
 PARAMS = "pace-params-1"
-MEMBERS = "members.safetensors"
-PAGE = "index.html"
-LARGEST = 2**20  # bytes of model.json
+ABOUT, RESULTS, MEMBERS, PAGE = "model.json", "result.json", "members.safetensors", "index.html"
+LARGEST = 2**26  # bytes of a JSON file; counts of a thousand classes fit
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class SiteModel:
     """Local and the Externals under one job, and the weight of each."""
 
     job: Job
     local: Params
     externals: tuple[Params, ...]
     weights: Weights
-    about: Outcome
-    members: Members | None = None  # None in a folder made before models remembered
-    result: Result | None = None  # None in a folder made before models kept counts
+    outcome: Outcome
+    members: Members
+    result: Result
 
     @property
     def alpha(self) -> float:
@@ -65,74 +70,56 @@ class Model:
             return adoption
         return replace(adoption, weights=local_alone((local, *externals)))
 
+    def evaluate(self, site: Site, mask: str) -> MaskScores:
+        """Scores on the nodes of a mask, by what each node was used for when the model was made."""
+        nodes, new, left_out = remembered_nodes(site, mask, self.members.roles(site.nodes))
+        classes = self.job.model.classes
+        scores = mask_scores(self(site.graph), site.graph, nodes, mask=mask, classes=classes)
+        return replace(scores, new=new, left_out=left_out)
 
-def write(folder: Path, model: Model) -> None:
+
+def write_model(folder: Path, model: SiteModel) -> None:
     """The folder, complete or not at all."""
-    about = {"format": FORMAT, "job": model.job.digest, **records.plain_record(model.about)}
-    atomic.folder(
-        folder,
-        {
-            "local.safetensors": _encoded(model.local, "local", model.job),
-            **{
-                f"{name}.safetensors": _encoded(each, name, model.job)
-                for name, each in zip(_names(len(model.externals)), model.externals, strict=True)
-            },
-            **(
-                {}
-                if model.members is None
-                else {MEMBERS: members.encode(model.members, model.job.digest)}
-            ),
-            "model.json": (json.dumps(about, indent=1) + "\n").encode(),
-            "job.pace": job_file.render(model.job).encode(),
-            **({} if model.result is None else {results.FILE: model.result.encode()}),
-            "README.md": card(model.job, model.about).encode(),
-            PAGE: model_page.render(model.job, model.about, model.result).encode(),
-        },
-        private=True,  # Local is in it
-    )
+    job = model.job
+    about = {"format": FORMAT, "job": job.digest, **records.plain_record(model.outcome)}
+    params = dict(zip(_names(len(model.externals)), (model.local, *model.externals), strict=True))
+    files = {
+        f"{name}.safetensors": encode_tensors(
+            values, {"format": PARAMS, "which": name, "job": job.digest}
+        )
+        for name, values in params.items()
+    }
+    texts = {
+        ABOUT: json.dumps(about, indent=1) + "\n",
+        "job.pace": job_file.render(job),
+        RESULTS: json.dumps(records.plain_record(model.result)) + "\n",
+        "README.md": model_card(job, model.outcome),
+        PAGE: model_page(job, model.outcome, model.result),
+    }
+    files |= {MEMBERS: encode_members(model.members, job.digest)}
+    files |= {name: text.encode() for name, text in texts.items()}
+    atomic.folder(folder, files, private=True)  # Local is in it
 
 
 def write_page(folder: Path) -> Path:
     """The folder's page again, of what the folder holds."""
-    model = read(folder)
-    try:
-        text = model_page.render(model.job, model.about, model.result)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error
+    model = read_model(folder)
+    text = model_page(model.job, model.outcome, model.result)
     atomic.write(folder / PAGE, text.encode(), private=True)
     return folder / PAGE
 
 
-def _names(externals: int) -> list[str]:
-    """What the Externals' files are called."""
-    return ["external", *(f"external-{place}" for place in range(2, externals + 1))]
-
-
-def _encoded(params: Params, which: str, job: Job) -> bytes:
-    return tensors.encode(params, {"format": PARAMS, "which": which, "job": job.digest})
-
-
-def is_one(folder: Path) -> bool:
+def is_model(folder: Path) -> bool:
     """Whether it looks like a model folder."""
-    return (folder / "model.json").is_file()
+    return (folder / ABOUT).is_file()
 
 
-def read(folder: Path) -> Model:
+def read_model(folder: Path) -> SiteModel:
     """The model of a folder."""
-    if not is_one(folder):
+    if not is_model(folder):
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
-    try:
-        content = untrusted.json(regular.read(folder / "model.json", LARGEST))
-        kind, digest, about = content["format"], content["job"], Outcome.of(content)
-        alpha, weights = about.alpha, about.weights
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileError(f"{folder}/model.json is damaged ({error!r}): restore it") from error
-    sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
-    if kind != FORMAT or not 0 <= alpha <= 1 or not (sound and len(weights) >= 2):
-        raise FileError(
-            f"{folder} has format {kind!r}, alpha {alpha} and weights {weights}, expected "
-            f"{FORMAT!r} with weights of 0 or more: restore model.json"
-        )
+    digest, outcome = _read_outcome(folder)
+    weights = outcome.weights
     job = job_file.read(folder / "job.pace")
     if job.digest != digest:
         raise FileError(
@@ -143,15 +130,44 @@ def read(folder: Path) -> Model:
         raise FileError(
             f"{folder} has {len(weights)} weights, its method {len(layouts)} models: restore it"
         )
-    found = {}
-    for which, expected in zip(("local", *_names(len(weights) - 1)), layouts, strict=True):
-        path = folder / f"{which}.safetensors"
-        told, values = tensors.read(path, PARAMS)
-        if told.get("which") != which or told.get("job") != digest:
+    params = []
+    for name, expected in zip(_names(len(weights) - 1), layouts, strict=True):
+        path = folder / f"{name}.safetensors"
+        about, values = read_tensors(path, PARAMS)
+        if about.get("which") != name or about.get("job") != digest:
             raise FileError(f"{path} does not belong to this model: restore it")
         # A hostile return may overflow; then Local was kept, and External is never used.
-        finite = which == "local" or alpha > 0
-        found[which] = tensors.params(values, expected, path, finite=finite)
-    local, *externals = found.values()
-    seen = members.read(folder / MEMBERS, str(digest))
-    return Model(job, local, tuple(externals), weights, about, seen, results.read(folder, job))
+        finite = name == "local" or outcome.alpha > 0
+        params.append(parameters(values, expected, path, finite=finite))
+    members = read_members(folder / MEMBERS, digest)
+    result = records.load_record(Result, folder / RESULTS, LARGEST, RESULT)
+    for readings in result.counts.values():
+        if any(len(counts.confusion) != job.model.classes for counts in readings.values()):
+            raise FileError(
+                f"{folder / RESULTS} is damaged (a confusion matrix is not of "
+                f"{job.model.classes} classes): restore it from a backup"
+            )
+    return SiteModel(job, params[0], tuple(params[1:]), weights, outcome, members, result)
+
+
+def _names(externals: int) -> list[str]:
+    """What the files of Local and the Externals are called."""
+    return ["local", "external", *(f"external-{number}" for number in range(2, externals + 1))]
+
+
+def _read_outcome(folder: Path) -> tuple[str, Outcome]:
+    """The job's digest and the outcome that model.json holds."""
+    try:
+        content = untrusted.json(regular.read(folder / ABOUT, LARGEST))
+        version, digest = content["format"], str(content["job"])
+        outcome = records.read_record(Outcome, content)
+    except (ValueError, KeyError, TypeError) as error:
+        raise FileError(f"{folder}/{ABOUT} is damaged ({error}): restore it") from error
+    alpha, weights = outcome.alpha, outcome.weights
+    sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
+    if version != FORMAT or not 0 <= alpha <= 1 or not (sound and len(weights) >= 2):
+        raise FileError(
+            f"{folder} has format {version!r}, alpha {alpha} and weights {weights}, expected "
+            f"{FORMAT!r} with weights of 0 or more: restore {ABOUT}"
+        )
+    return digest, outcome

@@ -1,35 +1,57 @@
-"""What a site decided about a return, and how good each model is there: the content of `model.json`."""
+"""What a site decided about a return, and how good each model is on its own labels.
+
+`Outcome` lies in the model folder as model.json, `Result` as result.json: counts and sums, never a
+node. This is the only module of the runtime that reads labels.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+import torch
+from torch import Tensor
+
+from pace.errors import GraphError, SettingError
+from pace.gates.cnll import nll
+from pace.graph import UNKNOWN, Graph
 from pace.io import records
+from pace.jobs.disclosure import disclosure, revealed
+from pace.jobs.job import Job
 from pace.jobs.received import Received
 from pace.jobs.roll import RollFacts
+from pace.jobs.signatures import TRAILER
+from pace.metrics import (
+    Bin,
+    accuracy,
+    confusion,
+    macro_f1,
+    macro_f1_present,
+    reliability,
+    weighted_f1,
+)
+from pace.protocol.method import Message
+from pace.protocol.steps import Adoption
+from pace.runtimes.files.members import NEW, ROLES
+from pace.runtimes.files.site import Site
 
 READINGS = ("local", "external", "adopted")
+MASKS = ("train", "val", "test", "new", "all")
+RESULT = "pace-result-1"
 
 
 @dataclass(frozen=True)
 class ReadingScores:
     """Scores of one reading; all None where there are no nodes."""
 
-    accuracy: float | None
-    weighted_f1: float | None
-    macro_f1: float | None
+    accuracy: float | None = None
+    weighted_f1: float | None = None
+    macro_f1: float | None = None
     """Over all classes of the job, absent ones counted as zero."""
     macro_f1_present: float | None = None
-    """Over the classes that occur; None also in files that do not have it."""
+    """Over the classes that occur."""
     nll: float | None = None
     """Negative log-likelihood, in nats a node."""
-
-    @property
-    def macro(self) -> float | None:
-        """What people are shown as macro F1."""
-        return self.macro_f1 if self.macro_f1_present is None else self.macro_f1_present
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,9 +64,9 @@ class MaskScores:
     """How many of them the model has never seen with a label."""
     left_out: int | None = field(default=None, metadata=records.OPTIONAL)
     """Nodes of the graph's own mask that the model was trained on or validated by."""
-    classes: int = 0
+    classes: int
     """Of the job."""
-    classes_present: int = 0
+    classes_present: int
     local: ReadingScores
     external: ReadingScores
     adopted: ReadingScores
@@ -56,50 +78,190 @@ class MaskScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a site decided, and how good it is there. Older folders lack what has a default."""
+    """What a site decided, and how good it is there."""
 
-    name: str = ""
+    name: str
     """The participant."""
     alpha: float
     """The Externals' share of the weights."""
-    weights: tuple[float, ...] = ()
+    weights: tuple[float, ...]
     """Of Local, then of each External."""
-    decision: str = ""
+    decision: str
     """What alpha means, in words."""
-    upload: str = ""
+    upload: str
     """The checksum of the upload it answers."""
-    returned: str = field(default="", metadata=records.record_key("return"))
+    returned: str = field(metadata=records.record_key("return"))
     """The return's SHA-256."""
-    roll: RollFacts | None = None
+    roll: RollFacts | None
     """Whose uploads were merged; None where no roll came."""
-    received: tuple[Received, ...] | None = None
+    received: tuple[Received, ...]
     """What the receiver noticed about each External of Local's kind."""
-    validation: MaskScores | None = None
-    test: MaskScores | None = None
-    adopted: str = ""
+    validation: MaskScores
+    test: MaskScores
+    adopted: str
     """When, in UTC."""
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str]
 
-    @property
-    def complete(self) -> bool:
-        """Whether it has all that is said again when it is asked for again."""
-        return None not in (self.received, self.validation, self.test) and bool(self.decision)
 
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Outcome:
-        """The outcome that JSON describes, in today's words.
+@dataclass(frozen=True)
+class Counts:
+    """How one reading does on the nodes of a mask.
 
-        Raises:
-            ValueError: it is something else; the sentence names the key.
-        """
-        found = dict(content)
-        for mask in ("validation", "test"):
-            if found.get(mask) is None:
-                continue
-            scores = dict(found[mask])
-            if "pace" in scores:  # what was adopted was called so at first
-                scores["adopted"] = scores.pop("pace")
-            found[mask] = scores
-        if not found.get("weights"):
-            found["weights"] = (1 - found["alpha"], found["alpha"])
-        return records.read_record(cls, found)
+    Raises:
+        ValueError: the matrix is not square, or calibration and confusion count different nodes.
+    """
+
+    confusion: tuple[tuple[int, ...], ...]
+    """[t][p]: nodes of class t that were called p."""
+    bins: tuple[Bin, ...]
+    """Its calibration."""
+
+    def __post_init__(self) -> None:
+        cells = [count for row in self.confusion for count in row]
+        if any(len(row) != len(self.confusion) for row in self.confusion) or min(cells) < 0:
+            raise ValueError("a confusion matrix is not square, or holds a number below 0")
+        if sum(part.nodes for part in self.bins) != sum(cells):
+            raise ValueError("calibration and confusion are of different nodes")
+
+
+@dataclass(frozen=True)
+class SentTensor:
+    """One tensor of the upload."""
+
+    name: str
+    words: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Sent:
+    """The upload: its bytes, its tensors in plain words, and what they tell."""
+
+    bytes: int
+    dense: int
+    """Bytes of the model sent whole."""
+    returned: int
+    """Bytes of what came back."""
+    tensors: tuple[SentTensor, ...]
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a site finds out when it adopts."""
+
+    counts: Mapping[str, Mapping[str, Counts]]
+    """By mask, `val` and `test`, and by reading."""
+    trained_on: int
+    """Nodes with a label that Local was trained on; they are counted nowhere else."""
+    drawn: tuple[float, ...] | None
+    """The shares of train, val and test, where the site's table had no split."""
+    sent: Sent
+    format: str = RESULT
+
+    def __post_init__(self) -> None:
+        readings = {mask: set(counts) for mask, counts in self.counts.items()}
+        if readings != {"val": set(READINGS), "test": set(READINGS)}:
+            raise ValueError(f"its counts are of {readings}")
+
+
+def mask_scores(
+    adoption: Adoption, graph: Graph, nodes: Tensor, *, mask: str, classes: int
+) -> MaskScores:
+    """Accuracy, F1 and NLL of Local, External and what was adopted on these nodes."""
+    labels = graph.y[nodes]
+    local, external, adopted = (
+        _reading_scores(logits[nodes], labels, classes) for logits in _readings(adoption).values()
+    )
+    return MaskScores(
+        mask=mask,
+        nodes=len(labels),
+        classes=classes,
+        classes_present=len(labels.unique()),
+        local=local,
+        external=external,
+        adopted=adopted,
+    )
+
+
+def mask_counts(adoption: Adoption, graph: Graph, mask: str, classes: int) -> dict[str, Counts]:
+    """By reading, the confusion matrix and the calibration on the nodes of a mask."""
+    nodes = getattr(graph, mask)
+    labels = graph.y[nodes]
+    return {
+        name: Counts(
+            tuple(map(tuple, confusion(logits[nodes].argmax(1), labels, classes).tolist())),
+            reliability(logits[nodes], labels),
+        )
+        for name, logits in _readings(adoption).items()
+    }
+
+
+def sent_upload(job: Job, site: Site, message: Message, returned: int) -> Sent:
+    """What the upload tells, as the site was told before it was sent."""
+    told = disclosure(message, job.federation, TRAILER if job.signed else 0, site.graph)
+    return Sent(
+        told.frame + told.signature,
+        told.dense,
+        returned,
+        tuple(SentTensor(item.name, item.words, item.bytes) for item in told.items),
+        tuple(revealed(told, job.features, job.classes)),
+    )
+
+
+def remembered_nodes(site: Site, mask: str, roles: Sequence[str]) -> tuple[Tensor, int, int]:
+    """The nodes of a mask by what each was used for when the model was made.
+
+    Also how many of them are new to the model, and how many of the graph's own mask were left out.
+
+    `test` is what was held out then, and labelled nodes that the model has never seen; of those, the
+    graph's own test nodes, unless its masks were drawn.
+
+    Raises:
+        SettingError: there is no such mask.
+        GraphError: no labelled node is in it.
+    """
+    if mask not in MASKS:
+        raise SettingError(f"the mask is {mask!r}, expected one of {', '.join(MASKS)}")
+    graph = site.graph
+    known = graph.y != UNKNOWN
+    role = {name: torch.tensor([name == each for each in roles]) for name in (*ROLES, NEW)}
+    unseen = known & (role[NEW] | role[ROLES[0]])  # without a label, a node taught nothing
+    if mask == "all":
+        chosen = known
+    elif mask == NEW:
+        chosen = unseen
+    elif mask == "test":
+        chosen = known & role["test"] | (unseen & graph.test if site.drawn is None else unseen)
+    else:
+        chosen = known & role[mask]
+    if not chosen.any():
+        raise GraphError(
+            f"the graph has no labelled nodes in mask {mask!r}: choose another with --on"
+        )
+    used = role["train"] | role["val"]
+    own = graph.test if mask == "test" else torch.zeros_like(known)
+    return chosen, int((chosen & unseen).sum()), int((own & used).sum())
+
+
+def known_labels(graph: Graph, classes: Sequence[str]) -> list[str]:
+    """The class of each node as its table says, empty where it says nothing."""
+    return ["" if label == UNKNOWN else classes[label] for label in graph.y.tolist()]
+
+
+def _readings(adoption: Adoption) -> dict[str, Tensor]:
+    """Logits by reading."""
+    return dict(zip(READINGS, (adoption.local, adoption.external, adoption.logits), strict=True))
+
+
+def _reading_scores(logits: Tensor, labels: Tensor, classes: int) -> ReadingScores:
+    if not len(labels):
+        return ReadingScores()
+    counts = confusion(logits.argmax(1), labels, classes)
+    return ReadingScores(
+        accuracy(counts),
+        weighted_f1(counts),
+        macro_f1(counts),
+        macro_f1_present(counts),
+        nll(logits, labels),
+    )

@@ -18,7 +18,7 @@ from pace.protocol.steps import Adoption
 Columns = dict[str, list[Any]]
 
 
-def columns(
+def prediction_table(
     adoption: Adoption,
     nodes: Sequence[str],
     classes: Sequence[str],
@@ -41,7 +41,7 @@ def columns(
     }
 
 
-def write(path: Path, table: Columns) -> None:
+def write_predictions(path: Path, table: Columns) -> None:
     """The kind of table is in the file's name."""
     if path.suffix == ".csv":
         atomic.write(path, _csv(table))

@@ -10,10 +10,10 @@ from pathlib import Path
 from pace.io import atomic, records
 from pace.io.text import Medium, shown
 from pace.jobs.journal import PastRefusal
+from pace.reports import Table
 from pace.runtimes.files.intake import Refusal
 
 FORMAT = "pace-merge-report-1"
-Table = tuple[list[str], list[list[str]]]  # heads, rows
 
 
 @dataclass(frozen=True)
@@ -76,9 +76,10 @@ class MergeReport:
     bytes: MessageBytes
 
 
-def took_part(report: MergeReport) -> Table:
+def took_part_table(report: MergeReport) -> Table:
+    title = f"Took part: {len(report.took_part)}"
     if report.sealed:
-        return ["Client"], [[client.name] for client in report.took_part]
+        return Table.of(title, ["Client"], [[client.name] for client in report.took_part])
     rows = [
         [
             client.name,
@@ -88,15 +89,15 @@ def took_part(report: MergeReport) -> Table:
         ]
         for client in report.took_part
     ]
-    return ["Client", "Influence", "Norm", "Look at"], rows
+    return Table.of(title, ["Client", "Influence", "Norm", "Look at"], rows)
 
 
-def refused(refusals: Sequence[Refusal | PastRefusal]) -> Table:
+def refused_table(title: str, refusals: Sequence[Refusal | PastRefusal]) -> Table:
     rows = [[refusal.sender, refusal.code, refusal.reason] for refusal in refusals]
-    return ["Sender", "Code", "Reason"], rows
+    return Table.of(title, ["Sender", "Code", "Reason"], rows, words=2)
 
 
-def sentences(report: MergeReport) -> list[str]:
+def merge_sentences(report: MergeReport) -> list[str]:
     """Who came and what it cost, in words."""
     said = []
     if report.waiting:
@@ -117,7 +118,7 @@ def sentences(report: MergeReport) -> list[str]:
     return said
 
 
-SEALED = "The job is sealed: nobody's influence can be seen, nor the size of its update."
+SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."
 NOTES = (
     "Influence: the client's weight in the consensus, averaged over all numbers of the model; the "
     "column sums to 100%. Norm: the size of its update against the median client's."
@@ -131,20 +132,22 @@ def notes(report: MergeReport) -> str:
 
 def markdown(report: MergeReport) -> str:
     """A page for the records."""
+    took_part = took_part_table(report)
     parts = [
         f"# Merge report: {shown(report.job.name, Medium.MARKDOWN)}",
         f"Job `{report.job.digest}`",
-        "\n\n".join(shown(said, Medium.MARKDOWN) for said in sentences(report)),
-        f"## Took part: {len(report.took_part)}",
-        _table(took_part(report)),
+        "\n\n".join(shown(line, Medium.MARKDOWN) for line in merge_sentences(report)),
+        f"## {took_part.title}",
+        took_part.markdown(),
         notes(report),
     ]
     if report.refused:
-        parts += [f"## Refused in this run: {len(report.refused)}", _table(refused(report.refused))]
+        title = f"Refused in this run: {len(report.refused)}"
+        parts += [f"## {title}", refused_table(title, report.refused).markdown()]
     return "\n\n".join(parts) + "\n"
 
 
-def write(folder: Path, report: MergeReport) -> None:
+def write_report(folder: Path, report: MergeReport) -> None:
     """The report as data and as a page."""
     pages = {
         "report.json": json.dumps(records.plain_record(report), indent=1) + "\n",
@@ -153,11 +156,3 @@ def write(folder: Path, report: MergeReport) -> None:
     for name, text in pages.items():
         atomic.sweep(folder / name)
         atomic.write(folder / name, text.encode())
-
-
-def _table(table: Table) -> str:
-    heads, rows = table
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(
-        "| " + " | ".join(shown(cell, Medium.MARKDOWN) for cell in line) + " |" for line in lines
-    )

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pace.errors import FileError, OverlapError
-from pace.io import atomic, regular, untrusted
+from pace.io import atomic
+from pace.io.records import load_record, plain_record
 from pace.jobs.job import Job
-from pace.jobs.sealing import PAIRWISE
 
 FORMAT = "pace-sealed-1"
 LARGEST = 16 * 2**20  # bytes, as of a job with all its keys
@@ -24,28 +24,25 @@ LARGEST = 16 * 2**20  # bytes, as of a job with all its keys
 class SealedJob:
     """A job that this key has sealed an upload for."""
 
-    name: str
+    job: str
+    """Its name."""
     digest: str
     seed: int
-    participants: dict[str, str]  # name -> public key
-    upload: str  # SHA-256 of the frame
+    participants: dict[str, str]
+    """Public keys by name."""
+    upload: str
+    """SHA-256 of the frame."""
+    format: str = FORMAT
 
 
 def remember(key: Path, job: Job, frame: bytes) -> None:
     """Write down that this frame was sealed, before it can be sent; refuse another for the same job."""
     sealed = hashlib.sha256(frame).hexdigest()
-    content = {
-        "format": FORMAT,
-        "kind": PAIRWISE,
-        "job": job.name,
-        "digest": job.digest,
-        "seed": job.seed,
-        "participants": {name: job.keys[name] for name in job.participants},
-        "upload": sealed,
-    }
+    parties = {name: job.keys[name] for name in job.participants}
+    record = SealedJob(job.name, job.digest, job.seed, parties, sealed)
     path = _folder(key) / f"{job.digest}.json"
     path.parent.mkdir(exist_ok=True)
-    if not atomic.create(path, (json.dumps(content, indent=1) + "\n").encode()):
+    if not atomic.create(path, (json.dumps(plain_record(record), indent=1) + "\n").encode()):
         earlier = _read(path)
         if earlier.upload != sealed:
             raise FileError(
@@ -57,7 +54,7 @@ def remember(key: Path, job: Job, frame: bytes) -> None:
 
 def check_overlap(key: Path, job: Job, *, agreed: bool) -> list[str]:
     """What this job's sum and those of earlier sealed jobs would tell together, unless `agreed`."""
-    sentences = [each for earlier in sealed_jobs(key) if (each := overlap(earlier, job))]
+    sentences = [told for earlier in sealed_jobs(key) if (told := overlap(earlier, job))]
     if sentences and not agreed:
         raise OverlapError(
             " ".join(sentences)
@@ -68,7 +65,7 @@ def check_overlap(key: Path, job: Job, *, agreed: bool) -> list[str]:
 
 
 def overlap(earlier: SealedJob, job: Job) -> str | None:
-    """What two sums tell that one does not; None where nobody else was in both."""
+    """What two sums tell that one does not; None where no other participant was in both."""
     if earlier.digest == job.digest:
         return None
     mine = {job.keys[name]: name for name in job.participants}
@@ -86,7 +83,7 @@ def overlap(earlier: SealedJob, job: Job) -> str | None:
         else "both sums are over the same sites: their difference tells how two trainings differ"
     )
     return (
-        f"This site sealed an upload for job {earlier.name!r} ({earlier.digest[:16]}); this one has the "
+        f"This site sealed an upload for job {earlier.job!r} ({earlier.digest[:16]}); this one has the "
         f"same participants {' and '.join(differ) or 'and no others'}: {reveals}."
     )
 
@@ -97,19 +94,7 @@ def sealed_jobs(key: Path) -> list[SealedJob]:
 
 
 def _read(path: Path) -> SealedJob:
-    try:
-        content = untrusted.json(regular.read(path, LARGEST))
-        if content["format"] != FORMAT:
-            raise ValueError(f"its format is {content['format']!r}")
-        return SealedJob(
-            str(content["job"]),
-            str(content["digest"]),
-            int(content["seed"]),
-            {str(name): str(public) for name, public in content["participants"].items()},
-            str(content["upload"]),
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FileError(f"{path} is damaged ({error!r}): restore it from a backup") from error
+    return load_record(SealedJob, path, LARGEST, FORMAT)
 
 
 def _folder(key: Path) -> Path:

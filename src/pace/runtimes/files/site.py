@@ -24,16 +24,16 @@ class Site:
     drawn: tuple[float, ...] | None  # the ratios of masks that were drawn, the file having none
 
 
-def load(path: Path, job: Job) -> Site:
+def load_site(path: Path, job: Job) -> Site:
     """The graph of a file, with the job's features and classes.
 
-    A file without a split gets masks from a fixed seed: the same in every step, whoever asks.
+    A file without a split gets masks from a fixed seed: the same in every step.
     """
-    return prepared(read(path), job, path)
+    return site_of_dataset(read(path), job, path)
 
 
-def prepared(dataset: Dataset, job: Job, path: Path) -> Site:
-    """The same of a dataset that is at hand; `path` is what messages call it."""
+def site_of_dataset(dataset: Dataset, job: Job, path: Path) -> Site:
+    """The same of a dataset that is in memory; `path` is what messages call it."""
     book = job.codebook is not None
     _same("feature", dataset.names.features, job.features, path, book=book)
     _same("class", dataset.names.classes, job.classes, path, book=book)

@@ -43,8 +43,8 @@ def main(grid: Grid, context: Context) -> None:
         found = play(
             GridExchange(grid), settings, book, lambda event: say("%s", shown(event.line()))
         )
-    report.write(settings.out, found)
-    for sentence in report.sentences(found):
+    report.write_report(settings.out, found)
+    for sentence in report.merge_sentences(found):
         say("%s", shown(sentence))
     if not found.finished:
         left = ", ".join(found.undelivered)

@@ -90,8 +90,9 @@ class SuperNode:
         from pace.jobs import (
             job_file,  # here, since it loads torch: a node that runs has a worker for that
         )
-        from pace.runtimes.files import fit, sealed_jobs
-        from pace.runtimes.files import site as sites
+        from pace.runtimes.files import sealed_jobs
+        from pace.runtimes.files.fit import identity
+        from pace.runtimes.files.site import load_site
 
         found = [
             f"{path} not found: {what}"
@@ -104,12 +105,12 @@ class SuperNode:
         try:
             with plugins.allowing(self.node.allow):
                 job = job_file.read(self.node.job)
-            who = fit.identity(job, Path(f"{self.node.name}.up"), self.node.key)
+            who = identity(job, Path(f"{self.node.name}.up"), self.node.key)
             if who.name != self.node.name:
                 found.append(f"{self.node.key} is the key of {who.name!r}, not of this site")
             if job.sealed and self.node.key is not None:
                 sealed_jobs.check_overlap(self.node.key, job, agreed=self.node.overlapping)
-            sites.load(self.node.graph, job)
+            load_site(self.node.graph, job)
         except PaceError as error:
             found.append(str(error))
         return found

@@ -17,7 +17,7 @@ from pace.jobs.journal import Journal
 from pace.jobs.roll import Attendance
 from pace.protocol.uploads import Received
 from pace.runtimes.files.intake import Refusal
-from pace.runtimes.files.merge import facts, make_returns, received, server_key
+from pace.runtimes.files.merge import decided_uploads, make_returns, merge_report, server_key
 from pace.runtimes.files.report import MergeReport
 from pace.runtimes.network.bindings import Bindings
 from pace.runtimes.network.codes import OK
@@ -225,12 +225,12 @@ def play(
                 "nothing was merged; run this again"
             )
         book.close()
-        uploads = received(book)
+        uploads = decided_uploads(book)
         undelivered = this.deliver(uploads)
     except TooFewError as error:
         waiting = str(error)
     size = max(this.rolls, default=0)
-    merged = facts(book, this.refused, uploads, waiting=waiting, roll=size)
+    merged = merge_report(book, this.refused, uploads, waiting=waiting, roll=size)
     return RoundReport(
         **vars(merged),
         participants=tuple(table.rows.values()),

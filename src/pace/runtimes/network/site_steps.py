@@ -12,7 +12,6 @@ Every file is whole or absent, so a step that was killed is simply asked for aga
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 
 from pace.errors import OtherJobError, ParticipantError
@@ -21,9 +20,9 @@ from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.jobs.journal import DOWN, UP
 from pace.jobs.roll import SUFFIX, sentences
-from pace.runtimes.files import adopt as adopting
-from pace.runtimes.files import fit as fitting
-from pace.runtimes.files import site as sites
+from pace.runtimes.files.adopt import adopt_files
+from pace.runtimes.files.fit import FitFiles, fit_files, identity
+from pace.runtimes.files.site import load_site
 from pace.runtimes.network.codes import log
 from pace.runtimes.network.node import Node
 
@@ -45,16 +44,13 @@ def adopt(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
 def _upload(node: Node, job: Job) -> Path:
     place = node.place(job.digest)
     sent = place / f"{node.name}{UP}"
-    who = fitting.identity(job, sent, node.key)
+    who = identity(job, sent, node.key)
     if who.name != node.name:
         raise ParticipantError(f"{node.key} is the key of {who.name!r}, this is {node.name!r}")
-    site = sites.load(node.graph, job)
-    fitting.fit(
+    fit_files(
         job,
-        site,
-        keep=place / LOCAL,
-        upload=sent,
-        receipt=place / RECEIPT,
+        load_site(node.graph, job),
+        FitFiles(place / LOCAL, sent, place / RECEIPT),
         key=node.key,
         device=node.device,
         overlapping=node.overlapping,
@@ -64,30 +60,11 @@ def _upload(node: Node, job: Job) -> Path:
 
 def _adopt(node: Node, job: Job, returned: bytes, roll: bytes) -> Path:
     place = node.place(job.digest)
-    site = sites.load(node.graph, job)
-    came = {DOWN: returned, SUFFIX: roll}
-    arrived = {
-        suffix: place / f"{hashlib.sha256(returned + roll).hexdigest()[:16]}{suffix}.arrived"
-        for suffix in came
-    }
-    for suffix, path in arrived.items():
-        atomic.sweep(path)
-        atomic.write(path, came[suffix])
-    try:
-        about = adopting.adopt(
-            job,
-            site,
-            kept=place / LOCAL,
-            returned=arrived[DOWN],
-            roll=arrived[SUFFIX],
-            out=place / MODEL,
-        )
-        for suffix, content in came.items():
-            atomic.create(place / f"{node.name}{suffix}", content)
-    finally:
-        for path in arrived.values():
-            path.unlink()
-    for sentence in (f"{about.decision}.", *sentences(about.roll)):
+    site = load_site(node.graph, job)
+    outcome = adopt_files(job, site, place / LOCAL, place / MODEL, returned=returned, roll=roll)
+    for suffix, content in ((DOWN, returned), (SUFFIX, roll)):
+        atomic.create(place / f"{node.name}{suffix}", content)
+    for sentence in (f"{outcome.decision}.", *sentences(outcome.roll)):
         log(f"{node.name}: {sentence}")
     return place / MODEL
 
