@@ -1,12 +1,12 @@
 """One exchange against a hundred rounds, and against one site that holds everything.
 
-    python -m benchmarks.one_exchange --out results/rounds --jobs 2
+    python -m benchmarks.one_exchange --out results/rounds.jsonl --jobs 2
 
-writes a JSON file for each dataset, partition, number of clients and method: FedAvg, FedPub and FedGTA
-over a hundred rounds, their rate chosen on validation nodes, and, as `ceiling`, a GCN and the ridge
-regressions on the undivided graph. Files that exist are kept.
+writes a line of JSON for each dataset, partition, number of clients and method: FedAvg, FedPub and
+FedGTA over a hundred rounds, their rate chosen on validation nodes, and, as `ceiling`, a GCN and the
+ridge regressions on the undivided graph. Lines that are there are kept.
 
-    python -m benchmarks.one_exchange --out results/rounds --report results
+    python -m benchmarks.one_exchange --out results/rounds.jsonl --report results
 
 writes `tables/rounds.md` and `figures/rounds.png` from them and from the study's stored cells.
 """
@@ -22,16 +22,16 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.one_exchange_page import METHODS, SETTINGS, figure, markdown, settings
+from benchmarks.one_exchange_page import METHODS, SETTINGS, figure, markdown, played, settings
 from pace.datasets import load
 from pace.datasets.partition.divide import division
 from pace.io import atomic, records
 from pace.methods import make
 from pace.models.gcn import GCN
 from pace.protocol.federation import Federation
-from pace.reports.stored import HIDDEN, LAYERS
 from pace.training.train import train_cohort
 from pace_study import ceiling, rounds
+from pace_study.cell import HIDDEN, LAYERS
 from pace_study.run import workers
 from pace_study.study import AVAILABLE, SEEDS
 
@@ -39,13 +39,8 @@ KEYS = ("dataset", "partition", "clients", "method", "seed")
 Job = tuple[str, str, int, str, int]  # dataset, partition, clients, method, seed
 
 
-def name_of(job: Job) -> str:
-    dataset, partition, clients, method, seed = job
-    return f"{dataset}-{partition}-c{clients}-{method}-{seed}.json"
-
-
-def run(job: Job, out: Path, count: int) -> str:
-    """One file."""
+def run(job: Job, count: int) -> dict[str, object]:
+    """One line of the file."""
     torch.set_num_threads(1)
     dataset, partition, clients, method, seed = job
     loaded = load(dataset)
@@ -62,8 +57,7 @@ def run(job: Job, out: Path, count: int) -> str:
         compared = rounds.compared(graphs, model, make(method), logits, seed, schedules)
         found |= records.plain_record(compared)
         found["local"] = rounds.accuracy(logits, graphs, "test")
-    atomic.write(out / name_of(job), (json.dumps(found, indent=1) + "\n").encode())
-    return name_of(job)
+    return found
 
 
 def report(out: Path, results: Path) -> None:
@@ -80,7 +74,7 @@ def report(out: Path, results: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("results/rounds"))
+    parser.add_argument("--out", type=Path, default=Path("results/rounds.jsonl"))
     parser.add_argument("--datasets", default=",".join(AVAILABLE))
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--seeds", type=int, default=1)
@@ -97,10 +91,13 @@ def main() -> None:
             SEEDS[: given.seeds], given.methods.split(","), given.datasets.split(","), SETTINGS
         )
     ]
-    todo = [job for job in jobs if not (given.out / name_of(job)).exists()]
-    with workers(given.jobs) as pool:
-        for done in as_completed([pool.submit(run, job, given.out, given.rounds) for job in todo]):
-            print(done.result(), flush=True)
+    known = {tuple(each[key] for key in KEYS) for each in played(given.out)}
+    todo = [job for job in jobs if job not in known]
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    with workers(given.jobs) as pool, given.out.open("a") as file:
+        for done in as_completed([pool.submit(run, job, given.rounds) for job in todo]):
+            print(json.dumps(done.result()), file=file, flush=True)
+            print(*(done.result()[key] for key in KEYS), flush=True)
 
 
 if __name__ == "__main__":

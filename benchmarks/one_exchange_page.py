@@ -29,7 +29,7 @@ READINGS = {"received": "received", "fine_tuned": "tuned", "in_the_gate": "gate"
 SITE = {"gcn": "One site: GCN", "ridge": "ridge", "both": "both"}
 OURS = ("pace-ridge", "pace-ridge-sums")
 
-Played = Mapping[str, Any]  # one file of `one_exchange`
+Played = Mapping[str, Any]  # one line of `one_exchange`
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,16 @@ class Setting:
         return fmean(fmean(trial.upload) + fmean(trial.returned) for trial in self.once[method])
 
 
+def played(path: Path) -> list[Played]:
+    """Everything that is stored."""
+    return [*map(json.loads, path.read_text().splitlines())] if path.is_file() else []
+
+
 def settings(out: Path, results: Path) -> Iterator[Setting]:
     """All settings of which FedAvg and the ceiling are there."""
-    stored = (json.loads(path.read_text()) for path in sorted(out.glob("*.json")))
     found = {
         (each["dataset"], each["partition"], each["clients"], each["method"], each["seed"]): each
-        for each in stored
+        for each in played(out)
     }
     store = Store(results / "cells")
     for dataset in AVAILABLE:
@@ -81,12 +85,12 @@ def settings(out: Path, results: Path) -> Iterator[Setting]:
             where = dataset, partition, clients
             run = [m for m in METHODS if any((*where, m, seed) in found for seed in SEEDS)]
             for seed in SEEDS:
-                played = [found.get((*where, method, seed)) for method in run]
+                lines = [found.get((*where, method, seed)) for method in run]
                 cells = (Cell(*where, method, RANK, seed, DATA_SEED) for method in ONCE)
                 trials = [store.read(cell) for cell in cells]
-                if None in played or None in trials:
+                if None in lines or None in trials:
                     continue
-                for method, each in zip(run, played, strict=True):
+                for method, each in zip(run, lines, strict=True):
                     rounds[method].append(each or {})
                 for method, trial in zip(ONCE, trials, strict=True):
                     once[method] += [trial] if trial else []

@@ -83,6 +83,7 @@ SPELLED = {
     "pace-tempered": "pace_study.controls:Tempered",
     "pace-ridge-alone": "pace_study.controls:OwnRidge",
 }
+STORED = {"pace-duo-guard5": "pace-duo:level=0.05"}  # names of cells below, as they are stored
 SITES, JOBS = ("north", "south", "west"), ("pace", "pace-duo", "fedavg", "fedgta")
 CELL = re.compile(r"(.+)/(.+)-c(\d+)-d(\d+)/(.+?)(?:-r(\d+|dense))?/(\d+)")
 CELLS = (
@@ -289,13 +290,37 @@ def cells(stored: Path) -> Leaves:
         what = f"--methods {method} --rank {rank or 6} --seeds {seed} --data-seed {data_seed}"
         (now,) = command(f"run {where} {what} --device cpu")["trials"]
         yield from leaves(now, f"cells/{path}")
-        then, at = json.loads((stored / f"{path}.json").read_text()), f"cells/{path}/off by"
+        then, at = stored_cell(stored, path), f"cells/{path}/off by"
         for part in ("upload", "returned", "dense"):
             yield f"{at}/{part}", int(now[part] != then[part])
         alphas = zip(now["alphas"], then["alphas"], strict=True)
         yield f"{at}/alpha", max(abs(one - other) for one, other in alphas).hex()
-        counts = zip(*(counted(each["confusions"]) for each in (now, then)), strict=True)
+        before = then["counts"] if "counts" in then else counted(then["confusions"])
+        counts = zip(counted(now["confusions"]), before, strict=True)
         yield f"{at}/test nodes", sum(abs(one - other) for one, other in counts) // 2
+
+
+def stored_cell(stored: Path, path: str) -> Any:
+    """A cell of a study: a row of its dataset's Parquet file, in older versions a JSON file."""
+    if (stored / f"{path}.json").is_file():
+        return json.loads((stored / f"{path}.json").read_text())
+    import pyarrow.parquet
+
+    parts = CELL.fullmatch(path)
+    assert parts is not None, path
+    dataset, partition, clients, data_seed, method, rank, seed = parts.groups()
+    wanted = {
+        "partition": partition,
+        "clients": int(clients),
+        "data_seed": int(data_seed),
+        "method": STORED.get(method, method),
+        "rank": None if rank == "dense" else int(rank or 6),
+        "seed": int(seed),
+    }
+    rows = pyarrow.parquet.read_table(stored / f"{dataset}.parquet").to_pylist()
+    (row,) = (row for row in rows if all(row[key] == value for key, value in wanted.items()))
+    readings = sorted(("local", "external", "adopted"))
+    return row | {"counts": [count for reading in readings for count in row[reading]]}
 
 
 def counted(confusions: Any) -> list[int]:

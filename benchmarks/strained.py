@@ -20,9 +20,9 @@ from pace.datasets.partition import divide
 from pace.graph import Graph
 from pace.methods import make
 from pace.models.gcn import GCN
-from pace.reports.stored import HIDDEN
 from pace.reports.trial import Trial
 from pace.runtimes.simulation import simulate
+from pace_study.cell import HIDDEN
 from pace_study.diagnostics import each_gain, win_tie_loss
 from pace_study.records import score, title
 from pace_study.study import CITATION

@@ -3,6 +3,7 @@
 import json
 import struct
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -15,7 +16,7 @@ CLASSES, SEEDS = 3, [104729, 130363]
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>&\"'"
 
 
-def write_study(folder: Path) -> Store:
+def write_study(folder: Path, without: Callable[[Cell], bool] = lambda cell: False) -> Store:
     """Two datasets; Local, FedAvg and PACE at C = 10, some of them at C = 20, three redraws."""
     store = Store(folder / "cells")
     parts = narrowed(
@@ -29,7 +30,9 @@ def write_study(folder: Path) -> Store:
     for dataset, methods in (("cora", ["local", "pace"]), ("citeseer", ["fedavg"])):
         cells += narrowed([PARTS["c20"]], [dataset], methods)[0].cells(SEEDS)
     for cell in dict.fromkeys(cells):
-        store.write(cell, trial(cell), epochs=None, device="cpu")
+        if not without(cell):
+            store.write(cell, trial(cell), epochs=None, device="cpu")
+    store.fold()
     (folder / "figures").mkdir()
     (folder / "figures" / "rank.png").write_bytes(png(60, 20))
     (folder / "absent.json").write_text(json.dumps({"ogbn-arxiv": HOSTILE}))

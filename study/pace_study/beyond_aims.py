@@ -85,8 +85,11 @@ def over_rounds(store: Store, method: str) -> dict[str, float]:
     The rounds are those that `benchmarks.one_exchange` stored beside the cells, on as many seeds.
     """
     found: dict[str, list[float]] = {}
-    for path in sorted((store.folder.parent / "rounds").glob("*-fedavg-*.json")):
-        played = json.loads(path.read_text())
+    stored = store.folder.parent / "rounds.jsonl"
+    for line in stored.read_text().splitlines() if stored.is_file() else ():
+        played = json.loads(line)
+        if played["method"] != "fedavg":
+            continue
         where = played["dataset"], played["partition"], played["clients"]
         trial = store.read(Cell(*where, method, RANK, played["seed"], DATA_SEED))
         if trial is not None:

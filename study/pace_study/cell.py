@@ -1,23 +1,39 @@
-"""A cell: one method on one dataset, partition and seed; what is stored of it, and where."""
+"""A cell: one method on one dataset, partition and seed; and the Parquet files of cells."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
+import os
 import re
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pace.io import atomic
-from pace.methods import Pace
+import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet as parquet
+import torch
+
+from pace.errors import FileError
+from pace.io import atomic, lock, untrusted
+from pace.io.versions import installed
 from pace.models import sized
 from pace.protocol.federation import describe
-from pace.reports.stored import FORMAT, HIDDEN, LAYERS, StoredCell, plain, read_cell, versions
-from pace.reports.trial import Trial
+from pace.reports.trial import READINGS, Trial
 from pace_study.controls import study_method
 
-FIRST = ("model", "gcn")  # what cells say that do not name a model
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+HIDDEN, LAYERS = 64, 2  # of the study's network
+LIBRARIES = ("pace-fgl", "torch", "numpy", "scikit-network", "pymetis", "torch-geometric")
+JOURNAL = "journal.jsonl"
+STEPS = ("fit", "merge", "adopt")
+PATIENCE = 60.0  # seconds that a process waits for another one's write
 
 
 @dataclass(frozen=True)
@@ -40,73 +56,216 @@ class Cell:
         return *where, self.model, self.seed
 
     @property
-    def path(self) -> Path:
-        """`cora/louvain-c10-d2024/pace-r6/104729.json`; a file's dataset goes by its stem.
-
-        A model other than the GCN stands behind the place: `cora/louvain-c10-d2024-sage/…`.
-        """
-        ranked = isinstance(study_method(self.method), Pace)
-        rank = f"-r{self.rank or 'dense'}" if ranked else ""
-        where = f"{self.partition}-c{self.clients}-d{self.data_seed}"
-        if self.model != "gcn":
-            where += "-" + re.sub(r"[^\w.=,-]", "_", self.model)
+    def file(self) -> str:
+        """The name of the Parquet file it is stored in: one for each dataset."""
         name = Path(self.dataset).stem if self.dataset.endswith(".graph") else self.dataset
-        folder = re.sub(r"[^\w.=,-]", "_", name)
-        return Path(folder, where, f"{self.method}{rank}", f"{self.seed}.json")
+        return re.sub(r"[^\w.=,-]", "_", name) + ".parquet"
 
-    def settings(self, epochs: int | None) -> dict[str, object]:
-        """All that decides the result. A stored cell whose settings differ is stale."""
+    def settings(self) -> str:
+        """All else that decides the result, as JSON. A stored cell whose settings differ is stale."""
         method = study_method(self.method, self.rank)
         shape = sized(self.model, 1, HIDDEN, LAYERS, 1)  # widths at the ends are the dataset's
         file = Path(self.dataset)
-        return {
-            **{key: value for key, value in asdict(self).items() if (key, value) != FIRST},
-            "data": hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None,
-            "settings": describe(method),
-            "recipe": describe(method.recipe),
-            "network": describe(method.network(shape)),
-            "epochs": epochs,
-        }
+        return json.dumps(
+            {
+                "data": hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None,
+                "method": describe(method),
+                "recipe": describe(method.recipe),
+                "network": describe(method.network(shape)),
+            },
+            sort_keys=True,
+        )
 
 
-@dataclass(frozen=True)
+KEY = [field.name for field in fields(Cell)]
+SCHEMA = arrow.schema(
+    [
+        *((name, arrow.string()) for name in ("dataset", "partition", "model", "method")),
+        *((name, arrow.int64()) for name in ("clients", "data_seed", "rank", "seed", "epochs")),
+        *((name, arrow.string()) for name in ("settings", "versions", "device")),
+        ("alphas", arrow.list_(arrow.float64())),
+        # Confusion matrices of all clients, one after another, row by row.
+        *((reading, arrow.list_(arrow.int32())) for reading in READINGS),
+        *((way, arrow.list_(arrow.int64())) for way in ("upload", "returned")),
+        ("dense", arrow.int64()),
+        *((step, arrow.float64()) for step in STEPS),
+        # Of two classes: one for each client and reading, null where its test nodes are of one class.
+        ("roc_auc", arrow.list_(arrow.list_(arrow.float64()))),
+    ]
+)
+Stored = dict[str, Any]  # a row of that schema
+
+
 class Store:
-    """A folder of cells, each a small file that is whole or absent."""
+    """A folder of cells: a Parquet file for each dataset, and a journal of what was computed since.
 
-    folder: Path
+    A cell is appended to the journal as soon as it is computed; `fold` moves the journal's cells into
+    the Parquet files. A process that is killed leaves at most one broken line, which is skipped.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._trials: dict[Cell, Trial] = {}
+
+    def __reduce__(self) -> tuple[type[Store], tuple[Path]]:
+        return Store, (self.folder,)  # another process reads the files for itself
+
+    @cached_property
+    def rows(self) -> dict[Cell, Stored]:
+        """Every stored cell."""
+        rows: dict[Cell, Stored] = {}
+        for path in sorted(self.folder.glob("*.parquet")):
+            rows |= {_cell(row): row for row in _read(path)}
+        return rows | {_cell(row): row for row in self._journal()}
+
+    @cached_property
+    def frame(self) -> DataFrame:
+        """The cells as one table, a row a cell."""
+        import pandas
+
+        return pandas.DataFrame(list(self.rows.values()), columns=SCHEMA.names)
 
     def has(self, cell: Cell, epochs: int | None) -> bool:
         """Whether the cell is stored with all of these settings."""
-        stored = self._stored(cell)
-        return stored is not None and agrees(stored.settings, cell.settings(epochs))
-
-    def write(self, cell: Cell, trial: Trial, *, epochs: int | None, device: str) -> None:
-        content = {
-            "format": FORMAT,
-            "settings": cell.settings(epochs),
-            "versions": versions(),
-            "device": device,
-            **plain(trial, sparse=True),
-        }
-        atomic.write(self.folder / cell.path, json.dumps(content, indent=0).encode() + b"\n")
+        row = self.rows.get(cell)
+        return row is not None and row["epochs"] == epochs and agrees(row, cell.settings())
 
     def read(self, cell: Cell) -> Trial | None:
         """The stored result, or None."""
-        stored = self._stored(cell)
-        return None if stored is None else stored.trial
+        if cell not in self._trials and cell in self.rows:
+            self._trials[cell] = _trial(self.rows[cell])
+        return self._trials.get(cell)
 
-    def _stored(self, cell: Cell) -> StoredCell | None:
+    def write(self, cell: Cell, trial: Trial, *, epochs: int | None, device: str) -> None:
+        """Append a cell to the journal, durably."""
+        row = _row(cell, trial) | {
+            "epochs": epochs,
+            "settings": cell.settings(),
+            "versions": json.dumps(installed(LIBRARIES)),
+            "device": device,
+        }
+        with self._alone(), (self.folder / JOURNAL).open("ab") as file:
+            # A new line at both ends keeps it apart from what a killed process left unfinished.
+            file.write(b"\n" + json.dumps(row).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.__dict__.pop("frame", None)
+        self._trials.pop(cell, None)
+        if "rows" in self.__dict__:
+            self.rows[cell] = row
+
+    def fold(self) -> None:
+        """Move the journal's cells into the Parquet files. Interrupted, it can be done again."""
+        self.__dict__.pop("rows", None)
+        self.__dict__.pop("frame", None)
+        if not (self.folder / JOURNAL).exists():
+            return
+        with self._alone():
+            changed = {_cell(row).file for row in self._journal()}
+            for name in sorted(changed):
+                cells = sorted((cell for cell in self.rows if cell.file == name), key=_order)
+                _write(self.folder / name, [self.rows[cell] for cell in cells])
+            (self.folder / JOURNAL).unlink()
+
+    def _journal(self) -> Iterator[Stored]:
         try:
-            return read_cell(self.folder / cell.path)
-        except (FileNotFoundError, ValueError):  # a damaged one is computed again
-            return None
+            lines = (self.folder / JOURNAL).read_bytes().splitlines()
+        except FileNotFoundError:
+            return
+        for line in filter(None, lines):
+            try:
+                row = untrusted.json(line)
+            except ValueError:  # cut short: it is computed again
+                continue
+            if isinstance(row, dict) and set(SCHEMA.names) == set(row):
+                yield row
+
+    def _alone(self) -> Any:
+        busy = f"another process is writing to {self.folder}"
+        return lock.held(self.folder / "writing.lock", busy, PATIENCE)
 
 
-def agrees(stored: object, wanted: object) -> bool:
-    """Whether a stored description holds every setting that is wanted, with its value.
+def agrees(row: Stored, wanted: str) -> bool:
+    """Whether a stored row has every setting that is wanted, with its value.
 
-    It may hold more: a setting that a method no longer has is one that was never changed.
+    It may have more: a setting that a method no longer has is one that was never changed.
     """
-    if isinstance(stored, Mapping) and isinstance(wanted, Mapping):
-        return all(key in stored and agrees(stored[key], wanted[key]) for key in wanted)
-    return stored == wanted
+
+    def covers(stored: object, asked: object) -> bool:
+        if isinstance(stored, dict) and isinstance(asked, dict):
+            return all(key in stored and covers(stored[key], asked[key]) for key in asked)
+        return stored == asked
+
+    return row["settings"] == wanted or covers(json.loads(row["settings"]), json.loads(wanted))
+
+
+def _order(cell: Cell) -> tuple[object, ...]:
+    """Cells that trained alike side by side, where their matrices compress best."""
+    return cell.dataset, cell.model, *cell.place, cell.method, cell.rank or 0
+
+
+def _cell(row: Stored) -> Cell:
+    return Cell(**{name: row[name] for name in KEY})
+
+
+def _row(cell: Cell, trial: Trial) -> Stored:
+    return asdict(cell) | {
+        "alphas": trial.alphas,
+        **{
+            reading: torch.stack(counts).flatten().tolist() if counts else []
+            for reading, counts in trial.confusions.items()
+        },
+        "upload": trial.upload,
+        "returned": trial.returned,
+        "dense": trial.dense,
+        **{step: trial.seconds.get(step) for step in STEPS},
+        "roc_auc": [trial.roc_auc[reading] for reading in READINGS] if trial.roc_auc else None,
+    }
+
+
+def _trial(row: Stored) -> Trial:
+    clients = len(row["alphas"])
+    areas = row["roc_auc"]
+    return Trial(
+        method=row["method"],
+        seed=row["seed"],
+        alphas=row["alphas"],
+        confusions={
+            reading: list(torch.from_numpy(confusions(row[reading], clients)))
+            for reading in READINGS
+        },
+        upload=row["upload"],
+        returned=row["returned"],
+        dense=row["dense"],
+        seconds={step: row[step] for step in STEPS if row[step] is not None},
+        roc_auc={} if areas is None else dict(zip(READINGS, areas, strict=True)),
+    )
+
+
+def confusions(counts: Any, clients: int) -> np.ndarray[Any, Any]:
+    """Confusion matrices (clients, classes, classes) as they are stored in a row."""
+    flat = np.asarray(counts, dtype=np.int64)
+    classes = round((flat.size / max(clients, 1)) ** 0.5)
+    return flat.reshape(clients if classes else 0, classes, classes)
+
+
+def _read(path: Path) -> list[Stored]:
+    try:
+        table = parquet.read_table(path)
+        if absent := set(SCHEMA.names) - set(table.column_names):
+            raise ValueError(f"it has no {', '.join(sorted(absent))}")
+        rows: list[Stored] = table.select(SCHEMA.names).cast(SCHEMA).to_pylist()
+    except (arrow.ArrowException, ValueError) as error:
+        raise FileError(
+            f"{path} holds no cells of a study ({error}): remove it, then run the study again"
+        ) from None
+    return rows
+
+
+def _write(path: Path, rows: list[Stored]) -> None:
+    buffer = io.BytesIO()
+    table = arrow.Table.from_pylist(rows, SCHEMA)
+    parquet.write_table(
+        table, buffer, compression="zstd", compression_level=19, data_page_size=2**24
+    )
+    atomic.write(path, buffer.getvalue())

@@ -104,6 +104,7 @@ def reproduce(
     if not todo and len(lacking) == len(cells):
         reasons = "".join(f"\n  {name}: {reason}" for name, reason in absent.items())
         raise SettingError(f"nothing of this can be run:{reasons}")
+    store.fold()  # what an interrupted run left
     with console.progress(len(todo), "Starting") as bar:
         run.compute(
             todo,
@@ -112,6 +113,7 @@ def reproduce(
             jobs=jobs,
             done=lambda cell: bar(f"{cell.dataset} C={cell.clients} {cell.method}"),
         )
+    store.fold()
     written = outcome.write(wanted, store, chosen_seeds, out, absent)
     written.append(folder.note_command(out, shlex.join(["pace", *sys.argv[1:]])))
     page_path = page.write(out)

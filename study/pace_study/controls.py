@@ -1,4 +1,4 @@
-"""Methods that only the study runs: controls and other readings, and how it names variants."""
+"""Methods that only the study runs: controls and other readings."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pace.gates.mixture import RIDGE, Weights, weigh
 from pace.graph import Graph
 from pace.merging.carrier import RANK
 from pace.merging.ridge import solve_rows
-from pace.methods import FedRCL, Pace, make
+from pace.methods import FedRCL, Pace, expand, make
 from pace.methods.beyond.ridge import Regressed, training_rows
 from pace.params import Params
 from pace.protocol.federation import Federation
@@ -73,19 +73,6 @@ CONTROLS: Mapping[str, Callable[[], Method]] = {
     "pace-tempered": Tempered,
     "pace-ridge-alone": OwnRidge,
 }
-VARIANTS = {  # the study's names for settings of a method
-    "pace-duo-float32": "pace-duo:numbers=float32",
-    "pace-duo-simplex": "pace-duo:ridge=1e6,level=1",
-    "pace-duo-free": "pace-duo:level=1",
-    "pace-duo-guard20": "pace-duo:level=0.2",
-    "pace-duo-guard5": "pace-duo:level=0.05",
-    "pace-ridge-uncorrected": "pace-ridge:own=none",
-    "pace-ridge-neighbours": "pace-ridge:hops=2",
-    "pace-ridge-features": "pace-ridge:hops=0",
-    "pace-ridge-one": "pace-ridge:strengths=3",
-    "pace-ridge-every-class": "pace-ridge:smallest_class=1,nodes_per_row=1",
-    "pace-ridge-float32": "pace-ridge:numbers=float32",
-}
 
 
 def study_method(name: str, rank: int | None = RANK) -> Method:
@@ -93,4 +80,9 @@ def study_method(name: str, rank: int | None = RANK) -> Method:
     if name in CONTROLS:
         method = CONTROLS[name]()
         return replace(method, rank=rank) if isinstance(method, Pace) else method
-    return make(VARIANTS.get(name, name), rank)
+    return make(name, rank)
+
+
+def spelled(name: str) -> str:
+    """The one spelling of a method's name and settings."""
+    return name if name in CONTROLS else expand(name)[0]

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError
 from pace.io import atomic, regular, untrusted
-from pace.reports import stored
-from pace.reports.trial import Trial
-from pace_study.cell import FIRST, Cell, Store
+from pace_study.cell import Cell, Store
 from pace_study.records import CITATION_MEAN, Record, measured, rank_bytes
 from pace_study.study import CITATION, OWN, PARTS, SIX, Part, in_order, narrowed
 
 COMMANDS = "commands.json"
-
-
-@dataclass(frozen=True)
-class Remembered(Store):
-    """A store that reads each cell once: a page asks for most of them several times."""
-
-    known: dict[Cell, Trial | None] = field(default_factory=dict, compare=False)
-
-    def read(self, cell: Cell) -> Trial | None:
-        if cell not in self.known:
-            self.known[cell] = super().read(cell)
-        return self.known[cell]
+LARGEST = 2**20  # bytes of a file of names
 
 
 @dataclass(frozen=True)
@@ -106,32 +93,23 @@ class Study:
 
 def read(folder: Path) -> Study:
     """The study in a folder."""
-    found, made_with = [], []
-    for cell, stored_cell in cells(folder):
-        found.append(cell)
-        how = MadeWith(stored_cell.versions, stored_cell.device, stored_cell.settings["epochs"])
+    store = Store(folder / "cells")
+    if not store.rows:
+        raise FileError(f"{folder} has no cells: write some with `pace reproduce --out {folder}`")
+    made_with = []
+    for row in store.rows.values():
+        how = MadeWith(json.loads(row["versions"]), row["device"], row["epochs"])
         if how not in made_with:
             made_with.append(how)
-    present = {cell.dataset for cell in found}
+    present = {cell.dataset for cell in store.rows}
     absent = _json(folder / "absent.json") or {}
     return Study(
-        Remembered(folder / "cells"),
-        frozenset(found),
+        store,
+        frozenset(store.rows),
         tuple(made_with),
         tuple(_json(folder / COMMANDS) or ()),
         tuple(name for name in absent if name not in present),
     )
-
-
-def cells(folder: Path) -> Iterator[tuple[Cell, stored.StoredCell]]:
-    """Every cell of a folder, and what is stored of it."""
-    for path, found in stored.cells(folder):
-        try:
-            named = {**dict([FIRST]), **found.settings}  # cells of the GCN do not name their model
-            cell = Cell(**{each.name: named[each.name] for each in fields(Cell)})
-        except (LookupError, TypeError) as error:
-            raise stored.not_a_cell(path, error) from None
-        yield cell, found
 
 
 def note_command(folder: Path, command: str) -> Path:
@@ -145,7 +123,7 @@ def note_command(folder: Path, command: str) -> Path:
 def _json(path: Path) -> Any:
     """A file's content, None where there is none."""
     try:
-        return untrusted.json(regular.read(path, stored.LARGEST))
+        return untrusted.json(regular.read(path, LARGEST))
     except FileNotFoundError:
         return None
     except ValueError as error:

@@ -14,7 +14,6 @@ from pace_study.cell import Store
 from pace_study.claims import claims
 from pace_study.compare import Twin, twins
 from pace_study.draws import known_draws
-from pace_study.folder import Remembered
 from pace_study.records import measured
 from pace_study.study import MODEL_PARTS, Part
 from pace_study.summaries import claims_table, fairness_summary, unexplained
@@ -33,7 +32,6 @@ def write(
 ) -> list[Path]:
     """Write `tables/` and `figures/`; the paths written."""
     written: list[Path] = []
-    store = Remembered(store.folder)
     redrawn = known_draws(store, seeds)
 
     def put(path: Path, text: str) -> None:

@@ -17,12 +17,11 @@ import torch
 
 from pace.datasets import load
 from pace.datasets.partition import divide
-from pace.errors import PaceError, SettingError
+from pace.errors import PaceError
 from pace.graph import Graph
 from pace.models import sized
-from pace.reports.stored import HIDDEN, LAYERS
 from pace.runtimes.simulation import simulate
-from pace_study.cell import Cell, Store
+from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.controls import study_method
 
 
@@ -37,15 +36,7 @@ class How:
 
 def missing(cells: Iterable[Cell], store: Store, how: How) -> list[Cell]:
     """The cells that are not stored with these very settings, each once."""
-    distinct = list(dict.fromkeys(cells))
-    places: dict[Path, Cell] = {}
-    for cell in distinct:
-        other = places.setdefault(cell.path, cell)
-        if other != cell:  # a file's dataset goes by its stem
-            raise SettingError(
-                f"{other.dataset} and {cell.dataset} would be stored under one name: rename one"
-            )
-    return [cell for cell in distinct if not store.has(cell, how.epochs)]
+    return [cell for cell in dict.fromkeys(cells) if not store.has(cell, how.epochs)]
 
 
 def available(cells: Iterable[Cell], how: How) -> tuple[list[Cell], dict[str, str]]:

@@ -14,8 +14,7 @@ from pace.merging.carrier import RANK
 from pace.methods import PAPER, make
 from pace.models.gcn import GCN
 from pace.protocol.federation import describe
-from pace.reports.stored import HIDDEN, LAYERS
-from pace_study.cell import Cell, Store
+from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.records import title
 from pace_study.study import AVAILABLE, NAMES, PARTS, SEEDS, SIX, UNPUBLISHED
 

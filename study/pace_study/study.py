@@ -10,6 +10,7 @@ from pace.errors import SettingError, did_you_mean
 from pace.merging.carrier import RANK
 from pace.protocol.federation import SEEDS as SEEDS
 from pace_study.cell import Cell
+from pace_study.controls import spelled
 
 CITATION = ("cora", "citeseer", "pubmed")
 AVAILABLE = (*CITATION, "cs", "computers")
@@ -70,28 +71,28 @@ STEPS = (  # from PACE to pace-duo, a part at a time
     PACE,
     Row("PACE in int8", "pace-int8"),
     Row("PACE, temperature", "pace-tempered"),
-    Row("two corrections", "pace-duo-simplex"),
-    Row("two corrections, temperature", "pace-duo-free"),
-    Row("with the guard, float32", "pace-duo-float32"),
+    Row("two corrections", "pace-duo:ridge=1e6,level=1"),
+    Row("two corrections, temperature", "pace-duo:level=1"),
+    Row("with the guard, float32", "pace-duo:numbers=float32"),
     DUO,
 )
 GUARDS = {  # the guard's level: 1 is none
-    1.0: Row("no guard", "pace-duo-free"),
+    1.0: Row("no guard", "pace-duo:level=1"),
     0.5: DUO,
-    0.2: Row("guard at 0.2", "pace-duo-guard20"),
-    0.05: Row("guard at 0.05", "pace-duo-guard5"),
+    0.2: Row("guard at 0.2", "pace-duo:level=0.2"),
+    0.05: Row("guard at 0.05", "pace-duo:level=0.05"),
 }
 RIDGE, SUMS = Row("pace-ridge", "pace-ridge"), Row("pace-ridge-sums", "pace-ridge-sums")
 REGRESSIONS = (  # the closed form, and what each choice is worth
     RIDGE,
     SUMS,
     Row("own rows only: nothing is sent", "pace-ridge-alone"),
-    Row("only hop 0, a node's own features", "pace-ridge-features"),
-    Row("only hop 2, its neighbourhood", "pace-ridge-neighbours"),
-    Row("one λ in place of three", "pace-ridge-one"),
-    Row("not corrected on own nodes", "pace-ridge-uncorrected"),
-    Row("every class, every row", "pace-ridge-every-class"),
-    Row("float32 in place of int8", "pace-ridge-float32"),
+    Row("only hop 0, a node's own features", "pace-ridge:hops=0"),
+    Row("only hop 2, its neighbourhood", "pace-ridge:hops=2"),
+    Row("one λ in place of three", "pace-ridge:strengths=3"),
+    Row("not corrected on own nodes", "pace-ridge:own=none"),
+    Row("every class, every row", "pace-ridge:smallest_class=1,nodes_per_row=1"),
+    Row("float32 in place of int8", "pace-ridge:numbers=float32"),
 )
 BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS.values(), *REGRESSIONS)))
 RAW = Row("PACE, raw moments", "pace-raw")
@@ -337,7 +338,7 @@ def narrowed(
     kept = []
     known = {name for part in PARTS.values() for name in part.datasets}
     for part in parts:
-        rows = tuple(row for row in part.rows if methods is None or row.method in methods)
+        rows = tuple(row for row in part.rows if methods is None or spelled(row.method) in methods)
         names = part.datasets
         if datasets is not None:
             # One's own graph joins every part, but those whose sites a column of the data names.

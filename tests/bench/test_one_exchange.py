@@ -25,8 +25,8 @@ def played(out: Path, method: str, seed: int, gate: float) -> None:
     else:
         content |= {"received": 60.0, "fine_tuned": 70.0, "in_the_gate": gate, "local": 50.0}
         content |= {"bytes": 10**8}
-    out.mkdir(exist_ok=True)
-    (out / f"{method}-{seed}.json").write_text(json.dumps(content))
+    with out.open("a") as file:
+        print(json.dumps(content), file=file)
 
 
 def adopted(results: Path, method: str, seed: int, right: int) -> None:
@@ -43,30 +43,32 @@ def results(tmp_path: Path) -> Path:
         for method, right in zip(page.ONCE, (71, 72, 80, 82), strict=True):
             adopted(tmp_path, method, seed, right + more)
         for method, gate in zip(page.METHODS, (85.0, 75.0, 76.0, 81.0), strict=True):
-            played(tmp_path / "rounds", method, seed, gate + more)
+            played(tmp_path / "rounds.jsonl", method, seed, gate + more)
     return tmp_path
 
 
 def test_a_setting_is_averaged_over_the_seeds_of_which_everything_is_there(results: Path) -> None:
-    (both,) = page.settings(results / "rounds", results)
+    (both,) = page.settings(results / "rounds.jsonl", results)
     assert (both.name, both.seeds) == ("Cora, louvain, C = 10", 2)
     assert both.played("fedavg", "in_the_gate") == 76.0
     assert both.adopted("pace-ridge") == pytest.approx(81.0, abs=1e-3)
     assert both.site("both") == 86.0
     assert both.moved("pace") == 1500
-    (results / "rounds" / f"fedpub-{SECOND}.json").unlink()
-    (one,) = page.settings(results / "rounds", results)
+    path = results / "rounds.jsonl"
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join(line for line in lines if f'"fedpub", "seed": {SECOND}' not in line))
+    (one,) = page.settings(results / "rounds.jsonl", results)
     assert one.seeds == 1
     assert one.played("fedavg", "in_the_gate") == 75.0
-    (results / "rounds" / f"fedpub-{FIRST}.json").unlink()
-    (without,) = page.settings(results / "rounds", results)
+    path.write_text("\n".join(line for line in lines if '"fedpub"' not in line))
+    (without,) = page.settings(results / "rounds.jsonl", results)
     assert without.seeds == 2
     assert "| 76.0 | 60.0 | 70.0 | 77.0 | - | - | - | 72.0 |" in page.markdown([without, both])
     assert one.adopted("pace-ridge") == pytest.approx(80.0, abs=1e-3)
 
 
 def test_the_table_says_where_one_exchange_is_ahead_least(results: Path) -> None:
-    text = page.markdown(list(page.settings(results / "rounds", results)))
+    text = page.markdown(list(page.settings(results / "rounds.jsonl", results)))
     assert "| Cora, louvain, C = 10 | 2 | 50.0 | 60.0 | 70.0 | 76.0 |" in text
     assert "| pace-ridge | +5.00 | +5.00 (Cora, louvain, C = 10) |" in text
     assert "-1.00 (Cora, louvain, C = 10) |" in text  # FedPub is above it
@@ -74,6 +76,6 @@ def test_the_table_says_where_one_exchange_is_ahead_least(results: Path) -> None
 
 def test_the_figure_has_a_mark_for_every_method(results: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures need the extra `report`")
-    drawn = page.figure(list(page.settings(results / "rounds", results)))
+    drawn = page.figure(list(page.settings(results / "rounds.jsonl", results)))
     labels = drawn.axes[0].get_legend_handles_labels()[1]
     assert len(labels) == len(page.ROUNDS) + len(page.ONCE) + 2

@@ -18,9 +18,9 @@ LOCAL = 70  # right of a hundred nodes, at each of two clients
 RIGHT = {  # of each client after adoption, by method; the second seed has one node more
     "pace": (72, 69),
     "pace-duo": (74, 70),
-    "pace-duo-free": (75, 69),
-    "pace-duo-guard20": (71, 70),
-    "pace-duo-guard5": (70, 70),
+    "pace-duo:level=1": (75, 69),
+    "pace-duo:level=0.2": (71, 70),
+    "pace-duo:level=0.05": (70, 70),
     "pace-ridge": (78, 74),
     "pace-ridge-sums": (77, 74),
 }
@@ -125,11 +125,13 @@ def test_the_closed_form_is_judged_both_ways(tmp_path: Path) -> None:
 
 def test_a_hundred_rounds_are_compared_setting_by_setting(tmp_path: Path) -> None:
     store = write(tmp_path)
-    (tmp_path / "rounds").mkdir()
-    for seed, gate in zip(SEEDS, (76.05, 76.55), strict=True):
-        played = {"dataset": "cora", "partition": "metis", "clients": 10, "seed": seed}
-        text = json.dumps(played | {"in_the_gate": gate})
-        (tmp_path / "rounds" / f"cora-metis-c10-fedavg-{seed}.json").write_text(text)
+    where = {"dataset": "cora", "partition": "metis", "clients": 10}
+    lines = [
+        json.dumps(where | {"method": method, "seed": seed, "in_the_gate": gate})
+        for method in ("fedavg", "fedpub")
+        for seed, gate in zip(SEEDS, (76.05, 76.55), strict=True)
+    ]
+    (tmp_path / "rounds.jsonl").write_text("\n".join(lines))
     ahead = beyond_aims.over_rounds(store, "pace-ridge")
     assert ahead == {"Cora, metis, C = 10": pytest.approx((-0.05 + 0.45) / 2, abs=1e-3)}
     judged = beyond_aims.regression_aims(store, SEEDS)

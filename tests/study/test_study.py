@@ -13,10 +13,10 @@ import pytest
 import torch
 from scipy import stats
 
-from pace.errors import SettingError
-from pace.reports.trial import Trial
+from pace.errors import FileError, SettingError
+from pace.reports.trial import READINGS, Trial
 from pace_study import run
-from pace_study.cell import Cell, Store
+from pace_study.cell import JOURNAL, STEPS, Cell, Store
 from pace_study.compare import Twin, twins
 from pace_study.diagnostics import paired, receivers, t_interval, win_tie_loss
 from pace_study.draws import Draws, known_draws
@@ -78,7 +78,7 @@ def test_a_killed_study_resumes_to_the_same_tables_byte_for_byte(
         [sys.executable, "-c", KILLED, "reproduce", *words], capture_output=True, check=False
     )
     assert killed.returncode == -signal.SIGKILL
-    survived = len(list(tmp_path.rglob("cells/**/*.json")))
+    survived = len(Store(tmp_path / "cells").rows)
     assert survived == 5
     again = subprocess.run(reproduce(*words, "--json"), check=True, capture_output=True, text=True)
     found = json.loads(again.stdout)
@@ -88,6 +88,7 @@ def test_a_killed_study_resumes_to_the_same_tables_byte_for_byte(
     resumed = files(tmp_path, "tables", "figures")
     assert {"tables/main.md", "tables/rank.parquet", "figures/rank.pdf"} < set(resumed)
     assert resumed == {name: undisturbed[name] for name in resumed}
+    assert not (tmp_path / "cells" / JOURNAL).exists()
 
 
 def test_a_second_run_computes_nothing(folder: Path) -> None:
@@ -99,12 +100,10 @@ def test_a_second_run_computes_nothing(folder: Path) -> None:
 def test_two_processes_store_what_one_does(folder: Path, tmp_path: Path) -> None:
     words = ["main", *small("local,pace"), "--out", str(tmp_path), "--jobs", "2"]
     subprocess.run(reproduce(*words), check=True, capture_output=True)
-    for path in tmp_path.rglob("cells/**/*.json"):
-        ours = json.loads(path.read_text())
-        theirs = json.loads((folder / path.relative_to(tmp_path)).read_text())
-        assert {k: v for k, v in ours.items() if k != "seconds"} == {
-            k: v for k, v in theirs.items() if k != "seconds"
-        }
+    one, two = Store(folder / "cells").rows, Store(tmp_path / "cells").rows
+    assert len(two) == 2 * 2 * 1
+    for cell, row in two.items():
+        assert {**row, **dict.fromkeys(STEPS)} == {**one[cell], **dict.fromkeys(STEPS)}
 
 
 def cell(**changes: object) -> Cell:
@@ -148,22 +147,43 @@ def test_a_cell_comes_back_as_it_was_stored(tmp_path: Path) -> None:
     assert (back.upload, back.returned, back.dense) == ([20, 20], [10, 10], 100)
 
 
-def test_a_cell_with_many_classes_leaves_its_zeros_out(tmp_path: Path) -> None:
-    random = torch.Generator().manual_seed(0)
-    counts = torch.randint(0, 9, (15, 15), generator=random)
-    counts *= torch.rand(15, 15, generator=random) < 0.15
-    counts[3], counts[4] = 0, 7
-    many = replace(trial(), confusions={"local": [counts], "external": [counts.t()], "adopted": []})
+def test_folding_moves_the_journal_into_the_files_and_changes_no_cell(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.write(cell(), many, epochs=None, device="cpu")
-    back = store.read(cell())
+    cells = [cell(), cell(seed=1), cell(dataset="mine.graph"), cell(rank=None)]
+    for place, each in enumerate(cells):
+        store.write(each, trial(shift=place % 3), epochs=None, device="cpu")
+    before = Store(tmp_path).rows
+    store.fold()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted({c.file for c in cells})
+    assert Store(tmp_path).rows == store.rows == before
+    store.write(cells[0], trial(shift=2), epochs=7, device="cpu")
+    store.fold()
+    after = Store(tmp_path).rows
+    assert after.pop(cells[0])["epochs"] == 7
+    assert after == {each: row for each, row in before.items() if each != cells[0]}
+
+
+def test_a_fold_that_was_interrupted_is_done_again(tmp_path: Path) -> None:
+    """Killed between a file's write and the journal's removal: nothing is lost or doubled."""
+    store = Store(tmp_path)
+    store.write(cell(), trial(), epochs=None, device="cpu")
+    journal = (tmp_path / JOURNAL).read_bytes()
+    store.fold()
+    (tmp_path / JOURNAL).write_bytes(journal)
+    assert list(Store(tmp_path).rows) == [cell()]
+    Store(tmp_path).fold()
+    assert not (tmp_path / JOURNAL).exists()
+    assert list(Store(tmp_path).rows) == [cell()]
+
+
+def test_areas_under_the_curve_come_back(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    areas: dict[str, list[float | None]] = {reading: [0.5, None] for reading in READINGS}
+    store.write(cell(), replace(trial(), roc_auc=areas), epochs=None, device="cpu")
+    store.fold()
+    back = Store(tmp_path).read(cell())
     assert back is not None
-    assert torch.equal(back.confusions["local"][0], counts)
-    assert torch.equal(back.confusions["external"][0], counts.t())
-    dense = sum(2 * len(row) for row in (*counts, *counts))
-    stored = json.loads((tmp_path / cell().path).read_text())["confusions"]
-    assert len(stored["local"][0]) + len(stored["external"][0]) < 0.7 * dense
-    assert stored["local"][0].split(";")[3:5] == ["", " ".join(["7"] * 15)]
+    assert back.roc_auc == areas
 
 
 def test_a_changed_setting_never_reuses_a_stale_cell(
@@ -193,30 +213,30 @@ def test_a_dataset_file_that_changed_makes_its_cells_stale(tmp_path: Path) -> No
     assert not store.has(mine, None)
 
 
-@pytest.mark.parametrize("damage", [b"", b"{", b"[]", b"\x89PNG", b'{"format": "other"}'])
-def test_a_damaged_cell_is_computed_again(tmp_path: Path, damage: bytes) -> None:
+@pytest.mark.parametrize("damage", [b"{", b"[]", b"\x89PNG", b'{"dataset": "cora"}'])
+def test_a_line_cut_short_is_computed_again_and_harms_no_other(
+    tmp_path: Path, damage: bytes
+) -> None:
     store = Store(tmp_path)
-    store.write(cell(), trial(), epochs=None, device="cpu")
-    (tmp_path / cell().path).write_bytes(damage)
-    assert not store.has(cell(), None)
-    assert store.read(cell()) is None
+    store.write(cell(seed=1), trial(), epochs=None, device="cpu")
+    with (tmp_path / JOURNAL).open("ab") as journal:
+        journal.write(damage)
+    store.write(cell(seed=2), trial(), epochs=None, device="cpu")
+    assert list(Store(tmp_path).rows) == [cell(seed=1), cell(seed=2)]
 
 
-def test_a_cell_without_one_of_its_parts_is_computed_again(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.write(cell(), trial(), epochs=None, device="cpu")
-    path = tmp_path / cell().path
-    content = json.loads(path.read_text())
-    del content["alphas"]
-    path.write_text(json.dumps(content))
-    assert not store.has(cell(), None)
-    assert store.read(cell()) is None
+def test_a_file_that_holds_no_cells_is_named(tmp_path: Path) -> None:
+    (tmp_path / "cora.parquet").write_bytes(b"\x89PNG")
+    with pytest.raises(FileError, match=r"cora\.parquet holds no cells .*: remove it, then run"):
+        Store(tmp_path).has(cell(), None)
 
 
 def test_two_files_of_one_name_are_not_taken_for_each_other(tmp_path: Path) -> None:
-    cells = [cell(dataset="north/mine.graph"), cell(dataset="south/mine.graph")]
-    with pytest.raises(SettingError, match=r"north/mine\.graph and south/mine\.graph .* rename"):
-        run.missing(cells, Store(tmp_path), HOW)
+    north, south = cell(dataset="north/mine.graph"), cell(dataset="south/mine.graph")
+    store = Store(tmp_path)
+    store.write(north, trial(), epochs=None, device="cpu")
+    store.fold()
+    assert run.missing([north, south], store, run.How()) == [south]
 
 
 def test_missing_data_is_said_and_not_run() -> None:
@@ -273,7 +293,7 @@ def test_records_are_computed_from_the_confusions(store: Store) -> None:
 
 
 def test_a_row_with_a_missing_seed_is_not_shown(store: Store) -> None:
-    (store.folder / Cell("cora", "louvain", 10, "pace", 6, SEEDS[2], 2024).path).unlink()
+    del store.rows[Cell("cora", "louvain", 10, "pace", 6, SEEDS[2], 2024)]
     assert not any((r.dataset, r.method) == ("Cora", "PACE") for r in measured(MAIN, store, SEEDS))
 
 

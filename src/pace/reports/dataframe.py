@@ -1,20 +1,18 @@
-"""Results as rows: a study's folder or a run's as one tidy table."""
+"""Results as rows: a run as one tidy table."""
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pace.errors import FileError, SettingError
-from pace.io import records
 from pace.methods import make
 from pace.metrics import accuracy, macro_f1, pooled, weighted_f1
 from pace.protocol.number_formats import KINDS
 from pace.reports.run_result import NAME, MethodSettings, RunResult, readings
-from pace.reports.stored import HIDDEN, LAYERS, cells, not_a_cell
 from pace.reports.trial import Trial
 
 if TYPE_CHECKING:
@@ -91,12 +89,12 @@ BY = {by: tuple(column.name for column in fields(row)) for by, row in ROWS.items
 
 
 def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
-    """Everything that `pace reproduce --out` or `pace run --out` stored in a folder, as one table.
+    """Everything that `pace run --out` stored in a folder, as one table.
 
     Scores and shares are between 0 and 1, sizes are bytes, times are seconds.
 
     Args:
-        folder: with `cells/`, a study's, or `results.json`, a run's.
+        folder: a run's, with `results.json`; `pace_study.frame.results` reads a study's.
         by: `"seed"` gives a row for each method, reading and seed, scores pooled over clients as the
             paper does; `"client"` a row for each client too.
 
@@ -104,7 +102,7 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
         A pandas DataFrame.
 
     Raises:
-        FileError: the folder holds neither, or something damaged.
+        FileError: the folder holds none, or a damaged one.
         SettingError: `by` is something else, or pandas is not installed.
 
     Example:
@@ -112,8 +110,13 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
         >>> results("nowhere")
         Traceback (most recent call last):
         ...
-        pace.errors.FileError: nowhere has neither cells/ (from `pace reproduce --out`) nor ...
+        pace.errors.FileError: nowhere has no results.json (from `pace run --out`): name a folder ...
     """
+    return tidy_frame(stored(Path(folder)), by)
+
+
+def tidy_frame(trials: Iterable[tuple[TrialKey, Trial]], by: str) -> pandas.DataFrame:
+    """Trials as a DataFrame, a row for each seed or client."""
     if by not in BY:
         raise SettingError(f"by is {by!r}, expected one of {', '.join(BY)}")
     try:
@@ -122,7 +125,7 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
         raise SettingError("pace.results needs pandas: pip install 'pace-fgl[report]'") from None
     rows: Iterator[SeedRow | ClientRow] = (
         row
-        for key, trial in stored(Path(folder))
+        for key, trial in trials
         for row in (by_seed(key, trial) if by == "seed" else by_client(key, trial))
     )
     table = [tuple(getattr(row, column) for column in BY[by]) for row in rows]
@@ -130,34 +133,21 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
 
 
 def stored(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
-    """Each trial of a folder, and what it is of."""
-    if (folder / "cells").is_dir():
-        yield from _study(folder)
-    elif (folder / NAME).is_file():
-        run = RunResult.read(folder)
-        if not run.trials:
-            raise FileError(f"{folder / NAME} holds no trials of `pace run`: run it again")
-        yield from of_run(run)
-    else:
+    """Each trial of a run's folder, and what it is of."""
+    if not (folder / NAME).is_file():
         raise nothing_stored(folder)
+    run = RunResult.read(folder)
+    if not run.trials:
+        raise FileError(f"{folder / NAME} holds no trials of `pace run`: run it again")
+    yield from of_run(run)
 
 
 def nothing_stored(folder: Path) -> FileError:
+    if (folder / "cells").is_dir():
+        return FileError(f"{folder} is a study's: read it with pace_study.frame.results")
     return FileError(
-        f"{folder} has neither cells/ (from `pace reproduce --out`) nor {NAME} "
-        "(from `pace run --out`): name a folder that one of them has written"
+        f"{folder} has no {NAME} (from `pace run --out`): name a folder that it has written"
     )
-
-
-def _study(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
-    network = {"model": "gcn", "hidden": HIDDEN, "layers": LAYERS}
-    for path, cell in cells(folder):
-        try:
-            numbers = cell.settings["settings"].get("numbers", KINDS[0])
-            key = records.read_record(TrialKey, {**network, **cell.settings, "numbers": numbers})
-            yield _ranked(key), cell.trial
-        except (LookupError, TypeError, ValueError) as error:
-            raise not_a_cell(path, error) from None
 
 
 def of_run(run: RunResult) -> Iterator[tuple[TrialKey, Trial]]:
