@@ -134,7 +134,7 @@ def bench(
             found.rows.append(row)
             tell(compared(row))
     if "numbers" in parts:
-        from benchmarks.numbers import kinds
+        from benchmarks.number_formats import kinds
 
         for name in names:
             graphs, federation = prepared(name, clients, data_root)
