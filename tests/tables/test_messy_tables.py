@@ -106,6 +106,37 @@ def test_a_column_with_real_decimal_points_stays_beside_one_with_commas(tmp_path
     assert column(made, 1) == [0.25, 12.5, 9]
 
 
+def test_only_columns_with_points_between_thousands_are_noted_as_such(tmp_path: Path) -> None:
+    nodes = "id;dose;units;whole;lab;kind\na;1,5;1.200;7;1.200;x\nb;2,5;900;8;0.5;y\nc;2,0;2.000;9;3;x\n"
+    made = imported(tmp_path, nodes)
+    assert [column(made, place) for place in range(4)] == [
+        [1.5, 2.5, 2], [1200, 900, 2000], [7, 8, 9], [1.2, 0.5, 3],
+    ]  # fmt: skip
+    (note,) = (note for note in made.notes if "points between thousands" in note)
+    assert "elsewhere: units (--decimal" in note
+    assert "nodes.csv: decimal commas: dose" in made.notes
+
+
+def test_both_notations_in_one_column_are_asked_about(tmp_path: Path) -> None:
+    nodes = 'id,f,kind\na,"1.234,5",x\nb,"1,234.5",y\nc,"2,5",x\n'
+    with pytest.raises(GraphError, match=r"1 problem(.|\n)*say --decimal comma or --decimal point"):
+        imported(tmp_path, nodes)
+    with pytest.raises(GraphError, match=r"row 3: 'f' is '1,234.5', expected a number with a dec"):
+        imported(tmp_path, nodes, decimal="comma")
+
+
+def test_words_stay_words_where_the_decimal_is_named(tmp_path: Path) -> None:
+    made = imported(tmp_path, "id;ward;f;kind\na;icu;1,5;x\nb;day;2;y\n", "source,target\na,b\n",
+                    decimal="comma")  # fmt: skip
+    assert made.dataset.names.features == ("ward=day", "ward=icu", "f")
+    assert column(made, 2) == [1.5, 2]
+
+
+def test_what_is_no_word_among_words_is_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="row 3: 'ward' is 'nan', expected a word"):
+        imported(tmp_path, "id,ward,kind\na,icu,x\nb,nan,y\nc,day,x\n")
+
+
 def test_english_thousands(tmp_path: Path) -> None:
     made = imported(tmp_path, 'id,f,kind\na,"1,234.5",x\nb,"12,000",y\nc,7,x\n')
     assert column(made) == [1234.5, 12000, 7]
@@ -156,6 +187,9 @@ def test_dates_that_could_be_either_are_asked_about(tmp_path: Path) -> None:
 
 def test_days_have_hours_and_go_back(tmp_path: Path) -> None:
     assert parse_dates(["2000-01-01 12:00", "1999-12-31"]) == [0.5, -1]
+    assert parse_dates(["2000-01-02 06:45:36"]) == pytest.approx(
+        [1 + (6 + 45 / 60 + 36 / 3600) / 24]
+    )
     assert show_day(parse_dates(["2024-02-29"])[0] or 0) == "2024-02-29"
 
 

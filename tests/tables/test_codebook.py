@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import statistics
+import time
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,17 @@ from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.models.gcn import GCN
 from pace.runtimes.files.inspect import inspect
-from pace.tables.agreement import codebook_discloses, merge_proposals
+from pace.tables.agreement import codebook_discloses, merge_proposals, pooled_scaling
 from pace.tables.codebook import Codebook, Column, parse_codebook, read_codebook, write_codebook
 from pace.tables.importing import Columns, Imported, import_graph
-from pace.tables.proposal import Proposal, propose_columns, read_proposal, write_proposal
+from pace.tables.proposal import (
+    Proposal,
+    Spread,
+    Summary,
+    propose_columns,
+    read_proposal,
+    write_proposal,
+)
 from tests.preloaded import Preloaded
 
 EDGES = "source,target\nn0,n1\nn1,n2\n"
@@ -180,6 +188,46 @@ def test_robust_scaling_and_none(tmp_path: Path) -> None:
         merge_proposals(site, scaling="max")
 
 
+def test_robust_scaling_is_the_standard_deviation_of_normal_numbers() -> None:
+    normal = statistics.NormalDist(50, 8)
+    quartiles = (normal.inv_cdf(0.25), 50.0, normal.inv_cdf(0.75))
+    column = Summary("age", "number", 100, spread=Spread(50, 8, 10, 90, quartiles))
+    assert pooled_scaling([column], "robust") == pytest.approx((50, 8), rel=2e-4)
+
+
+def test_a_missing_word_is_marked_and_no_other_word(tmp_path: Path) -> None:
+    columns = patients()
+    columns["ward"][:3] = ["", "z", "NA"]
+
+    def encoded(**settings: bool) -> list[list[float]]:
+        ward = Column("ward", "category", ("a", "b"), **settings)  # type: ignore[arg-type]
+        made = imported(tmp_path, columns, Codebook((ward,), "kind", ("x", "y"), "case"))
+        return made.dataset.graph.x[:4].tolist()
+
+    b = [0, 1, 0, 0]
+    assert encoded(other=True, indicator=True) == [[0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 1], b]
+    assert encoded(other=True) == [[0, 0, 1], [0, 0, 1], [0, 0, 1], b[:3]]
+    with pytest.raises(GraphError, match="row 3: 'ward' is 'z', expected one of the codebook's"):
+        encoded(indicator=True)
+
+
+def test_many_columns_are_merged_in_time_in_proportion() -> None:
+    def site(letter: str, count: int) -> Proposal:
+        columns = [Summary(f"c{place}", "flag", 9) for place in range(count)]
+        columns += [Summary(f"{letter}{place}", "category", 9, 0, ("u",)) for place in range(count)]
+        return Proposal(9, "id", "kind", ("x", "y"), (), tuple(columns))
+
+    sites = {"north": site("n", 5_000), "south": site("N", 5_000)}
+    began = time.process_time()
+    merged = merge_proposals(sites)
+    assert len(merged.codebook.columns) == 5_000
+    assert "'n7' is left out: not at south ('N7' is another name)" in merged.notes
+    codebook_discloses(sites, merged.codebook)
+    assert time.process_time() - began < 5
+    with pytest.raises(SettingError, match="100002 columns, expected at most"):
+        site("n", 100_001 // 2 + 1)
+
+
 def test_kinds_that_contradict_each_other_are_refused_together(tmp_path: Path) -> None:
     north, south = patients(), patients()
     south["age"] = ["old", "young"] * 20
@@ -288,7 +336,26 @@ def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:
         Job("study", GCN((9, 8, 2)), codebook=book)
 
 
-@pytest.mark.parametrize("damage", ["rows = -1", 'rows = "many"', "columns = 3", 'format = "x"'])
+SPREAD = "{mean = 1, sd = %s, low = 0, high = 1, quartiles = [0, 1, 1]}"
+COLUMN = '{name = "a", kind = "number", rows = %s, spread = %s}'
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "rows = -1",
+        'rows = "many"',
+        "columns = 3",
+        'format = "x"',
+        "weight = 7",
+        "surprise = 1",
+        f"columns = [{COLUMN % (9, SPREAD % '-1')}]",
+        f"columns = [{COLUMN % (9, SPREAD % '1e200')}]",
+        f"columns = [{COLUMN % (9, SPREAD % 'nan')}]",
+        f"columns = [{COLUMN % (-9, SPREAD % '1')}]",
+        f"columns = [{', '.join([COLUMN % (9, SPREAD % '1')] * 2)}]",
+    ],
+)
 def test_a_damaged_proposal_is_answered_in_a_sentence(tmp_path: Path, damage: str) -> None:
     found = proposed(tmp_path, patients()).plain()
     key = damage.split(" ")[0]
