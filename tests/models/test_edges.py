@@ -174,7 +174,7 @@ def test_a_table_may_have_weights(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        (Columns(weight="strenght"), "--weight is 'strenght': edges.csv has no such column"),
+        (Columns(weight="strenght"), "--weight names 'strenght': edges.csv has no such column"),
         (Columns(weight="strength"), "row 3: 'strength' is 'much', expected a number above 0"),
         (Columns(directions="some"), "--directions is 'some', expected both or keep"),
     ],

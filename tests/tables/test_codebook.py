@@ -429,7 +429,7 @@ def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
     assert graph.weights.tolist() == [2.0, 0.5]
     with pytest.raises(SettingError, match="but the codebook says 'keep': leave it out"):
         made(directions="both")
-    with pytest.raises(SettingError, match=r"--weight is 'wt': edges.csv has no such column"):
+    with pytest.raises(SettingError, match=r"--weight names 'wt': edges.csv has no such column"):
         made(weight="wt")
     plain = proposed(tmp_path, patients())
     assert not {"weight", "directions"} & set(plain.plain())  # as before there were any

@@ -238,9 +238,9 @@ def test_a_number_too_large_is_told_beside_a_word(imported: Importer) -> None:
 
 
 def test_unknown_columns_are_answered_with_the_known_ones(imported: Importer) -> None:
-    with pytest.raises(SettingError, match=r"--label is 'kin'.*did you mean 'kind'"):
+    with pytest.raises(SettingError, match=r"--label names 'kin'.*did you mean 'kind'"):
         imported(label="kin")
-    with pytest.raises(SettingError, match="--client is 'hospital'"):
+    with pytest.raises(SettingError, match="--client names 'hospital'"):
         imported(client="hospital")
     with pytest.raises(SettingError, match=r"--features names 'dosis'.*did you mean 'dose'"):
         imported(features="age,dosis")

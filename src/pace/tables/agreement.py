@@ -32,18 +32,7 @@ class Merged:
 def merge_proposals(
     sites: Sites, *, scaling: str = "standard", classes: Sequence[str] = ()
 ) -> Merged:
-    """One codebook for all sites.
-
-    Args:
-        sites: what each proposes, by name.
-        scaling: of numbers: standard, robust (quartiles) or none.
-        classes: all classes in order; default: those that occur.
-
-    Raises:
-        GraphError: kinds of columns contradict each other, all of which are named; no column is at
-            every site; or sites differ in what they do with edges.
-        SettingError: `scaling` is unknown, or `classes` lacks one.
-    """
+    """One codebook for all sites; all columns whose kinds contradict each other are refused."""
     if scaling not in SCALINGS:
         raise SettingError(f"--scale is {scaling!r}, expected one of {', '.join(SCALINGS)}")
     columns: dict[str, dict[str, Summary]] = {}

@@ -11,17 +11,17 @@ import codecs
 import csv
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from unicodedata import normalize
 
 from pace.errors import GraphError
-from pace.io.regular import open_regular
+from pace.io.regular import open_regular, read_head
 from pace.tables.numbers import Numbers, join_numbers, parse_cells
 from pace.tables.problems import Problems
 
 CHUNK = 2_000  # rows in memory as text at a time
-BLOCK = 2**20  # bytes
+BLOCK = 2**20  # characters
 DELIMITERS = ",;\t"
 UTF8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
 WINDOWS_NOTE = "not UTF-8, so it was read as Windows-1252: look at the umlauts and accents"
@@ -79,8 +79,6 @@ class CsvFile:
                 for cells in reader:
                     if any(cells):
                         yield self.skipped + reader.line_num, cells
-            except UnicodeError as error:
-                raise self._not_text(error) from error
             except csv.Error as error:
                 row = self.skipped + reader.line_num
                 raise GraphError(
@@ -90,11 +88,7 @@ class CsvFile:
     def _find_delimiter(self) -> str:
         """What a line `sep=;` says, else what occurs most often in the header."""
         with self._open() as lines:
-            try:
-                line = lines.readline().strip()
-                following = lines.readline().strip()
-            except UnicodeError as error:
-                raise self._not_text(error) from error
+            line, following = lines.readline().strip(), lines.readline().strip()
         if not line:
             raise GraphError(
                 f"{self.name} is empty, or its first line is: the first line names the columns"
@@ -116,28 +110,21 @@ class CsvFile:
     def _open(self) -> TextIOWrapper:
         return TextIOWrapper(open_regular(self.path), newline="", encoding=self.encoding)
 
-    def _not_text(self, error: UnicodeError) -> GraphError:
-        return GraphError(f"{self.name} is not text ({error}): save it as UTF-8")
-
 
 def _encoding(path: Path) -> str:
     """UTF-8 if all of it is, UTF-16 if it says so, else Windows-1252; what is no text is refused."""
-    with open_regular(path) as file:
-        head = file.read(4)
-        if head.startswith(b"PK\x03\x04"):
-            raise GraphError(
-                f"{path.name} is a workbook or an archive, not text: save it as CSV (UTF-8)"
-            )
-        if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            return "utf-16"
-        file.seek(0)
-        decoders = {name: codecs.getincrementaldecoder(name)() for name in (UTF8, WINDOWS)}
-        for block in chain(iter(lambda: file.read(BLOCK), b""), [b""]):
-            if b"\0" in block:
-                raise GraphError(f"{path.name} is not text: save it as CSV (UTF-8)")
-            for name, decoder in list(decoders.items()):
-                try:
-                    decoder.decode(block, final=not block)
-                except UnicodeDecodeError:
-                    del decoders[name]
-    return next(iter(decoders), LATIN)
+    head = read_head(path, 4)
+    if head.startswith(b"PK\x03\x04"):
+        raise GraphError(
+            f"{path.name} is a workbook or an archive, not text: save it as CSV (UTF-8)"
+        )
+    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    for encoding in ("utf-16",) if marked else (UTF8, WINDOWS, LATIN):
+        try:
+            with TextIOWrapper(open_regular(path), encoding=encoding) as text:
+                if any("\0" in block for block in iter(lambda: text.read(BLOCK), "")):
+                    break
+                return encoding
+        except UnicodeError:
+            continue
+    raise GraphError(f"{path.name} is not text: save it as CSV (UTF-8)")

@@ -10,17 +10,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pace.errors import GraphError, SettingError
+from pace.errors import GraphError
 from pace.graph import Graph
 from pace.tables.problems import Problems
-from pace.tables.table import (
-    Table,
-    TableFile,
-    data_columns,
-    describe_columns,
-    open_table,
-    read_table,
-)
+from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
 
 ENDS = (  # names of the columns with both ends, in any case
     ("source", "target"),
@@ -101,11 +94,8 @@ def _find_columns(
             f"{file.name} begins with {','.join(ends)}, which are node ids: give it a first row "
             "that names its columns, such as source,target"
         )
-    if weight is not None and weight not in columns:
-        raise SettingError(
-            f"--weight is {weight!r}: {file.name} has no such column; "
-            f"{describe_columns(weight, columns)}"
-        )
+    if weight is not None:
+        check_option("weight", weight, columns, file.name)
     if ignored := [name for name in columns if name not in (*ends, weight)]:
         same = "" if weight else "; all edges weigh the same (--weight COLUMN reads weights)"
         notes.append(f"{file.name}: not used are {', '.join(ignored)}{same}")

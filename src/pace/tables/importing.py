@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from pace.datasets.dataset import Dataset, Names
-from pace.errors import GraphError, SettingError
+from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 from pace.tables.cells import MISSING
 from pace.tables.codebook import BOTH, Codebook, check_directions
@@ -18,16 +18,8 @@ from pace.tables.edges import NodeIds, note_merged, read_edges
 from pace.tables.features import Change, encode_columns, infer_columns, unscaled_features
 from pace.tables.nodes import number_nodes, read_clients, read_labels, read_masks
 from pace.tables.numbers import check_decimal
-from pace.tables.problems import Problems
-from pace.tables.table import (
-    Table,
-    TableFile,
-    data_columns,
-    describe_columns,
-    open_table,
-    read_table,
-    shorten,
-)
+from pace.tables.problems import Problems, listed
+from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
 
 STRANGERS = ("refuse", "drop")  # what becomes of edges to nodes that are not in the table
 ID_ROWS = 20  # from which a whole number that is different in each row looks like an id
@@ -37,26 +29,16 @@ ID_ROWS = 20  # from which a whole number that is different in each row looks li
 class Columns:
     """Which columns of the tables mean what, and how they are read."""
 
-    label: str | None = None
-    """Of the class; default: the codebook's, else no node has a label."""
-    id: str | None = None
-    """Of the node's id; default: the codebook's, a column called id, else rows are numbered."""
-    features: str | None = None
-    """Names or prefixes, separated by commas; default: all that is left."""
+    label: str | None = None  # default: the codebook's, else no node has a label
+    id: str | None = None  # default: the codebook's, a column called id, else rows are numbered
+    features: str | None = None  # names or prefixes, by commas; default: all that is left
     client: str | None = None
-    """Of the node's client."""
     split: str | None = None
-    """Whether a node is in train, val, test or none."""
-    classes: str | None = None
-    """All class names in order, separated by commas; default: those that occur."""
-    decimal: str | None = None
-    """comma or point, where the table does not show it."""
-    strangers: str = "refuse"
-    """Whether to refuse or drop edges to nodes that are not in the table."""
-    weight: str | None = None
-    """Of the table of edges; default: the codebook's, else none."""
-    directions: str | None = None
-    """both or keep; default: the codebook's, else both."""
+    classes: str | None = None  # all class names in order, by commas; default: those that occur
+    decimal: str | None = None  # comma or point, where the table does not show it
+    strangers: str = "refuse"  # edges to nodes that are not in the table; or drop
+    weight: str | None = None  # of the table of edges; default: the codebook's, else none
+    directions: str | None = None  # both or keep; default: the codebook's, else both
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +135,7 @@ def _special_columns(
     asked = {kind: getattr(columns, kind) for kind in ("label", "id", "client", "split")}
     special = {kind: name for kind, name in asked.items() if name}
     for kind, name in special.items():
-        if name not in names:
-            raise SettingError(
-                f"--{kind} is {name!r}: {file.name} has no such column; "
-                f"{describe_columns(name, names)}"
-            )
+        check_option(kind, name, names, file.name)
     if book is not None and "label" not in special:
         if book.label in names:
             special["label"] = book.label
@@ -175,7 +153,7 @@ def _special_columns(
     elif default != "id":
         raise SettingError(
             f"{file.name} has no column {default!r}, the codebook's id: name yours with --id; it has "
-            f"{shorten(names)}"
+            f"{listed(names, 12)}"
         )
     return special
 
@@ -188,13 +166,13 @@ def _check_columns(
     present = set(file.columns)
     if absent := [name for name in wanted if name not in present]:
         raise GraphError(
-            f"{file.name} lacks {', '.join(map(repr, absent[:12]))}, which the codebook asks for; "
-            f"{describe_columns(absent[0], file.columns)}: rename the column, or agree on a codebook "
-            "without it"
+            f"{file.name} lacks {listed([*map(repr, absent)], 12)}, which the codebook asks for; "
+            f"{did_you_mean(absent[0], present)}it has {listed(file.columns, 12)}: rename the column, "
+            "or agree on a codebook without it"
         )
     used = {"", *wanted, *special}
     if unused := [name for name in file.columns if name not in used]:
-        notes.append(f"{file.name}: not in the codebook, so not used: {shorten(unused)}")
+        notes.append(f"{file.name}: not in the codebook, so not used: {listed(unused, 12)}")
 
 
 def _feature_columns(features: str | None, names: Sequence[str], file: str) -> list[str]:
@@ -208,10 +186,7 @@ def _feature_columns(features: str | None, names: Sequence[str], file: str) -> l
         prefix = word.removesuffix("*")
         matches = [word] if word in names else [name for name in names if name.startswith(prefix)]
         if not matches:
-            raise SettingError(
-                f"--features names {word!r}: {file} has no such column; "
-                f"{describe_columns(word, names)}"
-            )
+            check_option("features", word, names, file)
         chosen |= dict.fromkeys(matches)
     if not chosen:
         raise SettingError("--features is empty: name columns or a prefix, separated by commas")

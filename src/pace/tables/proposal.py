@@ -38,7 +38,7 @@ from pace.tables.features import CATEGORIES
 from pace.tables.nodes import read_labels
 from pace.tables.numbers import is_number
 from pace.tables.problems import Problems, listed
-from pace.tables.table import Table, data_columns, describe_columns, open_table, read_table
+from pace.tables.table import Table, check_option, data_columns, open_table, read_table
 
 PROPOSAL_FORMAT = "pace-columns-1"
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
@@ -128,28 +128,16 @@ def propose_columns(
 ) -> tuple[Proposal, list[str]]:
     """Describe a table, and note what to look at; problems are listed with their rows.
 
-    Args:
-        nodes: the table, .csv or .parquet.
-        label: the column with the class.
-        id_column: the column with node ids; found if it is not given.
-        without: columns to leave out.
-        category: columns of codes that are no numbers.
-        missing: words that mean a missing value, besides the usual ones.
-        least: categories in fewer rows are not named.
-        decimal: comma or point, where the table does not show it.
-        weight: the column of the edges with their weights.
-        directions: of the edges, both or keep.
+    `category` are columns of codes that are no numbers; `missing` are words that mean a missing value,
+    besides the usual ones; categories in fewer than `least` rows are not named.
     """
     check_directions(directions, "--directions")
     file, notes = open_table(nodes), list[str]()
     ids = [id_column] if id_column else []
     options = {"label": [label], "id": ids, "without": without, "category": category}
     for option, names in options.items():
-        if unknown := [name for name in names if name not in file.columns]:
-            raise SettingError(
-                f"--{option} names {unknown[0]!r}, which {nodes.name} does not have: "
-                f"{describe_columns(unknown[0], file.columns)}"
-            )
+        for name in names:
+            check_option(option, name, file.columns, nodes.name)
     left = data_columns(file, notes, without={label, *without})
     problems = Problems()
     table = read_table(file, problems, text=[label, *left], numbers=left, decimal=decimal)
@@ -163,9 +151,7 @@ def propose_columns(
     absent = missing_among(present, tuple(words))
     _, classes = read_labels(table, label, (), absent)
     columns = tuple(
-        _category(name, _present(table, name, absent), len(table.rows), least)
-        if name in category
-        else _summarise(table, name, absent, least)
+        _summarise(table, name, absent, least, forced=name in category)
         for name in left
         if name != id_column
     )
@@ -195,32 +181,30 @@ def _could_be_id(cells: Sequence[str]) -> bool:
     return len(values) == len(cells) > 1 and not measured and not are_dates(values)
 
 
-def _present(table: Table, name: str, absent: Collection[str]) -> list[str]:
-    return [cell for cell in table.text[name] if cell.lower() not in absent]
-
-
-def _summarise(table: Table, name: str, absent: Collection[str], least: int) -> Summary:
-    """A column by what its cells are: dates, numbers, words."""
-    cells = _present(table, name, absent)
-    total = len(table.rows)
-    if not cells:
-        return Summary(name, "text", 0, total)
+def _summarise(
+    table: Table, name: str, absent: Collection[str], least: int, *, forced: bool
+) -> Summary:
+    """A column by what its cells are: dates, numbers or words; `forced` if it must be a category."""
+    cells = [cell for cell in table.text[name] if cell.lower() not in absent]
+    missing = len(table.rows) - len(cells)
+    if forced or not cells:
+        return _category(name, cells, missing, least)
     if are_dates(set(cells)):
         if (wrong := unclear_dates(cells, name)) is not None:
             table.refuse(None, wrong)
         days = [day for day in parse_dates(cells) if day is not None]
-        return _sized(name, "date", np.array(days), total - len(cells))
+        return _sized(name, "date", np.array(days), missing)
     values = table.numbers[name].values.astype(np.float64)
     values = values[np.isfinite(values)]
     if len(values) == len(cells):
         kind: Kind = "flag" if np.isin(values, (0, 1)).all() else "number"
-        return _sized(name, kind, values, total - len(cells))
+        return _sized(name, kind, values, missing)
     if 2 * sum(map(is_number, cells)) > len(cells):
         _refuse_words(table, name, absent)
         return Summary(name, "number")
     if (wrong := not_words(set(cells))) is not None:
         table.refuse(None, f"column {name!r} {wrong}, or say --category {name}")
-    return _category(name, cells, total, least)
+    return _category(name, cells, missing, least)
 
 
 def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
@@ -241,9 +225,8 @@ def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
             )
 
 
-def _category(name: str, cells: Sequence[str], total: int, least: int) -> Summary:
+def _category(name: str, cells: Sequence[str], missing: int, least: int) -> Summary:
     counts = Counter(cells)
-    missing = total - len(cells)
     if not 0 < len(counts) <= CATEGORIES:
         return Summary(name, "text", len(cells), missing)
     frequent = in_order(word for word, count in counts.items() if count >= least)

@@ -12,14 +12,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pace.errors import GraphError, did_you_mean
+from pace.errors import GraphError, SettingError, did_you_mean
 from pace.tables.csv_file import CsvFile
 from pace.tables.numbers import Numbers, has_marks, parse_columns
 from pace.tables.parquet import ParquetFile
-from pace.tables.problems import Problems
+from pace.tables.problems import Problems, listed
 
 ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
-LISTED = 12
 
 TableFile = CsvFile | ParquetFile
 
@@ -96,10 +95,10 @@ def read_table(
     )
 
 
-def describe_columns(name: str, columns: Sequence[str]) -> str:
-    """What a table has, for a message about a column that it lacks."""
-    return f"{did_you_mean(name, columns)}it has {shorten(columns)}"
-
-
-def shorten(names: Sequence[str]) -> str:
-    return ", ".join(names[:LISTED]) + (", …" if len(names) > LISTED else "")
+def check_option(option: str, name: str, columns: Collection[str], file: str) -> None:
+    """Refuse an option that names a column which the table does not have."""
+    if name not in columns:
+        raise SettingError(
+            f"--{option} names {name!r}: {file} has no such column; {did_you_mean(name, columns)}it "
+            f"has {listed(list(columns), 12)}"
+        )
