@@ -200,7 +200,7 @@ def test_a_missing_word_is_marked_and_no_other_word(tmp_path: Path) -> None:
     columns["ward"][:3] = ["", "z", "NA"]
 
     def encoded(**settings: bool) -> list[list[float]]:
-        ward = Column("ward", "category", ("a", "b"), **settings)  # type: ignore[arg-type]
+        ward = Column("ward", "category", ("a", "b"), **settings)
         made = imported(tmp_path, columns, Codebook((ward,), "kind", ("x", "y"), "case"))
         return made.dataset.graph.x[:4].tolist()
 

@@ -191,6 +191,7 @@ def test_days_have_hours_and_go_back(tmp_path: Path) -> None:
         [1 + (6 + 45 / 60 + 36 / 3600) / 24]
     )
     assert show_day(parse_dates(["2024-02-29"])[0] or 0) == "2024-02-29"
+    assert show_day(1e300) == "1e+300 days"
 
 
 def patients(count: int = 30) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import fit, manual
-from pace.cli.given import Allow, As_json, Directions, Job_file, Weight, graphs
+from pace.cli.given import Allow, As_json, Directions, Job_file, Strangers, Weight, graphs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -145,10 +145,6 @@ Edges = Annotated[Path | None, typer.Option(help="Its table of edges.", metavar=
 Id_column = Annotated[
     str | None,
     typer.Option("--id", help="The column with node ids (default: the job's).", metavar="COLUMN"),
-]
-Strangers = Annotated[
-    str,
-    typer.Option(help="Edges to nodes that are not in the table: refuse or drop.", metavar="NAME"),
 ]
 Any_graph = Annotated[
     Path | None,

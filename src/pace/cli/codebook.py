@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import manual
-from pace.cli.given import Allow, As_json, Directions, Weight
+from pace.cli.given import Allow, As_json, Decimal, Directions, Weight
 
 if TYPE_CHECKING:
     from pace.tables.codebook import Codebook
@@ -77,10 +77,7 @@ def propose(
     least: Annotated[
         int, typer.Option(help="Name categories that stand in this many rows.", metavar="N")
     ] = 5,
-    decimal: Annotated[
-        str | None,
-        typer.Option(help="Decimal comma or point, where it does not show.", metavar="NAME"),
-    ] = None,
+    decimal: Decimal = None,
     weight: Weight = None,
     directions: Directions = None,
     as_json: As_json = False,

@@ -198,6 +198,14 @@ Weight = Annotated[
         metavar="COLUMN",
     ),
 ]
+Strangers = Annotated[
+    str,
+    typer.Option(help="Edges to nodes that are not in the table: refuse or drop.", metavar="NAME"),
+]
+Decimal = Annotated[
+    str | None,
+    typer.Option(help="Decimal comma or point, where it does not show.", metavar="NAME"),
+]
 Directions = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import manual
-from pace.cli.given import Allow, As_json, Data_root, Directions, Weight, datasets
+from pace.cli.given import (
+    Allow,
+    As_json,
+    Data_root,
+    Decimal,
+    Directions,
+    Strangers,
+    Weight,
+    datasets,
+)
 
 if TYPE_CHECKING:
     from pace.datasets.describe import GraphFacts
@@ -85,16 +94,8 @@ def import_(
             help="All classes in order, separated by commas, if sites must agree.", metavar="NAMES"
         ),
     ] = None,
-    decimal: Annotated[
-        str | None,
-        typer.Option(help="Decimal comma or point, where it does not show.", metavar="NAME"),
-    ] = None,
-    strangers: Annotated[
-        str,
-        typer.Option(
-            help="Edges to nodes that are not in the table: refuse or drop.", metavar="NAME"
-        ),
-    ] = "refuse",
+    decimal: Decimal = None,
+    strangers: Strangers = "refuse",
     weight: Weight = None,
     directions: Directions = None,
     job: Annotated[
@@ -112,44 +113,52 @@ def import_(
     With `--job`, every site gets the same features in the same order, scaled and filled alike, and
     is told what was done to which rows.
     """
-    from dataclasses import asdict
-
     from pace.cli import console
     from pace.cli.codebook import load
     from pace.datasets import file
     from pace.datasets.describe import describe
     from pace.errors import SettingError
-    from pace.io import records
+    from pace.io.records import plain_record
     from pace.tables.importing import Columns, import_graph
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
-    asked = (label, id_column, features, client, split, classes, decimal, strangers)
-    columns = Columns(*asked, weight, directions)
+    columns = Columns(
+        label=label,
+        id=id_column,
+        features=features,
+        client=client,
+        split=split,
+        classes=classes,
+        decimal=decimal,
+        strangers=strangers,
+        weight=weight,
+        directions=directions,
+    )
     if job is not None and codebook is not None:
         raise SettingError("--job and --codebook both say what columns become: give one of them")
     agreed = job or codebook
     book = None if agreed is None else load(agreed)
-    made = import_graph(nodes, edges, columns, out.stem, book)
-    file.write(out, made.dataset)
+    imported = import_graph(nodes, edges, columns, out.stem, book)
+    file.write(out, imported.dataset)
+    facts = describe(imported.dataset)
     if as_json:
-        changes = [asdict(each) for each in made.changes]
-        told = {"notes": made.notes, "changes": changes, "warnings": made.warnings}
-        console.one_object({**records.plain_record(describe(made.dataset)), **told})
+        told = {name: getattr(imported, name) for name in ("notes", "changes", "warnings")}
+        console.one_object(plain_record(facts) | plain_record(told))
         return
-    show_facts(describe(made.dataset))
-    tell(made)
+    show_facts(facts)
+    tell(imported)
     console.say(f"Written: {out}")
 
 
-def tell(made: Imported) -> None:
-    """What was done on the way, and what will mislead if it is left so."""
+def tell(imported: Imported) -> None:
+    """Print what was done on the way, and what will mislead if it is left so."""
     from pace.cli import console
 
     to = console.console()
-    for note in (*made.notes, *map(str, made.changes)):
+    for note in (*imported.notes, *map(str, imported.changes)):
         to.print(f"Note: {note}")
-    for warning in made.warnings:
+    for warning in imported.warnings:
         to.print(f"Warning: {warning}", style="yellow")
 
 
@@ -165,48 +174,38 @@ def show(
     from pace.cli import console
     from pace.datasets import load
     from pace.datasets.describe import describe
-    from pace.io import records
+    from pace.io.records import plain_record
 
     facts = describe(load(graph, data_root))
     if as_json:
-        console.one_object(records.plain_record(facts))
+        console.one_object(plain_record(facts))
     else:
         show_facts(facts)
 
 
 def show_facts(facts: GraphFacts) -> None:
-    """The facts for people, within 80 columns."""
+    """Print the facts for people, within 80 columns."""
     from pace.cli import console
 
-    console.facts(facts.name, dict(rows(facts)), console.console())
+    names = facts.feature_names
+    first = f": {', '.join(names[:6])}{', …' if len(names) > 6 else ''}" if names else ""
+    directed = ", stored with directions" if facts.directed else ""
+    lines = {
+        "nodes": f"{facts.nodes:,} ({facts.isolated:,} without an edge)",
+        "edges": f"{facts.edges:,}{directed}{', weighted' if facts.weighted else ''}; "
+        f"{facts.mean_degree:.1f} neighbours a node, {100 * facts.homophily:.0f}% within a class",
+        "features": f"{facts.features:,}, {100 * facts.feature_density:.1f}% not zero{first}",
+        "classes": counted(facts.classes) or "unknown",
+        "unlabelled": f"{facts.unlabelled:,}",
+        "split": counted(facts.split) or "none of its own: drawn when it is divided",
+        "clients": counted(facts.clients) or "none of its own",
+    }
+    console.facts(facts.name, lines, console.console())
 
 
-def rows(facts: GraphFacts) -> list[tuple[str, str]]:
-    """What is shown, line by line."""
-    named = facts.feature_names
-    first = f": {', '.join(named[:6])}{', …' if len(named) > 6 else ''}" if named else ""
-    split = facts.split
-    return [
-        ("nodes", f"{facts.nodes:,} ({facts.isolated:,} without an edge)"),
-        (
-            "edges",
-            f"{facts.edges:,}{', stored with directions' if facts.directed else ''}"
-            f"{', weighted' if facts.weighted else ''}; "
-            f"{facts.mean_degree:.1f} neighbours a node, "
-            f"{100 * facts.homophily:.0f}% within a class",
-        ),
-        (
-            "features",
-            f"{facts.features:,}, {100 * facts.feature_density:.1f}% not zero{first}",
-        ),
-        ("classes", counted(facts.classes) if facts.classes else "unknown"),
-        ("unlabelled", f"{facts.unlabelled:,}"),
-        ("split", counted(split) if split else "none of its own: drawn when it is divided"),
-        ("clients", counted(facts.clients) if facts.clients else "none of its own"),
-    ]
-
-
-def counted(counts: dict[str, int]) -> str:
-    """`3: red 5, blue 7, …`."""
-    listed = [f"{name} {count:,}" for name, count in list(counts.items())[:LISTED]]
-    return f"{len(counts)}: {', '.join(listed)}{', …' if len(counts) > LISTED else ''}"
+def counted(counts: dict[str, int] | None) -> str:
+    """`3: red 5, blue 7, …`; nothing for nothing."""
+    if not counts:
+        return ""
+    names = [f"{name} {count:,}" for name, count in list(counts.items())[:LISTED]]
+    return f"{len(counts)}: {', '.join(names)}{', …' if len(counts) > LISTED else ''}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import types
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -36,6 +36,11 @@ LONGEST = 80  # characters of a value in a message
 def record_key(name: str) -> dict[str, str]:
     """Metadata of a field whose key is no Python name, such as `return`."""
     return {"key": name}
+
+
+def optional(default: Any) -> Any:
+    """A field that is left out of files while it has its default."""
+    return field(default=default, metadata=OPTIONAL)
 
 
 def plain_record(value: object) -> Any:

@@ -74,8 +74,11 @@ def _parse_date(cell: str, month_first: bool) -> float | None:
 
 
 def show_day(number: float) -> str:
-    """The date of a number of days."""
-    return date.fromordinal(FIRST_DAY + round(number)).isoformat()
+    """The date of a number of days; the number itself where no calendar has that day."""
+    try:
+        return date.fromordinal(FIRST_DAY + round(number)).isoformat()
+    except (ValueError, OverflowError):
+        return f"{number:g} days"
 
 
 def not_words(words: Collection[str]) -> str | None:

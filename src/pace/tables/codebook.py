@@ -21,13 +21,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, toml
-from pace.io.records import OPTIONAL, load_toml, plain_record, read_record
+from pace.io.records import load_toml, optional, plain_record, read_record
 from pace.tables.cells import MISSING
 
 CODEBOOK_FORMAT = "pace-codebook-1"
@@ -43,29 +43,20 @@ HEAD = """\
 """
 
 Kind = Literal["number", "flag", "category", "date"]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Column:
     """How one column becomes features."""
 
-    name: str
-    """As the header has it."""
-    kind: Kind
-    """number, flag, category or date."""
-    values: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
-    """Categories, in the order of their features."""
-    other: bool = field(default=False, metadata=OPTIONAL)
-    """Whether any other word is the feature `other`; if not, it is refused."""
-    centre: float = field(default=0.0, metadata=OPTIONAL)
-    """Subtracted before scaling."""
-    scale: float = field(default=1.0, metadata=OPTIONAL)
-    """What a number is divided by."""
-    fill: float | None = field(default=None, metadata=OPTIONAL)
-    """The value of a missing number or date, before scaling."""
-    indicator: bool = field(default=False, metadata=OPTIONAL)
-    """Whether one more feature marks missing values."""
+    name: str  # as the header has it
+    kind: Kind  # number, flag, category or date
+    values: tuple[str, ...] = optional(())  # categories, in the order of their features
+    other: bool = optional(False)  # any other word is the feature `other`; if not, it is refused
+    centre: float = optional(0.0)  # subtracted before scaling
+    scale: float = optional(1.0)  # what a number is divided by
+    fill: float | None = optional(None)  # the value of a missing number or date, before scaling
+    indicator: bool = optional(False)  # one more feature marks missing values
 
     @property
     def is_text(self) -> bool:
@@ -111,20 +102,15 @@ class Column:
 class Codebook:
     """What sites agree on about their tables."""
 
-    columns: tuple[Column, ...]
-    """In the order of their features."""
-    label: str
-    """The column with the class."""
-    classes: tuple[str, ...]
-    """In the order of their numbers."""
-    id: str = "id"
-    """The column with node ids."""
-    missing: tuple[str, ...] = MISSING
-    """What a cell without a value may say, in any case."""
-    weight: str = field(default="", metadata=OPTIONAL)
-    """The column of the edges with their weights; if empty, all weigh the same."""
-    directions: str = field(default=BOTH, metadata=OPTIONAL)
-    """Whether every edge goes both ways, or keeps its direction: both or keep."""
+    columns: tuple[Column, ...]  # in the order of their features
+    label: str  # the column with the class
+    classes: tuple[str, ...]  # in the order of their numbers
+    id: str = "id"  # the column with node ids
+    missing: tuple[str, ...] = MISSING  # what a cell without a value may say, in any case
+    weight: str = optional("")  # the column of the edges with weights; if empty, all weigh the same
+    directions: str = optional(
+        BOTH
+    )  # both: every edge goes both ways; keep: it keeps its direction
 
     def __post_init__(self) -> None:
         check_directions(self.directions, "directions")

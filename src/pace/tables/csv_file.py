@@ -57,7 +57,7 @@ class CsvFile:
             for index, (row, cells) in enumerate(chunk):
                 if len(cells) != width:
                     wrong = f"has {len(cells)} cells, the header has {width} columns"
-                    problems.add(self.name, row, wrong, kind=wrong, breaks=True)
+                    problems.add(self.name, row, wrong, breaks=True)
                     chunk[index] = row, (cells + [""] * width)[:width]
             rows += [row for row, _ in chunk]
             columns = list(zip(*(cells for _, cells in chunk), strict=True))

@@ -149,14 +149,18 @@ def _encode_numbers(
         advice = f"; {FILL}" if changes is None else ", and the codebook has no `fill` for it"
         for index in absent:
             table.refuse_cell(index, column.name, cells.get(index, "nan"), expected, advice)
-    values = np.where(missing, np.nan if column.fill is None else column.fill, values)
-    scaled = (values - column.centre) / column.scale
-    if changes is not None:
-        with np.errstate(invalid="ignore"):
-            far = np.flatnonzero(np.abs(scaled) > OUTLIER_SCALES).tolist()
-        changes += _numeric_changes(table, column, values, absent, far)
-    with np.errstate(over="ignore"):
+    else:
+        fill = show_day(column.fill) if column.kind == "date" else f"{column.fill:g}"
+        marked = " and marked" if column.indicator else ""
+        _note_change(changes, table, column, f"missing, filled with {fill}{marked}", absent)
+        values = np.where(missing, column.fill, values)
+    scaled = (values - float(column.centre)) / float(column.scale)
+    with np.errstate(invalid="ignore", over="ignore"):
+        far = np.flatnonzero(np.abs(scaled) > OUTLIER_SCALES).tolist()
         block = scaled.astype(np.float32)[:, None]
+    if far:
+        what = f"more than {OUTLIER_SCALES} scales from the centre (such as {values[far[0]]:g}; "
+        _note_change(changes, table, column, f"{what}another unit?)", far)
     return np.column_stack([block, missing]).astype(np.float32) if column.indicator else block
 
 
@@ -173,23 +177,11 @@ def _parse_column(table: Table, column: Column) -> tuple[dict[int, str], Array, 
     return dict(enumerate(cells)), np.array(days), "a date such as 2024-03-31"
 
 
-def _numeric_changes(
-    table: Table, column: Column, values: Array, absent: list[int], far: list[int]
-) -> list[Change]:
-    """What is filled, and what is so far away that its unit may be another."""
-    changes = []
-    if absent and column.fill is not None:
-        filled = show_day(column.fill) if column.kind == "date" else f"{column.fill:g}"
-        marked = " and marked" if column.indicator else ""
-        rows = [table.rows[index] for index in absent]
-        changes.append(Change(column.name, f"missing, filled with {filled}{marked}", rows))
-    if far:
-        what = (
-            f"more than {OUTLIER_SCALES} scales from the centre (such as {values[far[0]]:g}; another "
-            "unit?)"
-        )
-        changes.append(Change(column.name, what, [table.rows[index] for index in far]))
-    return changes
+def _note_change(
+    changes: list[Change] | None, table: Table, column: Column, what: str, indices: Sequence[int]
+) -> None:
+    if changes is not None and indices:
+        changes.append(Change(column.name, what, [table.rows[index] for index in indices]))
 
 
 def _encode_words(
@@ -206,23 +198,20 @@ def _encode_words(
             block[index, values[cell]] = 1
         elif cell.lower() in missing_words and (column.indicator or column.other):
             block[index, features[ABSENT if column.indicator else OTHER]] = 1
-            absent.append(table.rows[index])
+            absent.append(index)
         elif cell.lower() in missing_words:
-            advice = "and the codebook has no `indicator` for it"
-            advice = f"; {FILL}" if changes is None else f", {advice}"
+            codebook = ", and the codebook has no `indicator` for it"
+            advice = f"; {FILL}" if changes is None else codebook
             table.refuse_cell(index, column.name, cell, "a word", advice)
         elif column.other:
             block[index, features[OTHER]] = 1
-            other.setdefault(cell, []).append(table.rows[index])
+            other.setdefault(cell, []).append(index)
         else:
             table.refuse_cell(index, column.name, cell, "one of the codebook's values")
-    if changes is not None:
-        if absent:
-            how = "marked" if column.indicator else "taken as `other`"
-            changes.append(Change(column.name, f"missing, {how}", absent))
-        changes += [
-            Change(column.name, f"{word!r} is `other`", rows) for word, rows in other.items()
-        ]
+    how = "marked" if column.indicator else "taken as `other`"
+    _note_change(changes, table, column, f"missing, {how}", absent)
+    for word, indices in other.items():
+        _note_change(changes, table, column, f"{word!r} is `other`", indices)
     return block
 
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from pace.graph import UNKNOWN
 from pace.io.terminal import many
 from pace.tables.cells import MISSING, in_order, missing_among, spelt_alike, whole_number
+from pace.tables.numbers import is_number
 from pace.tables.table import Table
 
 SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "none": 3}
@@ -23,8 +24,7 @@ def number_nodes(table: Table, column: str | None) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for index, name in enumerate(table.text[column]):
         if not name:
-            wrong = f"the id ({column!r}) is empty"
-            table.refuse(index, wrong, kind=wrong)
+            table.refuse(index, f"the id ({column!r}) is empty")
         elif name in numbers:
             wrong = f"id {name!r} stands in row {table.rows[numbers[name]]} too"
             kind = f"an id ({column!r}) that stands in an earlier row too"
@@ -83,21 +83,13 @@ def _known_labels(
     if None not in whole.values():  # an unknown class is often written -1
         plain = {cell: str(value) for cell, value in whole.items() if value != UNKNOWN}
         return [plain.get(cell, "") for cell in cells]
-    if 2 * sum(value is None and _is_float(cell) for cell, value in whole.items()) > len(whole):
+    if 2 * sum(value is None and is_number(cell) for cell, value in whole.items()) > len(whole):
         table.refuse(
             None,
             f"label column {column!r} holds fractions: PACE sorts nodes into classes, so give whole "
             "numbers or names",
         )
     return ["" if cell in unknown else cell for cell in cells]
-
-
-def _is_float(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def read_clients(table: Table, column: str | None) -> tuple[Tensor | None, tuple[str, ...]]:
@@ -107,8 +99,7 @@ def read_clients(table: Table, column: str | None) -> tuple[Tensor | None, tuple
     cells = table.text[column]
     for index, cell in enumerate(cells):
         if not cell:
-            wrong = f"the client ({column!r}) is empty"
-            table.refuse(index, wrong, kind=wrong)
+            table.refuse(index, f"the client ({column!r}) is empty")
     names = in_order(cell for cell in cells if cell)
     number = {name: client for client, name in enumerate(names)}
     return torch.tensor([number.get(cell, 0) for cell in cells]), tuple(names)
@@ -124,8 +115,9 @@ def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]
         if part is None:
             table.refuse_cell(index, column, cell, "train, val, test or nothing")
         elif part < 3 and label == UNKNOWN:
-            wrong = f"the node is in {cell!r} but has no label: give one, or empty {column!r}"
-            table.refuse(index, wrong, kind=wrong)
+            table.refuse(
+                index, f"the node is in {cell!r} but has no label: give one, or empty {column!r}"
+            )
         parts.append(3 if part is None else part)
     if set(parts) == {3}:
         table.refuse(None, f"split column {column!r} is empty in every row")

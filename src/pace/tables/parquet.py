@@ -74,7 +74,7 @@ class ParquetFile:
                 problems.add(self.name, index + 1, wrong, breaks=True)
             elif not all(isinstance(item, int | float | None) for item in items):
                 wrong = f"{name!r} holds a list of something else than numbers"
-                problems.add(self.name, index + 1, wrong, kind=wrong, breaks=True)
+                problems.add(self.name, index + 1, wrong, breaks=True)
             else:
                 values[index] = [np.nan if item is None else item for item in items]
         with np.errstate(over="ignore"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from pace.errors import GraphError, SettingError
 from pace.io import atomic, toml
-from pace.io.records import OPTIONAL, plain_record, read_record
+from pace.io.records import optional, plain_record, read_record
 from pace.tables.cells import (
     MISSING,
     are_dates,
@@ -74,13 +74,11 @@ class Summary:
 
     name: str
     kind: Kind | Literal["text"]
-    rows: int = field(default=0, metadata=OPTIONAL)  # with a value
-    missing: int = field(default=0, metadata=OPTIONAL)
-    words: tuple[str, ...] = field(default=(), metadata=OPTIONAL)  # in at least LEAST rows
-    rare: int = field(default=0, metadata=OPTIONAL)  # rows with other words
-    spread: Spread | None = field(
-        default=None, metadata=OPTIONAL
-    )  # of numbers, if there are enough
+    rows: int = optional(0)  # with a value
+    missing: int = optional(0)
+    words: tuple[str, ...] = optional(())  # in at least LEAST rows
+    rare: int = optional(0)  # rows with other words
+    spread: Spread | None = optional(None)  # of numbers, if there are enough
 
     def __post_init__(self) -> None:
         if not all(0 <= count < 2**53 for count in (self.rows, self.missing, self.rare)):
@@ -97,8 +95,8 @@ class Proposal:
     classes: tuple[str, ...]
     missing: tuple[str, ...]
     columns: tuple[Summary, ...]
-    weight: str = field(default="", metadata=OPTIONAL)  # the column of the edges with their weights
-    directions: str = field(default=BOTH, metadata=OPTIONAL)  # of edges
+    weight: str = optional("")  # the column of the edges with their weights
+    directions: str = optional(BOTH)  # of edges
 
     def __post_init__(self) -> None:
         if not 0 <= self.rows < 2**53 or len(self.columns) > MOST_COLUMNS:
@@ -212,8 +210,8 @@ def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
     numbers = table.numbers[name]
     for index in np.flatnonzero(~np.isfinite(numbers.values)).tolist():
         if index not in numbers.text:
-            text = f"{name!r} is {numbers.values[index]}, expected a finite number"
-            table.refuse(index, text, kind=text)
+            value = numbers.values[index]
+            table.refuse(index, f"{name!r} is {value}, expected a finite number")
     for index, cell in numbers.text.items():
         if cell.lower() not in absent:
             table.refuse(
