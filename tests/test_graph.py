@@ -13,7 +13,7 @@ from torch_geometric.utils import remove_self_loops, subgraph, to_undirected
 from pace.datasets.partition.split import induced
 from pace.errors import GraphError
 from pace.graph import UNKNOWN, Graph, undirected
-from pace.models.propagation import propagated_features, propagation
+from pace.models.propagation import propagation, times_features
 from tests.graphs import clients, none
 
 
@@ -40,12 +40,14 @@ def test_messages_are_the_propagated_features(binary: bool) -> None:
         graph = Graph.build(torch.rand(graph.x.shape), graph.edges, graph.y)
     expected = propagation(graph).matrix.to_dense() @ graph.x
     everyone = torch.arange(graph.nodes)
-    torch.testing.assert_close(propagated_features(graph)[everyone], expected)
+    torch.testing.assert_close(times_features(propagation(graph), graph)[everyone], expected)
 
 
 def test_isolated_nodes_keep_their_own_message() -> None:
     graph = Graph.build(torch.eye(3), torch.tensor([[0], [1]]), torch.zeros(3))
-    assert torch.equal(propagated_features(graph)[torch.tensor([2])], torch.eye(3)[2:])
+    assert torch.equal(
+        times_features(propagation(graph), graph)[torch.tensor([2])], torch.eye(3)[2:]
+    )
 
 
 def test_induced_graph_is_pygs_subgraph() -> None:

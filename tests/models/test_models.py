@@ -14,7 +14,7 @@ from pace.errors import SettingError
 from pace.graph import Graph
 from pace.merging.moments import propagated, raw
 from pace.models import APPNP, GAT, GCN, GIN, MLP, MODELS, SAGE, SGC, Model, make
-from pace.models.base import Layered
+from pace.models.layers import Layered
 from pace.models.operator import Operator, Product
 from pace.params import Params
 from tests.graphs import CLASSES, FEATURES, clients, none
@@ -271,12 +271,12 @@ def test_inputs_are_kept_sparse_or_in_factors() -> None:
     graph = clients(1)[0]
     sparse = replace(graph, x=graph.x * (torch.arange(FEATURES) < 2))
     first = {
-        "sage": SAGE((FEATURES, 8, CLASSES)).field(sparse).near,
-        "gin": GIN((FEATURES, 8, CLASSES)).field(sparse).first,
+        "sage": SAGE((FEATURES, 8, CLASSES)).field(sparse).operators[0],
+        "gin": GIN((FEATURES, 8, CLASSES)).field(sparse).operators[0],
     }
     assert all(isinstance(value, Product) for value in first.values())
     for kind in ("mlp", "gat", "appnp"):
-        features = make(kind, (FEATURES, 8, CLASSES)).field(sparse).features  # type: ignore[attr-defined]
+        features = make(kind, (FEATURES, 8, CLASSES)).field(sparse).operators[0]
         assert isinstance(features, Operator)
         assert features.is_sparse
 

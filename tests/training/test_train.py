@@ -11,7 +11,7 @@ from pace.graph import Graph
 from pace.methods import Local
 from pace.models.gcn import GCN
 from pace.models.operator import Operator
-from pace.models.propagation import propagated_features, propagation
+from pace.models.propagation import propagation, times_features
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.training.dropout import Dropout
@@ -199,7 +199,7 @@ def test_dense_features_are_not_copied_once_more(monkeypatch: pytest.MonkeyPatch
     graph = clients(1)[0]
     x = torch.rand(graph.x.shape, generator=torch.Generator().manual_seed(0))
     graph = replace(graph, x=x)
-    assert isinstance(propagated_features(graph), Operator)
+    assert isinstance(times_features(propagation(graph), graph), Operator)
     monkeypatch.delattr(Operator, "columns")
     trained(graph, Recipe(epochs=1))
 

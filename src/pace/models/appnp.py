@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models.base import Drop, Field, Later, Layered, Pass, identity, real, whole
-from pace.models.mlp import layer_by_layer, perceptron
+from pace.models.base import Drop, Field, Later, Pass, identity
+from pace.models.layers import Layer, Layered, Linear, at, real, whole
 from pace.models.operator import Operator
 from pace.models.propagation import features, propagation
 from pace.models.reach import Places, chosen, reach
 from pace.params import Params
 
-PREDICT = "predict"
 
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Walk(Field):
     """Features where a walk may come from, and each of its steps."""
 
-    features: Operator
     steps: tuple[Operator, ...]
     """(1 - α) P from one row set to the next."""
     own: tuple[Places, ...]
@@ -49,33 +46,33 @@ class APPNP(Layered):
         whole("hops", self.hops, 0)
         real("teleport", self.teleport, 0, 1)
 
-    def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
-        return perceptron(self.widths, generator, PREDICT)
+    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
+        return (Layer((Linear(f"{number}.predict", fan_in, fan_out, travels=False),)),)
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Walk:
-        reached = reach(propagation(graph), self.hops, centers)
-        first, everything = reached.rows[0], features(graph)
+        reached = reach(propagation(graph), graph, self.hops, centers)
+        start = reached.rows[0]
         steps = {id(block): block.times(1 - self.teleport) for block in reached.blocks}
         return Walk(
             (reached.centers[0],) * (self.layers - 1) + (reached.centers[-1],),
-            everything if isinstance(first, slice) else everything.rows(first),
-            tuple(steps[id(block)] for block in reached.blocks),
-            tuple(_places(first, rows) for rows in reached.rows[1:]),
+            (at(features(graph), start), *[slice(None)] * (self.layers - 1)),
+            graph.x if centers is None else None,
+            steps=tuple(steps[id(block)] for block in reached.blocks),
+            own=tuple(_places(start, rows) for rows in reached.rows[1:]),
         )
 
-    def forward(self, params: Params, field: Walk, drop: Drop = identity) -> Pass:
-        inputs, outputs = layer_by_layer(params, field.features, self.layers, drop, PREDICT)
-        last = f"{self.layers - 1}.{PREDICT}.weight"
-        rows = inputs[last]
+    def forward(self, params: Params, field: Any, drop: Drop = identity) -> Pass:
+        still = super().forward(params, field, drop)
+        last, count = self.layout[-1].weights[0].weight, len(still.logits)
+        rows = still.inputs[last]
 
         def walked(nodes: Tensor) -> Tensor:
-            everyone = torch.arange(field.features.shape[0], device=nodes.device)
-            return self.spread(rows[everyone], field)[nodes]
+            return self.spread(rows[torch.arange(count, device=nodes.device)], field)[nodes]
 
-        return Pass(
-            {**inputs, last: Later(walked)},
-            inputs,
-            (*outputs[:-1], self.spread(outputs[-1], field)),
+        return replace(
+            still,
+            inputs={**still.inputs, last: Later(walked)},
+            outputs=(*still.outputs[:-1], self.spread(still.logits, field)),
         )
 
     def spread(self, hidden: Tensor, field: Walk) -> Tensor:

@@ -91,7 +91,7 @@ def by_name(name: str, features: int, classes: int) -> TorchModel:
         ) from error
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Whole(Field):
     """The graph, and which of its nodes are asked about."""
 
@@ -161,7 +161,7 @@ class TorchModel(Sized):
     def field(self, graph: Graph, centers: Tensor | None = None) -> Whole:
         count = graph.nodes if centers is None else int(centers.sum())
         goal = None if centers is None else centers.nonzero().flatten()
-        return Whole((torch.arange(count, device=graph.x.device),), graph, goal)
+        return Whole((torch.arange(count, device=graph.x.device),), graph=graph, goal=goal)
 
     def forward(self, params: Params, field: Whole, drop: Drop = identity) -> Pass:
         """One pass; in training the module's dropout is seeded anew from the client's stream."""

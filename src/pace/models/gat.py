@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -14,11 +16,12 @@ from torch.nn.functional import leaky_relu
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models.base import Drop, Field, Later, Layered, Pass, Rows, identity, whole
-from pace.models.initialisation import glorot, zeros
-from pace.models.operator import Multiply, Operator, csr_array, csr_tensor, multiplier
+from pace.models.base import Drop, Field, Later, Pass, Rows, identity
+from pace.models.layers import Layer, Layered, Linear, at, glorot, uniform, whole
+from pace.models.operator import Operator, csr_array, csr_tensor, linear_map, multiplier
 from pace.models.propagation import features, neighbour_sum
 from pace.models.reach import Places, chosen, reach
+from pace.models.symbolic import Entries, added_up
 from pace.params import Params
 
 SLOPE = 0.2  # of the leaky ReLU on scores, PyG's
@@ -29,7 +32,7 @@ class Ends:
     """One end of every edge: `gather` gives an edge its node's row, `sum` a node its edges' sum."""
 
     nodes: Tensor  # (edges,)
-    add_up: Multiply  # by (nodes, edges), one where an edge ends at a node
+    add_up: Callable[[Tensor], Tensor]  # times (nodes, edges), one where an edge ends at a node
 
     @classmethod
     def of(cls, nodes: np.ndarray[Any, Any], count: int, device: torch.device) -> Ends:
@@ -42,49 +45,34 @@ class Ends:
         )
 
     def gather(self, rows: Tensor) -> Tensor:
-        edges: Tensor = _Gather.apply(rows, self)  # type: ignore[no-untyped-call]
-        return edges
+        return linear_map(rows, self._select, self.add_up)
 
     def sum(self, edges: Tensor) -> Tensor:
-        rows: Tensor = _Sum.apply(edges, self)  # type: ignore[no-untyped-call]
-        return rows
+        return linear_map(edges, self.add_up, self._select)
 
-
-class _Gather(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, ends: Ends) -> Tensor:
-        ctx.ends = ends
-        return rows.index_select(0, ends.nodes)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.ends.add_up(gradient), None
-
-
-class _Sum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, edges: Tensor, ends: Ends) -> Tensor:
-        ctx.ends = ends
-        return ends.add_up(edges)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return gradient.index_select(0, ctx.ends.nodes), None
+    def _select(self, rows: Tensor) -> Tensor:
+        return rows.index_select(0, self.nodes)
 
 
 @dataclass(frozen=True, eq=False)
 class Edges:
-    """The edges of one layer, self-loops among them, sorted by target."""
+    """The edges of one layer, self-loops among them."""
 
     source: Ends
     target: Ends
-    offsets: Tensor  # where each target's edges begin
+    offsets: Tensor | None  # where each target's edges begin; None where they are in any order
     own: Places  # where the targets stand among the sources
 
     @classmethod
     def of(cls, block: Operator, own: Places) -> Edges:
-        matrix, device = csr_array(block.matrix), block.matrix.device
         count, width = block.shape
+        if isinstance(block, Entries):
+            source, target = (
+                Ends(nodes, partial(added_up, targets=nodes, nodes=count))
+                for nodes in (block.columns_of, block.rows_of)
+            )
+            return cls(source, target, None, own)
+        matrix, device = csr_array(block.matrix), block.matrix.device
         targets = np.repeat(np.arange(count), np.diff(matrix.indptr))
         return cls(
             Ends.of(matrix.indices, width, device),
@@ -93,12 +81,20 @@ class Edges:
             own,
         )
 
+    def peaks(self, scores: Tensor, nodes: int) -> Tensor:
+        """The largest score of each target."""
+        if self.offsets is not None:
+            return torch.segment_reduce(scores, "max", offsets=self.offsets)
+        lowest = scores.new_full((nodes, scores.shape[1]), -torch.inf)
+        return lowest.scatter_reduce(
+            0, self.target.nodes[:, None].expand_as(scores), scores, "amax"
+        )
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Attended(Field):
-    """Features of the first layer's sources, and the edges of each layer."""
+    """The features of the first layer's sources are its operator; and the edges of each layer."""
 
-    features: Operator
     edges: tuple[Edges, ...]
 
 
@@ -131,9 +127,8 @@ class GAT(Layered):
         width = self.widths[layer + 1]
         return width if layer + 1 == self.layers else width // self.heads
 
-    @property
-    def averaged(self) -> tuple[str, ...]:
-        return tuple(name for name in self.shapes if not name.endswith(".weight"))
+    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
+        return (Layer((Linear(f"{number}", fan_in, fan_out),)),)
 
     def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
         params: dict[str, Tensor] = {}
@@ -142,26 +137,25 @@ class GAT(Layered):
             params[f"{layer}.weight"] = glorot((self.heads * wide, fan_in), generator)
             params[f"{layer}.attention.source"] = glorot((1, self.heads, wide), generator)
             params[f"{layer}.attention.target"] = glorot((1, self.heads, wide), generator)
-            params[f"{layer}.bias"] = zeros(fan_out, generator)
+            params[f"{layer}.bias"] = uniform((fan_out,), 0.0, generator)
         return params
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Attended:
-        reached = reach(neighbour_sum(graph, 1.0), self.layers, centers)
-        known: dict[int, Edges] = {}
+        reached = reach(neighbour_sum(graph, 1.0), graph, self.layers, centers)
+        edges: dict[int, Edges] = {}
         for block, own in zip(reached.blocks, reached.own, strict=True):
-            known.setdefault(id(block), Edges.of(block, own))
-        first, everything = reached.rows[0], features(graph)
+            edges.setdefault(id(block), Edges.of(block, own))
         return Attended(
             reached.centers[1:],
-            everything if isinstance(first, slice) else everything.rows(first),
-            tuple(known[id(block)] for block in reached.blocks),
+            (at(features(graph), reached.rows[0]),),
+            edges=tuple(edges[id(block)] for block in reached.blocks),
         )
 
     def forward(self, params: Params, field: Attended, drop: Drop = identity) -> Pass:
         inputs: dict[str, Rows] = {}
         before: dict[str, Rows] = {}
         outputs: list[Tensor] = []
-        hidden: Operator | Tensor = field.features
+        hidden: Operator | Tensor = field.operators[0]
         for layer, edges in enumerate(field.edges):
             if layer:
                 hidden = drop(outputs[-1].relu())
@@ -183,12 +177,12 @@ class GAT(Layered):
         split = projected.view(-1, self.heads, self.channels(layer))
         from_source = (split * params[f"{layer}.attention.source"]).sum(2)
         from_target = (split * params[f"{layer}.attention.target"]).sum(2)
+        at_targets = chosen(from_target, edges.own)
         scores = leaky_relu(
-            edges.source.gather(from_source) + edges.target.gather(chosen(from_target, edges.own)),
-            SLOPE,
+            edges.source.gather(from_source) + edges.target.gather(at_targets), SLOPE
         )
         with torch.no_grad():  # a softmax does not change if all scores of a target are shifted
-            peaks = torch.segment_reduce(scores.detach(), "max", offsets=edges.offsets)
+            peaks = edges.peaks(scores.detach(), at_targets.shape[0])
             peaks = peaks.index_select(0, edges.target.nodes)
         weights = (scores - peaks).exp()
         return weights, edges.target.sum(weights)
@@ -208,6 +202,7 @@ class _AttendedRows:
         rows = self.hidden.matrix if isinstance(self.hidden, Operator) else self.hidden.detach()
         dense = rows.layout == torch.strided
         columns = rows.cpu().numpy() if dense else csr_array(rows)
+        assert self.edges.offsets is not None
         places = (self.edges.source.nodes.cpu().numpy(), self.edges.offsets.cpu().numpy())
         shape = (len(self.total), rows.shape[0])
         sums = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-# Said once: some versions of torch warn whoever leaves it unsaid, and matrices here are SciPy's own.
+# Some versions of torch warn unless this is set; the matrices here come from SciPy.
 torch.sparse.check_sparse_tensor_invariants.disable()
 SPARSE_BELOW = 0.25  # share of non-zeros under which CSR products beat dense ones on one core
 
@@ -58,10 +59,7 @@ class Operator:
         return Operator(self.matrix.to(device))
 
     def __matmul__(self, dense: Tensor) -> Tensor:
-        if not dense.requires_grad:
-            return self._forward(dense)
-        product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
-        return product
+        return linear_map(dense, self._forward, self.back)
 
     def back(self, gradient: Tensor, out: Tensor | None = None) -> Tensor:
         """A^T G, written to `out` if it is given."""
@@ -158,17 +156,26 @@ class Product:
         return torch.from_numpy(part.toarray()).to(self.left.matrix.device)
 
 
-class _Product(torch.autograd.Function):
-    """A H forward, A^T G backward."""
+def linear_map(
+    dense: Tensor, forward: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """forward(H), linear in H, whose gradient is back(G)."""
+    if not dense.requires_grad:
+        return forward(dense)
+    product: Tensor = _LinearMap.apply(dense, forward, back)  # type: ignore[no-untyped-call]
+    return product
+
+
+class _LinearMap(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, forward: Any, back: Any) -> Tensor:
+        ctx.back = back
+        product: Tensor = forward(dense)
+        return product
 
     @staticmethod
-    def forward(ctx: Any, dense: Tensor, operator: Operator) -> Tensor:
-        ctx.operator = operator
-        return operator._forward(dense)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return ctx.operator.back(gradient), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return ctx.back(gradient), None, None
 
 
 def multiplier(matrix: Tensor) -> Multiply:
@@ -219,7 +226,6 @@ def csr_tensor(matrix: sparse.csr_array) -> Tensor:
     """The same matrix for torch, with the 32-bit indices that MKL reads without converting them."""
     narrow = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     with warnings.catch_warnings():
-        # That CSR is in beta is not news to a user.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
         return torch.sparse_csr_tensor(
             torch.from_numpy(matrix.indptr.astype(narrow)),

@@ -3,13 +3,13 @@
 Each is made when first asked for and kept with the graph.
 """
 
-from typing import Any
-
-import numpy as np
+import torch
 from scipy import sparse
+from torch import Tensor
 
 from pace.graph import Graph
 from pace.models.operator import Operator, Product, csr_array, csr_tensor, multiplied
+from pace.models.symbolic import Entries, SymbolicGraph
 
 
 def propagation(graph: Graph) -> Operator:
@@ -21,16 +21,9 @@ def propagation(graph: Graph) -> Operator:
     return graph.derived("propagation", _propagation)
 
 
-def propagated_features(graph: Graph) -> Operator | Product:
-    """P X, what the first layer of a GCN multiplies."""
-    return graph.derived(
-        "propagated features", lambda graph: times_features(propagation(graph), graph)
-    )
-
-
 def features(graph: Graph) -> Operator:
     """X, sparse where it has many zeros."""
-    return graph.derived("features", lambda graph: Operator.of(graph.x.cpu()).to(graph.x.device))
+    return graph.derived("features", lambda graph: dense_or_sparse(graph, graph.x))
 
 
 def neighbour_mean(graph: Graph) -> Operator:
@@ -45,35 +38,54 @@ def neighbour_sum(graph: Graph, own: float) -> Operator:
 
 def times_features(operator: Operator, graph: Graph) -> Operator | Product:
     """A X, in factors where that is cheaper."""
+    if isinstance(operator, Entries):
+        return Product(operator, Operator(graph.x))
     return multiplied(csr_array(operator.matrix), graph.x.cpu()).to(graph.x.device)
 
 
+def dense_or_sparse(graph: Graph, rows: Tensor) -> Operator:
+    """Rows of a graph's nodes as a constant, by their density."""
+    if isinstance(graph, SymbolicGraph):
+        return Operator(rows)
+    return Operator.of(rows.cpu()).to(graph.x.device)
+
+
 def _propagation(graph: Graph) -> Operator:
-    loops = np.arange(graph.nodes)
-    source, target = (np.concatenate([ends.cpu().numpy(), loops]) for ends in graph.edges)
-    weights = None
-    if graph.weights is not None:
-        weights = np.concatenate([graph.weights.cpu().numpy(), np.ones(len(loops), np.float32)])
-    degree = np.bincount(target, weights, minlength=graph.nodes).astype(np.float32)
-    scale = 1 / np.sqrt(degree)
-    values = scale[source] * scale[target]
-    return _operator(graph, target, source, values if weights is None else values * weights)
+    source, target, weights = _with_loops(graph, 1.0, weighted=True)
+    scale = 1 / _sums(weights, target, graph.nodes).sqrt()
+    return _operator(graph, target, source, scale[source] * scale[target] * weights)
 
 
 def _neighbour_mean(graph: Graph) -> Operator:
-    source, target = (ends.cpu().numpy() for ends in graph.edges)
-    degree = np.bincount(target, minlength=graph.nodes).astype(np.float32)
+    source, target = graph.edges
+    degree = _sums(graph.x.new_ones(target.shape[0]), target, graph.nodes)
     return _operator(graph, target, source, 1 / degree[target])
 
 
 def _neighbour_sum(graph: Graph, own: float) -> Operator:
-    loops = np.arange(graph.nodes)
-    source, target = (np.concatenate([ends.cpu().numpy(), loops]) for ends in graph.edges)
-    values = np.ones(len(source), dtype=np.float32)
-    values[len(source) - graph.nodes :] = own
-    return _operator(graph, target, source, values)
+    source, target, weights = _with_loops(graph, own, weighted=False)
+    return _operator(graph, target, source, weights)
 
 
-def _operator(graph: Graph, rows: Any, columns: Any, values: Any) -> Operator:
-    matrix = sparse.csr_array((values, (rows, columns)), shape=(graph.nodes, graph.nodes))
+def _with_loops(graph: Graph, own: float, *, weighted: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Sources, targets and weights of the edges, and of a self-loop at every node."""
+    loops = torch.arange(graph.nodes, device=graph.x.device)
+    source, target = torch.cat([graph.edges, loops.expand(2, -1)], 1)
+    weights = graph.weights if weighted else None
+    if weights is None:
+        weights = graph.x.new_ones(graph.edges.shape[1])
+    return source, target, torch.cat([weights, graph.x.new_full((graph.nodes,), own)])
+
+
+def _sums(values: Tensor, target: Tensor, nodes: int) -> Tensor:
+    """At every node the sum of what arrives, added up in float64."""
+    zeros = values.new_zeros(nodes, dtype=torch.float64)
+    return zeros.index_add(0, target, values.double()).float()
+
+
+def _operator(graph: Graph, rows: Tensor, columns: Tensor, values: Tensor) -> Operator:
+    if isinstance(graph, SymbolicGraph):
+        return Entries(values, rows, columns, graph.nodes)
+    ends = (rows.cpu().numpy(), columns.cpu().numpy())
+    matrix = sparse.csr_array((values.cpu().numpy(), ends), shape=(graph.nodes, graph.nodes))
     return Operator(csr_tensor(matrix)).to(graph.x.device)

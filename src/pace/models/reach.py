@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pace.graph import Graph
 from pace.models.operator import Operator, csr_array, csr_tensor
 
 Places = Tensor | slice  # slice(None) where nothing is left out
@@ -28,35 +29,35 @@ class Reach:
     """Where the centres stand among each R_l."""
 
 
-def reach(matrix: Operator, steps: int, centers: Tensor | None = None) -> Reach:
+def reach(
+    matrix: Operator | None, graph: Graph, steps: int, centers: Tensor | None = None
+) -> Reach:
     """Row sets that grow from the centres outwards, `steps` times: R_n = centres (a mask),
 
         R_l = R_l+1 and all columns that rows R_l+1 of A read.
 
-    Without `centers`, every row set is the whole graph.
+    Without `centers`, every row set is the whole graph. Without steps there need be no A.
     """
-    device = matrix.matrix.device
+    device = graph.x.device
     if centers is None:
-        all_nodes = torch.arange(matrix.shape[0], device=device)
-        everyone = slice(None)
+        all_nodes, everyone = torch.arange(graph.nodes, device=device), slice(None)
+        blocks = () if matrix is None else (matrix,) * steps
         return Reach(
-            (everyone,) * (steps + 1),
-            (matrix,) * steps,
-            (everyone,) * steps,
-            (all_nodes,) * (steps + 1),
+            (everyone,) * (steps + 1), blocks, (everyone,) * steps, (all_nodes,) * (steps + 1)
         )
-    whole = csr_array(matrix.matrix)
     goal = centers.cpu().nonzero().flatten()
     rows = [goal]
-    blocks: list[Operator] = []
+    blocks_between: list[Operator] = []
+    entries = None if matrix is None else csr_array(matrix.matrix)
     for _ in range(steps):
-        block = whole[rows[0].numpy()]
+        assert entries is not None
+        block = entries[rows[0].numpy()]
         reached = torch.from_numpy(np.union1d(block.indices, rows[0].numpy())).long()
-        blocks.insert(0, Operator(csr_tensor(block[:, reached.numpy()].tocsr())).to(device))
+        blocks_between.insert(0, Operator(csr_tensor(block[:, reached.numpy()].tocsr())).to(device))
         rows.insert(0, reached)
     return Reach(
         tuple(row.to(device) for row in rows),
-        tuple(blocks),
+        tuple(blocks_between),
         tuple(torch.searchsorted(below, above).to(device) for below, above in pairwise(rows)),
         tuple(torch.searchsorted(row, goal).to(device) for row in rows),
     )

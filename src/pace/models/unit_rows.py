@@ -8,7 +8,6 @@ neighbours count as one with few. Hop 0 is the node's own features and needs no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +17,8 @@ from torch import Tensor
 
 from pace.graph import Graph
 from pace.models.operator import Operator, csr_array
-from pace.models.propagation import propagation
+from pace.models.propagation import dense_or_sparse, propagation
+from pace.models.symbolic import SymbolicGraph
 
 BLOCK = 1024  # rows that are multiplied out together
 SHORTEST = 1e-12  # a row of nothing stays nothing
@@ -61,19 +61,21 @@ def unit_rows(graph: Graph, hop: int) -> UnitRows:
 def _unit_rows(graph: Graph, hop: int) -> UnitRows:
     features = graph.derived("root of features", _root)
     along = propagation(graph)
-    lengths = [
-        multiplied_out(along, features, hop, block).norm(dim=1, keepdim=True)
-        for block in _blocks(graph.nodes, graph.x.device)
-    ]
+    if isinstance(graph, SymbolicGraph):
+        rows = features.matrix
+        for _ in range(hop):
+            rows = along @ rows
+        lengths = [rows.norm(dim=1, keepdim=True)]
+    else:
+        lengths = [
+            multiplied_out(along, features, hop, block).norm(dim=1, keepdim=True)
+            for block in torch.arange(graph.nodes, device=graph.x.device).split(BLOCK)
+        ]
     return UnitRows(along, features, hop, torch.cat(lengths).clamp_min(SHORTEST))
 
 
 def _root(graph: Graph) -> Operator:
-    return Operator.of((graph.x.sign() * graph.x.abs().sqrt()).cpu()).to(graph.x.device)
-
-
-def _blocks(nodes: int, device: torch.device) -> Iterator[Tensor]:
-    yield from torch.arange(nodes, device=device).split(BLOCK)
+    return dense_or_sparse(graph, graph.x.sign() * graph.x.abs().sqrt())
 
 
 def multiplied_out(along: Operator, features: Operator, hop: int, nodes: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models.gcn import GCN, receptive_field
+from pace.models.gcn import GCN
 from pace.params import Params
 from pace.training.dropout import Dropout, DropoutMasks
 from pace.training.gpu import cohort
@@ -223,7 +223,7 @@ def test_fields_of_a_batch_are_those_of_its_clients(layers: int, words: int) -> 
     found = fields(graphs, layers, 2.0, DEVICE)
     assert isinstance(found.operators[0], Chain if words else Blocks)
     for client, graph in enumerate(graphs):
-        alone = receptive_field(graph, layers, graph.train)
+        alone = GCN.sized(graph.features, 8, layers, 3).field(graph, graph.train)
         factors = [1.0] + [2.0] * (layers - 1)
         for ours, theirs, factor in zip(found.operators, alone.operators, factors, strict=True):
             assert not isinstance(theirs, Tensor)

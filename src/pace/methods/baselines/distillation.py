@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
-from pace.models.gcn import GCN, Propagations, only_gcn
+from pace.models.base import Field
+from pace.models.gcn import GCN, only_gcn
 from pace.models.operator import Operator
 from pace.params import Params
 from pace.protocol.federation import Federation
@@ -141,13 +142,13 @@ def nearest(features: Tensor) -> Tensor:
     return scale[:, None] * joined * scale
 
 
-def pseudo_field(messages: Tensor, around: Tensor, gcn: GCN) -> Propagations:
+def pseudo_field(messages: Tensor, around: Tensor, gcn: GCN) -> Field:
     everyone = torch.arange(len(around))
     operators: tuple[Tensor | Operator, ...] = (
         messages,
         *[Operator(around)] * (gcn.layers - 1),
     )
-    return Propagations((everyone,) * gcn.layers, operators)
+    return Field((everyone,) * gcn.layers, operators)
 
 
 def dropout(probability: float, random: torch.Generator) -> Callable[[Tensor], Tensor]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
@@ -16,9 +16,9 @@ from pace.graph import Graph
 from pace.methods.baselines.headed import Headed, topped
 from pace.methods.baselines.masked import Masked, unmasked
 from pace.methods.baselines.mixing import attention, gathered, mixtures
-from pace.models.base import Drop, Model, Pass, identity
-from pace.models.gcn import GCN, Propagations, initial, only_gcn
-from pace.models.initialisation import glorot
+from pace.models.base import Drop, Field, Model, Pass, identity
+from pace.models.gcn import GCN, only_gcn
+from pace.models.layers import glorot
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
@@ -82,21 +82,21 @@ class Smoothed:
     def start(self, seed: int) -> dict[str, Tensor]:
         generator = torch.Generator().manual_seed(seed)
         width = self.body.classes
-        return initial(self.body.widths, generator) | {
+        return self.body.initial(generator) | {
             "head.weight": glorot((self.classes, 2 * width), generator),
             "head.bias": glorot((1, self.classes), generator)[0],
             "line": torch.rand(width, generator=generator),
         }
 
-    def field(self, graph: Graph, centers: Tensor | None = None) -> Propagations:
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         below = self.body.field(graph)
         if centers is None:
-            return Propagations((*below.centers, below.centers[-1]), below.operators)
+            return replace(below, centers=(*below.centers, below.centers[-1]))
         goal = centers.nonzero().flatten()
         among = torch.arange(len(goal), device=goal.device)
-        return Propagations((*(goal for _ in below.centers), among), below.operators)
+        return replace(below, centers=(*(goal for _ in below.centers), among))
 
-    def forward(self, params: Params, field: Propagations, drop: Drop = identity) -> Pass:
+    def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
         below = self.body.forward(params, field, drop)
         hidden = drop(below.logits.relu())
         place = cosine_similarity(hidden, params["line"][None], dim=1)

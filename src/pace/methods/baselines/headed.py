@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models.base import Drop, Pass, identity
-from pace.models.gcn import GCN, Propagations, initial
-from pace.models.initialisation import glorot
+from pace.models.base import Drop, Field, Pass, identity
+from pace.models.gcn import GCN
+from pace.models.layers import glorot
 from pace.params import Params
 
 
@@ -35,16 +35,16 @@ class Headed:
 
     def start(self, seed: int) -> dict[str, Tensor]:
         generator = torch.Generator().manual_seed(seed)
-        return initial(self.body.widths, generator) | {
+        return self.body.initial(generator) | {
             "head.weight": glorot((self.classes, self.body.classes), generator),
             "head.bias": glorot((1, self.classes), generator)[0],
         }
 
-    def field(self, graph: Graph, centers: Tensor | None = None) -> Propagations:
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         below = self.body.field(graph, centers)
-        return Propagations((*below.centers, below.centers[-1]), below.operators)
+        return replace(below, centers=(*below.centers, below.centers[-1]))
 
-    def forward(self, params: Params, field: Propagations, drop: Drop = identity) -> Pass:
+    def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
         below = self.body.forward(params, field, drop)
         hidden = drop(below.logits.relu())
         return topped(below, hidden, params)

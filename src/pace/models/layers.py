@@ -1,0 +1,228 @@
+"""Models made of linear layers: what each declares, and all that follows from the declaration.
+
+A model declares its layers: which weights each has, and whether a weight multiplies rows that
+travelled along edges. The start, the receptive field and the pass follow.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, fields
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from pace.errors import SettingError
+from pace.graph import Graph, expect_graph
+from pace.models.base import Drop, Field, Pass, Rows, Sized, identity
+from pace.models.operator import Operator, Product
+from pace.models.propagation import features, times_features
+from pace.models.reach import Places, chosen, reach
+from pace.params import Params
+
+
+@dataclass(frozen=True)
+class Linear:
+    """One weight of a layer, which adds A H W^T + 1 b^T to the layer's output."""
+
+    name: str
+    """`NAME.weight` and `NAME.bias` are its parameters."""
+    fan_in: int
+    fan_out: int
+    travels: bool = True
+    """Whether A is the model's operator; otherwise it is I."""
+    bias: bool = True
+
+    @cached_property
+    def weight(self) -> str:
+        return f"{self.name}.weight"
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Weights whose products are added up."""
+
+    weights: tuple[Linear, ...]
+    inner: bool = False
+    """Whether only a ReLU follows, without dropout: a step inside a layer, as GIN's perceptron has."""
+
+    @property
+    def travels(self) -> bool:
+        return any(linear.travels for linear in self.weights)
+
+
+@dataclass(frozen=True)
+class Layered(Sized):
+    """A model that is declared: `layout` says which weights it has, `operator` how rows travel.
+
+    Settings of its own are further fields.
+    """
+
+    title: ClassVar[str]
+    reads_weights: ClassVar[bool] = False
+    """Whether edge weights enter, as in the layers that PyG gives them to."""
+    hidden_layers: ClassVar[bool] = True
+    """Whether it has hidden layers whose widths can be chosen."""
+    glorot_start: ClassVar[bool] = False
+    """Whether it starts Glorot-uniform with zero biases, rather than as torch's linear layers."""
+
+    widths: tuple[int, ...]
+    """Features, hidden widths, classes."""
+    dropout: float = 0.5
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "widths", tuple(self.widths))
+        if len(self.widths) < 2 or min(self.widths) < 1:
+            raise SettingError(
+                f"widths are {self.widths}: give features, hidden widths and classes, each ≥ 1"
+            )
+        if not 0 <= self.dropout < 1:
+            raise SettingError(f"dropout is {self.dropout}, expected a number in [0, 1)")
+
+    @classmethod
+    def sized(cls, features: int, hidden: int, layers: int, classes: int, **settings: Any) -> Self:
+        """The model with `layers - 1` hidden layers of one width."""
+        return cls((features, *[hidden] * (layers - 1), classes), **settings)
+
+    @property
+    def layers(self) -> int:
+        return len(self.widths) - 1
+
+    @abstractmethod
+    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
+        """The layer of this number, in one step or more."""
+
+    def operator(self, graph: Graph) -> Operator:
+        """A: how rows travel along edges."""
+        raise TypeError(f"{type(self).__name__} has no operator: its rows do not travel")
+
+    def first(self, graph: Graph) -> Operator | Product:
+        """A X, what the weights of the first layer multiply."""
+        settings = [getattr(self, setting.name) for setting in fields(self)[2:]]
+        return graph.derived(
+            f"features along {type(self).__qualname__} {settings}",
+            lambda graph: times_features(self.operator(graph), graph),
+        )
+
+    @cached_property
+    def layout(self) -> tuple[Layer, ...]:
+        """All layers, in order."""
+        pairs = enumerate(pairwise(self.widths))
+        return tuple(step for number, ends in pairs for step in self.layer(number, *ends))
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        return {name: tuple(value.shape) for name, value in self.initial(None).items()}
+
+    @property
+    def averaged(self) -> tuple[str, ...]:
+        return tuple(name for name in self.shapes if not name.endswith("weight"))
+
+    def start(self, seed: int) -> dict[str, Tensor]:
+        """W_0, drawn from `seed`."""
+        return self.initial(torch.Generator().manual_seed(seed))
+
+    def initial(self, generator: torch.Generator | None) -> dict[str, Tensor]:
+        """W_0 from a stream of random numbers; without one, tensors that have shapes only."""
+        params = {}
+        for linear in (linear for layer in self.layout for linear in layer.weights):
+            shape, bound = (linear.fan_out, linear.fan_in), 1 / math.sqrt(linear.fan_in)
+            if self.glorot_start:
+                params[linear.weight] = glorot(shape, generator)
+            else:
+                params[linear.weight] = uniform(shape, bound, generator)
+            if linear.bias:
+                bound = 0.0 if self.glorot_start else bound
+                params[f"{linear.name}.bias"] = uniform(shape[:1], bound, generator)
+        return params
+
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
+        """What each weight multiplies by, at the rows that the centres' logits depend on."""
+        first, *above = self.layout
+        travelling = sum(layer.travels for layer in above)
+        reached = reach(self.operator(graph) if travelling else None, graph, travelling, centers)
+        operators: list[Operator | Product | Tensor | Places] = [
+            at(self.first(graph) if linear.travels else features(graph), reached.rows[0])
+            for linear in first.weights
+        ]
+        hop, seen = 0, [] if first.inner else [0]
+        for layer in above:
+            for linear in layer.weights:
+                stays = reached.own[hop] if layer.travels else slice(None)
+                operators.append(reached.blocks[hop] if linear.travels else stays)
+            hop += layer.travels
+            seen += [] if layer.inner else [hop]
+        read = graph.x if centers is None else None
+        return Field(tuple(reached.centers[hop] for hop in seen), tuple(operators), read)
+
+    def forward(self, params: Params, field: Any, drop: Drop = identity) -> Pass:
+        """One pass over a field; `drop` is applied to every hidden activation."""
+        inputs: dict[str, Rows] = {}
+        before: dict[str, Rows] = {}
+        outputs: list[Tensor] = []
+        hidden: Tensor | None = None
+        operators = iter(field.operators)
+        for layer in self.layout:
+            sums: list[Tensor] = []
+            for linear in layer.weights:
+                factor = next(operators)
+                rows = factor if hidden is None else arrived(factor, hidden)
+                inputs[linear.weight] = rows
+                raw = field.read if hidden is None else hidden if linear.travels else rows
+                if raw is not None:
+                    before[linear.weight] = raw
+                product = rows @ params[linear.weight].t()
+                sums.append(product + params[f"{linear.name}.bias"] if linear.bias else product)
+            output = sum(sums[1:], start=sums[0])
+            if layer.inner:
+                hidden = output.relu()
+                continue
+            outputs.append(output)
+            if len(outputs) < self.layers:
+                hidden = drop(output.relu())
+        return Pass(inputs, before, tuple(outputs))
+
+    def __call__(self, params: Params, graph: Graph) -> Pass:
+        """A pass over the whole graph without dropout."""
+        expect_graph(graph)
+        return self.forward(params, self.field(graph))
+
+
+def arrived(factor: Operator | Places, hidden: Tensor) -> Tensor:
+    """A H, or the rows of H that stay where they are."""
+    return factor @ hidden if isinstance(factor, Operator) else chosen(hidden, factor)
+
+
+def at(rows: Operator | Product, places: Places) -> Operator | Product:
+    """The rows of a constant at some places."""
+    return rows if isinstance(places, slice) else rows.rows(places)
+
+
+def glorot(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:
+    """Uniform on ± sqrt(6 / (in + out)), in and out the last two sizes."""
+    return uniform(shape, math.sqrt(6 / sum(shape[-2:])), generator)
+
+
+def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator | None) -> Tensor:
+    """Uniform on ± bound; zeros, which take no random numbers, where the bound is zero."""
+    if generator is None:
+        return torch.empty(shape, device="meta")
+    if bound == 0:
+        return torch.zeros(shape)
+    return (torch.rand(shape, generator=generator) * 2 - 1) * bound
+
+
+def whole(name: str, value: object, least: int) -> None:
+    """Refuse a setting that is not a whole number of at least `least`."""
+    if type(value) is not int or value < least:
+        raise SettingError(f"{name} is {value!r}, expected a whole number, {least} or more")
+
+
+def real(name: str, value: object, low: float, high: float) -> None:
+    """Refuse a setting that is not a number in [low, high]."""
+    if type(value) not in (int, float) or not low <= value <= high:  # type: ignore[operator]
+        raise SettingError(f"{name} is {value!r}, expected a number from {low:g} to {high:g}")
