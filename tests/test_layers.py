@@ -32,7 +32,6 @@ ONLY_IN = {
         *("jobs/signatures.py", "jobs/sealing.py"),
         "runtimes/flower/certificates.py",
     },
-    "onnx": {"export/onnx_file.py"},
     "pandas": {"reports/dataframe.py"},
     "jinja2": {"reports/html.py"},
     "triton": {

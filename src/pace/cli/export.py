@@ -14,15 +14,13 @@ Examples:
 
   pace export mine.model --to torch --out mine_torch
 
-  pace export mine.model --to pyg --out mine_pyg --graph mine.graph
-
   pace export mine.model --to onnx --out mine_onnx --graph mine.graph
 """
 
 
 def export(
     model: Annotated[Path, typer.Argument(help="A model folder.")],
-    to: Annotated[str, typer.Option(help="For what: torch, pyg or onnx.", metavar="KIND")],
+    to: Annotated[str, typer.Option(help="For what: torch or onnx.", metavar="KIND")],
     out: Annotated[Path, typer.Option(help="The folder to write.", metavar="FOLDER")],
     graph: Annotated[
         Path | None,
@@ -36,19 +34,20 @@ def export(
 ) -> None:
     """Write what a site uses, Local and what came back with their weights, for other programs.
 
-    The folder needs no PACE: torch alone, torch and PyG, or an ONNX runtime. Features go in as the
-    job has them; with a codebook, `pace graph import --job` makes them of tables.
+    The folder needs no PACE: torch alone, or an ONNX runtime. Features go in as the job has them;
+    with a codebook, `pace graph import --job` makes them of tables.
     """
     from pace.cli import console
     from pace.cli.options import need
-    from pace.export.folder import export as write
+    from pace.export import export_model
     from pace.runtimes.files.model import read_model
     from pace.runtimes.files.site import load_site
 
     if to == "onnx":
-        need("--to onnx", "export", "onnx")
-    found = read_model(model)
-    files = write(found, to, out, None if graph is None else load_site(graph, found.job))
+        need("--to onnx", "export", "onnxscript")
+    adopted = read_model(model)
+    site = None if graph is None else load_site(graph, adopted.job)
+    files = export_model(adopted, to, out, site)
     if as_json:
         console.one_object({"folder": str(out), "kind": to, "files": files})
     else:

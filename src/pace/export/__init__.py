@@ -1,6 +1,5 @@
-"""A site's model for others' programs: plain torch, PyTorch Geometric, ONNX. None of them needs PACE.
+"""A site's model for other programs, as a program of torch or ONNX that needs no PACE."""
 
-`network.py` and `network_pyg.py` are not imported here: they are what goes into an exported folder.
+from pace.export.folder import KINDS, export_model
 
-Other rooms use `folder`.
-"""
+__all__ = ["KINDS", "export_model"]

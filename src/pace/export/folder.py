@@ -1,121 +1,155 @@
-"""The exported folder: the network as a file of its own, its weights, and what it says about itself."""
+"""The exported folder: the model as one traced program, and a description of it.
+
+The model's own code is traced on a graph without numbers, so every network is written once.
+"""
 
 from __future__ import annotations
 
 import io
 import json
-from collections.abc import Sequence
-from importlib import resources
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from pace.errors import FileError, SettingError
-from pace.export.parts import Part, parts
+from pace.gates.mixture import mix
 from pace.io import atomic
+from pace.models.symbolic import SymbolicGraph
+from pace.protocol.steps import logit_sets
 from pace.runtimes.files.model import SiteModel
 from pace.runtimes.files.site import Site
 
-FORMAT = "pace-export-1"
-KINDS = ("torch", "pyg", "onnx")
-SOURCE = {"torch": "network.py", "pyg": "network_pyg.py"}
-
-# PyG's names for what PACE calls `LAYER.…`, by kind; what is not listed is called the same.
-PYG = {
-    "gcn": {"weight": "lin.weight"},
-    "sage": {
-        "neighbours.weight": "lin_l.weight",
-        "neighbours.bias": "lin_l.bias",
-        "root.weight": "lin_r.weight",
-    },
-    "gin": {
-        **{f"mlp.0.{end}": f"nn.0.{end}" for end in ("weight", "bias")},
-        **{f"mlp.1.{end}": f"nn.2.{end}" for end in ("weight", "bias")},
-    },
-    "gat": {
-        "weight": "lin.weight",
-        "attention.source": "att_src",
-        "attention.target": "att_dst",
-    },
-    "sgc": {"hops.weight": "lin.weight", "hops.bias": "lin.bias"},
-    "appnp": {"predict.weight": "weight", "predict.bias": "bias"},
-    "mlp": {"linear.weight": "weight", "linear.bias": "bias"},
-}
+FORMAT = "pace-export-2"
+KINDS = ("torch", "onnx")
+INPUTS = ("x", "edge_index", "edge_weight")
+OUTPUTS = ("logits", "local")
+OPSET = 18
 
 
-def export(model: SiteModel, kind: str, out: Path, site: Site | None = None) -> list[str]:
+class Program(torch.nn.Module):
+    """Features, edges and edge weights -> the logits that the site uses, and Local's."""
+
+    def __init__(self, model: SiteModel) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor, edge_index: Tensor, edge_weight: Tensor) -> tuple[Tensor, Tensor]:
+        model, graph = self.model, SymbolicGraph.of(x, edge_index, edge_weight)
+        kept = [
+            (weight, external)
+            for weight, external in zip(model.weights[1:], model.externals, strict=True)
+            if weight
+        ]
+        externals = [external for _, external in kept]
+        sets = logit_sets(graph, model.local, externals, model.job.federation)
+        mixed = mix(sets, (model.weights[0], *(weight for weight, _ in kept)))
+        # An External that is finite on the site's graph may overflow on another: then Local answers.
+        return torch.where(torch.isfinite(mixed).all(), mixed, sets[0]), sets[0].clone()
+
+
+def export_model(model: SiteModel, kind: str, out: Path, site: Site | None = None) -> list[str]:
     """Write the folder, complete or not at all; the names of its files.
 
     Args:
-        kind: torch, pyg or onnx.
+        model: what the site uses.
+        kind: torch or onnx.
+        out: the folder, which must not exist.
         site: a graph to put beside the model as graph.npz, as the recipes read it.
+    Raises:
+        SettingError: there is no such kind, or torch cannot trace the model.
+        FileError: the folder exists.
     """
     if kind not in KINDS:
         raise SettingError(f"--to is {kind!r}, expected one of {', '.join(KINDS)}")
     if out.exists():
         raise FileError(f"{out} already exists: choose another --out, or move it")
-    found = parts(model)
-    classes = model.job.classes or tuple(map(str, range(model.job.model.classes)))
-    names = {"features": list(model.job.features), "classes": list(classes)}
-    about = {
-        "format": FORMAT,
-        "job": model.job.digest,
-        "name": model.outcome.name,
-        **names,
-        "parts": [part.about for part in found],
+    files = {
+        "model.json": (json.dumps(_about(model), indent=1, ensure_ascii=False) + "\n").encode()
     }
-    files = {"model.json": (json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode()}
+    program = _traced(model)
     if kind == "onnx":
-        from pace.export.onnx_file import encode
-
-        files["model.onnx"] = encode(found, names)
+        files["model.onnx"] = _onnx(program, model)
     else:
-        source = resources.files("pace.export").joinpath(SOURCE[kind])
-        files["network.py"] = source.read_bytes()
-        files["weights.pt"] = _saved(_state(found, kind))
+        content = io.BytesIO()
+        torch.export.save(program, content)
+        files["model.pt2"] = content.getvalue()
     if site is not None:
         files["graph.npz"] = _arrays(site)
     atomic.folder(out, files, private=True)  # Local is in it
     return sorted(files)
 
 
-def _state(found: Sequence[Part], kind: str) -> dict[str, Tensor]:
-    """The state dict of `Adopted` in the folder's network.py."""
-    state = {}
-    for place, part in enumerate(found):
-        for name, value in part.params.items():
-            own = _renamed(name, part) if kind == "pyg" else name
-            state[f"parts.{place}.layers.{own}"] = value
-        if kind == "pyg" and part.kind == "gin":  # a buffer of PyG's layer
-            for layer in range(len(part.widths) - 1):
-                epsilon = torch.tensor([float(part.settings["epsilon"])])
-                state[f"parts.{place}.layers.{layer}.eps"] = epsilon
-    return state
+def _about(model: SiteModel) -> dict[str, object]:
+    parts = zip(("Local", *model.job.federation.method.parts), model.weights, strict=True)
+    return {
+        "format": FORMAT,
+        "job": model.job.digest,
+        "name": model.outcome.name,
+        "features": list(model.job.features),
+        "classes": _classes(model),
+        "parts": [{"name": name, "weight": weight} for name, weight in parts],
+    }
 
 
-def _renamed(name: str, part: Part) -> str:
-    layer, _, rest = name.partition(".")
-    last = int(layer) + 2 == len(part.widths)
-    kind = {"headed": "ridge" if last else "gcn"}.get(part.kind, part.kind)
-    return f"{layer}.{PYG.get(kind, {}).get(rest, rest)}"
+def _classes(model: SiteModel) -> list[str]:
+    return list(model.job.classes) or [str(label) for label in range(model.job.model.classes)]
 
 
-def _saved(state: dict[str, Tensor]) -> bytes:
-    content = io.BytesIO()
-    torch.save(state, content)
-    return content.getvalue()
+def _traced(model: SiteModel) -> torch.export.ExportedProgram:
+    nodes, edges = torch.export.Dim("nodes", min=1), torch.export.Dim("edges", min=0)
+    example = (
+        torch.ones(3, model.job.model.features),
+        torch.tensor([[0, 1], [1, 0]]),
+        torch.ones(2),
+    )
+    shapes = ({0: nodes}, {1: edges}, {0: edges})
+    try:
+        with _quiet():
+            return torch.export.export(Program(model).eval(), example, dynamic_shapes=shapes)
+    except Exception as error:  # whatever torch, or a module of the user's, raises
+        raise SettingError(
+            f"torch cannot export this {model.job.model.title} ({str(error).splitlines()[0]}): "
+            "predict with `pace client predict`, or load its parameters from local.safetensors "
+            "and external.safetensors"
+        ) from error
+
+
+def _onnx(program: torch.export.ExportedProgram, model: SiteModel) -> bytes:
+    if find_spec("onnxscript") is None:
+        raise SettingError("ONNX needs the package onnxscript: pip install 'pace-fgl[export]'")
+    settings: dict[str, Any] = {"input_names": INPUTS, "output_names": OUTPUTS, "verbose": False}
+    with _quiet():
+        made = torch.onnx.export(program, (), **settings, dynamo=True, opset_version=OPSET)
+    assert made is not None
+    made.model.metadata_props["classes"] = json.dumps(_classes(model))
+    made.model.metadata_props["features"] = json.dumps(list(model.job.features))
+    return made.model_proto.SerializeToString()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the remarks of torch's tracer about itself."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
 
 
 def _arrays(site: Site) -> bytes:
     graph, content = site.graph, io.BytesIO()
     weights = torch.ones(graph.edges.shape[1]) if graph.weights is None else graph.weights
-    np.savez(
-        content,
-        x=graph.x.numpy(),
-        edge_index=graph.edges.numpy(),
-        edge_weight=weights.numpy(),
-        nodes=np.array(site.nodes),
-    )
+    arrays = (graph.x.numpy(), graph.edges.numpy(), weights.numpy())
+    np.savez(content, **dict(zip(INPUTS, arrays, strict=True)), nodes=np.array(site.nodes))
     return content.getvalue()

@@ -63,7 +63,7 @@ class APPNP(Layered):
 
     def forward(self, params: Params, field: Any, drop: Drop = identity) -> Pass:
         still = super().forward(params, field, drop)
-        last, count = self.layout[-1].weights[0].weight, len(still.logits)
+        last, count = self.layout[-1].weights[0].weight, still.logits.shape[0]
         rows = still.inputs[last]
 
         def walked(nodes: Tensor) -> Tensor:

@@ -200,7 +200,7 @@ class Watched:
         inputs: dict[str, Rows] = {}
         before: dict[str, Rows] = {}
         for name, calls in self.given.items():
-            if any(rows.ndim != 2 or len(rows) != nodes for rows in calls):
+            if any(rows.ndim != 2 or rows.shape[0] != nodes for rows in calls):
                 continue  # rows of something else than nodes
             raw = calls[0] if len(calls) == 1 else torch.stack(calls, 1)
             before[name] = raw

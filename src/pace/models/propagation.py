@@ -52,7 +52,10 @@ def dense_or_sparse(graph: Graph, rows: Tensor) -> Operator:
 
 def _propagation(graph: Graph) -> Operator:
     source, target, weights = _with_loops(graph, 1.0, weighted=True)
-    scale = 1 / _sums(weights, target, graph.nodes).sqrt()
+    degree = _sums(weights, target, graph.nodes)
+    scale = (
+        1 / degree.double().sqrt().float()
+    )  # torch's root of a float32 is not always the nearest
     return _operator(graph, target, source, scale[source] * scale[target] * weights)
 
 
