@@ -90,8 +90,8 @@ def test_negligible_masks_are_zero_in_an_exported_model(tmp_path: Path) -> None:
     model = made(method="fedpub")
     for params in (model.local, *model.externals):
         name = next(name for name in params if mask_of(name) in params)
-        params[mask_of(name)].fill_(0.9 * NEGLIGIBLE)  # type: ignore[index]
-        params[name].fill_(1e6)  # type: ignore[index]
+        params[mask_of(name)].fill_(0.9 * NEGLIGIBLE)
+        params[name].fill_(1e6)
     export_model(model, "torch", tmp_path / "out")
     of = graph()
     expected = model(of)

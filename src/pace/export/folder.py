@@ -112,7 +112,7 @@ def _traced(model: SiteModel) -> torch.export.ExportedProgram:
     )
     shapes = ({0: nodes}, {1: edges}, {0: edges})
     try:
-        with _quiet():
+        with _quiet(), torch.no_grad():
             return torch.export.export(Program(model).eval(), example, dynamic_shapes=shapes)
     except Exception as error:  # whatever torch, or a module of the user's, raises
         raise SettingError(
@@ -131,7 +131,8 @@ def _onnx(program: torch.export.ExportedProgram, model: SiteModel) -> bytes:
     assert made is not None
     made.model.metadata_props["classes"] = json.dumps(_classes(model))
     made.model.metadata_props["features"] = json.dumps(list(model.job.features))
-    return made.model_proto.SerializeToString()
+    content: bytes = made.model_proto.SerializeToString()
+    return content
 
 
 @contextmanager
@@ -150,6 +151,11 @@ def _quiet() -> Iterator[None]:
 def _arrays(site: Site) -> bytes:
     graph, content = site.graph, io.BytesIO()
     weights = torch.ones(graph.edges.shape[1]) if graph.weights is None else graph.weights
-    arrays = (graph.x.numpy(), graph.edges.numpy(), weights.numpy())
-    np.savez(content, **dict(zip(INPUTS, arrays, strict=True)), nodes=np.array(site.nodes))
+    np.savez(
+        content,
+        x=graph.x.numpy(),
+        edge_index=graph.edges.numpy(),
+        edge_weight=weights.numpy(),
+        nodes=np.array(site.nodes),
+    )
     return content.getvalue()
