@@ -14,7 +14,7 @@ from pace.methods import Pace, make
 from pace.models.gcn import GCN, only_gcn
 from pace.protocol import steps, wire
 from pace.protocol.federation import SEEDS, Federation
-from pace.runtimes.simulation import simulate
+from pace.runtimes.simulation import run_trials
 from pace.training.train import train_cohort
 
 EPOCHS = 100  # the paper's budget
@@ -91,7 +91,7 @@ def study(
 
     def ours() -> None:
         again = [fresh(graph) for graph in graphs]
-        list(simulate(again, gcn, methods, seeds, device=device))
+        list(run_trials(again, gcn, methods, seeds, device=device))
 
     said = f"{LOOP}, trained for each of {len(SHARED)} methods"
     times = len(SHARED) * len(seeds)

@@ -24,7 +24,7 @@ import torch
 
 from benchmarks.one_exchange_page import METHODS, SETTINGS, figure, markdown, played, settings
 from pace.datasets import load
-from pace.datasets.partition.divide import division
+from pace.datasets.partition.divide import divide
 from pace.io import atomic, records
 from pace.methods import make
 from pace.models.gcn import GCN
@@ -44,13 +44,13 @@ def run(job: Job, count: int) -> dict[str, object]:
     torch.set_num_threads(1)
     dataset, partition, clients, method, seed = job
     loaded = load(dataset)
-    divided = division(loaded, partition, clients)
+    divided = divide(loaded, partition, clients)
     model = GCN((loaded.graph.features, *[HIDDEN] * (LAYERS - 1), loaded.classes))
     found: dict[str, object] = dict(zip(KEYS, job, strict=True))
     if method == "ceiling":
         found |= ceiling.ceiling(ceiling.whole(loaded, divided), model, [seed])
     else:
-        graphs, plain = divided.graphs, Federation(model, make("local"), seed)
+        graphs, plain = divided, Federation(model, make("local"), seed)
         local = train_cohort(graphs, model, {seed: plain.start}, recipe=plain.recipe)[seed]
         logits = rounds.logits(local, graphs, plain)
         schedules = [rounds.Schedule(count, each.epochs, each.rate) for each in rounds.SCHEDULES]

@@ -21,7 +21,7 @@ from pace.graph import Graph
 from pace.methods import make
 from pace.models.gcn import GCN
 from pace.reports.trial import Trial
-from pace.runtimes.simulation import simulate
+from pace.runtimes.simulation import run_trials
 from pace_study.cell import HIDDEN
 from pace_study.diagnostics import each_gain, win_tie_loss
 from pace_study.records import score, title
@@ -61,7 +61,7 @@ def strained(dataset: str, strain: str) -> dict[str, Trial]:
     graphs = [STRAINS[strain](graph) for graph in divide(loaded, "louvain", CLIENTS, DRAW)]
     gcn = GCN((loaded.graph.features, HIDDEN, loaded.classes))
     methods = {name: make(name) for name in METHODS}
-    return {trial.method: trial for trial in simulate(graphs, gcn, methods, [SEED])}
+    return {trial.method: trial for trial in run_trials(graphs, gcn, methods, [SEED])}
 
 
 def row(strain: str, dataset: str, trials: Mapping[str, Trial]) -> list[str]:

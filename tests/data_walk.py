@@ -36,14 +36,14 @@ from pace.jobs.roll import SUFFIX
 from pace.merging.carrier import LowRank
 from pace.methods import Pace
 from pace.models import GCN
-from pace.reports.run_result import summarise
+from pace.reports.summary import summarise
 from pace.runtimes.files.adopt import adopt_files
 from pace.runtimes.files.fit import FitFiles, fit_files
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.files.site import load_site
 from pace.runtimes.network.round import play
 from pace.runtimes.network.settings import Settings
-from pace.runtimes.simulation import simulate
+from pace.runtimes.simulation import run_trials
 from tests.networked import configs, connected, stopped
 
 PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
@@ -106,7 +106,7 @@ ONE_PROCESS = (
     Hop("pace.merging.correction:apply", lambda a, r: f"Local + correction → External: {numbers(r)}"),
     Hop("pace.gates.cnll:calibrate_all", lambda a, r: f"{len(r)} receivers: logits of the validation nodes, {size(a['receivers'][0][0])} twice, and labels → α of each"),
     Hop("pace.runtimes.simulation:evaluate", lambda a, r: f"logits, {size(a['logits'])} → confusion matrix, {size(r)}"),
-    Hop("pace.reports.run_result:summarise", lambda a, r: f"{len(a['trials'])} trial → `Summary`: scores, α, bytes, seconds"),
+    Hop("pace.reports.summary:summarise", lambda a, r: f"{len(a['trials'])} trial → `Summary`: scores, α, bytes, seconds"),
 )  # fmt: skip
 FILES = (
     Hop("pace.runtimes.files.site:load_site", lambda a, r: f"`mine.graph` → graph of {size(r.graph)}, checked against the job"),
@@ -184,7 +184,7 @@ def parts() -> tuple[Dataset, list[Graph], GCN]:
 
 def in_one_process() -> None:
     _, graphs, model = parts()
-    summarise(list(simulate(graphs, model, {"pace": Pace()}, [1], epochs=EPOCHS)))
+    summarise(list(run_trials(graphs, model, {"pace": Pace()}, [1], epochs=EPOCHS)))
 
 
 def sites(root: Path) -> Job:

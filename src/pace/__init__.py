@@ -1,5 +1,8 @@
 """PACE: one-shot personalized federated graph learning.
 
+graphs = divide(load("cora"), "louvain", clients=10)
+result = simulate(graphs, methods=["local", "pace"])  # its repr is the table of scores
+
 kept, upload = fit(graph, federation)             # a client, once
 returns = merge(uploads, federation)              # the server, once
 adoption = adopt(graph, kept, returned, federation)  # the client: adoption.alpha, adoption.logits
@@ -11,6 +14,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pace.datasets import Dataset, load
+    from pace.datasets.partition import divide
     from pace.errors import GraphError, PaceError, SettingError, WireError
     from pace.graph import Graph
     from pace.methods import METHODS, FedAvg, Local, Pace
@@ -19,6 +24,8 @@ if TYPE_CHECKING:
     from pace.protocol.method import Message, Method
     from pace.protocol.steps import Adoption, Kept, adopt, fit, merge
     from pace.reports.dataframe import results
+    from pace.reports.run_result import RunResult
+    from pace.runtimes.simulation import agree, simulate
     from pace.training.recipe import Recipe
 
 # Where each public name lives. Loaded when first asked for, so that `pace --help` need not wait.
@@ -27,6 +34,7 @@ _HOME = {
     "METHODS": "methods",
     "MODELS": "models",
     "Adoption": "protocol.steps",
+    "Dataset": "datasets",
     "FedAvg": "methods",
     "Federation": "protocol.federation",
     "Graph": "graph",
@@ -39,13 +47,18 @@ _HOME = {
     "Pace": "methods",
     "PaceError": "errors",
     "Recipe": "training.recipe",
+    "RunResult": "reports.run_result",
     "SettingError": "errors",
     "WireError": "errors",
     "adopt": "protocol.steps",
+    "agree": "runtimes.simulation",
+    "divide": "datasets.partition",
     "fit": "protocol.steps",
     "from_torch": "models",
+    "load": "datasets",
     "merge": "protocol.steps",
     "results": "reports.dataframe",
+    "simulate": "runtimes.simulation",
 }
 
 __all__ = [
@@ -53,6 +66,7 @@ __all__ = [
     "METHODS",
     "MODELS",
     "Adoption",
+    "Dataset",
     "FedAvg",
     "Federation",
     "Graph",
@@ -65,14 +79,19 @@ __all__ = [
     "Pace",
     "PaceError",
     "Recipe",
+    "RunResult",
     "SettingError",
     "WireError",
     "__version__",
     "adopt",
+    "agree",
+    "divide",
     "fit",
     "from_torch",
+    "load",
     "merge",
     "results",
+    "simulate",
 ]
 
 

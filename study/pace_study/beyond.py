@@ -6,8 +6,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pace.reports.run_result import auc
-from pace.reports.trial import Trial
+from pace.reports.trial import Trial, auc
 from pace_study.cell import Store
 from pace_study.diagnostics import each_gain, t_interval, win_tie_loss
 from pace_study.records import score, title, trials

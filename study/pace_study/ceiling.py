@@ -23,7 +23,7 @@ from pace_study.rounds import accuracy
 def whole(dataset: Dataset, division: Division) -> Graph:
     """The undivided graph with every client's masks."""
     masks = torch.zeros((3, dataset.graph.nodes), dtype=torch.bool)
-    for nodes, graph in zip(division.nodes, division.graphs, strict=True):
+    for nodes, graph in zip(division.nodes, division, strict=True):
         for mask, part in zip(masks, (graph.train, graph.val, graph.test), strict=True):
             mask[torch.as_tensor(nodes, dtype=torch.int64)] = part
     before = dataset.graph

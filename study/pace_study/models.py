@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING
 
-from pace.reports.run_result import auc
-from pace.reports.trial import Trial
+from pace.reports.trial import Trial, auc
 from pace_study.cell import Cell, Store
 from pace_study.formats import TidyRow
 from pace_study.records import score, title

@@ -20,7 +20,7 @@ from pace.datasets.partition import divide
 from pace.errors import PaceError
 from pace.graph import Graph
 from pace.models import sized
-from pace.runtimes.simulation import simulate
+from pace.runtimes.simulation import run_trials
 from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.controls import study_method
 
@@ -159,7 +159,7 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
     wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}
     methods = {name: study_method(cell.method, cell.rank) for (name, _), cell in wanted.items()}
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
-    trials = simulate(graphs, model, methods, seeds, epochs=how.epochs, device=how.device)
+    trials = run_trials(graphs, model, methods, seeds, epochs=how.epochs, device=how.device)
     for trial in trials:
         cell = wanted[trial.method, trial.seed]
         store.write(cell, trial, epochs=how.epochs, device=how.device)

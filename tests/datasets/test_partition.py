@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import sys
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace.datasets.dataset import Dataset, Names
-from pace.datasets.partition import PARTITIONS, divide, division, file
-from pace.datasets.partition.describe import Client, describe
+from pace.datasets.partition import PARTITIONS, divide
+from pace.datasets.partition.describe import describe
+from pace.datasets.partition.file import read_partition, write_partition
 from pace.datasets.partition.louvain import cut, louvain, pack
 from pace.datasets.partition.metis import metis
-from pace.datasets.partition.picture import draw
 from pace.datasets.partition.split import generator, induced, split
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import SettingError
@@ -53,12 +52,12 @@ def test_every_partition_covers_each_node_once(
         pytest.importorskip("pymetis")
     whole = dataset(nodes, seed)
     try:
-        made = division(whole, partition, clients, seed)
+        made = divide(whole, partition, clients, seed)
     except SettingError:
         assert partition in ("louvain", "dirichlet")  # too few nodes to go round, and says so
         return
     assert sorted(int(node) for held in made.nodes for node in held) == list(range(nodes))
-    for held, graph in zip(made.nodes, made.graphs, strict=True):
+    for held, graph in zip(made.nodes, made, strict=True):
         order = torch.as_tensor(held)
         assert torch.equal(graph.x, whole.graph.x[order])
         assert torch.equal(graph.y, whole.graph.y[order])
@@ -77,11 +76,11 @@ def test_masks_are_disjoint_and_cover_the_labelled_nodes(partition: str, seed: i
 def test_partition_and_masks_depend_on_the_data_seed_alone(partition: str, seed: int) -> None:
     whole = dataset()
     np.random.seed(1)
-    first = division(whole, partition, 3, seed)
+    first = divide(whole, partition, 3, seed)
     np.random.seed(2)  # the global stream is nobody's business
-    again = division(whole, partition, 3, seed)
+    again = divide(whole, partition, 3, seed)
     assert [list(nodes) for nodes in first.nodes] == [list(nodes) for nodes in again.nodes]
-    for one, two in zip(first.graphs, again.graphs, strict=True):
+    for one, two in zip(first, again, strict=True):
         assert all(torch.equal(getattr(one, mask), getattr(two, mask)) for mask in MASKS)
 
 
@@ -119,8 +118,8 @@ def test_an_own_split_is_kept() -> None:
         mask: labelled & (third == number) for number, mask in enumerate(MASKS)
     }
     graph = dataclasses.replace(whole.graph, **masks)
-    made = division(dataclasses.replace(whole, graph=graph), "louvain", 4)
-    for nodes, part in zip(made.nodes, made.graphs, strict=True):
+    made = divide(dataclasses.replace(whole, graph=graph), "louvain", 4)
+    for nodes, part in zip(made.nodes, made, strict=True):
         for mask in MASKS:
             assert torch.equal(getattr(part, mask), masks[mask][torch.as_tensor(nodes)])
 
@@ -128,9 +127,9 @@ def test_an_own_split_is_kept() -> None:
 def test_louvain_sees_directions_and_client_graphs_do_not() -> None:
     whole = dataset()
     upward = whole.graph.edges[:, whole.graph.edges[0] < whole.graph.edges[1]]
-    made = division(dataclasses.replace(whole, directed=upward), "louvain", 3)
+    made = divide(dataclasses.replace(whole, directed=upward), "louvain", 3)
     assert made.nodes == louvain(upward, 200, 3)
-    for nodes, graph in zip(made.nodes, made.graphs, strict=True):
+    for nodes, graph in zip(made.nodes, made, strict=True):
         assert torch.equal(graph.edges, whole.graph.induced(torch.as_tensor(nodes)).edges)
 
 
@@ -178,17 +177,17 @@ def test_metis_without_pymetis_names_the_extra(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("partition", ["louvain", "dirichlet", "column"])
 def test_a_partition_file_gives_the_same_graphs_back(partition: str, tmp_path: Path) -> None:
     whole = dataset()
-    made = division(whole, partition, 3, 5)
+    made = divide(whole, partition, 3, 5)
     path = tmp_path / "p.json"
-    file.write(path, whole, made, partition=partition, data_seed=5)
-    for one, two in zip(made.graphs, file.read(path, whole), strict=True):
+    write_partition(path, whole, made)
+    for one, two in zip(made, read_partition(path, whole), strict=True):
         for part in ("x", "edges", "y", *MASKS):
             assert torch.equal(getattr(one, part), getattr(two, part))
 
 
 def test_a_partition_file_has_the_keys_of_the_reference(tmp_path: Path) -> None:
     whole, path = dataset(), tmp_path / "p.json"
-    file.write(path, whole, division(whole, "louvain", 3), partition="louvain", data_seed=2024)
+    write_partition(path, whole, divide(whole, "louvain", 3))
     content = json.loads(path.read_text())
     expected = "format dataset partition num_clients data_seed params split source versions"
     assert list(content) == [*expected.split(), "num_nodes", "clients"]
@@ -199,9 +198,9 @@ def test_a_partition_file_has_the_keys_of_the_reference(tmp_path: Path) -> None:
 
 def test_a_partition_of_something_else_is_refused(tmp_path: Path) -> None:
     whole, path = dataset(), tmp_path / "p.json"
-    file.write(path, whole, division(whole, "column", 3), partition="column", data_seed=1)
+    write_partition(path, whole, divide(whole, "column", 3))
     with pytest.raises(SettingError, match="use the dataset it was made of"):
-        file.read(path, dataset(100))
+        read_partition(path, dataset(100))
     content = json.loads(path.read_text())
     content["clients"][0]["nodes"][0] = content["clients"][1]["nodes"][0]
     empty = dict.fromkeys(("nodes", "train", "val", "test"), ())
@@ -214,17 +213,17 @@ def test_a_partition_of_something_else_is_refused(tmp_path: Path) -> None:
     ]:
         path.write_text(damage)
         with pytest.raises(SettingError, match=said):
-            file.read(path, whole)
+            read_partition(path, whole)
     path.write_bytes(b"\x89PNG" + 5000 * b"\0")
     with pytest.raises(SettingError, match=r"is not a partition .{,200}: make it"):
-        file.read(path, whole)
+        read_partition(path, whole)
     with pytest.raises(SettingError, match="cannot read"):
-        file.read(tmp_path / "nowhere.json", whole)
+        read_partition(tmp_path / "nowhere.json", whole)
 
 
 def test_what_clients_lost_is_what_the_graph_had_more() -> None:
     whole = dataset()
-    made = division(whole, "column", 3)
+    made = divide(whole, "column", 3)
     clients = describe(whole, made)
     edges = whole.graph.edges.shape[1] // 2
     assert sum(client.lost for client in clients) == 2 * (edges - sum(c.edges for c in clients))
@@ -240,29 +239,10 @@ def test_a_graph_of_ogbn_arxivs_size_is_divided(partition: str) -> None:
         pytest.importorskip("pymetis")
     size = Synthetic(nodes=169_343, classes=40, features=8, communities=200, degree=13.8, words=3)
     whole = Dataset("large", synthetic(size), 40)
-    made = division(whole, partition, 10)
+    made = divide(whole, partition, 10)
     held = np.sort(np.concatenate(made.nodes))
     np.testing.assert_array_equal(held, np.arange(size.nodes))
     assert min(map(len, made.nodes)) > size.nodes // 100
-
-
-@pytest.mark.parametrize("clients", [3, 20])
-def test_long_names_of_clients_do_not_overlap_in_the_picture(
-    clients: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    figure = pytest.importorskip("matplotlib.figure").Figure
-    drawn, save = [], figure.savefig
-
-    def kept(self: Any, *given: Any, **how: Any) -> None:
-        drawn.append(self)
-        save(self, *given, **how)
-
-    monkeypatch.setattr(figure, "savefig", kept)
-    each = Client("The Royal Hospital of Saint Somebody", 20, 9, 2, [10, 10], 0, 4, 8, 8)
-    draw(tmp_path / "p.png", [each] * clients, "mine", ["ill", "healthy"])
-    drawn[0].draw_without_rendering()  # at its own size again
-    boxes = [label.get_window_extent() for label in drawn[0].axes[1].get_xticklabels()]
-    assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))
 
 
 def test_communities_are_the_same_from_the_cache_and_a_damaged_file_is_made_again(

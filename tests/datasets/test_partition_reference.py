@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from pace.datasets import Dataset, load
-from pace.datasets.partition import Division, division
+from pace.datasets.partition import Division, divide
 
 REFERENCES = json.loads((Path(__file__).parent / "partitions" / "digests.json").read_text())
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 def digests(made: Division) -> list[dict[str, Any]]:
     found = []
-    for nodes, graph in zip(made.nodes, made.graphs, strict=True):
+    for nodes, graph in zip(made.nodes, made, strict=True):
         order = torch.as_tensor(nodes)
         lists = [order, *(order[mask] for mask in (graph.train, graph.val, graph.test))]
         text = json.dumps([each.tolist() for each in lists], separators=(",", ":"))
@@ -54,7 +54,7 @@ def test_reference_partitions_are_reproduced_exactly(
 ) -> None:
     if reference["partition"] == "metis":
         pytest.importorskip("pymetis")
-    made = division(
+    made = divide(
         benchmark(reference["dataset"].lower()),
         reference["partition"],
         reference["num_clients"],
@@ -79,7 +79,7 @@ def test_metis_cuts_as_many_edges_as_in_openfgl(
 ) -> None:
     pytest.importorskip("pymetis")
     dataset = benchmark(name)
-    kept = sum(graph.edges.shape[1] for graph in division(dataset, "metis", clients).graphs)
+    kept = sum(graph.edges.shape[1] for graph in divide(dataset, "metis", clients))
     assert (dataset.graph.edges.shape[1] - kept) // 2 == cut
 
 
@@ -94,10 +94,10 @@ def test_dirichlet_is_openfgls_loop_on_numpys_global_generator(
         expected = loop(dataset.graph.y.numpy(), dataset.classes, clients)
     finally:
         np.random.set_state(state)
-    made = division(dataset, "dirichlet", clients, 2024)
+    made = divide(dataset, "dirichlet", clients, 2024)
     found = [
         (list(nodes), *(mask.nonzero().flatten().tolist() for mask in (g.train, g.val, g.test)))
-        for nodes, g in zip(made.nodes, made.graphs, strict=True)
+        for nodes, g in zip(made.nodes, made, strict=True)
     ]
     assert found == expected
 

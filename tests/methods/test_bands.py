@@ -19,7 +19,7 @@ from pace.datasets.partition import divide
 from pace.methods import PAPER
 from pace.metrics import accuracy, pooled
 from pace.models.gcn import GCN
-from pace.runtimes.simulation import simulate
+from pace.runtimes.simulation import run_trials
 from pace_study.cell import Cell, Store
 from pace_study.controls import study_method
 from pace_study.records import score
@@ -124,7 +124,7 @@ def measured(dataset: str) -> dict[tuple[str, str], list[float]]:
     graphs = divide(loaded, "louvain", 10)
     gcn = GCN((loaded.graph.features, 64, loaded.classes))
     found: dict[tuple[str, str], list[float]] = {}
-    for trial in simulate(
+    for trial in run_trials(
         graphs, gcn, {name: study_method(name) for name in (*PAPER, *UNPUBLISHED)}, SEEDS
     ):
         for reading, tables in trial.confusions.items():

@@ -40,7 +40,7 @@ def test_a_run_s_rows_are_what_it_printed(tmp_path: Path) -> None:
 
 
 def test_refusals_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(FileError, match=r"has no results\.json .*: name a folder"):
+    with pytest.raises(FileError, match=r"results\.json not found: name a folder that `pace run"):
         pace.results(tmp_path)
     (tmp_path / "cells").mkdir()
     with pytest.raises(FileError, match=r"is a study's: read it with pace_study\.frame\.results"):
@@ -54,7 +54,7 @@ def test_refusals_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(FileError, match=r"results\.json is not a result .*: run it again"):
         pace.results(tmp_path)
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(SettingError, match=r"needs pandas: pip install 'pace-fgl\[report\]'"):
+    with pytest.raises(SettingError, match=r"need pandas: pip install 'pace-fgl\[report\]'"):
         pace.results(tmp_path)
 
 

@@ -40,7 +40,8 @@ from pace.reports import (
     render_page,
     run_page,
 )
-from pace.reports.run_result import ModelSettings, RunResult, RunSettings, summarise
+from pace.reports.run_result import RunResult
+from pace.reports.run_tables import ranked
 from pace.runtimes.simulation import simulate
 from pace_study import folder as study_folder
 from pace_study import page as study_page
@@ -265,21 +266,9 @@ def test_a_file_that_holds_no_cells_is_named(tmp_path: Path) -> None:
 
 def run_example() -> RunResult:
     methods = {name: make(name, 2) for name in ("local", "fedavg", "pace")}
-    trials = list(simulate(clients(2), GCN((FEATURES, 8, CLASSES)), methods, [1, 2], epochs=2))
-    settings = RunSettings(
-        command="pace run",
-        dataset=HOSTILE,
-        partition="cut",
-        clients=2,
-        seeds=(1, 2),
-        data_seed=2024,
-        device="cpu",
-        epochs=2,
-        rank=2,
-        model=ModelSettings(widths=(FEATURES, 8, CLASSES), dropout=0.5),
-        versions={"torch": "9.9"},
-    )
-    return RunResult(settings, summarise(trials), tuple(trials))
+    model = GCN((FEATURES, 8, CLASSES))
+    found = simulate(clients(2), methods, model=model, seeds=[1, 2], epochs=2)
+    return replace(found, settings=replace(found.settings, dataset=HOSTILE))
 
 
 def test_a_runs_page_holds_its_scores_alphas_and_bytes() -> None:
@@ -314,13 +303,13 @@ def test_a_runs_page_holds_its_scores_alphas_and_bytes() -> None:
 
 
 def test_best_and_second_are_marked_by_what_is_displayed() -> None:
-    assert run_page.ranked([0.5, 0.70001, 0.7, 0.6]) == ["", "best", "best", "second"]
-    assert run_page.ranked([0.5]) == [""]
+    assert ranked([0.5, 0.70001, 0.7, 0.6]) == ["", "best", "best", "second"]
+    assert ranked([0.5]) == [""]
 
 
 def test_a_result_that_is_none_is_named(tmp_path: Path) -> None:
     for content in (b'{"dataset": "x"}', b"[]", b"null", b"\x89PNG" + 5000 * b"\0"):
         (tmp_path / "results.json").write_bytes(content)
         with pytest.raises(FileError, match=r"results\.json") as caught:
-            run_page.write(tmp_path)
+            RunResult.read(tmp_path)
         assert len(str(caught.value)) < 500

@@ -1,71 +1,121 @@
-"""A run as data: written, read back, and read as older versions wrote it."""
+"""A run: written, read back, compared and drawn."""
 
-import json
+import statistics
 from pathlib import Path
 
 import pytest
 import torch
 
-from pace.errors import FileError
-from pace.methods import Local, Pace
-from pace.models import GCN
-from pace.reports.run_result import NAME, ModelSettings, RunResult, RunSettings, summarise
-from pace.reports.tables import title
-from pace.runtimes.simulation import simulate
-from tests.graphs import CLASSES, FEATURES, clients
+import pace
+from pace.errors import FileError, SettingError
+from pace.reports.run_result import NAME, RunResult
+from tests.graphs import clients
+
+SMALL = "synthetic:nodes=300,features=50,communities=6"
 
 
 @pytest.fixture(scope="module")
 def run() -> RunResult:
-    methods = {"local": Local(), "pace": Pace(rank=2)}
-    model = GCN((FEATURES, 8, CLASSES))
-    trials = list(simulate(clients(2), model, methods, [1, 2], epochs=2))
-    settings = RunSettings(
-        command="pace run",
-        dataset="tiny",
-        partition="cut",
-        clients=2,
-        seeds=(1, 2),
-        data_seed=None,
-        device="cpu",
-        epochs=2,
-        rank=2,
-        model=ModelSettings(kind="gat", widths=model.widths, dropout=0.5, settings={"heads": 4}),
-        versions={"torch": "9.9"},
-    )
-    return RunResult(settings, summarise(trials), tuple(trials))
+    methods = ["local", "pace:rank=2", "pace-ridge"]
+    return pace.simulate(clients(2), methods, model="gat:heads=4", hidden=8, seeds=[1, 2], epochs=2)
 
 
 def test_a_run_is_read_back_as_it_was_written(run: RunResult, tmp_path: Path) -> None:
-    (tmp_path / NAME).write_bytes(run.encode())
+    path = run.write(tmp_path)
     again = RunResult.read(tmp_path)
-    assert (again.settings, again.summary) == (run.settings, run.summary)
-    assert again.encode() == run.encode()
+    assert again.settings == run.settings
+    assert again.summary.results == run.summary.results
+    again.write(tmp_path / "again")
+    assert (tmp_path / "again" / NAME).read_bytes() == path.read_bytes()
     for trial, same in zip(run.trials, again.trials, strict=True):
         assert (same.method, same.seed, same.alphas) == (trial.method, trial.seed, trial.alphas)
         for reading, confusions in trial.confusions.items():
             assert all(map(torch.equal, same.confusions[reading], confusions))
 
 
-def test_a_run_of_an_older_version_is_read_in_today_s_words(run: RunResult) -> None:
-    """Without model kind, numbers, command or trials, and with `native` for `external`."""
-    found = json.loads(run.encode().replace(b'"external"', b'"native"'))
-    for key in ("command", "versions", "numbers", "trials"):
-        del found[key]
-    found["model"] = {"widths": [4, 8, 3], "dropout": 0.5}
-    old = RunResult.of(found)
-    assert old.summary == run.summary
-    assert old.settings.model == ModelSettings(widths=(4, 8, 3), dropout=0.5)
-    assert title(old.settings) == "tiny, cut, 2 clients, 2 seeds"
-    assert title(run.settings) == "tiny, cut, 2 clients, 2 seeds, gat"
-    assert old.trials == ()
-
-
 def test_a_damaged_run_is_refused_with_the_key(run: RunResult, tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"results\.json not found: name a folder that `pace run"):
         RunResult.read(tmp_path)
-    (tmp_path / NAME).write_bytes(run.encode().replace(b'"clients": 2', b'"clients": "two"'))
+    path = run.write(tmp_path)
+    path.write_bytes(path.read_bytes().replace(b'"clients": 2', b'"clients": "two"'))
     with pytest.raises(
         FileError, match=r"\(clients is 'two', expected a whole number\): run it again"
     ):
         RunResult.read(tmp_path)
+
+
+def test_a_model_by_name_takes_its_widths_from_the_graphs(run: RunResult) -> None:
+    graphs = clients(2)
+    assert run.settings.model.kind == "gat"
+    assert run.settings.model.settings["heads"] == 4
+    assert run.settings.model.widths[0] == graphs[0].features
+    assert run.settings.title == (
+        "graphs, given, 2 clients, 2 seeds, gat, messages in float32 (pace-ridge: int8)"
+    )
+    federation = pace.agree(graphs, "pace", hidden=8, seed=3)
+    assert federation.model.widths == (
+        graphs[0].features,
+        8,
+        1 + max(int(g.y.max()) for g in graphs),
+    )
+    assert federation.seed == 3
+
+
+def test_the_division_says_what_the_run_is_of() -> None:
+    division = pace.divide(pace.load(SMALL), "dirichlet", clients=3, data_seed=9)
+    found = pace.simulate(division, ["local"], seeds=1, epochs=1)
+    settings = found.settings
+    assert (settings.dataset, settings.partition, settings.data_seed) == (SMALL, "dirichlet", 9)
+    assert settings.seeds == (104729,)
+    assert settings.model.widths == (50, 64, 6)
+
+
+def test_the_repr_is_the_table(run: RunResult) -> None:
+    text = repr(run)
+    assert run.settings.title.split(",")[0] in text
+    for row in run.summary.results[1:]:
+        if row.reading != "local":
+            assert f"{100 * row.accuracy.mean:.2f}" in text
+    assert "What receivers adopted" in text
+
+
+def test_methods_are_compared_seed_by_seed(run: RunResult) -> None:
+    found = run.compare("pace-ridge", "pace:rank=2")
+    scores = {
+        row.method: row.accuracy.per_seed for row in run.summary.results if row.reading == "adopted"
+    }
+    pairs = zip(scores["pace-ridge"], scores["pace:rank=2"], strict=True)
+    assert found.per_seed == tuple(one - other for one, other in pairs)
+    assert found.interval is not None
+    half = 12.7062 * statistics.stdev(found.per_seed) / 2**0.5  # Student's t, one degree of freedom
+    assert found.interval == pytest.approx((found.mean - half, found.mean + half), rel=1e-4)
+    assert repr(found).startswith("pace-ridge - pace:rank=2: ")
+    with pytest.raises(SettingError, match="the run has no method 'fedavg': it has local, pace"):
+        run.compare("fedavg", "local")
+    with pytest.raises(SettingError, match="the score is 'f1', expected one of accuracy"):
+        run.compare("pace-ridge", "local", "f1")
+
+
+def test_one_seed_has_no_interval() -> None:
+    found = pace.simulate(clients(2), ["local", "pace"], seeds=[1], epochs=1)
+    assert found.compare("pace", "local").interval is None
+    assert "one seed" in repr(found.compare("pace", "local"))
+
+
+def test_the_figure_has_a_point_a_reading_and_a_box_a_method(run: RunResult) -> None:
+    pytest.importorskip("matplotlib")
+    scores, alphas = run.plot().axes
+    assert len(scores.get_yticklabels()) == 5
+    assert [label.get_text() for label in alphas.get_yticklabels()] == ["pace-ridge", "pace:rank=2"]
+
+
+def test_the_page_is_written_from_the_object(run: RunResult, tmp_path: Path) -> None:
+    path = run.page(tmp_path)
+    assert path.name == "index.html"
+    assert not (tmp_path / NAME).exists()
+    assert "pace-ridge" in path.read_text()
+
+
+def test_seeds_beyond_the_papers_are_listed() -> None:
+    with pytest.raises(SettingError, match="seeds is 6, expected 1 to 5, or a list of seeds"):
+        pace.simulate(clients(1), ["local"], seeds=6)

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from rich.console import Console
 
+from pace.reports.run_tables import adoption_table, score_table
+from pace.reports.summary import Alphas, MethodSummary, ScoreRow, Spread, Traffic
 from pace.reports.table import Column, Table, Value
 
 SCORES = Table(
@@ -89,39 +91,16 @@ def test_columns_that_do_not_fit_go_below_with_the_first() -> None:
 
 
 def test_forty_clients_and_long_names_fit() -> None:
-    from pace.reports.run_result import (
-        Alphas,
-        MethodSummary,
-        ModelSettings,
-        RunResult,
-        RunSettings,
-        ScoreRow,
-        Spread,
-        Summary,
-        Traffic,
-    )
-    from pace.reports.tables import show
-
     method, spread = "a-method-with-a-name", Spread(0.8, 0.01)
     alpha = Alphas(0.5, 0.25, (tuple(index / 39 for index in range(40)),) * 2)
     traffic = Traffic(1_762_206, 1_764_321, 1_764_300, 1.0012, 1.0011)
-    settings = RunSettings(
-        dataset="synthetic:nodes=2000,features=4000,communities=9,classes=6,mixing=0.2,degree=5",
-        partition="dirichlet",
-        clients=40,
-        model=ModelSettings(widths=(4000, 64, 6), dropout=0.5),
-        seeds=(1, 2),
-        device="cpu",
-        data_seed=1,
-        epochs=None,
-        rank=6,
-    )
+    title = "synthetic:nodes=2000,features=4000,communities=9,classes=6,mixing=0.2,degree=5"
     rows = [ScoreRow(method, each, *[spread] * 3) for each in ("local", "external", "adopted")]
     methods = {method: MethodSummary(alpha, traffic, {})}
-    run = RunResult(settings, Summary(tuple(rows), alpha, traffic, methods), ())
     to = Console(file=StringIO(), width=80, color_system=None, highlight=False, markup=False)
     with to.capture() as caught:
-        show(run, to)
+        score_table(rows, title).show(to)
+        adoption_table(methods).show(to)
     text = caught.get()
     assert max(map(len, text.splitlines())) <= 80
     assert len(re.findall("[▁▂▃▄▅▆▇█·]", text)) == 40  # every client has its bar

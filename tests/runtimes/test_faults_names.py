@@ -211,8 +211,9 @@ def test_a_clients_name_cannot_leave_the_folder_of_graphs(tmp_path: Path) -> Non
     )  # fmt: skip
     parts = clients(2)
     nodes = np.arange(parts[0].nodes)
-    division = Division([nodes] * len(names), parts[:1] * len(names))
     dataset = Dataset("d", parts[0], 4, names=Names(clients=names))
+    graphs, held = parts[:1] * len(names), [nodes] * len(names)
+    division = Division(graphs, nodes=held, dataset=dataset, partition="own", data_seed=None)
     paths = site_files.write_graphs(tmp_path / "graphs", dataset, division)
     assert {path.parent for path in paths} == {tmp_path / "graphs"}
     assert sorted(tmp_path.rglob("*.graph")) == sorted(paths)

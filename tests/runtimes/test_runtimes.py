@@ -10,7 +10,7 @@ from pace.models import sized
 from pace.protocol import steps, wire
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
-from pace.runtimes.simulation import simulate
+from pace.runtimes.simulation import run_trials
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.preloaded import Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_sites
@@ -67,7 +67,7 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
 
     # `pace run` has no job: its frames have another digest, and everything else is the same.
     methods = {method: make(method, made.rank)}
-    (trial,) = simulate(
+    (trial,) = run_trials(
         list(graphs.values()), made.model, methods, [made.seed], epochs=20, numbers=numbers
     )
     assert trial.alphas == alphas

@@ -13,9 +13,9 @@ from pace.models.gcn import GCN
 from pace.params import size
 from pace.protocol import steps
 from pace.protocol.federation import Federation
-from pace.reports.run_result import summarise
-from pace.reports.tables import client_bars, score_table
-from pace.runtimes.simulation import by_training, progress_steps, simulate
+from pace.reports.run_tables import client_bars, score_table
+from pace.reports.summary import summarise
+from pace.runtimes.simulation import by_training, progress_steps, run_trials
 from tests.graphs import CLASSES, FEATURES, clients
 
 GCN_ = GCN((FEATURES, 16, CLASSES))
@@ -24,7 +24,7 @@ METHODS = {"local": Local(), "fedavg": FedAvg(), "pace": Pace()}
 
 def test_a_simulation_is_the_three_steps() -> None:
     graphs = clients(3)
-    (trial,) = simulate(graphs, GCN_, {"pace": Pace()}, [7], epochs=5)
+    (trial,) = run_trials(graphs, GCN_, {"pace": Pace()}, [7], epochs=5)
     agreed = Federation(GCN_, Pace(), 7, 5)
     fitted = [steps.fit(graph, agreed) for graph in graphs]
     returns = steps.merge([upload for _, upload in fitted], agreed)
@@ -45,13 +45,13 @@ def test_methods_that_train_alike_are_trained_once() -> None:
 def test_progress_counts_what_it_announced() -> None:
     told: list[str] = []
     graphs = clients(2)
-    list(simulate(graphs, GCN_, METHODS, [1, 2], epochs=1, progress=told.append))
+    list(run_trials(graphs, GCN_, METHODS, [1, 2], epochs=1, progress=told.append))
     assert len(told) == progress_steps(2, GCN_, METHODS, [1, 2])
 
 
 def test_every_number_is_computed_from_the_trials() -> None:
     graphs = clients(3)
-    trials = list(simulate(graphs, GCN_, METHODS, [1, 2, 3], epochs=5))
+    trials = list(run_trials(graphs, GCN_, METHODS, [1, 2, 3], epochs=5))
     found = summarise(trials)
     adopted = [trial for trial in trials if trial.method == "pace"]
     scores = [accuracy(pooled(trial.confusions["adopted"])) for trial in adopted]
@@ -70,7 +70,7 @@ def test_every_number_is_computed_from_the_trials() -> None:
 
 
 def test_one_seed_has_no_standard_deviation() -> None:
-    found = summarise(list(simulate(clients(2), GCN_, {"local": Local()}, [1], epochs=1)))
+    found = summarise(list(run_trials(clients(2), GCN_, {"local": Local()}, [1], epochs=1)))
     assert found.results[0].accuracy.std is None
 
 
@@ -79,7 +79,7 @@ def test_the_embedded_graph_shows_the_methods_point() -> None:
     dataset = load("synthetic")
     graphs = divide(dataset, "louvain", 10)
     gcn = GCN((dataset.graph.features, 64, dataset.classes))
-    found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])))
+    found = summarise(list(run_trials(graphs, gcn, {"pace": Pace()}, [104729])))
     by_reading = {r.reading: 100 * r.accuracy.mean for r in found.results}
     assert by_reading["adopted"] > by_reading["local"] + 1
     assert found.alpha.zero_share < 0.5
@@ -89,7 +89,7 @@ def test_a_harmful_transfer_is_turned_down() -> None:
     dataset = load("synthetic-clash")
     graphs = divide(dataset, "louvain", 10)
     gcn = GCN((dataset.graph.features, 64, dataset.classes))
-    found = summarise(list(simulate(graphs, gcn, {"pace": Pace()}, [104729])))
+    found = summarise(list(run_trials(graphs, gcn, {"pace": Pace()}, [104729])))
     by_reading = {r.reading: 100 * r.accuracy.mean for r in found.results}
     assert by_reading["external"] < by_reading["local"] - 30
     assert by_reading["adopted"] > by_reading["local"] - 0.2
@@ -97,9 +97,9 @@ def test_a_harmful_transfer_is_turned_down() -> None:
 
 
 def test_tables_show_a_common_local_model_once() -> None:
-    trials = list(simulate(clients(2), GCN_, METHODS, [1, 2], epochs=2))
-    _, rows = score_table(summarise(trials).results)
-    assert [row[:2] for row in rows] == [
+    trials = list(run_trials(clients(2), GCN_, METHODS, [1, 2], epochs=2))
+    table = score_table(summarise(trials).results, "")
+    assert [[value.text for value in row[:2]] for row in table.rows] == [
         ["local", "α = 0, its own model"],
         ["fedavg", "α = 1, what came back"],
         ["fedavg", "α by CNLL"],

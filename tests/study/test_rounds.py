@@ -76,7 +76,9 @@ def test_the_ceiling_has_everybodys_nodes_masks_and_edges() -> None:
     (graph,) = clients(1)
     halves: list[Nodes] = [range(0, graph.nodes, 2), range(1, graph.nodes, 2)]
     parts = [graph_of(graph, nodes) for nodes in halves]
-    whole = ceiling.whole(Dataset("one", graph, CLASSES), Division(halves, parts))
+    dataset = Dataset("one", graph, CLASSES)
+    division = Division(parts, nodes=halves, dataset=dataset, partition="halves", data_seed=None)
+    whole = ceiling.whole(dataset, division)
     for mask in ("train", "val", "test"):
         assert getattr(whole, mask).equal(getattr(graph, mask))
     assert whole.edges.equal(graph.edges)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,14 +51,6 @@ def numbers(text: str | None) -> str:
     if text is not None and text not in KINDS:
         raise SettingError(f"--numbers is {text!r}, expected one of {', '.join(KINDS)}")
     return text or ""
-
-
-def written(methods: Mapping[str, Method], numbers: str) -> str:
-    """How all messages are written, and which methods' are written otherwise: `float32 (x: int8)`."""
-    kinds = {name: numbers or method.numbers for name, method in methods.items()}
-    usual = Counter(kinds.values()).most_common(1)[0][0]
-    others = [f"{name}: {kind}" for name, kind in kinds.items() if kind != usual]
-    return f"{usual} ({', '.join(others)})" if others else usual
 
 
 def methods(text: str, rank: int | None) -> dict[str, Method]:

@@ -23,7 +23,7 @@ Examples:
 
   pace partition --dataset cora --clients 5 --graphs sites
 
-  pace partition --dataset mine.graph --partition column --plot mine.png
+  pace partition --dataset mine.graph --partition column
 
   pace run --dataset cora --partition-file cora.json
 """
@@ -50,9 +50,6 @@ def partition(
         Path | None,
         typer.Option(help="Write each client's .graph file into this folder.", metavar="FOLDER"),
     ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(help="Draw it here (.png, .pdf, .svg).", metavar="FILE")
-    ] = None,
     as_json: As_json = False,
 ) -> None:
     """Divide a graph among clients: show what each one gets, write it to a file."""
@@ -60,8 +57,10 @@ def partition(
 
     from pace.cli import console
     from pace.datasets import load
-    from pace.datasets.partition import division, file
+    from pace.datasets.partition import divide
     from pace.datasets.partition.describe import describe
+    from pace.datasets.partition.file import write_partition
+    from pace.datasets.partition.sites import write_graphs
     from pace.errors import SettingError
 
     loaded = load(dataset, data_root)
@@ -72,20 +71,13 @@ def partition(
             f"--clients is {clients}, but the column of {dataset} names {own} clients: "
             "leave --clients out"
         )
-    made = division(loaded, partition, 10 if clients is None else clients, data_seed)
-    described = describe(loaded, made)
+    division = divide(loaded, partition, 10 if clients is None else clients, data_seed)
+    described = describe(loaded, division)
     title = f"{loaded.title or loaded.name}, {partition}, {console.many(len(described), 'client')}"
     if out:
-        file.write(out, loaded, made, partition=partition, data_seed=data_seed)
+        write_partition(out, loaded, division)
     if graphs:
-        from pace.datasets.partition.sites import write_graphs
-
-        write_graphs(graphs, loaded, made)
-    if plot:
-        from pace.datasets.partition.picture import draw
-
-        classes = loaded.names.classes or [str(label) for label in range(loaded.classes)]
-        draw(plot, described, title, classes)
+        write_graphs(graphs, loaded, division)
     edges = loaded.graph.edges.shape[1] // 2
     if as_json:
         facts = {
@@ -101,7 +93,7 @@ def partition(
         return
     to = console.console()
     show(described, title, edges, to)
-    for path in filter(None, (out, graphs, plot)):
+    for path in filter(None, (out, graphs)):
         to.print(f"Written: {path}", soft_wrap=True)
 
 

@@ -28,12 +28,11 @@ def report(
     """Write the folder's index.html: one page that needs no network and opens from disk."""
     from pace.cli import console
     from pace.errors import FileError
-    from pace.reports import run_page
-    from pace.reports.run_result import NAME
+    from pace.reports.run_result import NAME, RunResult
     from pace.runtimes.files.model import is_model, write_page
 
     if (folder / NAME).is_file():
-        made = run_page.write(folder)
+        made = RunResult.read(folder).page(folder)
     elif is_model(folder):
         made = write_page(folder)
     else:

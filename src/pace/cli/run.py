@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -98,24 +98,12 @@ def run(
     as_json: As_json = False,
 ) -> None:
     """Run a whole federation in this process: every client, the server, every message in bytes."""
-    import torch
-
     from pace.cli import console, options
     from pace.datasets import load
-    from pace.datasets.partition import divide, file
-    from pace.io import atomic
-    from pace.models import kind_of, settings_of
-    from pace.protocol.federation import Federation
-    from pace.reports.run_result import (
-        NAME,
-        MethodSettings,
-        ModelSettings,
-        RunResult,
-        RunSettings,
-        summarise,
-    )
-    from pace.reports.stored import versions
-    from pace.reports.tables import compare, show
+    from pace.datasets.partition import divide
+    from pace.datasets.partition.file import read_partition
+    from pace.reports import run_tables
+    from pace.reports.tensorboard import write_tensorboard
     from pace.runtimes.simulation import progress_steps, simulate
 
     options.folder("--out", out)
@@ -124,88 +112,48 @@ def run(
         options.need("--tensorboard", "tracking", "tensorboard")
     chosen_seeds = options.seeds(seeds)
     chosen_methods = options.methods(methods, options.rank(rank))
-    chosen_numbers = options.numbers(numbers)
     chosen_device = options.device(device)
+    settings: dict[str, Any] = {
+        "epochs": epochs,
+        "rate": lr,
+        "decay": weight_decay,
+        "numbers": options.numbers(numbers),
+        "sealed": sealed,
+    }
     loaded = load(dataset, data_root)
-    partition = partition or loaded.partition
     graphs = (
-        file.read(partition_file, loaded)
+        read_partition(partition_file, loaded)
         if partition_file
         else divide(loaded, partition, clients, data_seed)
     )
     models = options.models(model, loaded.graph.features, hidden, layers, loaded.classes, dropout)
-    torch.set_num_threads(1)  # two threads on small products are slower than one
     total = sum(
-        progress_steps(len(graphs), each, chosen_methods, chosen_seeds) for each in models.values()
+        progress_steps(len(graphs), network, chosen_methods, chosen_seeds)
+        for network in models.values()
     )
-    results: dict[str, RunResult] = {}
-    for caution in filter(None, (each.caution(len(graphs)) for each in chosen_methods.values())):
-        console.say(caution, err=True)
+    for method in chosen_methods.values():
+        if caution := method.caution(len(graphs)):
+            console.say(caution, err=True)
     with console.progress(total, "Training") as bar:
-        for name, network in models.items():
-            trials = list(
-                simulate(
-                    graphs,
-                    network,
-                    chosen_methods,
-                    chosen_seeds,
-                    epochs=epochs,
-                    rate=lr,
-                    decay=weight_decay,
-                    numbers=chosen_numbers,
-                    sealed=sealed,
-                    device=chosen_device,
-                    progress=bar,
-                )
-            )
-            trials.sort(key=lambda trial: list(chosen_methods).index(trial.method))  # as asked for
-            settings = RunSettings(
-                command=shlex.join(["pace", *sys.argv[1:]]),
-                versions=versions(),
-                dataset=loaded.name,
-                partition=str(partition_file) if partition_file else partition,
-                clients=len(graphs),
-                seeds=tuple(chosen_seeds),
+        results = {
+            name: simulate(
+                graphs,
+                chosen_methods,
+                model=network,
+                seeds=chosen_seeds,
                 device=chosen_device,
-                data_seed=None if partition_file else data_seed,
-                epochs=epochs,
-                lr=lr,
-                weight_decay=weight_decay,
-                settings={
-                    name: MethodSettings.of(
-                        Federation(
-                            network,
-                            method,
-                            epochs=epochs,
-                            rate=lr,
-                            decay=weight_decay,
-                            numbers=chosen_numbers,
-                        )
-                    )
-                    for name, method in chosen_methods.items()
-                },
-                model=ModelSettings(
-                    kind=kind_of(network),
-                    widths=tuple(network.widths),
-                    dropout=network.dropout,
-                    settings=settings_of(network),
-                ),
-                rank=options.rank(rank),
-                numbers=options.written(chosen_methods, chosen_numbers),
-                sealed=sealed,
+                command=shlex.join(["pace", *sys.argv[1:]]),
+                progress=bar,
+                **settings,
             )
-            results[name] = RunResult(settings, summarise(trials), tuple(trials))
+            for name, network in models.items()
+        }
     written = []
     for name, result in results.items():
-        folder = out if out is None or len(results) == 1 else out / options.file_name(name)
-        if folder:
-            from pace.reports import run_page
-
-            atomic.write(folder / NAME, result.encode())
-            written += [run_page.write(folder), folder / NAME]
+        if out:
+            folder = out if len(results) == 1 else out / options.file_name(name)
+            written += [result.page(folder), result.write(folder)]
         if tensorboard:
-            from pace.reports.tensorboard import write as write_tensorboard
-
             written.append(write_tensorboard(tensorboard, result))
     if as_json:
         objects = {name: result.plain() for name, result in results.items()}
@@ -213,8 +161,8 @@ def run(
         return
     to = console.console()
     if len(results) == 1:
-        show(result, to)
+        run_tables.show(result, to)
     else:
-        compare(results, to)
+        run_tables.model_table(results).show(to)
     if written:
         console.say(f"Written: {', '.join(map(str, written))}")

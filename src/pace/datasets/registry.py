@@ -15,7 +15,24 @@ DATASETS = (*FACES, *BENCHMARKS)
 
 
 def load(name: str, root: str | Path | None = None) -> Dataset:
-    """The dataset of that name, or in the .graph file of that path. `root` holds the benchmarks."""
+    """A dataset by name, or from a .graph file.
+
+    Args:
+        name: `cora`, another of `DATASETS`, `synthetic:nodes=500,degree=6`, or the path of a file.
+        root: the folder of the benchmarks; $PACE_DATA or the cache by default.
+
+    Returns:
+        The whole graph; `pace.divide` makes client graphs of it.
+
+    Raises:
+        SettingError: the name is unknown, or a benchmark is neither there nor to be downloaded.
+        GraphError: the file is damaged.
+
+    Example:
+        >>> import pace
+        >>> pace.load("synthetic:nodes=90,features=12,communities=3,classes=3").classes
+        3
+    """
     if name.partition(":")[0] in FACES:
         settings = named(name)
         return Dataset(name, synthetic(settings), settings.classes)

@@ -1,24 +1,25 @@
-"""Results as rows: a run as one tidy table."""
+"""Results as rows: trials as one tidy pandas table (the extra `report`)."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pace.errors import FileError, SettingError
-from pace.methods import make
-from pace.metrics import accuracy, macro_f1, pooled, weighted_f1
-from pace.protocol.number_formats import KINDS
-from pace.reports.run_result import NAME, MethodSettings, RunResult, readings
-from pace.reports.trial import Trial
+from pace.metrics import SCORES, pooled
+from pace.reports.trial import Trial, readings, used_alphas
 
 if TYPE_CHECKING:
     import pandas
 
+    from pace.reports.run_result import RunResult
+
 MAY_BE_ABSENT = dict.fromkeys(("data_seed", "hidden", "epochs", "rank"), "Int64")  # else whole
+
+Row = dict[str, str | int | float | None]
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,13 @@ class TrialKey:
     partition: str
     clients: int
     data_seed: int | None
-    """Of the partition and the masks; None where a partition file holds both."""
+    """Of the partition and the masks; None where they were given."""
     model: str
     hidden: int | None
     """Width of the hidden layers; None where there are none."""
     layers: int
     epochs: int | None
-    """Training steps; None: each method's own budget."""
+    """Training steps."""
     numbers: str
     """How numbers are written on the wire."""
     method: str
@@ -44,48 +45,15 @@ class TrialKey:
     seed: int
 
 
-@dataclass(frozen=True)
-class SeedRow(TrialKey):
-    """One method, seed and reading; scores pooled over clients."""
-
-    reading: str
-    """`local`, `external` or `adopted`."""
-    accuracy: float
-    weighted_f1: float
-    macro_f1: float
-    alpha: float
-    """Mean over clients."""
-    kept_local: float
-    """The share of clients with α = 0."""
-    upload: float
-    """Mean bytes of a client's upload."""
-    returned: float
-    dense: int
-    """Bytes of the shared model sent whole."""
-    fit: float
-    """Seconds, all clients together."""
-    merge: float
-    adopt: float
-
-
-@dataclass(frozen=True)
-class ClientRow(TrialKey):
-    """One method, seed, reading and client; scores on the client's own test nodes."""
-
-    reading: str
-    client: int
-    test_nodes: int
-    accuracy: float
-    weighted_f1: float
-    macro_f1: float
-    alpha: float
-    upload: int
-    returned: int
-    dense: int
-
-
-ROWS: dict[str, type[SeedRow] | type[ClientRow]] = {"seed": SeedRow, "client": ClientRow}
-BY = {by: tuple(column.name for column in fields(row)) for by, row in ROWS.items()}
+KEY = tuple(column.name for column in fields(TrialKey))
+SIZES = ("upload", "returned", "dense")
+BY = {  # the columns of a row for each seed, and for each client
+    "seed": (
+        *(*KEY, "reading", *SCORES, "alpha", "kept_local", *SIZES),
+        *("fit", "merge", "adopt"),
+    ),
+    "client": (*KEY, "reading", "client", "test_nodes", *SCORES, "alpha", *SIZES),
+}
 
 
 def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
@@ -110,54 +78,41 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
         >>> results("nowhere")
         Traceback (most recent call last):
         ...
-        pace.errors.FileError: nowhere has no results.json (from `pace run --out`): name a folder ...
+        pace.errors.FileError: nowhere/results.json not found: name a folder that `pace run --out` ...
     """
-    return tidy_frame(stored(Path(folder)), by)
+    return tidy_frame(_stored(Path(folder)), by)
+
+
+def _stored(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
+    from pace.reports.run_result import RunResult
+
+    if (folder / "cells").is_dir():
+        raise FileError(f"{folder} is a study's: read it with pace_study.frame.results")
+    yield from run_trials(RunResult.read(folder))
 
 
 def tidy_frame(trials: Iterable[tuple[TrialKey, Trial]], by: str) -> pandas.DataFrame:
     """Trials as a DataFrame, a row for each seed or client."""
-    if by not in BY:
-        raise SettingError(f"by is {by!r}, expected one of {', '.join(BY)}")
+    rows = {"seed": seed_rows, "client": client_rows}
+    if by not in rows:
+        raise SettingError(f"by is {by!r}, expected one of {', '.join(rows)}")
     try:
         import pandas
     except ImportError:
-        raise SettingError("pace.results needs pandas: pip install 'pace-fgl[report]'") from None
-    rows: Iterator[SeedRow | ClientRow] = (
-        row
-        for key, trial in trials
-        for row in (by_seed(key, trial) if by == "seed" else by_client(key, trial))
-    )
-    table = [tuple(getattr(row, column) for column in BY[by]) for row in rows]
-    return pandas.DataFrame(table, columns=list(BY[by])).astype(MAY_BE_ABSENT)
+        raise SettingError(
+            "results as a table need pandas: pip install 'pace-fgl[report]'"
+        ) from None
+    found = [row for key, trial in trials for row in rows[by](key, trial)]
+    table = pandas.DataFrame(found, columns=list(BY[by]))
+    return table.astype(MAY_BE_ABSENT)
 
 
-def stored(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
-    """Each trial of a run's folder, and what it is of."""
-    if not (folder / NAME).is_file():
-        raise nothing_stored(folder)
-    run = RunResult.read(folder)
-    if not run.trials:
-        raise FileError(f"{folder / NAME} holds no trials of `pace run`: run it again")
-    yield from of_run(run)
-
-
-def nothing_stored(folder: Path) -> FileError:
-    if (folder / "cells").is_dir():
-        return FileError(f"{folder} is a study's: read it with pace_study.frame.results")
-    return FileError(
-        f"{folder} has no {NAME} (from `pace run --out`): name a folder that it has written"
-    )
-
-
-def of_run(run: RunResult) -> Iterator[tuple[TrialKey, Trial]]:
+def run_trials(run: RunResult) -> Iterator[tuple[TrialKey, Trial]]:
     """Each trial of a run, and what it is of."""
     settings, widths = run.settings, run.settings.model.widths
     for trial in run.trials:
-        told = settings.settings.get(trial.method)
-        numbers = settings.numbers if told is None else told.numbers
-        if numbers not in KINDS:  # each method's own way, of a run that does not say which
-            numbers = make(trial.method).numbers
+        told = settings.settings[trial.method]
+        rank = told.method.get("rank")
         key = TrialKey(
             dataset=settings.dataset,
             partition=settings.partition,
@@ -166,67 +121,45 @@ def of_run(run: RunResult) -> Iterator[tuple[TrialKey, Trial]]:
             model=settings.model.kind,
             hidden=widths[1] if len(widths) > 2 else None,
             layers=len(widths) - 1,
-            epochs=settings.epochs,
-            numbers=numbers,
+            epochs=told.training["epochs"],
+            numbers=told.numbers,
             method=trial.method,
-            rank=settings.rank,
+            rank=rank if isinstance(rank, int) else None,
             seed=trial.seed,
         )
-        yield (_ranked(key) if told is None else replace(key, rank=_rank(told))), trial
+        yield key, trial
 
 
-def _rank(told: MethodSettings) -> int | None:
-    rank = told.method.get("rank")
-    return rank if isinstance(rank, int) else None
-
-
-def _ranked(key: TrialKey) -> TrialKey:
-    """Only PACE and its variants have a rank."""
-    return key if key.method.startswith("pace") else replace(key, rank=None)
-
-
-def by_seed(key: TrialKey, trial: Trial) -> Iterator[SeedRow]:
+def seed_rows(key: TrialKey, trial: Trial) -> Iterator[Row]:
     """One row for each reading, all clients' test nodes together."""
     for reading in readings(trial.method):
         counts = pooled(trial.confusions[reading])
-        alphas = used(trial, reading)
-        yield SeedRow(
+        alphas = used_alphas(trial, reading)
+        yield {
             **vars(key),
-            reading=reading,
-            accuracy=accuracy(counts),
-            weighted_f1=weighted_f1(counts),
-            macro_f1=macro_f1(counts),
-            alpha=statistics.fmean(alphas),
-            kept_local=statistics.fmean(alpha == 0 for alpha in alphas),
-            upload=statistics.fmean(trial.upload),
-            returned=statistics.fmean(trial.returned),
-            dense=trial.dense,
-            fit=trial.seconds["fit"],
-            merge=trial.seconds["merge"],
-            adopt=trial.seconds["adopt"],
-        )
+            "reading": reading,
+            **{name: score(counts) for name, score in SCORES.items()},
+            "alpha": statistics.fmean(alphas),
+            "kept_local": statistics.fmean(alpha == 0 for alpha in alphas),
+            "upload": statistics.fmean(trial.upload),
+            "returned": statistics.fmean(trial.returned),
+            "dense": trial.dense,
+            **{step: trial.seconds[step] for step in ("fit", "merge", "adopt")},
+        }
 
 
-def by_client(key: TrialKey, trial: Trial) -> Iterator[ClientRow]:
+def client_rows(key: TrialKey, trial: Trial) -> Iterator[Row]:
     """One row for each reading and client, scores on the client's own test nodes."""
     for reading in readings(trial.method):
         for client, counts in enumerate(trial.confusions[reading]):
-            yield ClientRow(
+            yield {
                 **vars(key),
-                reading=reading,
-                client=client,
-                test_nodes=int(counts.sum()),
-                accuracy=accuracy(counts),
-                weighted_f1=weighted_f1(counts),
-                macro_f1=macro_f1(counts),
-                alpha=used(trial, reading)[client],
-                upload=trial.upload[client],
-                returned=trial.returned[client],
-                dense=trial.dense,
-            )
-
-
-def used(trial: Trial, reading: str) -> list[float]:
-    """The α of a reading, by client: 0 is Local, 1 what came back, else what the receiver chose."""
-    fixed = {"local": 0.0, "external": 1.0}
-    return [fixed[reading]] * len(trial.alphas) if reading in fixed else trial.alphas
+                "reading": reading,
+                "client": client,
+                "test_nodes": int(counts.sum()),
+                **{name: score(counts) for name, score in SCORES.items()},
+                "alpha": used_alphas(trial, reading)[client],
+                "upload": trial.upload[client],
+                "returned": trial.returned[client],
+                "dense": trial.dense,
+            }

@@ -1,50 +1,46 @@
-"""What a run found, as a page."""
+"""A run as a page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from dataclasses import replace
 from statistics import fmean
+from typing import TYPE_CHECKING
 
-from pace.io import atomic
 from pace.io.terminal import many
 from pace.metrics import accuracy
-from pace.reports import (
+from pace.reports.document import (
     Block,
     Change,
     Changes,
     Choice,
     Code,
-    Column,
     Document,
     Drilldown,
     Facts,
     Fold,
     Section,
-    Table,
     Text,
-    Value,
-    render_page,
 )
-from pace.reports.run_result import ModelSettings, RunResult, ScoreRow
-from pace.reports.tables import READING, SCORE, distinct, percent, title, verdict
+from pace.reports.run_tables import distinct, row_names, verdict
+from pace.reports.table import Column, Table, Value
 from pace.reports.trial import Trial
 
+if TYPE_CHECKING:
+    from pace.reports.run_result import ModelSettings, RunResult
 
-def write(folder: Path) -> Path:
-    """Write `index.html` beside a run's `results.json`."""
-    atomic.write(folder / "index.html", render_page(document(RunResult.read(folder))).encode())
-    return folder / "index.html"
+METHOD = Column("Method", numeric=False)
 
 
 def document(run: RunResult) -> Document:
+    charts = _clients(run)
     return Document(
-        f"PACE: {title(run.settings)}",
+        f"PACE: {run.settings.title}",
         verdict(run) or "One upload, one return, Local always kept.",
         tuple(_headline(run)),
         (
             Section("Scores", tuple(_scores(run))),
-            *([Section("Client by client", tuple(charts))] if (charts := _clients(run)) else []),
+            *([Section("Client by client", charts)] if charts else []),
             Section("Adoption, bytes and time", (_adoption(run),)),
             Section("α by client", tuple(_alphas(run))),
             Section("Command and versions", tuple(_provenance(run))),
@@ -64,47 +60,27 @@ def _headline(run: RunResult) -> Iterable[tuple[str, str]]:
 
 
 def _scores(run: RunResult) -> Iterable[Block]:
-    rows = distinct(run.summary.results)
-    marks = [ranked([row.scores[score].mean for row in rows]) for score in SCORE]
-    heads = (Column("Method", numeric=False), Column("Reading", numeric=False))
-    yield Table(
-        "Scores in percent, on the test nodes of all clients together",
-        (*heads, *map(Column, SCORE.values())),
-        tuple(
-            (
-                *_names(row),
-                *(
-                    Value(percent(spread), spread.mean, marks[place][line])
-                    for place, spread in enumerate(row.scores[score] for score in SCORE)
-                ),
-            )
-            for line, row in enumerate(rows)
-        ),
-        "Mean ± sample standard deviation over seeds; best bold, second underlined. Methods that train "
-        "alike have one local model, shown once.",
-    )
+    caption = "Scores in percent, on the test nodes of all clients together"
+    yield replace(run.table(), title=caption)
     by_seed = Table(
         "Accuracy in percent, seed by seed",
-        (*heads, *(Column(str(seed)) for seed in run.settings.seeds)),
+        (METHOD, Column("Reading", numeric=False), *(Column(str(s)) for s in run.settings.seeds)),
         tuple(
-            (*_names(row), *(Value(f"{100 * v:.2f}", v) for v in row.accuracy.per_seed))
-            for row in rows
+            (*row_names(row), *(Value(f"{100 * v:.2f}", v) for v in row.accuracy.per_seed))
+            for row in distinct(run.summary.results)
         ),
     )
     yield Fold("Seed by seed", (by_seed,))
 
 
-def _clients(run: RunResult) -> list[Block]:
+def _clients(run: RunResult) -> tuple[Block, ...]:
     """Local against adopted, client by client, α beside: of PACE, the other methods folded."""
     methods = [name for name in run.summary.methods if name != "local"]
     methods.sort(key=lambda name: name != "pace")
     charts = [
-        _changes(name, group)
-        for name in methods
-        if (group := [trial for trial in run.trials if trial.method == name])
+        _changes(name, [trial for trial in run.trials if trial.method == name]) for name in methods
     ]
-    others = [Fold(chart.caption, (chart,)) for chart in charts[1:]]
-    return [*charts[:1], *others]
+    return (*charts[:1], *(Fold(chart.caption, (chart,)) for chart in charts[1:]))
 
 
 def _changes(method: str, trials: Sequence[Trial]) -> Changes:
@@ -127,19 +103,6 @@ def _changes(method: str, trials: Sequence[Trial]) -> Changes:
     )
 
 
-def _names(row: ScoreRow) -> tuple[Value, Value]:
-    reading = READING[row.reading]
-    return Value(row.method, row.method), Value(reading, reading)
-
-
-def ranked(means: Sequence[float]) -> list[str]:
-    """`best` and `second` by what is displayed, where there is anything to compare."""
-    shown = [f"{100 * mean:.2f}" for mean in means]
-    order = sorted(set(shown), key=float, reverse=True)
-    marks = dict(zip(order, ("best", "second"), strict=False)) if len(shown) > 1 else {}
-    return [marks.get(text, "") for text in shown]
-
-
 def _adoption(run: RunResult) -> Table:
     rows = []
     for name, method in run.summary.methods.items():
@@ -155,10 +118,10 @@ def _adoption(run: RunResult) -> Table:
             )
         )
     steps = next(iter(run.summary.methods.values())).seconds
-    heads = [Column("Mean α"), Column("α = 0")]
+    heads = [METHOD, Column("Mean α"), Column("α = 0")]
     heads += [Column(way, "Bytes of a client's message") for way in ("Upload", "Return")]
     heads += [Column(step, "Seconds a seed, all clients") for step in steps]
-    return Table("By method", (Column("Method", numeric=False), *heads), tuple(rows))
+    return Table("By method", tuple(heads), tuple(rows))
 
 
 def _size(size: float, ratio: float) -> Value:
@@ -166,21 +129,22 @@ def _size(size: float, ratio: float) -> Value:
 
 
 def _alphas(run: RunResult) -> Iterable[Block]:
-    """α = 0 keeps Local, α = 1 takes what came back."""
     yield Text(
         "How much each client took of what came back: α = 0 keeps Local, α = 1 takes it all."
     )
-    seeds = [Column(f"{seed}", "By seed") for seed in run.settings.seeds]
+    columns = (
+        Column("Client", numeric=False),
+        Column("Mean α"),
+        *(Column(str(seed), "By seed") for seed in run.settings.seeds),
+    )
     choices = []
     for name, method in run.summary.methods.items():
         if name == "local":
             continue
         rows = []
         for client, alphas in enumerate(zip(*method.alpha.per_seed, strict=True)):
-            mean = sum(alphas) / len(alphas)
-            values = [Value(f"{alpha:.3f}", alpha, share=alpha) for alpha in (mean, *alphas)]
+            values = [Value(f"{a:.3f}", a, share=a) for a in (fmean(alphas), *alphas)]
             rows.append((Value(f"Client {client}", f"Client {client}"), *values))
-        columns = (Column("Client", numeric=False), Column("Mean α"), *seeds)
         choices.append(Choice((name,), Table(f"α by client: {name}", columns, tuple(rows))))
     choices.sort(key=lambda choice: choice.keys != ("pace",))
     if choices:
@@ -191,27 +155,30 @@ def _provenance(run: RunResult) -> Iterable[Block]:
     settings = run.settings
     if settings.command:
         yield Code(settings.command)
+    seed = settings.data_seed
     facts = [
         ("Dataset", settings.dataset),
         ("Partition", settings.partition),
         ("Clients", settings.clients),
         ("Seeds", ", ".join(map(str, settings.seeds))),
-        ("Data seed", _or(settings.data_seed, "the partition file's own")),
+        ("Data seed", "the partition file's own" if seed is None else seed),
         ("Model", _model(settings.model)),
         ("Dropout", settings.model.dropout),
-        ("Rank", settings.rank or "dense"),
         ("Numbers on the wire", settings.numbers),
-        ("Training steps", _or(settings.epochs, "each method's own budget")),
-        ("Learning rate", _or(settings.lr, "each method's own")),
-        ("Weight decay", _or(settings.weight_decay, "each method's own")),
         ("Device", settings.device),
         *settings.versions.items(),
     ]
     yield Facts(tuple((name, str(value)) for name, value in facts))
-
-
-def _or(value: object, absent: str) -> object:
-    return absent if value is None else value
+    heads = ["Method", "Rank", "Training steps", "Learning rate", "Weight decay"]
+    rows = [
+        [
+            name,
+            str(told.method.get("rank") or ("dense" if "rank" in told.method else "–")),
+            *(f"{told.training[field]:g}" for field in ("epochs", "rate", "decay")),
+        ]
+        for name, told in settings.settings.items()
+    ]
+    yield Table.of("Training by method", heads, rows, words=0)
 
 
 def _model(model: ModelSettings) -> str:

@@ -1,209 +1,197 @@
-"""What a run found, as data: every number is computed from its trials."""
+"""What a simulation found: its settings, its trials, and every view of them."""
 
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pace.errors import FileError
-from pace.io import records, regular, untrusted
-from pace.metrics import SCORES, mean_auc, pooled
-from pace.protocol.federation import Federation, describe
-from pace.reports.stored import LARGEST, TODAY, plain, restored
-from pace.reports.trial import READINGS, Trial
+from pace.errors import FileError, SettingError
+from pace.io import atomic, regular, untrusted
+from pace.io.records import REST, plain_record, read_record
+from pace.io.terminal import drawn, many
+from pace.io.versions import installed
+from pace.reports import dataframe, run_page, run_tables
+from pace.reports.html import render_page
+from pace.reports.summary import Comparison, Summary, summarise
+from pace.reports.table import Table
+from pace.reports.trial import Trial
 
-NAME = "results.json"
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True)
-class Spread:
-    """A score over seeds."""
-
-    mean: float
-    std: float | None
-    """The sample standard deviation; None where there is one seed."""
-    per_seed: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class ScoreRow:
-    """Scores of one reading of one method, on the test nodes of all clients together."""
-
-    method: str
-    reading: str
-    """`local` (α = 0), `external` (α = 1) or `adopted`."""
-    accuracy: Spread
-    weighted_f1: Spread
-    macro_f1: Spread
-    roc_auc: Spread | None = field(default=None, metadata=records.OPTIONAL)
-    """Of two classes; None where there are more."""
-
-    @property
-    def scores(self) -> dict[str, Spread]:
-        """Score -> its spread, of those that are defined."""
-        named = {name: getattr(self, name) for name in (*SCORES, "roc_auc")}
-        return {name: spread for name, spread in named.items() if spread is not None}
+NAME, PAGE = "results.json", "index.html"
+LARGEST = 2**28  # bytes of a file of results
+LIBRARIES = ("pace-fgl", "torch", "numpy", "scikit-network", "pymetis", "torch-geometric")
 
 
-@dataclass(frozen=True)
-class Alphas:
-    """How much of External the receivers admitted."""
-
-    mean: float
-    zero_share: float
-    """The share of receivers that kept Local."""
-    per_seed: tuple[tuple[float, ...], ...]
-    """Seed by seed, one for each client."""
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Mean bytes of one client's messages, framing included."""
-
-    dense: int
-    """Bytes of the shared model sent whole."""
-    upload: float
-    returned: float = field(metadata=records.record_key("return"))
-    upload_ratio: float
-    """Against `dense`."""
-    return_ratio: float
-
-
-@dataclass(frozen=True)
-class MethodSummary:
-    """What one method's receivers adopted, and what it cost."""
-
-    alpha: Alphas
-    bytes: Traffic
-    seconds: dict[str, float]
-    """Step (`fit`, `merge`, `adopt`) -> mean seconds a seed, all clients together."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """All trials of a run in numbers."""
-
-    results: tuple[ScoreRow, ...]
-    alpha: Alphas
-    """PACE's, or those of the last method where PACE did not run."""
-    bytes: Traffic
-    """Likewise."""
-    methods: dict[str, MethodSummary]
+def versions() -> dict[str, str]:
+    """What a result is made with."""
+    return installed(LIBRARIES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSettings:
     """The shared model."""
 
-    kind: str = "gcn"
-    """Its name in `pace.MODELS`; files of versions that had the GCN alone do not say it."""
+    kind: str
+    """Its name in `pace.MODELS`."""
     widths: tuple[int, ...]
     """Features, hidden layers, classes."""
     dropout: float
-    settings: dict[str, object] = field(default_factory=dict, metadata=records.REST)
+    settings: dict[str, object] = field(default_factory=dict, metadata=REST)
     """What this kind has beside widths and dropout, such as a GAT's heads."""
 
 
 @dataclass(frozen=True)
 class MethodSettings:
-    """What a method was told, and how its clients trained."""
+    """A method's settings, and how its clients trained."""
 
-    method: dict[str, object]
+    method: dict[str, Any]
     """Its kind and its fields."""
-    training: dict[str, object]
+    training: dict[str, Any]
     """The fields of its recipe: epochs, rate, decay and the rest."""
     numbers: str
     """How its messages are written."""
 
-    @classmethod
-    def of(cls, federation: Federation) -> MethodSettings:
-        return cls(describe(federation.method), describe(federation.recipe), federation.numbers)
-
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings:
-    """What `pace run` was asked for, and what it ran with."""
+    """What was asked for, and what it ran with."""
 
     command: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=versions)
     dataset: str
     partition: str
     clients: int
     seeds: tuple[int, ...]
     device: str
     data_seed: int | None
-    """Of the partition and the masks; None where a partition file holds both."""
-    epochs: int | None
-    """Training steps; None: each method's own budget."""
-    lr: float | None = None
-    """The learning rate; None: each method's own."""
-    weight_decay: float | None = None
-    """None: each method's own."""
-    settings: dict[str, MethodSettings] = field(default_factory=dict)
-    """By method; files of older versions do not have it."""
+    """Of the partition and the masks; None where they were given."""
+    settings: dict[str, MethodSettings]
+    """By method."""
     model: ModelSettings
-    rank: int | None
-    """Of PACE's carrier; None: dense."""
-    numbers: str = "float32"
-    """How numbers are written on the wire."""
-    sealed: bool = field(default=False, metadata=records.OPTIONAL)
+    sealed: bool = False
     """Whether the server saw sums only."""
 
+    @property
+    def numbers(self) -> str:
+        """How messages are written, and which methods' are written otherwise: `float32 (x: int8)`."""
+        kinds = {name: told.numbers for name, told in self.settings.items()}
+        usual = Counter(kinds.values()).most_common(1)[0][0]
+        others = [f"{name}: {kind}" for name, kind in kinds.items() if kind != usual]
+        return f"{usual} ({', '.join(others)})" if others else usual
 
-@dataclass(frozen=True)
+    @property
+    def title(self) -> str:
+        """`synthetic, louvain, 10 clients, 5 seeds`; model and numbers where they are not the usual."""
+        parts = [self.dataset, self.partition, many(self.clients, "client")]
+        parts.append(many(len(self.seeds), "seed"))
+        parts += [self.model.kind] if self.model.kind != "gcn" else []
+        parts += [f"messages in {self.numbers}"] if self.numbers != "float32" else []
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, eq=False)
 class RunResult:
-    """A run of `pace run`: what was asked for, what came out, and the trials it was computed from.
+    """What `pace.simulate` or `pace run` found. Its repr is the table of scores.
 
     Example:
-        >>> from pace.reports.run_result import RunResult
-        >>> RunResult.read("nowhere")
-        Traceback (most recent call last):
-        ...
-        pace.errors.FileError: nowhere/results.json ...
+        >>> import pace
+        >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
+        >>> result = pace.simulate(graphs, methods=["local", "pace"], seeds=[7], epochs=5)
+        >>> print(result.table().markdown().splitlines()[0])
+        | Method | Reading | Accuracy | W-F1 | Macro-F1 |
+        >>> len(result.compare("pace", "local").per_seed)
+        1
     """
 
     settings: RunSettings
-    summary: Summary
     trials: tuple[Trial, ...]
-    """One for each method and seed; empty in files of versions that did not keep them."""
+    """One for each method and seed."""
 
     def __repr__(self) -> str:
-        run, methods = self.settings, ", ".join(self.summary.methods)
-        where = f"{run.dataset}, {run.partition}, {run.clients} clients, seeds {run.seeds}"
-        return f"RunResult({where}: {methods})"
+        return drawn(lambda to: run_tables.show(self, to))
 
-    def plain(self) -> dict[str, object]:
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Scores by method and reading, α, bytes and seconds by method."""
+        return summarise(self.trials)
+
+    def table(self) -> Table:
+        """Pooled test scores in percent, mean ± standard deviation over seeds."""
+        return run_tables.score_table(self.summary.results, self.settings.title)
+
+    def frame(self, by: str = "seed") -> pandas.DataFrame:
+        """One tidy pandas table, a row for each method, reading and seed, or also each client.
+
+        Args:
+            by: `"seed"`, scores pooled over clients, or `"client"`.
+        """
+        return dataframe.tidy_frame(dataframe.run_trials(self), by)
+
+    def compare(self, first: str, second: str, score: str = "accuracy") -> Comparison:
+        """One method's adopted models less another's, seed by seed, with a 95 % interval.
+
+        Args:
+            first: a method of this run.
+            second: another.
+            score: `accuracy`, `weighted_f1` or `macro_f1`.
+        Raises:
+            SettingError: the run has no such method or score.
+        """
+        rows = {}
+        for row in self.summary.results:
+            rows[row.method] = row.scores  # the last reading is what receivers use
+        for name in (first, second):
+            if name not in rows:
+                raise SettingError(f"the run has no method {name!r}: it has {', '.join(rows)}")
+        if score not in rows[first]:
+            raise SettingError(f"the score is {score!r}, expected one of {', '.join(rows[first])}")
+        pairs = zip(rows[first][score].per_seed, rows[second][score].per_seed, strict=True)
+        return Comparison(first, second, score, tuple(a - b for a, b in pairs))
+
+    def plot(self) -> Figure:
+        """Accuracy by method with its spread over seeds, and α by client: a matplotlib figure."""
+        from pace.reports.plot import draw_run
+
+        return draw_run(self)
+
+    def page(self, folder: str | Path) -> Path:
+        """Write `index.html`, one page that needs nothing but itself; its path."""
+        path = Path(folder) / PAGE
+        atomic.write(path, render_page(run_page.document(self)).encode())
+        return path
+
+    def write(self, folder: str | Path) -> Path:
+        """Write `results.json`, which `RunResult.read` reads; its path."""
+        path = Path(folder) / NAME
+        atomic.write(path, (json.dumps(self.plain(), indent=1) + "\n").encode())
+        return path
+
+    def plain(self) -> dict[str, Any]:
         """As JSON has it: settings and summary side by side, then the trials."""
-        trials = [
-            {"method": trial.method, "seed": trial.seed, **plain(trial)} for trial in self.trials
-        ]
-        return {
-            **records.plain_record(self.settings),
-            **records.plain_record(self.summary),
-            "trials": trials,
-        }
-
-    def encode(self) -> bytes:
-        """The content of `results.json`."""
-        return (json.dumps(self.plain(), indent=1) + "\n").encode()
+        trials = [trial.plain() for trial in self.trials]
+        return {**plain_record(self.settings), **plain_record(self.summary), "trials": trials}
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> RunResult:
-        """The inverse of `plain`, for files of older versions too.
+    def of(cls, content: Mapping[str, Any]) -> RunResult:
+        """The inverse of `plain`.
 
         Raises:
             ValueError: it is something else; the sentence names the key.
         """
-        rows = [_today(row) for row in found["results"]]
-        return cls(
-            records.read_record(RunSettings, found),
-            records.read_record(Summary, {**found, "results": rows}),
-            tuple(restored(each["method"], each["seed"], each) for each in found.get("trials", ())),
-        )
+        trials = tuple(Trial.of(trial) for trial in content["trials"])
+        return cls(read_record(RunSettings, content), trials)
 
     @classmethod
     def read(cls, folder: str | Path) -> RunResult:
@@ -220,82 +208,7 @@ class RunResult:
                 f"{path} not found: name a folder that `pace run --out` has written"
             ) from None
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            said = str(error) if isinstance(error, ValueError) else repr(error)
+            reason = str(error) if isinstance(error, ValueError) else repr(error)
             raise FileError(
-                f"{path} is not a result of `pace run` ({said}): run it again"
+                f"{path} is not a result of `pace run` ({reason}): run it again"
             ) from None
-
-
-def _today(row: Mapping[str, Any]) -> dict[str, object]:
-    """A row of scores in today's words: what is `external` was called `native` at first."""
-    return {**row, "reading": TODAY.get(row["reading"], row["reading"])}
-
-
-def summarise(trials: Sequence[Trial]) -> Summary:
-    """Scores by method and reading, alphas and bytes by method."""
-    methods = list(dict.fromkeys(trial.method for trial in trials))
-    by_method = {name: [trial for trial in trials if trial.method == name] for name in methods}
-    leading = by_method["pace" if "pace" in by_method else methods[-1]]
-    rows = [
-        ScoreRow(name, reading, **scores(group, reading))
-        for name, group in by_method.items()
-        for reading in readings(name)
-    ]
-    summaries = {
-        name: MethodSummary(alphas(group), traffic(group), seconds(group))
-        for name, group in by_method.items()
-    }
-    return Summary(tuple(rows), alphas(leading), traffic(leading), summaries)
-
-
-def readings(method: str) -> list[str]:
-    """Local has one reading; every other method has its own local, its external and the adopted."""
-    return ["local"] if method == "local" else list(READINGS)
-
-
-def scores(trials: Sequence[Trial], reading: str) -> dict[str, Spread]:
-    """Each score of a reading: mean and sample standard deviation over seeds, and seed by seed."""
-    tables = [pooled(trial.confusions[reading]) for trial in trials]
-    by_name = {name: spread([score(table) for table in tables]) for name, score in SCORES.items()}
-    areas = [auc(trial, reading) for trial in trials]
-    if known := [area for area in areas if area is not None]:
-        by_name["roc_auc"] = spread(known)
-    return by_name
-
-
-def auc(trial: Trial, reading: str) -> float | None:
-    """The ROC AUC of a reading; None where there are more than two classes."""
-    if not trial.roc_auc:
-        return None
-    nodes = [int(counts.sum()) for counts in trial.confusions[reading]]
-    return mean_auc(trial.roc_auc[reading], nodes)
-
-
-def spread(values: Sequence[float]) -> Spread:
-    """A single value has no standard deviation."""
-    std = statistics.stdev(values) if len(values) > 1 else None
-    return Spread(statistics.fmean(values), std, tuple(values))
-
-
-def alphas(trials: Sequence[Trial]) -> Alphas:
-    """How much of External the receivers admitted, and the share of them that kept Local."""
-    pooled_alphas = [alpha for trial in trials for alpha in trial.alphas]
-    return Alphas(
-        statistics.fmean(pooled_alphas),
-        sum(alpha == 0 for alpha in pooled_alphas) / len(pooled_alphas),
-        tuple(tuple(trial.alphas) for trial in trials),
-    )
-
-
-def traffic(trials: Sequence[Trial]) -> Traffic:
-    """Bytes of one client's messages, framing included, against a dense model."""
-    dense = trials[0].dense
-    upload = statistics.fmean(size for trial in trials for size in trial.upload)
-    returned = statistics.fmean(size for trial in trials for size in trial.returned)
-    return Traffic(dense, upload, returned, upload / dense, returned / dense)
-
-
-def seconds(trials: Sequence[Trial]) -> dict[str, float]:
-    """Mean seconds of each step."""
-    steps = trials[0].seconds
-    return {step: statistics.fmean(trial.seconds[step] for trial in trials) for step in steps}

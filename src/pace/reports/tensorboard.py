@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import statistics
-from collections.abc import Sequence
 from dataclasses import fields
 from itertools import count
 from pathlib import Path
@@ -13,9 +12,9 @@ from pathlib import Path
 import torch
 
 from pace.metrics import SCORES
-from pace.reports.dataframe import SeedRow, TrialKey, by_seed, of_run
+from pace.reports.dataframe import Row, TrialKey, run_trials, seed_rows
 from pace.reports.run_result import RunResult, RunSettings
-from pace.reports.tables import distinct
+from pace.reports.run_tables import distinct
 
 FAMILIES = {
     "score": tuple(SCORES),
@@ -26,35 +25,36 @@ FAMILIES = {
 SETTINGS = (*(key.name for key in fields(TrialKey) if key.name != "seed"), "reading")
 
 
-def write(folder: Path, run: RunResult) -> Path:
-    """Log what `pace run` found in a new folder below this one; that folder.
+def write_tensorboard(folder: Path, run: RunResult) -> Path:
+    """Log a run in a new folder below this one; that folder.
 
     Each method and reading is a run of TensorBoard's. Its steps are seeds, in order: a federation of
     one round has no other. The table of HParams has the settings, and the means over seeds.
     """
     from torch.utils.tensorboard import SummaryWriter
 
-    trials = list(of_run(run))
+    rows = [(trial, row) for key, trial in run_trials(run) for row in seed_rows(key, trial)]
     into = _new(folder, run.settings)
     for scores in distinct(run.summary.results):
-        method, reading = scores.method, scores.reading
         chosen = [
             (trial, row)
-            for key, trial in trials
-            if trial.method == method
-            for row in by_seed(key, trial)
-            if row.reading == reading
+            for trial, row in rows
+            if (row["method"], row["reading"]) == (scores.method, scores.reading)
         ]
-        with SummaryWriter(str(into / f"{method}-{reading}")) as writer:
+        with SummaryWriter(str(into / f"{scores.method}-{scores.reading}")) as writer:
             writer.add_text("command", f"    {run.settings.command}")
             writer.add_text("versions", f"    {json.dumps(run.settings.versions)}")
             for step, (trial, row) in enumerate(chosen):
                 for name, value in _numbers(row).items():
                     writer.add_scalar(name, value, step)
-                if reading == "adopted":
+                if scores.reading == "adopted":
                     writer.add_histogram("adoption/by_client", torch.tensor(trial.alphas), step)
-            rows = [row for _, row in chosen]
-            writer.add_hparams(_settings(rows[0]), _means(rows), run_name=".")
+            numbers = [_numbers(row) for _, row in chosen]
+            means = {
+                f"mean_{name}": statistics.fmean(row[name] for row in numbers)
+                for name in numbers[0]
+            }
+            writer.add_hparams(_settings(chosen[0][1]), means, run_name=".")
     return into
 
 
@@ -63,29 +63,22 @@ def _new(folder: Path, settings: RunSettings) -> Path:
     name = f"{settings.dataset}-{settings.partition}-c{settings.clients}"
     stem = re.sub(r"[^\w.=,-]", "_", name)
     for number in count(1):
-        made = folder / f"{stem}-{number}"
+        into = folder / f"{stem}-{number}"
         try:
-            made.mkdir(parents=True)
+            into.mkdir(parents=True)
         except FileExistsError:
             continue
         break
-    return made
+    return into
 
 
-def _numbers(row: SeedRow) -> dict[str, float]:
+def _numbers(row: Row) -> dict[str, float]:
     return {
-        f"{family}/{name}": getattr(row, name)
+        f"{family}/{name}": float(row[name] or 0)
         for family, names in FAMILIES.items()
         for name in names
     }
 
 
-def _means(rows: Sequence[SeedRow]) -> dict[str, float]:
-    """HParams shows scalars of the run itself: the means have tags of their own."""
-    numbers = [_numbers(row) for row in rows]
-    return {f"mean_{name}": statistics.fmean(row[name] for row in numbers) for name in numbers[0]}
-
-
-def _settings(row: SeedRow) -> dict[str, str | int]:
-    values = {name: getattr(row, name) for name in SETTINGS}
-    return {name: "none" if value is None else value for name, value in values.items()}
+def _settings(row: Row) -> dict[str, str | int | float]:
+    return {name: "none" if (value := row[name]) is None else value for name in SETTINGS}

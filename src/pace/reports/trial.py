@@ -1,12 +1,15 @@
-"""One method on one seed, and the three readings of what its receivers have."""
+"""One method on one seed, as data and as JSON, and the three readings of what its receivers have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+import torch
 from torch import Tensor
 
+from pace.metrics import mean_auc
 from pace.protocol.steps import Adoption
 
 READINGS: dict[str, Callable[[Adoption], Tensor]] = {
@@ -36,3 +39,45 @@ class Trial:
     """Of `fit`, `merge` and `adopt`."""
     roc_auc: dict[str, list[float | None]] = field(default_factory=dict, repr=False)
     """Of two classes: reading -> one a client, None where its test nodes are of one class."""
+
+    def plain(self) -> dict[str, object]:
+        """As JSON has it; a confusion matrix is text, `12 0 3;0 5 1;2 0 9`, a row a true class."""
+        confusions = {
+            reading: [
+                ";".join(" ".join(map(str, row)) for row in counts.tolist()) for counts in all_
+            ]
+            for reading, all_ in self.confusions.items()
+        }
+        content = {**vars(self), "confusions": confusions}
+        return content if self.roc_auc else {k: v for k, v in content.items() if k != "roc_auc"}
+
+    @classmethod
+    def of(cls, content: Mapping[str, Any]) -> Trial:
+        """The inverse of `plain`."""
+        confusions = {
+            reading: [
+                torch.tensor([[int(count) for count in row.split()] for row in text.split(";")])
+                for text in matrices
+            ]
+            for reading, matrices in content["confusions"].items()
+        }
+        return cls(**{**content, "confusions": confusions})
+
+
+def readings(method: str) -> list[str]:
+    """Local has one reading; every other method has its own local, its external and the adopted."""
+    return ["local"] if method == "local" else list(READINGS)
+
+
+def used_alphas(trial: Trial, reading: str) -> list[float]:
+    """The α of a reading, by client: 0 is Local, 1 what came back, else what the receiver chose."""
+    fixed = {"local": 0.0, "external": 1.0}
+    return [fixed[reading]] * len(trial.alphas) if reading in fixed else trial.alphas
+
+
+def auc(trial: Trial, reading: str) -> float | None:
+    """The ROC AUC of a reading; None where there are more than two classes."""
+    if not trial.roc_auc:
+        return None
+    nodes = [int(counts.sum()) for counts in trial.confusions[reading]]
+    return mean_auc(trial.roc_auc[reading], nodes)

@@ -5,25 +5,174 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from pace.graph import Graph
+from pace.datasets.partition import Division
+from pace.errors import SettingError
+from pace.graph import Graph, expect_graph
 from pace.jobs import sealing
+from pace.methods import expand, make
 from pace.metrics import confusion, roc_auc
-from pace.models import Model
+from pace.models import Model, kind_of, settings_of, sized
 from pace.params import Params, size
 from pace.protocol import steps
-from pace.protocol.federation import Federation, describe
+from pace.protocol.federation import SEEDS, Federation, describe
 from pace.protocol.method import Method
 from pace.protocol.sealing import Seal, check_sealable
+from pace.reports.run_result import MethodSettings, ModelSettings, RunResult, RunSettings
 from pace.reports.trial import READINGS, Trial
 from pace.training.forward import Forward
 from pace.training.train import train_cohort
 
 
 def simulate(
+    graphs: Sequence[Graph],
+    methods: Sequence[str] | Mapping[str, Method] = ("local", "fedavg", "pace"),
+    *,
+    model: str | Model = "gcn",
+    hidden: int = 64,
+    layers: int = 2,
+    seeds: int | Sequence[int] = len(SEEDS),
+    device: torch.device | str = "auto",
+    command: str = "",
+    progress: Callable[[str], None] = lambda step: None,
+    **settings: Any,
+) -> RunResult:
+    """Run every method on every seed: all clients, the server, every message through bytes.
+
+    Args:
+        graphs: one a client, as `pace.divide` gives them.
+        methods: names, such as `pace`, `fedprox:mu=0.1` or the group `all`; or methods by name.
+        model: a name, such as `gcn` or `gat:heads=4`, which takes its widths from the graphs; or a
+            model.
+        hidden: width of the hidden layers of a model by name.
+        layers: how many layers a model by name has.
+        seeds: how many of the paper's five seeds, or seeds.
+        device: where clients train: `cpu`, `cuda`, or `auto`.
+        command: what to note as the command that made the result.
+        progress: is told of each of `progress_steps(...)`.
+        settings: `epochs`, `rate`, `decay`, `numbers` in place of each method's own; `sealed=True`
+            lets the server see sums only.
+
+    Returns:
+        Settings, trials and every view of them; its repr is the table of scores.
+
+    Raises:
+        SettingError: a name or a setting is unknown or out of range.
+
+    Example:
+        >>> import pace
+        >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
+        >>> result = pace.simulate(graphs, ["local", "pace"], seeds=1, epochs=5)
+        >>> sorted(result.summary.methods)
+        ['local', 'pace']
+    """
+    for graph in graphs:
+        expect_graph(graph)
+    if isinstance(model, str):
+        model = _model_for(graphs, model, hidden, layers)
+    if not isinstance(methods, Mapping):
+        names = [methods] if isinstance(methods, str) else methods
+        methods = {name: make(name) for text in names for name in expand(text)}
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    chosen = paper_seeds(seeds) if isinstance(seeds, int) else list(seeds)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # two threads on small products are slower than one
+    try:
+        trials = list(
+            run_trials(graphs, model, methods, chosen, device=device, progress=progress, **settings)
+        )
+    finally:
+        torch.set_num_threads(threads)
+    order = list(methods)
+    trials.sort(key=lambda trial: order.index(trial.method))
+    made = graphs if isinstance(graphs, Division) else None
+    sealed = settings.pop("sealed", False)
+    about = RunSettings(
+        command=command,
+        dataset=made.dataset if made else "graphs",
+        partition=made.partition if made else "given",
+        data_seed=made.data_seed if made else None,
+        clients=len(graphs),
+        seeds=tuple(chosen),
+        device=str(device),
+        sealed=sealed,
+        settings={
+            name: _described(Federation(model, method, **settings))
+            for name, method in methods.items()
+        },
+        model=ModelSettings(
+            kind=kind_of(model),
+            widths=tuple(model.widths),
+            dropout=model.dropout,
+            settings=settings_of(model),
+        ),
+    )
+    return RunResult(about, tuple(trials))
+
+
+def agree(
+    graphs: Graph | Sequence[Graph],
+    method: str | Method = "pace",
+    *,
+    model: str = "gcn",
+    hidden: int = 64,
+    layers: int = 2,
+    **settings: Any,
+) -> Federation:
+    """A federation whose model takes its widths from the graphs.
+
+    Args:
+        graphs: one graph, or one a client: they say how many features and classes there are.
+        method: a name, such as `pace-ridge`, or a method.
+        model: a name, such as `gcn` or `gat:heads=4`.
+        hidden: width of the hidden layers.
+        layers: how many layers the model has.
+        settings: of the `Federation`, such as `seed` and `epochs`.
+
+    Returns:
+        What everybody has to agree on before `fit`.
+
+    Raises:
+        SettingError: a name or a setting is unknown or out of range.
+
+    Example:
+        >>> import pace
+        >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> pace.agree(dataset.graph, "pace", hidden=8, epochs=5).model.widths
+        (12, 8, 3)
+    """
+    listed = [graphs] if isinstance(graphs, Graph) else graphs
+    chosen = make(method) if isinstance(method, str) else method
+    return Federation(_model_for(listed, model, hidden, layers), chosen, **settings)
+
+
+def paper_seeds(count: int) -> list[int]:
+    """The first of the paper's seeds."""
+    if not 1 <= count <= len(SEEDS):
+        raise SettingError(f"seeds is {count}, expected 1 to {len(SEEDS)}, or a list of seeds")
+    return list(SEEDS[:count])
+
+
+def _model_for(graphs: Sequence[Graph], name: str, hidden: int, layers: int) -> Model:
+    classes = 1 + max(int(graph.y.max()) for graph in graphs)
+    if isinstance(graphs, Division):
+        classes = graphs.classes
+    return sized(name, graphs[0].features, hidden, layers, classes)
+
+
+def _described(federation: Federation) -> MethodSettings:
+    return MethodSettings(
+        describe(federation.method), describe(federation.recipe), federation.numbers
+    )
+
+
+def run_trials(
     graphs: Sequence[Graph],
     model: Model,
     methods: Mapping[str, Method],
@@ -84,7 +233,7 @@ def simulate(
 def progress_steps(
     clients: int, model: Model, methods: Mapping[str, Method], seeds: Sequence[int]
 ) -> int:
-    """How often `simulate` reports progress."""
+    """How often `simulate` and `run_trials` report progress."""
     groups = by_training({name: Federation(model, method) for name, method in methods.items()})
     return len(seeds) * (clients * len(groups) + len(methods))
 

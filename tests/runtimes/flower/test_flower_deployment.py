@@ -27,7 +27,7 @@ from pace.protocol import steps
 from pace.runtimes.files import model
 from pace.runtimes.flower import app
 from pace.runtimes.network.worker import PLACE
-from pace.runtimes.simulation import simulate
+from pace.runtimes.simulation import run_trials
 from tests.deployment import (
     EXAMPLE,
     LONG,
@@ -133,7 +133,7 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
 
     graphs = clients(3)
     methods = {"pace": make("pace", made.rank)}
-    (trial,) = simulate(graphs, made.model, methods, [made.seed], epochs=20)
+    (trial,) = run_trials(graphs, made.model, methods, [made.seed], epochs=20)
     alphas = [model.read_model(at(here, name, made, "model")).alpha for name in NAMES]
     assert alphas == trial.alphas
     assert any(alpha > 0 for alpha in alphas)

@@ -4,6 +4,6 @@ The names in `__all__` are for everybody. Other rooms use `describe`, `dirichlet
 `file`, `louvain`, `picture`, `sites` and `split`.
 """
 
-from pace.datasets.partition.divide import PARTITIONS, Division, divide, division
+from pace.datasets.partition.divide import PARTITIONS, Division, divide
 
-__all__ = ["PARTITIONS", "Division", "divide", "division"]
+__all__ = ["PARTITIONS", "Division", "divide"]

@@ -28,7 +28,7 @@ class Client:
 def describe(dataset: Dataset, division: Division) -> list[Client]:
     """Each client in turn."""
     degree = torch.bincount(dataset.graph.edges[0], minlength=dataset.graph.nodes)
-    names = dataset.names.clients if len(dataset.names.clients) == len(division.graphs) else None
+    names = dataset.names.clients if len(dataset.names.clients) == len(division) else None
     return [
         Client(
             names[client] if names else str(client),
@@ -39,5 +39,5 @@ def describe(dataset: Dataset, division: Division) -> list[Client]:
             int((graph.y < 0).sum()),
             *(int(mask.sum()) for mask in (graph.train, graph.val, graph.test)),
         )
-        for client, (nodes, graph) in enumerate(zip(division.nodes, division.graphs, strict=True))
+        for client, (nodes, graph) in enumerate(zip(division.nodes, division, strict=True))
     ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -15,34 +14,68 @@ from pace.datasets.partition.split import DATA_SEED, Nodes, client_graphs, gener
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 
+CLIENTS = 10
 
-@dataclass(frozen=True, eq=False)
-class Division:
-    """Who holds which nodes, and the client graphs made of them."""
 
-    nodes: list[Nodes]  # global numbers, in the order that numbers them locally
-    graphs: list[Graph]
+class Division(list[Graph]):
+    """The client graphs of a dataset, and how they were made of it."""
+
+    def __init__(
+        self,
+        graphs: Iterable[Graph],
+        *,
+        nodes: Sequence[Nodes],
+        dataset: Dataset,
+        partition: str,
+        data_seed: int | None,
+    ) -> None:
+        super().__init__(graphs)
+        self.nodes = nodes
+        """Each client's nodes by their numbers in the dataset, in the order that numbers them here."""
+        self.dataset, self.classes = dataset.name, dataset.classes
+        self.partition = partition
+        """Its name, or the file it was read from."""
+        self.data_seed = data_seed
+        """Of partition and masks; None where a file holds both."""
+
+    def __repr__(self) -> str:
+        return f"Division({self.dataset!r}, {self.partition!r}, {len(self)} clients)"
 
 
 def divide(
-    dataset: Dataset, partition: str, clients: int, data_seed: int = DATA_SEED
-) -> list[Graph]:
-    """The client graphs. Under `column` the dataset's own column says how many there are."""
-    return division(dataset, partition, clients, data_seed).graphs
-
-
-def division(
-    dataset: Dataset, partition: str, clients: int, data_seed: int = DATA_SEED
+    dataset: Dataset,
+    partition: str | None = None,
+    clients: int = CLIENTS,
+    data_seed: int = DATA_SEED,
 ) -> Division:
-    """Partition and masks draw from one stream, so they depend on the seed alone.
+    """A dataset's client graphs. A graph that came with its own masks keeps them.
 
-    A graph that came with its own masks keeps them.
+    Partition and masks draw from one stream, so they depend on the seed alone.
+
+    Args:
+        dataset: as `load` gives it.
+        partition: `louvain`, `metis`, `dirichlet` or `column`; the dataset's usual one by default.
+        clients: how many; under `column` the dataset's own column says it.
+        data_seed: of the partition and the masks.
+
+    Returns:
+        A list of graphs that also says how it was made.
+
+    Raises:
+        SettingError: a name is unknown, or some client would have no nodes.
+
+    Example:
+        >>> import pace
+        >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> pace.divide(dataset, "dirichlet", clients=3)
+        Division('synthetic:nodes=90,features=12,communities=3,classes=3', 'dirichlet', 3 clients)
     """
     if not isinstance(dataset, Dataset):
         raise TypeError(
             f"the dataset is a {type(dataset).__module__}.{type(dataset).__name__}, expected a "
             "pace.datasets.Dataset: make one with Dataset(name, Graph.from_pyg(data), classes)"
         )
+    partition = partition or dataset.partition
     if partition not in PARTITIONS:
         hint = did_you_mean(partition, PARTITIONS)
         raise SettingError(
@@ -66,10 +99,10 @@ def division(
             f"{partition} left clients {empty} without nodes: ask for fewer than {clients} clients"
         )
     if dataset.has_split:
-        return Division(held, induced(dataset.graph, held))
-    return Division(
-        held, client_graphs(dataset.graph, held, dataset.classes, random, dataset.ratios)
-    )
+        graphs = induced(dataset.graph, held)
+    else:
+        graphs = client_graphs(dataset.graph, held, dataset.classes, random, dataset.ratios)
+    return Division(graphs, nodes=held, dataset=dataset, partition=partition, data_seed=data_seed)
 
 
 def _louvain(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:

@@ -28,24 +28,22 @@ PARAMS: dict[str, dict[str, float]] = {
 LIBRARIES = ("scikit-network", "pymetis", "torch-geometric", "torch", "numpy")
 
 
-def write(
-    path: Path, dataset: Dataset, division: Division, *, partition: str, data_seed: int
-) -> None:
+def write_partition(path: Path, dataset: Dataset, division: Division) -> None:
     """Put the division at `path`, completely or not at all."""
     content = {
         "format": FORMAT,
         "dataset": dataset.title or dataset.name,
-        "partition": partition,
-        "num_clients": len(division.graphs),
-        "data_seed": data_seed,
-        "params": PARAMS.get(partition, {}),
+        "partition": division.partition,
+        "num_clients": len(division),
+        "data_seed": division.data_seed,
+        "params": PARAMS.get(division.partition, {}),
         "split": "own" if dataset.has_split else dataset.ratios,
         "source": f"pace {installed(['pace-fgl'])['pace-fgl']}",
         "versions": _versions(),
         "num_nodes": dataset.graph.nodes,
         "clients": [
             _client(torch.as_tensor(nodes), graph)
-            for nodes, graph in zip(division.nodes, division.graphs, strict=True)
+            for nodes, graph in zip(division.nodes, division, strict=True)
         ],
     }
     try:
@@ -54,13 +52,8 @@ def write(
         raise SettingError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read(path: str | Path, dataset: Dataset) -> list[Graph]:
-    """The client graphs that a partition file makes of the dataset."""
-    return read_division(path, dataset).graphs
-
-
-def read_division(path: str | Path, dataset: Dataset) -> Division:
-    """The same with the clients' nodes; a file that does not fit the dataset is refused."""
+def read_partition(path: str | Path, dataset: Dataset) -> Division:
+    """The client graphs that a partition file makes of the dataset, if it fits it."""
     try:
         content = untrusted.json(regular.read(Path(path), LARGEST))
         clients = [
@@ -94,7 +87,7 @@ def read_division(path: str | Path, dataset: Dataset) -> Division:
         if not all(members.issuperset(each[mask]) for mask in MASKS):
             raise SettingError(f"{path} has masks with nodes of other clients: make it again")
         graphs.append(with_masks(graph, [[place[node] for node in each[mask]] for mask in MASKS]))
-    return Division(list(held), graphs)
+    return Division(graphs, nodes=held, dataset=dataset, partition=str(path), data_seed=None)
 
 
 def _client(nodes: torch.Tensor, graph: Graph) -> dict[str, list[int] | int]:

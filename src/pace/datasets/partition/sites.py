@@ -41,10 +41,10 @@ def write_graphs(folder: Path, dataset: Dataset, division: Division) -> list[Pat
     file: what could leave the folder, or be no file's name, is replaced by underscores.
     """
     names = dataset.names.clients
-    if len(names) != len(division.graphs):
-        names = tuple(f"client-{client}" for client in range(len(division.graphs)))
+    if len(names) != len(division):
+        names = tuple(f"client-{client}" for client in range(len(division)))
     nodes, paths = dataset.names.nodes, []
-    rows = zip(names, file_names(names), division.nodes, division.graphs, strict=True)
+    rows = zip(names, file_names(names), division.nodes, division, strict=True)
     for name, stem, held, graph in rows:
         mine = tuple(nodes[int(node)] for node in held) if nodes else ()
         known = Names(dataset.names.classes, dataset.names.features, (), mine)

@@ -1,16 +1,17 @@
-"""What a run found, for people: the tables in a terminal."""
+"""The tables of a run: scores, what receivers adopted, models side by side."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pace.io.terminal import many
-from pace.reports.run_result import RunResult, RunSettings, ScoreRow, Spread
-from pace.reports.table import Table, Value
+from pace.reports.summary import MethodSummary, ScoreRow, Spread
+from pace.reports.table import Column, Table, Value
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from pace.reports.run_result import RunResult
 
 READING = {
     "local": "α = 0, its own model",
@@ -18,22 +19,13 @@ READING = {
     "adopted": "α by CNLL",
 }
 SCORE = {"accuracy": "Accuracy", "weighted_f1": "W-F1", "macro_f1": "Macro-F1"}
-TWO_CLASSES = {"roc_auc": "ROC AUC"}  # of these alone
+BINARY = {"roc_auc": "ROC AUC"}
+NOTE = (
+    "Mean ± sample standard deviation over seeds; best bold, second underlined. Methods that train "
+    "alike have one local model, shown once."
+)
 BARS = "▁▂▃▄▅▆▇█"
 MOST = 50  # clients that have a bar
-
-Cells = tuple[list[str], list[list[str]]]  # heads, rows
-
-
-def title(run: RunSettings, *, model: bool = True) -> str:
-    """`synthetic, louvain, 10 clients, 5 seeds`; model and numbers where they are not the usual."""
-    kind, numbers = run.model.kind, run.numbers
-    return (
-        f"{run.dataset}, {run.partition}, {many(run.clients, 'client')}, "
-        f"{many(len(run.seeds), 'seed')}"
-        + (f", {kind}" if model and kind != "gcn" else "")
-        + ("" if numbers == "float32" else f", messages in {numbers}")
-    )
 
 
 def distinct(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
@@ -49,15 +41,28 @@ def distinct(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     return kept
 
 
-def score_table(rows: Sequence[ScoreRow]) -> Cells:
-    """Pooled test scores in percent."""
-    shown = distinct(rows)
-    heads = SCORE | (TWO_CLASSES if all(row.roc_auc for row in shown) else {})
-    cells = [
-        [row.method, READING[row.reading], *(percent(row.scores[name]) for name in heads)]
-        for row in shown
-    ]
-    return ["Method", "Reading", *heads.values()], cells
+def score_table(results: Sequence[ScoreRow], title: str) -> Table:
+    """Pooled test scores in percent, best and second marked."""
+    rows = distinct(results)
+    scores = SCORE | (BINARY if all(row.roc_auc for row in rows) else {})
+    marks = {score: ranked([row.scores[score].mean for row in rows]) for score in scores}
+    heads = (Column("Method", numeric=False), Column("Reading", numeric=False))
+    values = tuple(
+        (
+            *row_names(row),
+            *(
+                Value(percent(row.scores[score]), row.scores[score].mean, marks[score][line])
+                for score in scores
+            ),
+        )
+        for line, row in enumerate(rows)
+    )
+    return Table(title, (*heads, *map(Column, scores.values())), values, NOTE, names=2)
+
+
+def row_names(row: ScoreRow) -> tuple[Value, Value]:
+    reading = READING[row.reading]
+    return Value(row.method, row.method), Value(reading, reading)
 
 
 def percent(spread: Spread) -> str:
@@ -66,7 +71,15 @@ def percent(spread: Spread) -> str:
     return text if spread.std is None else f"{text} ± {100 * spread.std:.2f}"
 
 
-def adoption_table(run: RunResult) -> Cells:
+def ranked(means: Sequence[float]) -> list[str]:
+    """`best` and `second` by the digits shown, where there is anything to compare."""
+    shown = [f"{100 * mean:.2f}" for mean in means]
+    order = sorted(set(shown), key=float, reverse=True)
+    marks = dict(zip(order, ("best", "second"), strict=False)) if len(shown) > 1 else {}
+    return [marks.get(text, "") for text in shown]
+
+
+def adoption_table(methods: Mapping[str, MethodSummary]) -> Table:
     """For each method that exchanges anything: alphas by client, and bytes against a dense model."""
     rows = [
         [
@@ -77,10 +90,11 @@ def adoption_table(run: RunResult) -> Cells:
             f"{method.bytes.upload:,.0f} B ({100 * method.bytes.upload_ratio:.1f}%)",
             f"{method.bytes.returned:,.0f} B ({100 * method.bytes.return_ratio:.1f}%)",
         ]
-        for name, method in run.summary.methods.items()
+        for name, method in methods.items()
         if name != "local"
     ]
-    return ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"], rows
+    heads = ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"]
+    return Table.of("What receivers adopted", heads, rows, words=0, folding=heads[3:])
 
 
 def client_bars(per_seed: Sequence[Sequence[float]]) -> str:
@@ -105,19 +119,16 @@ def verdict(run: RunResult) -> str:
 
 
 def show(run: RunResult, console: Console) -> None:
-    """The tables in a terminal of 80 columns or more."""
-    heads, rows = score_table(run.summary.results)
-    marked = [[Value(cell, mark="best" if _ours(row) else "") for cell in row] for row in rows]
-    Table.of(title(run.settings), heads, marked, words=0, names=2).show(console)
-    heads, rows = adoption_table(run)
-    if rows:
-        wide = ("By client", "Upload", "Return")
-        Table.of("What receivers adopted", heads, rows, words=0, folding=wide).show(console)
+    """Scores, what receivers adopted, and a sentence."""
+    run.table().show(console)
+    adoption = adoption_table(run.summary.methods)
+    if adoption.rows:
+        adoption.show(console)
     if sentence := verdict(run):
         console.print(sentence)
 
 
-def compare(runs: Mapping[str, RunResult], console: Console) -> None:
+def model_table(runs: Mapping[str, RunResult]) -> Table:
     """Models side by side: Local's accuracy, and what each method's receivers adopted."""
     first = next(iter(runs.values()))
     methods = [name for name in first.summary.methods if name != "local"]
@@ -129,10 +140,6 @@ def compare(runs: Mapping[str, RunResult], console: Console) -> None:
         alphas = [f"{run.summary.methods[method].alpha.mean:.2f}" for method in methods]
         rows.append([name, percent(alone), *adopted, *alphas])
     heads = ["Model", "Local", *methods, *(f"α, {method}" for method in methods)]
-    about = title(first.settings, model=False)
-    caption = f"{about}: accuracy of what receivers adopted"
-    Table.of(caption, heads, rows, words=0).show(console)
-
-
-def _ours(row: Sequence[str]) -> bool:
-    return row[0] == "pace" and row[1] == READING["adopted"]
+    settings = first.settings
+    title = f"{settings.dataset}, {settings.partition}, {settings.clients} clients"
+    return Table.of(f"{title}: accuracy of what receivers adopted", heads, rows, words=0)
