@@ -29,7 +29,6 @@ from pace.io import atomic, records
 from pace.methods import make
 from pace.models.gcn import GCN
 from pace.protocol.federation import Federation
-from pace.reports.stored import HIDDEN, LAYERS
 from pace.training.train import train_cohort
 from pace_study import ceiling, rounds
 from pace_study.cell import HIDDEN, LAYERS

@@ -20,7 +20,6 @@ from pace.datasets.partition import divide
 from pace.graph import Graph
 from pace.methods import make
 from pace.models.gcn import GCN
-from pace.reports.stored import HIDDEN
 from pace.reports.trial import Trial
 from pace.runtimes.simulation import run_trials
 from pace_study.cell import HIDDEN

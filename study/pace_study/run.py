@@ -20,7 +20,6 @@ from pace.datasets.partition import divide
 from pace.errors import PaceError
 from pace.graph import Graph
 from pace.models import sized
-from pace.reports.stored import HIDDEN, LAYERS
 from pace.runtimes.simulation import run_trials
 from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.controls import study_method

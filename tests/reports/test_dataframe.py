@@ -45,6 +45,7 @@ def test_refusals_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     (tmp_path / "cells").mkdir()
     with pytest.raises(FileError, match=r"is a study's: read it with pace_study\.frame\.results"):
         pace.results(tmp_path)
+    (tmp_path / "cells").rmdir()
     with pytest.raises(SettingError, match="by is 'node', expected one of seed, client"):
         pace.results(tmp_path, by="node")
     (tmp_path / "results.json").write_bytes(b"\x89PNG" + 5000 * b"\0")
