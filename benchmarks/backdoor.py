@@ -16,7 +16,7 @@ from torch import Tensor
 from pace.gates.mixture import mix
 from pace.graph import Graph
 from pace.jobs.influence import influence
-from pace.jobs.sealing import ephemeral
+from pace.jobs.sealing import ephemeral_seals
 from pace.merging.carrier import RANK, truncate
 from pace.params import Params, subtract
 from pace.protocol import steps, wire
@@ -97,7 +97,9 @@ def outcome(
     """Through the whole protocol, sealed or open; without a trigger every client is honest."""
     seals: Sequence[Seal | None] = [None] * len(graphs)
     if federation.sealed:
-        seals = ephemeral([f"{client:06}" for client in range(len(graphs))], federation.digest)
+        seals = ephemeral_seals(
+            [f"{client:06}" for client in range(len(graphs))], federation.digest
+        )
     fitted = [
         steps.share(model, graph, federation, seal)
         for model, graph, seal in zip(models, graphs, seals, strict=True)

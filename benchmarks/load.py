@@ -31,9 +31,10 @@ import torch
 
 from pace.datasets.partition.split import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
-from pace.jobs import job_file, signatures
 from pace.jobs import roll as rolls
+from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
+from pace.jobs.job_file import write_job
 from pace.jobs.journal import Journal
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
@@ -140,12 +141,12 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
     """One round with so many sites, each with a key."""
     names = tuple(f"site-{place:04}" for place in range(sites))
     keys = {
-        name: signatures.new(folder / "keys" / f"{name}.key", folder / "keys" / f"{name}.pub")
+        name: signatures.new_keys(folder / "keys" / f"{name}.key", folder / "keys" / f"{name}.pub")
         for name in (*names, SERVER)
     }
     gcn = GCN((FEATURES, 16, CLASSES))
     job = Job("load", gcn, epochs=5, participants=names, minimum=sites * 9 // 10, keys=keys)
-    job_file.write(folder / "job.pace", job)
+    write_job(folder / "job.pace", job)
     silent = {name for place, name in enumerate(names) if place % TWENTY == SILENT}
     late = {name for place, name in enumerate(names) if place % TWENTY == LATE}
     adopted: Counter[str] = Counter()
@@ -162,7 +163,7 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
             came, roll = (content(words, key) for key in ("payload", "roll"))
             checked = {"kind": signatures.RETURN, "job": job.digest, "name": name}
             signatures.verify(came, keys[SERVER], **checked)
-            rolls.check(roll, job, name, upload=frame, returned=came)
+            rolls.check_roll(roll, job, name, upload=frame, returned=came)
             adopted[name] += 1
             sizes.append(len(roll))
             return {}
@@ -171,7 +172,7 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
 
     handlers = {}
     for place, (name, message) in enumerate(zip(names, alike(job, sites), strict=True)):
-        key = signatures.load(folder / "keys" / f"{name}.key")
+        key = signatures.load_key(folder / "keys" / f"{name}.key")
         frame = wire.encode(message, job.federation.digest)
         signed = signatures.sign(frame, key, kind=UPLOAD, job=job.digest, name=name)
         handlers[2**62 + place] = site(name, frame, signed)

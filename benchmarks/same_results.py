@@ -248,7 +248,7 @@ def write_keys(name: str) -> None:
     key = b64encode(prefix + hashlib.sha256(name.encode()).digest()).decode()
     pem = f"-----BEGIN PRIVATE KEY-----\n{key}\n-----END PRIVATE KEY-----\n"
     Path(f"{name}.key").write_text(pem)
-    public = signatures.public_of(signatures.load(Path(f"{name}.key")))
+    public = signatures.public_key(signatures.load_key(Path(f"{name}.key")))
     Path(f"{name}.pub").write_text(f"{public}\n")
 
 

@@ -42,7 +42,7 @@ def sealed(turns: int, *, quick: bool = False) -> Iterator[Point]:
         frame = wire.encode_sealed(numbers, steps.upload_layout(agreed), agreed.digest)
         dense = 4 * sum(value.numel() for value in agreed.start.values())
         for clients in COHORTS[: 1 if quick else None]:
-            seal, *_ = sealing.ephemeral([f"{i:04}" for i in range(clients)], agreed.digest)
+            seal, *_ = sealing.ephemeral_seals([f"{i:04}" for i in range(clients)], agreed.digest)
             yield {
                 "shape": name,
                 "clients": clients,

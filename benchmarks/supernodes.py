@@ -24,8 +24,8 @@ from typing import Any
 from pace.datasets import Dataset, file
 from pace.datasets.partition.split import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
-from pace.jobs import job_file
 from pace.jobs.job import SERVER, Job
+from pace.jobs.job_file import write_job
 from pace.models.gcn import GCN
 from pace.runtimes.flower import kits
 
@@ -64,7 +64,7 @@ class Deployment:
     def __init__(self, work: Path, names: tuple[str, ...]) -> None:
         self.work, self.names = work, names
         job = Job("load", GCN((FEATURES, 64, CLASSES)), epochs=5, participants=names, minimum=3)
-        job_file.write(work / "job.pace", job)
+        write_job(work / "job.pace", job)
         kits.provision(work / "job.pace", "127.0.0.1", work / "kits", port=PORT, node_port=PORT + 1)
         sizes = Synthetic(nodes=NODES, classes=CLASSES, features=FEATURES, communities=2)
         (graph,) = client_graphs(synthetic(sizes), [range(NODES)], CLASSES, generator())

@@ -54,7 +54,7 @@ def job() -> Job:
 
 @cache
 def signed_job() -> Job:
-    public = {name: signatures.public_of(key(name)) for name in ("north", "south", SERVER)}
+    public = {name: signatures.public_key(key(name)) for name in ("north", "south", SERVER)}
     names = ("north", "south")
     return Job("tiny", GCN((8, 8, 2)), epochs=1, participants=names, keys=public, nonce="0" * 32)
 
@@ -62,8 +62,8 @@ def signed_job() -> Job:
 @cache
 def key(name: str) -> signatures.Key:
     path = FOLDER / f"{name}.key"
-    signatures.new(path, FOLDER / f"{name}.pub")
-    return signatures.load(path)
+    signatures.new_keys(path, FOLDER / f"{name}.pub")
+    return signatures.load_key(path)
 
 
 @cache
@@ -81,8 +81,8 @@ def signed() -> bytes:
 
 @cache
 def sealed_job() -> Job:
-    public = {name: signatures.public_of(key(name)) for name in (*SITES, SERVER)}
-    masks = {name: sealing.public_of(key(name)) for name in SITES}
+    public = {name: signatures.public_key(key(name)) for name in (*SITES, SERVER)}
+    masks = {name: sealing.sealing_key(key(name)) for name in SITES}
     model = SAGE((8, 4, 2))
     return Job(
         "tiny", model, epochs=1, participants=SITES, minimum=3, keys=public, sealing=masks,
@@ -94,7 +94,7 @@ def sealed_job() -> Job:
 def sealed_fits() -> list[tuple[steps.Kept, bytes]]:
     made = sealed_job()
     return [
-        steps.fit(graph_of(name), made.federation, seal=sealing.seal(made, name, key(name)))
+        steps.fit(graph_of(name), made.federation, seal=sealing.job_seal(made, name, key(name)))
         for name in SITES
     ]
 

@@ -35,10 +35,11 @@ from tests.graphs import clients
 from pace.datasets import file as graph_file
 from pace.datasets.partition import file as partition_file
 from pace.gates.cnll import nll
-from pace.jobs import job_file, signatures
 from pace.jobs import roll as rolls
+from pace.jobs import signatures
 from pace.jobs.admission import admit
 from pace.jobs.job import SERVER
+from pace.jobs.job_file import read_job, render_job
 from pace.jobs.journal import Journal
 from pace.jobs.roll import Roll
 from pace.protocol import steps, wire
@@ -105,12 +106,12 @@ def signature(data: bytes) -> None:
     content = signed()
     quiet(admit, (content[: len(content) - len(data)] + data)[-len(content) :], "x", signed_job())
     path = placed(data, "a.pub")
-    quiet(signatures.read_public, path)
-    quiet(signatures.load, path)
+    quiet(signatures.read_public_key, path)
+    quiet(signatures.load_key, path)
 
 
 def job_text(data: bytes) -> None:
-    quiet(job_file.read, placed(data, "a.pace"))
+    quiet(read_job, placed(data, "a.pace"))
 
 
 def kept_file(data: bytes) -> None:
@@ -218,7 +219,7 @@ def seeds() -> dict[str, list[bytes]]:
         )
     )
     weighted = written(lambda path: graph_file.write(path, weighted_dataset()))
-    text = job_file.render(job()).encode()
+    text = render_job(job()).encode()
     attended = Roll(
         job().digest, "north", sha256(honest), sha256(b"return"), "0" * 64,
         ("north", "south"), {}, (),
@@ -234,7 +235,7 @@ def seeds() -> dict[str, list[bytes]]:
         "frame": [honest, honest[:120]],
         "upload": [honest[-200:-4]],
         "signature": [signed()[-72:], public],
-        "job": [text, *(job_file.render(each()).encode() for each in (signed_job, sealed_job))],
+        "job": [text, *(render_job(each()).encode() for each in (signed_job, sealed_job))],
         "kept": [kept_bytes],
         "graph": [compact, weighted],
         "partition": [split],

@@ -29,10 +29,10 @@ from pace.datasets import Dataset, file, load
 from pace.datasets.partition import divide
 from pace.graph import Graph
 from pace.io.terminal import many
-from pace.jobs import job_file
 from pace.jobs.job import Job
+from pace.jobs.job_file import write_job
 from pace.jobs.journal import DOWN, UP, Journal
-from pace.jobs.roll import SUFFIX
+from pace.jobs.roll import ROLL_SUFFIX
 from pace.merging.carrier import LowRank
 from pace.methods import Pace
 from pace.models import GCN
@@ -193,7 +193,7 @@ def sites(root: Path) -> Job:
     made = Job("walk", model, epochs=EPOCHS, participants=NAMES, minimum=len(NAMES))
     for name, graph in zip(("server", *NAMES), (graphs[0], *graphs), strict=True):
         (root / name).mkdir()
-        job_file.write(root / name / "job.pace", made)
+        write_job(root / name / "job.pace", made)
         file.write(root / name / "mine.graph", Dataset(name, graph, dataset.classes))
     return made
 
@@ -207,7 +207,9 @@ def over_files(root: Path, job: Job) -> None:
         fit_files(job, at[name], FitFiles(kept, inbox / f"{name}{UP}", receipt))
     merge_files(job, [inbox], journal=root / "server" / "journal", out=outbox)
     for name in NAMES:
-        returned, roll = ((outbox / f"{name}{suffix}").read_bytes() for suffix in (DOWN, SUFFIX))
+        returned, roll = (
+            (outbox / f"{name}{suffix}").read_bytes() for suffix in (DOWN, ROLL_SUFFIX)
+        )
         kept, to = root / name / "mine.local", root / name / "mine.model"
         adopt_files(job, at[name], kept, to, returned=returned, roll=roll)
 

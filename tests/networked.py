@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pace.io import records
-from pace.jobs import job_file
+from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.network import watchdog, worker
 from pace.runtimes.network.in_memory import Handler, InMemory
@@ -80,7 +80,7 @@ def connected(
 def run(root: Path, exchange: InMemory, **config: Any) -> Any:
     """One run of the server's job; its report as JSON has it."""
     settings = Settings.of({"job": str(root / "server" / "job.pace")} | config)
-    book = Journal.open(settings.journal, job_file.read(settings.job))
+    book = Journal.open(settings.journal, read_job(settings.job))
     return json.loads(json.dumps(records.plain_record(play(exchange, settings, book))))
 
 

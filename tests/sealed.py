@@ -29,7 +29,7 @@ def sealed_job(names: Sequence[str] = NAMES, **changes: object) -> Job:
     settings: dict[str, object] = {
         "participants": tuple(names),
         "minimum": len(names),
-        "keys": {name: signatures.public_of(key_of(name)) for name in (*names, SERVER)},
-        "sealing": {name: sealing.public_of(key_of(name)) for name in names},
+        "keys": {name: signatures.public_key(key_of(name)) for name in (*names, SERVER)},
+        "sealing": {name: sealing.sealing_key(key_of(name)) for name in names},
     }
     return job(**(settings | changes))

@@ -262,14 +262,12 @@ class Job:
 
     @cached_property
     def digest(self) -> str:
-        model = {key: value for key, value in self.content["model"].items() if value != "gcn"}
-        counted = {**self.content, "model": model}
-        plain = json.dumps(counted, sort_keys=True, separators=(",", ":"))
+        plain = json.dumps(self.content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(plain.encode("ascii")).hexdigest()
 
     @property
     def kind(self) -> str:
-        return str(self.content["wire"]["numbers"])
+        return str(self.content["numbers"])
 
     @property
     def rank(self) -> int | None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from pace.datasets import Dataset, Names, file
 from pace.graph import Graph
-from pace.jobs import job_file
 from pace.jobs.job import Job
+from pace.jobs.job_file import write_job
 from pace.jobs.roll import Roll
 from pace.models.gcn import GCN
 from pace.runtimes.files.adopt import adopt_files
@@ -43,9 +43,9 @@ def write_sites(folder: Path, made: Job) -> list[Path]:
     for name, graph in zip(NAMES, clients(len(NAMES)), strict=True):
         (folder / name).mkdir(parents=True)
         write_graph(folder / name / "mine.graph", graph)
-        job_file.write(folder / name / "job.pace", made)
+        write_job(folder / name / "job.pace", made)
     (folder / "server" / "inbox").mkdir(parents=True)
-    job_file.write(folder / "server" / "job.pace", made)
+    write_job(folder / "server" / "job.pace", made)
     return [folder / name for name in NAMES]
 
 

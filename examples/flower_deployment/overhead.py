@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from pace.datasets import file
-from pace.jobs import job_file
+from pace.jobs.job_file import read_job
 from pace.protocol import steps
 
 HERE = Path(__file__).parent
@@ -42,7 +42,7 @@ def deployed(
 def in_process(work: Path) -> float:
     """Seconds of fit, merge and adopt for all sites, one after the other."""
     torch.set_num_threads(1)
-    federation = job_file.read(work / "job.pace").federation
+    federation = read_job(work / "job.pace").federation
     graphs = [file.read(path).graph for path in sorted(work.glob("graphs/*.graph"))]
     began = time.perf_counter()
     fitted = [steps.fit(graph, federation) for graph in graphs]

@@ -143,14 +143,14 @@ def test_where_nobody_is_listed_a_name_must_still_be_one() -> None:
 @pytest.mark.fault(14)
 def test_with_keys_only_the_key_says_who_it_is(tmp_path: Path) -> None:
     keys = {
-        name: signatures.new(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
+        name: signatures.new_keys(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
         for name in (*NAMES, "server", "stranger")
     }
     made = job(keys={name: keys[name] for name in (*NAMES, "server")})
     frame = steps.fit(clients(3)[0], made.federation)[1]
 
     def signed(by: str, kind: str = signatures.UPLOAD, digest: str = made.digest) -> bytes:
-        key = signatures.load(tmp_path / f"{by}.key")
+        key = signatures.load_key(tmp_path / f"{by}.key")
         name = by if by in NAMES else "north"
         return signatures.sign(frame, key, kind=kind, job=digest, name=name)
 

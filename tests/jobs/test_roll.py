@@ -34,11 +34,11 @@ def closed(folder: Path, **changes: object) -> Journal:
 def test_the_roll_says_who_was_merged_refused_and_missing(tmp_path: Path) -> None:
     book = closed(tmp_path)
     upload, content = book.stored("north"), rolls.Attendance.of(book).roll("north", RETURNED, None)
-    found = rolls.check(content, book.job, "north", upload=upload, returned=RETURNED)
+    found = rolls.check_roll(content, book.job, "north", upload=upload, returned=RETURNED)
     assert found.merged == ("north", "south")
     assert found.refused == {"west": "unknown-participant"}
     assert found.missing == ("east",)
-    said = " ".join(rolls.sentences(rolls.RollFacts.of(found, book.job)))
+    said = " ".join(rolls.roll_sentences(rolls.RollFacts.of(found, book.job)))
     assert said == (
         "Merged: north, south (2 of 4; the server's word, not signed). "
         "Refused: west (unknown-participant). Missing: east."
@@ -79,41 +79,41 @@ def test_what_was_told_once_is_told_to_everybody(tmp_path: Path) -> None:
 def test_a_roll_is_of_one_job_one_receiver_and_one_return(change: dict[str, object]) -> None:
     made = job()
     good = roll(made, "north", FRAME, RETURNED)
-    rolls.check(good, made, "north", upload=FRAME, returned=RETURNED)
+    rolls.check_roll(good, made, "north", upload=FRAME, returned=RETURNED)
     wrong = json.dumps(json.loads(good) | change).encode()
     with pytest.raises(RollError):
-        rolls.check(wrong, made, "north", upload=FRAME, returned=RETURNED)
+        rolls.check_roll(wrong, made, "north", upload=FRAME, returned=RETURNED)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", b"[" * 10**6, b"\xff", bytes(100)])
 def test_what_is_no_roll_is_refused(content: bytes) -> None:
     with pytest.raises(RollError, match="not a roll"):
-        rolls.check(content, job(), "north", upload=FRAME, returned=RETURNED)
+        rolls.check_roll(content, job(), "north", upload=FRAME, returned=RETURNED)
 
 
 def test_below_the_minimum_nothing_is_adopted() -> None:
     made = job(minimum=3)
     few = roll(made, "north", FRAME, RETURNED, merged=("north", "south"), missing=("west",))
     with pytest.raises(TooFewError, match="merged 2 uploads, this job asks for at least 3"):
-        rolls.check(few, made, "north", upload=FRAME, returned=RETURNED)
+        rolls.check_roll(few, made, "north", upload=FRAME, returned=RETURNED)
 
 
 def test_with_keys_only_the_servers_roll_counts(tmp_path: Path) -> None:
     keys = {
-        name: signatures.new(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
+        name: signatures.new_keys(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
         for name in (*NAMES, "server")
     }
     made = job(keys=keys)
     content = roll(made, "north", FRAME, RETURNED)
 
     def signed(by: str, to: str, kind: str = signatures.ROLL) -> bytes:
-        key = signatures.load(tmp_path / f"{by}.key")
+        key = signatures.load_key(tmp_path / f"{by}.key")
         return signatures.sign(content, key, kind=kind, job=made.digest, name=to)
 
     good = signed("server", "north")
-    assert rolls.check(good, made, "north", upload=FRAME, returned=RETURNED).merged == NAMES
+    assert rolls.check_roll(good, made, "north", upload=FRAME, returned=RETURNED).merged == NAMES
     wrong = (content, signed("south", "north"), signed("server", "south"))
     for each in (*wrong, signed("server", "north", signatures.RETURN), good[:-1]):
         with pytest.raises((SignatureError, RollError)) as refused:
-            rolls.check(each, made, "north", upload=FRAME, returned=RETURNED)
+            rolls.check_roll(each, made, "north", upload=FRAME, returned=RETURNED)
         assert isinstance(refused.value, PaceError)

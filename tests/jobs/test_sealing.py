@@ -31,9 +31,10 @@ from pace.errors import (
 )
 from pace.gates.cnll import nll
 from pace.graph import Graph
-from pace.jobs import admission, job_file, sealing, signatures
+from pace.jobs import admission, sealing, signatures
 from pace.jobs.admission import admit
 from pace.jobs.job import Job
+from pace.jobs.job_file import read_job, write_job
 from pace.methods import FedAvg, Pace
 from pace.models.gcn import GCN
 from pace.params import Params
@@ -50,7 +51,7 @@ Fitted = tuple[steps.Kept, bytes]
 
 
 def seals(job: Job) -> list[Seal]:
-    return [sealing.seal(job, name, key_of(name)) for name in job.participants]
+    return [sealing.job_seal(job, name, key_of(name)) for name in job.participants]
 
 
 def fitted(job: Job, graphs: Sequence[Graph]) -> list[Fitted]:
@@ -84,7 +85,7 @@ def agree(graphs: Sequence[Graph], plain: Federation) -> tuple[float, float, int
     hidden = replace(plain, sealed=True, clients=len(graphs))
     opened = [steps.fit(graph, plain) for graph in graphs]
     names = [f"{place:03}" for place in range(len(graphs))]
-    drawn = sealing.ephemeral(names, hidden.digest)
+    drawn = sealing.ephemeral_seals(names, hidden.digest)
     closed = [
         steps.share(kept.local, graph, hidden, seal)
         for (kept, _), graph, seal in zip(opened, graphs, drawn, strict=True)
@@ -138,7 +139,7 @@ def test_sealed_numbers_add_up_to_the_plain_sum(data: st.DataObject) -> None:
     rows = [data.draw(st.lists(number, min_size=size, max_size=size)) for _ in range(count)]
     names = [f"site-{place}" for place in range(count)]
     plain = [ring.from_numbers({"x": torch.tensor(row, dtype=torch.float64)}) for row in rows]
-    drawn = sealing.ephemeral(names, b"salt")
+    drawn = sealing.ephemeral_seals(names, b"salt")
     masked = [seal(each) for seal, each in zip(drawn, plain, strict=True)]
     for some in (plain, masked):
         total = some[0]
@@ -230,7 +231,7 @@ def test_a_sum_without_one_or_with_one_twice_opens_nothing() -> None:
 def test_a_key_that_changed_voids_the_job() -> None:
     made = sealed_job()
     frames = [frame for _, frame in fitted(made, clients(3))]
-    seal = sealing.seal(made, "north", key_of("another"))
+    seal = sealing.job_seal(made, "north", key_of("another"))
     frames[0] = steps.fit(clients(3)[0], made.federation, seal=seal)[1]
     with pytest.raises(SealError, match="another key"):
         merged(frames, made)
@@ -291,20 +292,20 @@ def test_without_keys_nothing_is_sent() -> None:
 
 def test_a_sealed_job_is_read_again_as_it_was_written(tmp_path: Path) -> None:
     made = sealed_job()
-    job_file.write(tmp_path / "job.pace", made)
-    again = job_file.read(tmp_path / "job.pace")
+    write_job(tmp_path / "job.pace", made)
+    again = read_job(tmp_path / "job.pace")
     assert (again.digest, again.sealing) == (made.digest, made.sealing)
     assert again.federation.digest == made.federation.digest
     text = (tmp_path / "job.pace").read_text()
-    (tmp_path / "other.pace").write_text(text.replace('kind = "pairwise"', 'kind = "none"'))
+    (tmp_path / "other.pace").write_text(text.replace("[sealing]\nnorth", "[sealing]\nnorthern"))
     with pytest.raises(PaceError, match="was changed after it was made"):
-        job_file.read(tmp_path / "other.pace")
+        read_job(tmp_path / "other.pace")
 
 
 SWAPPED = {
-    "north": sealing.public_of(key_of("north")),
-    "south": sealing.public_of(key_of("north")),  # not signed by south
-    "west": sealing.public_of(key_of("west")),
+    "north": sealing.sealing_key(key_of("north")),
+    "south": sealing.sealing_key(key_of("north")),  # not signed by south
+    "west": sealing.sealing_key(key_of("west")),
 }
 
 
@@ -344,25 +345,25 @@ def test_a_sealing_key_has_one_spelling_and_its_file_is_read_as_any_other(tmp_pa
     public, signer = made.sealing["north"], made.keys["north"]
     letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
     other = f"{public[:-2]}{letters[letters.index(public[-2]) ^ 1]}="
-    sealing.raw(public, signer)
+    sealing.sealing_key_bytes(public, signer)
     with pytest.raises(SettingError, match="not a sealing key"):
-        sealing.raw(other, signer)
+        sealing.sealing_key_bytes(other, signer)
     path = tmp_path / "north.pub"
     path.write_text(f"{signer}\n{public}\n")
-    assert sealing.read_public(path) == public
+    assert sealing.read_sealing_key(path) == public
     for content in (b"", b"\xff" * 9, signer.encode(), b"x" * 2**20):
         path.write_bytes(content)
         with pytest.raises(PaceError, match=str(path)):
-            sealing.read_public(path)
+            sealing.read_sealing_key(path)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(FileError, match="not a regular file"):
-        sealing.read_public(path)
+        sealing.read_sealing_key(path)
 
 
 def test_a_sealing_key_of_low_order_is_no_secret() -> None:
     publics = {"north": bytes(32), "south": bytes(32)}
-    secret = sealing.secret_of(key_of("north"))
+    secret = sealing.sealing_secret(key_of("north"))
     with pytest.raises(SettingError, match="cannot be used"):
         sealing.masks(secret, "north", publics, b"salt")(ring.from_numbers({"x": torch.ones(1)}))
 
@@ -371,7 +372,7 @@ def test_any_summable_method_can_be_sealed_with_no_change() -> None:
     """A ridge regression by X^T X and X^T Y, written here: sealing knows nothing of it."""
     agreed = replace(federation(Counting()), sealed=True, clients=3)
     graphs = clients(3)
-    drawn = sealing.ephemeral(NAMES, agreed.digest)
+    drawn = sealing.ephemeral_seals(NAMES, agreed.digest)
     frames = [
         steps.share(agreed.start, graph, agreed, seal)[1]
         for graph, seal in zip(graphs, drawn, strict=True)

@@ -6,9 +6,10 @@ import pytest
 import torch
 
 from pace.errors import LayoutError, SettingError
-from pace.jobs import explain, job_file
+from pace.jobs import explain
 from pace.jobs.disclosure import disclosure
 from pace.jobs.job import Job
+from pace.jobs.job_file import read_job, write_job
 from pace.methods import METHODS, make
 from pace.models import MODELS, kind_by_names, kind_of, named, settings_of, sized
 from pace.models import make as make_model
@@ -102,15 +103,15 @@ def test_methods_of_the_gcn_say_so(kind: str, method: str) -> None:
 )
 def test_a_job_file_keeps_the_model_and_its_settings(text: str, tmp_path: Path) -> None:
     job = Job("mine", sized(text, FEATURES, 16, 2, CLASSES), epochs=5)
-    job_file.write(tmp_path / "job.pace", job)
-    again = job_file.read(tmp_path / "job.pace")
+    write_job(tmp_path / "job.pace", job)
+    again = read_job(tmp_path / "job.pace")
     assert again.model == job.model
     assert again.federation.digest == job.federation.digest
     assert again.digest == job.digest
     kind, settings = named(text)
     assert kind_of(again.model) == kind
     assert settings_of(again.model) | settings == settings_of(again.model)
-    said = explain.facts(again)["model"]
+    said = explain.job_facts(again)["model"]
     assert job.model.title in said
     assert all(f"{key} {value}" in said for key, value in settings.items())
 

@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from torch_geometric import nn as pyg
 
 from pace.errors import NotAllowedError, SettingError
-from pace.jobs import explain, job_file
+from pace.jobs import explain
 from pace.jobs.disclosure import disclosure
 from pace.jobs.job import Job
+from pace.jobs.job_file import read_job, write_job
 from pace.merging.moments import propagated, raw
 from pace.methods import Pace, make
 from pace.models import GAT, GCN, Model, allow, from_torch, kind_of
@@ -199,7 +200,7 @@ def test_a_torch_module_in_place_of_a_model_is_answered_with_from_torch() -> Non
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     job = Job("own", from_torch(convolutions, FEATURES, CLASSES, name=NAME), epochs=3)
-    job_file.write(tmp_path / "job.pace", job)
+    write_job(tmp_path / "job.pace", job)
     return tmp_path / "job.pace"
 
 
@@ -208,10 +209,10 @@ def test_a_job_imports_nothing_that_the_site_did_not_allow(
 ) -> None:
     monkeypatch.delenv("PACE_ALLOW", raising=False)
     with pytest.raises(NotAllowedError, match=f"--allow {NAME}"):
-        job_file.read(written)
+        read_job(written)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom pace.jobs import job_file\n"
-        f"try:\n    job_file.read(Path({str(written)!r}))\nexcept Exception as error:\n"
+        "import sys\nfrom pathlib import Path\nfrom pace.jobs.job_file import read_job\n"
+        f"try:\n    read_job(Path({str(written)!r}))\nexcept Exception as error:\n"
         "    print(type(error).__name__, 'tests' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -222,17 +223,17 @@ def test_an_allowed_job_is_the_same_job_everywhere(
     written: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PACE_ALLOW", f"other.package:net,{NAME}")
-    job = job_file.read(written)
+    job = read_job(written)
     assert kind_of(job.model) == NAME
     bare = Job("own", from_torch(convolutions, FEATURES, CLASSES, name=NAME), epochs=3)
     assert job.model.shapes == bare.model.shapes
-    assert NAME in explain.facts(job)["model"]
+    assert NAME in explain.job_facts(job)["model"]
     assert job.content["model"]["structure"] == bare.content["model"]["structure"]
     text = written.read_text()
     assert "dropout" not in text.split("[training]")[0]
     monkeypatch.setattr(f"{__name__}.convolutions", lambda features, classes: Mixed())
     with pytest.raises(SettingError, match=r"its model.start is|its model.structure is"):
-        job_file.read(written)
+        read_job(written)
 
 
 def test_names_are_needed_and_must_exist() -> None:

@@ -32,7 +32,7 @@ def adoptions(
 ) -> list[Adoption]:
     """What every client adopts, from models that are already trained."""
     names = [f"{client}" for client in range(len(graphs))]
-    seals = sealing.ephemeral(names, agreed.digest) if agreed.sealed else [None] * len(graphs)
+    seals = sealing.ephemeral_seals(names, agreed.digest) if agreed.sealed else [None] * len(graphs)
     fitted = [
         steps.share(model, graph, agreed, seal)
         for model, graph, seal in zip(models, graphs, seals, strict=True)
@@ -88,7 +88,7 @@ def test_sealing_leaves_out_no_hook() -> None:
         agreed = sealed(agreed, 3) if hidden else agreed
         for cached in (steps.upload_layout, steps.return_layout, steps.external_layouts):
             cached.cache_clear()
-        seal = sealing.ephemeral(["a", "b", "c"], b"salt")[0] if hidden else None
+        seal = sealing.ephemeral_seals(["a", "b", "c"], b"salt")[0] if hidden else None
         kept, upload = steps.fit(graphs[0], agreed, seal=seal)
         steps.check_upload(upload, agreed)
         adoptions(graphs, [kept.local] * 3, agreed)

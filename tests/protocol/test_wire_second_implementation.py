@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace.errors import PaceError
-from pace.jobs import admission, job_file, sealing, signatures
+from pace.jobs import admission, sealing, signatures
 from pace.jobs.job import SERVER, Job
+from pace.jobs.job_file import read_job, render_job
 from pace.models.gcn import GCN
 from pace.protocol import number_formats, steps, wire
 from pace.protocol.method import Summable
@@ -214,13 +215,13 @@ def test_a_jobs_digests_tensors_and_sizes_are_found_from_its_file(
     made = Job(
         "any",
         GCN(tuple(widths), dropout),
-        rank=rank,
+        settings={"rank": rank},
         seed=seed,
         epochs=7,
         features=tuple(words[: widths[0]]),
         numbers=kind,
     )
-    found = second.Job.read(job_file.render(made))
+    found = second.Job.read(render_job(made))
     assert found.digest == made.digest
     assert found.start_digest == found.content["model"]["start"]
     assert found.federation == made.federation.digest
@@ -233,9 +234,9 @@ def test_a_jobs_digests_tensors_and_sizes_are_found_from_its_file(
 
 
 def test_a_changed_job_is_refused_by_both(tmp_path: Path) -> None:
-    text = job_file.render(job()).replace("epochs = 5", "epochs = 6")
+    text = render_job(job()).replace("epochs = 5", "epochs = 6")
     (tmp_path / "job.pace").write_text(text)
-    assert verdict(lambda: job_file.read(tmp_path / "job.pace")) == "other-job"
+    assert verdict(lambda: read_job(tmp_path / "job.pace")) == "other-job"
     assert verdict(lambda: second.Job.read(text)) == "other-job"
 
 
@@ -243,7 +244,7 @@ def test_a_changed_job_is_refused_by_both(tmp_path: Path) -> None:
 def test_a_second_client_and_a_second_server_take_part(kind: str) -> None:
     """Uploads and returns of either are good for the other, and good for nothing else."""
     made = job(numbers=kind)
-    agreed, found = made.federation, second.Job.read(job_file.render(made))
+    agreed, found = made.federation, second.Job.read(render_job(made))
     graphs = clients(2)
     fitted = [steps.fit(graph, agreed) for graph in graphs]
     messages = [
@@ -276,7 +277,7 @@ def test_a_second_client_and_a_second_server_take_part(kind: str) -> None:
 def taking_part() -> tuple[Job, second.Job, dict[str, second.Tensor]]:
     made = job()
     _, upload = steps.fit(clients(1)[0], made.federation)
-    return made, second.Job.read(job_file.render(made)), dict(second.read(upload).tensors)
+    return made, second.Job.read(render_job(made)), dict(second.read(upload).tensors)
 
 
 @pytest.mark.parametrize(
@@ -320,8 +321,8 @@ def test_both_judge_envelopes_alike(
 
 def test_signatures_are_made_and_checked_from_the_page() -> None:
     keys = {name: Ed25519PrivateKey.generate() for name in ("north", "south", "west", SERVER)}
-    made = job(keys={name: signatures.public_of(key) for name, key in keys.items()})
-    found = second.Job.read(job_file.render(made))
+    made = job(keys={name: signatures.public_key(key) for name, key in keys.items()})
+    found = second.Job.read(render_job(made))
     _, frame = steps.fit(clients(1)[0], made.federation)
     signed = keys["north"].sign(found.statement("upload", "north") + frame)
     upload = frame + second.fingerprint(found.public("north")) + signed
@@ -354,7 +355,7 @@ def test_a_second_server_adds_up_sealed_uploads() -> None:
     agreed, graphs = made.federation, clients(3)
     plain, frames = [], []
     for name, graph in zip(made.participants, graphs, strict=True):
-        seal = sealing.seal(made, name, key_of(name))
+        seal = sealing.job_seal(made, name, key_of(name))
         kept, frame = steps.fit(graph, agreed, seal=seal)
         frames.append(second.read(frame, steps.upload_layout(agreed), "sealed"))
         assert isinstance(agreed.method, Summable)

@@ -16,8 +16,9 @@ from safetensors.torch import save
 
 from pace.datasets import file as graph_file
 from pace.errors import FileError, GraphError, OtherJobError, PaceError, SettingError
-from pace.jobs import explain, job_file, signatures
+from pace.jobs import explain, signatures
 from pace.jobs.job import LARGEST, Job, digest
+from pace.jobs.job_file import read_job, render_job
 from pace.methods import METHODS
 from pace.models.gcn import GCN
 from pace.protocol import wire
@@ -102,16 +103,16 @@ def test_a_graph_files_header_is_of_the_kinds_that_it_is_written_with(
 def test_no_line_of_a_job_takes_memory_or_ends_in_a_traceback(
     tmp_path: Path, line: str, says: str
 ) -> None:
-    text = job_file.render(job(classes=(), features=()))
+    text = render_job(job(classes=(), features=()))
     assert line in text
     path = tmp_path / "job.pace"
     path.write_text(text)
-    job_file.read(path)
+    read_job(path)
     path.write_text(text.replace(line, says, 1))
 
     def read() -> None:
         with pytest.raises((FileError, OtherJobError, SettingError)):
-            job_file.read(path)
+            read_job(path)
 
     assert peak(read) < 128 * MIB
 
@@ -121,10 +122,10 @@ def test_a_rank_that_is_no_whole_number_is_named(tmp_path: Path) -> None:
     """Also with the digest that fits, as a software that made it would write it."""
     made = job()
     content = {**made.content, "method": {**made.content["method"], "rank": 4.0}}
-    text = job_file.render(made).replace("rank = 6", "rank = 4.0")
+    text = render_job(made).replace("rank = 6", "rank = 4.0")
     (tmp_path / "job.pace").write_text(text.replace(made.digest, digest(content)))
     with pytest.raises(SettingError, match=r"pace's rank is '4.0', expected a whole number"):
-        job_file.read(tmp_path / "job.pace")
+        read_job(tmp_path / "job.pace")
 
 
 @pytest.mark.slow
@@ -132,7 +133,7 @@ def test_a_rank_that_is_no_whole_number_is_named(tmp_path: Path) -> None:
 def test_the_largest_job_takes_a_stated_multiple_of_the_largest_model(method: str) -> None:
     """`pace show` of a job of a few hundred bytes: at most 32 times the largest model's 64 MiB."""
     made = Job("large", GCN((LARGEST // 65, 64, 7)), method=method)
-    assert peak(lambda: explain.facts(made)) < 32 * 4 * LARGEST
+    assert peak(lambda: explain.job_facts(made)) < 32 * 4 * LARGEST
 
 
 @pytest.mark.fault(29)
@@ -141,7 +142,7 @@ def test_a_generator_of_classes_squared_is_refused_before_it_is_made() -> None:
 
     def read() -> None:
         with pytest.raises(SettingError, match="100,000 classes, expected at most 4,096"):
-            explain.facts(made)
+            explain.job_facts(made)
 
     assert peak(read) < 512 * MIB
 
@@ -218,12 +219,12 @@ def test_inspect_reads_what_it_shows(tmp_path: Path, kind: str) -> None:
 
 
 READERS: dict[str, Callable[[Path], object]] = {
-    "show": job_file.read,
+    "show": read_job,
     "inspect": inspect,
     "graph": graph_file.read,
     "kept": lambda path: kept.read_kept(path, job()),
-    "key": signatures.load,
-    "public": signatures.read_public,
+    "key": signatures.load_key,
+    "public": signatures.read_public_key,
     "upload": lambda path: intake.read_upload(path, job()),
     "table": lambda path: open_table(path),
 }

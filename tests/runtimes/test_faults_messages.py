@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from pace.errors import FileError, PaceError, WireError
-from pace.jobs import job_file
 from pace.jobs.admission import admit
 from pace.jobs.influence import influence
+from pace.jobs.job_file import read_job, write_job
 from pace.jobs.journal import Journal
 from pace.methods import Pace
 from pace.models.gcn import GCN
@@ -225,7 +225,7 @@ def test_a_mismatch_shows_both_values() -> None:
     says = str(refused(bytes(seven)))
     assert "version 7" in says
     assert "1" in says.partition("reads")[2]
-    for other in (job(rank=5), job(method="fedavg")):
+    for other in (job(settings={"rank": 5}), job(method="fedavg")):
         upload = steps.fit(clients(3)[0], other.federation)[1]
         says = str(refused(upload))
         assert f"{len(upload):,}" in says
@@ -242,7 +242,7 @@ def test_another_start_is_noticed_though_the_seed_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A library that draws other numbers from the same seed: both digests of W_0 are shown."""
-    job_file.write(tmp_path / "job.pace", JOB)
+    write_job(tmp_path / "job.pace", JOB)
     real = GCN.start
 
     def other(self: GCN, seed: int) -> dict[str, torch.Tensor]:
@@ -252,4 +252,4 @@ def test_another_start_is_noticed_though_the_seed_is_the_same(
     with pytest.raises(
         PaceError, match=r"model\.start is '[0-9a-f]{16}', here it is '[0-9a-f]{16}'"
     ):
-        job_file.read(tmp_path / "job.pace")
+        read_job(tmp_path / "job.pace")

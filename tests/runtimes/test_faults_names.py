@@ -19,7 +19,7 @@ from pace.datasets.partition import sites as site_files
 from pace.datasets.partition.divide import Division
 from pace.errors import BusyError, FileError
 from pace.io import lock
-from pace.jobs import job_file
+from pace.jobs.job_file import read_job
 from pace.runtimes.files import fit
 from pace.runtimes.files.site import Site, load_site
 from tests.graphs import clients
@@ -90,7 +90,7 @@ def test_hostile_names_of_classes_and_files_do_nothing_on_the_way(
 def test_two_fits_with_one_keep_at_once_end_in_one_model(tmp_path: Path) -> None:
     """The second is told so while the first trains; afterwards it gives the first one's upload."""
     (north,) = write_sites(tmp_path, job())[:1]
-    agreed = job_file.read(north / "job.pace")
+    agreed = read_job(north / "job.pace")
     mine = load_site(north / "mine.graph", agreed)
     files = fit.FitFiles(north / "mine.local", north / "north.up", north / "r.json")
     training, seen = threading.Event(), threading.Event()
@@ -120,7 +120,7 @@ def test_an_upload_is_never_of_a_model_that_was_not_kept(
 ) -> None:
     """Even on a disk without locks."""
     (north,) = write_sites(tmp_path, job())[:1]
-    agreed = job_file.read(north / "job.pace")
+    agreed = read_job(north / "job.pace")
     one, other = (Site(graph, tuple(map(str, range(graph.nodes))), None) for graph in clients(2))
     files = fit.FitFiles(north / "mine.local", north / "north.up", north / "r.json")
     monkeypatch.setattr(lock, "held", lambda path, busy: nullcontext())

@@ -154,7 +154,7 @@ def _close(one: bytes, other: bytes) -> None:
 @pytest.mark.fault(27)
 def test_two_jobs_in_two_threads_of_one_process_are_the_jobs_alone(tmp_path: Path) -> None:
     graphs = clients(3)
-    jobs = [job(), job(rank=4), job(seed=9)]
+    jobs = [job(), job(settings={"rank": 4}), job(seed=9)]
     together = threading.Barrier(len(jobs))
 
     def run(place: int, wait: bool) -> list[bytes]:

@@ -8,9 +8,9 @@ import pytest
 
 from pace.errors import NotAllowedError, OtherJobError, SettingError
 from pace.io import plugins
-from pace.jobs import explain, job_file
+from pace.jobs import explain
 from pace.jobs.job import Job
-from pace.models.gcn import GCN
+from pace.jobs.job_file import read_job, write_job
 from pace.protocol import steps
 from pace.runtimes.flower import kits, supernode
 from pace.runtimes.flower.supernode import SuperNode
@@ -22,8 +22,6 @@ from tests.graphs import clients
 from tests.networked import configs
 from tests.preloaded import Done, Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_graph, write_sites
-
-OLD = Path(__file__).parents[1] / "jobs" / "old"
 
 
 @pytest.fixture
@@ -49,40 +47,40 @@ def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
 
 
 def test_a_job_says_which_code_with_which_settings(folder: Path, made: Job) -> None:
-    job_file.write(folder / "job.pace", made)
+    write_job(folder / "job.pace", made)
     text = (folder / "job.pace").read_text()
     for line in ('name = "own_scaled:Scaled"', "part = 0.25", "levels = [1, 2]", "rate = 0.05"):
         assert f"\n{line}" in text, line
     with plugins.allowing(["own_scaled:Scaled"]):
-        found = job_file.read(folder / "job.pace")
+        found = read_job(folder / "job.pace")
         assert found.digest == made.digest
         assert found.federation.digest == made.federation.digest
         assert (found.federation.recipe.rate, found.federation.recipe.decay) == (0.05, 0.0)
-        assert "own_scaled:Scaled" in explain.facts(found)["method"]
-        assert "part 0.25" in explain.facts(found)["method"]
+        assert "own_scaled:Scaled" in explain.job_facts(found)["method"]
+        assert "part 0.25" in explain.job_facts(found)["method"]
 
 
 def test_a_job_is_refused_unread_where_its_code_is_not_allowed(folder: Path, made: Job) -> None:
-    job_file.write(folder / "job.pace", made)
+    write_job(folder / "job.pace", made)
     with pytest.raises(
         NotAllowedError, match=r"'own_scaled:Scaled' is code of .*--allow own_scaled:S"
     ):
-        job_file.read(folder / "job.pace")
+        read_job(folder / "job.pace")
     assert not own_methods.imported(folder)
 
 
 def test_other_code_under_the_same_name_is_noticed(
     folder: Path, made: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_file.write(folder / "job.pace", made)
+    write_job(folder / "job.pace", made)
     source = folder / "own_scaled.py"
     source.write_bytes(source.read_bytes().replace(b"\n", b"\r\n"))  # line ends do not matter
     with plugins.allowing(["own_scaled:Scaled"]):
-        assert job_file.read(folder / "job.pace").digest == made.digest
+        assert read_job(folder / "job.pace").digest == made.digest
         source.write_text(own_methods.SOURCE.replace("self.part *", "0.9 *"))
         monkeypatch.delitem(sys.modules, "own_scaled")
         with pytest.raises(SettingError, match=r"its method\.code is '[0-9a-f]{16}', here it is"):
-            job_file.read(folder / "job.pace")
+            read_job(folder / "job.pace")
 
 
 def test_every_setting_is_in_the_digest() -> None:
@@ -93,28 +91,12 @@ def test_every_setting_is_in_the_digest() -> None:
         assert other.federation.digest != plain.federation.digest, changes
 
 
-@pytest.mark.parametrize(
-    ("method", "digests"),  # by the software of before there were settings
-    [
-        ("pace", ("e86b0492d4895309fcde1228a7fffd57", "9435be4ea6f86701")),
-        ("fedprox", ("960ee10ae71c89a0ca219f45e20ace80", "ec622ab29871f9cb")),
-    ],
-)
-def test_jobs_without_settings_are_what_they_were(method: str, digests: tuple[str, str]) -> None:
-    old = job_file.read(OLD / f"{method}.pace")
-    assert (old.digest[:32], old.federation.digest.hex()) == digests
-    same = Job(
-        *("old", GCN((5, 4, 3)), method), seed=7, participants=NAMES, minimum=3, nonce=old.nonce
-    )
-    assert same.content == old.content
-
-
 def test_a_changed_setting_is_noticed(tmp_path: Path) -> None:
-    job_file.write(tmp_path / "job.pace", job(method="fedprox", settings={"mu": 0.5}))
+    write_job(tmp_path / "job.pace", job(method="fedprox", settings={"mu": 0.5}))
     text = (tmp_path / "job.pace").read_text()
     (tmp_path / "job.pace").write_text(text.replace("\nmu = 0.5", "\nmu = 0.6"))
     with pytest.raises(OtherJobError, match="changed after it was made"):
-        job_file.read(tmp_path / "job.pace")
+        read_job(tmp_path / "job.pace")
 
 
 def test_a_job_is_made_with_settings_by_a_command(pace: Preloaded, tmp_path: Path) -> None:
@@ -190,7 +172,7 @@ def test_the_word_in_node_toml_reaches_the_node(
 ) -> None:
     monkeypatch.setattr(supernode, "program", str)
     pytest.importorskip("cryptography")
-    job_file.write(folder / "job.pace", made)
+    write_job(folder / "job.pace", made)
     with plugins.allowing(["own_scaled:Scaled"]):
         kits.provision(folder / "job.pace", "server.example", folder / "kits")
     north = folder / "kits" / "north"

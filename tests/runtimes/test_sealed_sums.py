@@ -62,7 +62,7 @@ def by_files(root: Path, made: Job) -> dict[str, model.SiteModel]:
 
 
 def test_by_files(tmp_path: Path, seed: int) -> None:
-    keys = {name: signatures.public_of(key_of(name)) for name in (*NAMES, SERVER)}
+    keys = {name: signatures.public_key(key_of(name)) for name in (*NAMES, SERVER)}
     plain = by_files(tmp_path / "plain", job(method=METHOD, keys=keys, seed=seed))
     sealed = by_files(tmp_path / "sealed", sealed_job(method=METHOD, seed=seed))
     for name, graph in zip(NAMES, clients(3), strict=True):

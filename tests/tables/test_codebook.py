@@ -12,8 +12,8 @@ import torch
 
 from pace.errors import GraphError, SettingError
 from pace.io import toml, untrusted
-from pace.jobs import job_file
 from pace.jobs.job import Job
+from pace.jobs.job_file import read_job, write_job
 from pace.models.gcn import GCN
 from pace.runtimes.files.inspect import inspect
 from pace.tables.agreement import codebook_discloses, merge_proposals, pooled_scaling
@@ -324,14 +324,14 @@ def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:
         features=book.features,
         codebook=book,
     )
-    job_file.write(tmp_path / "study.pace", made)
-    found = job_file.read(tmp_path / "study.pace")
+    write_job(tmp_path / "study.pace", made)
+    found = read_job(tmp_path / "study.pace")
     assert found.codebook == book
     assert found.digest == made.digest
     text = (tmp_path / "study.pace").read_text()
     (tmp_path / "other.pace").write_text(text.replace("indicator = true", "indicator = false"))
     with pytest.raises((SettingError, GraphError, ValueError), match="changed after it was made"):
-        job_file.read(tmp_path / "other.pace")
+        read_job(tmp_path / "other.pace")
     with pytest.raises(SettingError, match="not those of its codebook"):
         Job("study", GCN((9, 8, 2)), codebook=book)
 

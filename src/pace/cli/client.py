@@ -88,8 +88,8 @@ def adopt(
     from pace.cli import console
     from pace.io import records
     from pace.jobs import received
-    from pace.jobs.job_file import read as read_job
-    from pace.jobs.roll import SUFFIX, sentences
+    from pace.jobs.job_file import read_job
+    from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
     from pace.runtimes.files.adopt import adopt_files, read_return, read_roll
     from pace.runtimes.files.site import load_site
 
@@ -97,14 +97,14 @@ def adopt(
     job = read_job(job_file)
     site = load_site(graph, job)
     came = read_return(returned, job)
-    called = None if without_roll else read_roll(roll or returned.with_suffix(SUFFIX))
+    called = None if without_roll else read_roll(roll or returned.with_suffix(ROLL_SUFFIX))
     outcome = adopt_files(job, site, kept, out, returned=came, roll=called)
     if as_json:
         console.one_object({**records.plain_record(outcome), "model": str(out)})
         return
     to = console.console()
     to.print(f"{outcome.decision}.")
-    for sentence in sentences(outcome.roll):
+    for sentence in roll_sentences(outcome.roll):
         to.print(sentence)
     scores = outcome.validation
     if scores.local.nll is not None:

@@ -187,12 +187,12 @@ def show(
 def load(file: Path) -> Codebook:
     """The codebook of a file, or of a job."""
     from pace.errors import SettingError
-    from pace.jobs import job_file
+    from pace.jobs.job_file import JOB_SUFFIX, read_job
     from pace.tables.codebook import read_codebook
 
-    if file.suffix != job_file.SUFFIX:
+    if file.suffix != JOB_SUFFIX:
         return read_codebook(file)
-    found = job_file.read(file).codebook
+    found = read_job(file).codebook
     if found is None:
         raise SettingError(
             f"{file} has no codebook: make one with `pace codebook merge` and a job with "

@@ -66,7 +66,7 @@ def fit(
     from pace.io import records
     from pace.io.text import shown
     from pace.jobs import explain
-    from pace.jobs.job_file import read as read_job
+    from pace.jobs.job_file import read_job
     from pace.runtimes.files.fit import FitFiles, apart, fit_files, identity
     from pace.runtimes.files.site import load_site
     from pace.tables.features import unscaled_features

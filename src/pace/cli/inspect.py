@@ -39,12 +39,12 @@ def inspect(
     from pace.cli import console
     from pace.cli.client import show_scores
     from pace.io import records
-    from pace.jobs import job_file
+    from pace.jobs.job_file import read_job
     from pace.runtimes.files import report
     from pace.runtimes.files.inspect import inspect as look
     from pace.runtimes.files.outcome import MaskScores
 
-    found = look(file, None if job is None else job_file.read(job))
+    found = look(file, None if job is None else read_job(job))
     if as_json:
         console.one_object(found.plain())
         return

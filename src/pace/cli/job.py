@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 from unicodedata import normalize
 
 import typer
@@ -115,15 +115,17 @@ def new(
     from pace.datasets import Names
     from pace.datasets.file import read
     from pace.errors import SettingError
-    from pace.jobs import explain, job_file
+    from pace.jobs import explain
     from pace.jobs.job import Job
-    from pace.methods import make
+    from pace.jobs.job_file import JOB_SUFFIX, write_job
+    from pace.methods import factory, make
+    from pace.methods.settings import settings_of
     from pace.models import make as make_model
     from pace.models import named
     from pace.tables.codebook import read_codebook
 
-    if job.suffix != job_file.SUFFIX:
-        raise SettingError(f"the job is {job}, expected a name that ends in {job_file.SUFFIX}")
+    if job.suffix != JOB_SUFFIX:
+        raise SettingError(f"the job is {job}, expected a name that ends in {JOB_SUFFIX}")
     names, book = Names(), None
     sources = {"--like": like, "--codebook": codebook, "--features": features}
     if len(given := [option for option, value in sources.items() if value is not None]) > 1 or (
@@ -144,28 +146,29 @@ def new(
         raise SettingError(
             "give --like mine.graph, --codebook codebook.toml, or both --features and --classes"
         )
-    method_name, method_settings = options.method(method)
+    method_name, words = options.method(method)
+    method_settings: dict[str, Any] = dict(words)
+    if "rank" in settings_of(factory(method_name)):
+        method_settings.setdefault("rank", options.rank(rank))
     options.allowed_model(model)
     kind, settings = (model, {}) if ":" in model and "=" not in model else named(model)
     widths = (features, *_widths(hidden, kind), classes)
-    made_model = options.with_dropout(make_model(kind, widths, **settings), dropout)
     listed, keys, sealing = _participants(participant or [], server_key, sealed=sealed)
     made = Job(
         normalize("NFC", job.stem),
-        made_model,
+        options.with_dropout(make_model(kind, widths, **settings), dropout),
         method_name,
-        options.rank(rank),
-        _seed(sealed=sealed) if seed is None else seed,
-        epochs,
-        listed,
-        (len(listed) or 2) if minimum is None else minimum,
-        keys,
-        names.classes,
-        names.features,
+        settings=method_settings,
+        seed=_seed(sealed=sealed) if seed is None else seed,
+        epochs=epochs,
+        participants=listed,
+        minimum=(len(listed) or 2) if minimum is None else minimum,
+        keys=keys,
+        classes=names.classes,
+        features=names.features,
         numbers=options.numbers(numbers) or make(method_name, settings=method_settings).numbers,
         codebook=book,
         sealing=sealing,
-        settings=method_settings,
         rate=lr,
         decay=weight_decay,
     )
@@ -173,8 +176,11 @@ def new(
         raise SettingError(
             "--sealed needs a key of each participant: give --participant NAME=NAME.pub for each"
         )
-    plain, facts = explain.plain(made), explain.facts(made)  # a job nobody can use is not written
-    job_file.write(job, made)
+    plain, facts = (
+        explain.plain_job(made),
+        explain.job_facts(made),
+    )  # a job nobody can use is not written
+    write_job(job, made)
     if as_json:
         console.one_object(plain | {"file": str(job)})
         return
@@ -203,13 +209,14 @@ def show(
 ) -> None:
     """Say in words what a job asks of those who take part."""
     from pace.cli import console
-    from pace.jobs import explain, job_file
+    from pace.jobs import explain
+    from pace.jobs.job_file import read_job
 
-    found = job_file.read(job)
+    found = read_job(job)
     if as_json:
-        console.one_object(explain.plain(found))
+        console.one_object(explain.plain_job(found))
     else:
-        console.facts(f"Job {found.name}", explain.facts(found), console.console())
+        console.facts(f"Job {found.name}", explain.job_facts(found), console.console())
         for sentence in explain.advice(found):
             console.console().print(f"Note: {sentence}")
 
@@ -227,11 +234,11 @@ def _participants(
         name = normalize("NFC", written)
         names.append(name)
         if path:
-            keys[name] = signatures.read_public(Path(path))
+            keys[name] = signatures.read_public_key(Path(path))
             if sealed:
-                sealing_keys[name] = sealing.read_public(Path(path))
+                sealing_keys[name] = sealing.read_sealing_key(Path(path))
     if server_key is not None:
-        keys[SERVER] = signatures.read_public(server_key)
+        keys[SERVER] = signatures.read_public_key(server_key)
     return tuple(names), keys, sealing_keys
 
 

@@ -40,7 +40,7 @@ def new(
     if not name.name:
         raise SettingError(f"the name is {name}, which is a folder: give a name such as north")
     private, public = (name.with_name(name.name + end) for end in (".key", ".pub"))
-    made = signatures.new(private, public)
+    made = signatures.new_keys(private, public)
     print_ = signatures.fingerprint(made).hex()
     if as_json:
         console.one_object(

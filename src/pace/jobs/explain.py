@@ -19,12 +19,10 @@ WRITTEN = {
     "int8": "as int8, matrices in 255 steps a row or column and the rest in float16",
 }
 SEALED = "pairwise masks: the server sees sums over all participants, and nothing if one is missing"
-FIXED = ("name", "code", "rank")  # of a method, said in words of their own
-Facts = dict[str, str]
 
 
-def sizes(job: Job) -> dict[str, int]:
-    """Bytes of every client's messages: they are known before anybody trains."""
+def message_sizes(job: Job) -> dict[str, int]:
+    """Bytes of every client's messages: they are known before training."""
     federation = job.federation
     return {
         "upload_frame": wire.size(steps.upload_layout(federation)),
@@ -34,23 +32,25 @@ def sizes(job: Job) -> dict[str, int]:
     }
 
 
-def plain(job: Job) -> dict[str, object]:
+def plain_job(job: Job) -> dict[str, object]:
     """All of it as data."""
     digests = {"digest": job.digest, "federation": job.federation.digest.hex()}
-    return {**job.content, **digests, "bytes": sizes(job)}
+    return {**job.content, **digests, "bytes": message_sizes(job)}
 
 
-def facts(job: Job) -> Facts:
+def job_facts(job: Job) -> dict[str, str]:
     """Line by line, for people."""
-    recipe, bytes_ = job.federation.recipe, sizes(job)
+    recipe, sizes = job.federation.recipe, message_sizes(job)
     hidden = ", ".join(map(str, job.model.widths[1:-1])) or "none"
-    ways = {way: bytes_[f"{way}_frame"] for way in ("upload", "return")}
     cost = ", ".join(
-        f"{way} {size:,} bytes ({100 * size / bytes_['dense_model']:.1f}% of a dense model)"
-        for way, size in ways.items()
+        f"{way} {size:,} bytes ({100 * size / sizes['dense_model']:.1f}% of a dense model)"
+        for way, size in (("upload", sizes["upload_frame"]), ("return", sizes["return_frame"]))
     )
-    signature = f"; {bytes_['signature']} more for each signature" if job.signed else ""
-    named = [
+    signature = f"; {sizes['signature']} more for each signature" if job.signed else ""
+    written = (
+        f"uploads sealed, returns {WRITTEN[job.numbers]}" if job.sealed else WRITTEN[job.numbers]
+    )
+    names = [
         f"{kind} in order: {listed(names)}"
         for kind, names in (("classes", job.classes), ("features", job.features))
         if names
@@ -64,65 +64,55 @@ def facts(job: Job) -> Facts:
         "training": f"{recipe.epochs} full-batch steps of {recipe.optimiser}, rate {recipe.rate}, "
         f"weight decay {recipe.decay}",
         "method": _method(job),
-        "sent": f"once each way, {written(job)}: {cost}{signature}",
+        "sent": f"once each way, {written}: {cost}{signature}",
         "taking part": listed(job.participants) or "anybody who has this file",
         "merged when": f"{job.minimum} uploads are here; later ones are refused",
         "signatures": "Ed25519, every upload and every return"
         if job.signed
         else "none: the server tells uploads apart by their file names",
         **({"sealing": SEALED} if job.sealed else {}),
-        **({"names": "; ".join(named)} if named else {}),
+        **({"names": "; ".join(names)} if names else {}),
         **({} if job.codebook is None else {"codebook": _codebook(job.codebook)}),
     }
 
 
 def advice(job: Job) -> list[str]:
-    """What whoever makes the job may want to change: factors that cost more than what they stand for."""
-    bytes_ = sizes(job)
-    if job.sealed or job.rank is None or "rank" not in job.content["method"]:
-        return []
-    if bytes_["upload_frame"] < bytes_["dense_model"]:
+    """What the maker of the job may want to change: factors that cost more than dense matrices."""
+    dense, upload = (message_sizes(job)[name] for name in ("dense_model", "upload_frame"))
+    if job.sealed or job.rank is None or upload < dense:
         return []
     smaller = next(
-        (rank for rank in range(job.rank - 1, 0, -1) if _upload(job, rank) < bytes_["dense_model"]),
-        None,
+        (rank for rank in range(job.rank - 1, 0, -1) if _upload_size(job, rank) < dense), None
     )
-    dense = 100 * _upload(job, None) / bytes_["dense_model"]
-    said = (
-        f"the model is small: an upload of rank {job.rank} costs "
-        f"{100 * bytes_['upload_frame'] / bytes_['dense_model']:.0f}% of it, --rank dense costs "
-        f"{dense:.0f}% and rounds nothing off"
+    sentence = (
+        f"the model is small: an upload of rank {job.rank} costs {100 * upload / dense:.0f}% of it, "
+        f"--rank dense costs {100 * _upload_size(job, None) / dense:.0f}% and rounds nothing off"
     )
     if smaller is not None:
-        share = 100 * _upload(job, smaller) / bytes_["dense_model"]
-        said += f"; --rank {smaller} costs {share:.0f}%"
-    return [said]
+        share = 100 * _upload_size(job, smaller) / dense
+        sentence += f"; --rank {smaller} costs {share:.0f}%"
+    return [sentence]
 
 
-def _upload(job: Job, rank: int | None) -> int:
-    return wire.size(steps.upload_layout(replace(job, rank=rank).federation))
+def _upload_size(job: Job, rank: int | None) -> int:
+    other = replace(job, settings={**job.settings, "rank": rank})
+    return wire.size(steps.upload_layout(other.federation))
 
 
 def _method(job: Job) -> str:
     """`fedprox, mu 0.1`; of code that is not built in, also which."""
-    told = job.content["method"]
-    settings = "".join(f", {key} {_said(value)}" for key, value in told.items() if key not in FIXED)
-    rank = ranked(job.rank) if "rank" in told else ""
-    code = f" (code of its own, SHA-256 {told['code']} …)" if "code" in told else ""
-    return f"{job.method}{code}{rank}{settings}"
+    settings = dict(job.content["method"])
+    settings.pop("name")
+    code = f" (code of its own, SHA-256 {settings.pop('code')} …)" if "code" in settings else ""
+    rank = ""
+    if settings.pop("rank", None) is not None:
+        rank = ", dense messages" if job.rank is None else f", factors of rank {job.rank}"
+    more = "".join(f", {name} {_written(value)}" for name, value in settings.items())
+    return f"{job.method}{code}{rank}{more}"
 
 
-def _said(value: Any) -> str:
+def _written(value: Any) -> str:
     return "/".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def written(job: Job) -> str:
-    """How numbers are written, either way."""
-    return f"uploads sealed, returns {WRITTEN[job.numbers]}" if job.sealed else WRITTEN[job.numbers]
-
-
-def ranked(rank: int | None) -> str:
-    return ", dense messages" if rank is None else f", factors of rank {rank}"
 
 
 def _codebook(book: Codebook) -> str:
@@ -141,4 +131,4 @@ def listed(names: tuple[str, ...]) -> str:
 
 def grouped(digits: str) -> str:
     """`3f9a 11c0 …`: to be read out on the telephone."""
-    return " ".join(digits[place : place + 4] for place in range(0, len(digits), 4))
+    return " ".join(digits[start : start + 4] for start in range(0, len(digits), 4))

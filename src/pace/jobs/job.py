@@ -1,4 +1,4 @@
-"""A job: one federation in the world, with who takes part in it and a digest of its own."""
+"""A job: one federation in the world, with who takes part in it, and its digest."""
 
 from __future__ import annotations
 
@@ -15,119 +15,183 @@ from unicodedata import category, normalize
 
 from pace.errors import SettingError
 from pace.io import plugins
+from pace.io.records import OPTIONAL, REST, plain_record
 from pace.jobs import signatures
-from pace.jobs.sealing import PAIRWISE, raw
-from pace.merging.carrier import RANK
-from pace.methods import Pace, factory, known, make, own_code
-from pace.methods.settings import settings_of, typed
+from pace.jobs.sealing import sealing_key_bytes
+from pace.methods import factory, known, make, own_code
+from pace.methods.settings import NOTHING, settings_of, typed
 from pace.models import Model, TorchModel, kind_of
 from pace.models import settings_of as settings_of_model
 from pace.protocol.federation import SEED, Federation, describe
-from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.sealing import check_sealable, check_sealed_clients
 from pace.tables.codebook import Codebook
 
 FORMAT = "pace-job-1"
-FIRST_MODEL = "gcn"  # what a job that names no model means
 SERVER = "server"  # whose key signs returns
 LARGEST = 2**24  # numbers in a model, 64 MiB: a small job file must not make a site allocate GiBs
 LAYERS = 64
 SHORT_SIDE = 1024  # of a weight: messages cost an eigenproblem of that side
 NONCE = re.compile(r"[0-9a-f]{32}")
-MOST_BYTES = 160  # of a name, since a file's name has at most 255 and gets more around it
+NAME_BYTES = 160  # a file's name has at most 255 and gets more around it
+
+
+@dataclass(frozen=True)
+class ModelSection:
+    """[model]: the network that every client trains, and its common start."""
+
+    kind: str
+    features: int
+    hidden: tuple[int, ...]
+    classes: int
+    settings: Mapping[str, Any] = field(metadata=REST)
+    seed: int
+    start: str
+
+
+@dataclass(frozen=True)
+class MethodSection:
+    """[method]: its name and settings."""
+
+    name: str
+    settings: Mapping[str, Any] = field(metadata=REST)
+    code: str = field(default="", metadata=OPTIONAL)
+
+
+@dataclass(frozen=True)
+class Participants:
+    """[participants]: who takes part; with no names, everybody who has the job."""
+
+    minimum: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class NamesSection:
+    """[names]: of classes and features, in the order of their numbers."""
+
+    classes: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    features: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+
+
+@dataclass(frozen=True)
+class JobContent:
+    """What a job's file says, section by section."""
+
+    name: str
+    nonce: str
+    numbers: str
+    model: ModelSection
+    training: Mapping[str, Any]
+    method: MethodSection
+    participants: Participants
+    keys: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    sealing: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    names: NamesSection = field(default=NamesSection(), metadata=OPTIONAL)
+    codebook: Mapping[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """All that its file says. Lists of names may be empty: then anybody may take part, unnamed."""
+    """A federation, who takes part in it, and what its columns and classes are called."""
 
     name: str
     model: Model
     method: str = "pace"
-    rank: int | None = RANK  # None: dense
-    seed: int = SEED  # of W_0
-    epochs: int | None = None  # None: the method's own budget
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Of the method, where they are not its defaults."""
+    seed: int = SEED
+    """Of W_0."""
+    epochs: int | None = None
+    """None: the method's own budget."""
     participants: tuple[str, ...] = ()
-    minimum: int = 2  # uploads without which nothing is merged
-    keys: Mapping[str, str] = field(default_factory=dict)  # participant or server -> public key
-    classes: tuple[str, ...] = ()  # names, in the order of the numbers
+    """Empty: everybody who has the job may take part, unnamed."""
+    minimum: int = 2
+    """Uploads without which nothing is merged."""
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Public keys of participants and server."""
+    classes: tuple[str, ...] = ()
+    """Names, in the order of the numbers."""
     features: tuple[str, ...] = ()
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
-    numbers: str = KINDS[0]  # on the wire; of a sealed job those of returns
-    codebook: Codebook | None = None  # how everybody's columns become the features
-    sealing: Mapping[str, str] = field(default_factory=dict)  # participant -> sealing key
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of the method, where not its own
-    rate: float | None = None  # the learning rate; None: the method's own
-    decay: float | None = None  # the weight decay; None: the method's own
+    numbers: str = KINDS[0]
+    """On the wire; in a sealed job, those of returns."""
+    codebook: Codebook | None = None
+    """How every site's columns become the features."""
+    sealing: Mapping[str, str] = field(default_factory=dict)
+    """Sealing keys by participant."""
+    rate: float | None = None
+    """The learning rate; None: the method's own."""
+    decay: float | None = None
+    """The weight decay; None: the method's own."""
 
     def __post_init__(self) -> None:
         method = own_code(self.method) or known(self.method)
         settings = typed(method, settings_of(factory(method)), self.settings)
-        made = {"method": method, "settings": settings}
-        if "rank" in settings and isinstance(make(method, settings=settings), Pace):
-            made["rank"] = settings.pop("rank")
-        for key, value in made.items():
-            object.__setattr__(self, key, value)
-        for key in ("epochs", "rate", "decay"):
-            if getattr(self, key) is None:
-                object.__setattr__(self, key, getattr(self.made_method.recipe, key))
+        object.__setattr__(self, "method", method)
+        object.__setattr__(self, "settings", settings)
+        recipe = make(method, settings=settings).recipe
+        for name in ("epochs", "rate", "decay"):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, getattr(recipe, name))
         _check(self)
-
-    @cached_property
-    def made_method(self) -> Method:
-        """The method with its settings. Raises NotAllowedError for code that is not allowed here."""
-        return make(self.method, self.rank, self.settings)
 
     @cached_property
     def content(self) -> dict[str, Any]:
         """What the file says, as plain data; `digest` is of this.
 
-        `training` and `start` follow from the rest. They stand there to be read, and so that a
-        software that would do otherwise is noticed before it trains.
+        `training` and `start` follow from the rest. They are there to be read, and so that software
+        that would do otherwise is noticed before it trains.
         """
-        made = self._open
-        recipe = {key: value for key, value in describe(made.recipe).items() if key != "kind"}
-        return {
-            "format": FORMAT,
-            "name": self.name,
-            "nonce": self.nonce,
-            "model": {
-                "kind": kind_of(self.model),
-                "features": self.model.features,
-                "hidden": list(self.model.widths[1:-1]),
-                "classes": self.model.classes,
-                **({} if isinstance(self.model, TorchModel) else {"dropout": self.model.dropout}),
-                **settings_of_model(self.model),
-                "seed": self.seed,
-                "start": start_digest(made),
-            },
-            "training": _without_none(recipe),
-            "method": self._method(),
-            "wire": {"numbers": self.numbers},
-            "participants": {"minimum": self.minimum, "names": list(self.participants)},
-            **({"keys": dict(self.keys)} if self.keys else {}),
-            **({"sealing": self._sealing()} if self.sealed else {}),
-            **({"names": self._names()} if self.classes or self.features else {}),
-            **({} if self.codebook is None else {"codebook": self.codebook.plain()}),
+        federation, model = self._open, self.model
+        recipe = {
+            name: value for name, value in describe(federation.recipe).items() if name != "kind"
         }
+        dropout = {} if isinstance(model, TorchModel) else {"dropout": model.dropout}
+        own = plugins.is_name(self.method)
+        content = JobContent(
+            self.name,
+            self.nonce,
+            self.numbers,
+            ModelSection(
+                kind_of(model),
+                model.features,
+                model.widths[1:-1],
+                model.classes,
+                dropout | settings_of_model(model),
+                self.seed,
+                start_digest(federation),
+            ),
+            _without_none(recipe),
+            MethodSection(
+                self.method,
+                {name: _toml(name, value) for name, value in self._settings.items()},
+                plugins.code_digest(type(federation.method)) if own else "",
+            ),
+            Participants(self.minimum, self.participants),
+            self.keys,
+            self.sealing,
+            NamesSection(self.classes, self.features),
+            {} if self.codebook is None else self.codebook.plain(),
+        )
+        return {"format": FORMAT, **plain_record(content)}
 
-    def _method(self) -> dict[str, object]:
-        ranked, own = isinstance(self.made_method, Pace), plugins.is_name(self.method)
-        code = plugins.code_digest(type(self.made_method)) if own else ""
-        return {
-            "name": self.method,
-            **({"code": code} if code else {}),
-            **({"rank": "dense" if self.rank is None else self.rank} if ranked else {}),
-            **{key: _plain(value) for key, value in self.settings.items()},
-        }
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """The method's settings, and its rank in any case: it decides what a message costs."""
+        rank = {"rank": self.rank} if self.ranked else {}
+        return rank | dict(self.settings)
 
-    def _sealing(self) -> dict[str, str | list[str]]:
-        return {"kind": PAIRWISE, "keys": [self.sealing[name] for name in self.participants]}
+    @property
+    def ranked(self) -> bool:
+        """Whether the method sends factors of a rank, or dense matrices in their place."""
+        return "rank" in settings_of(factory(self.method))
 
-    def _names(self) -> dict[str, list[str]]:
-        named = {"classes": self.classes, "features": self.features}
-        return {kind: list(names) for kind, names in named.items() if names}
+    @property
+    def rank(self) -> int | None:
+        """Of the factors; None: dense messages, or a method without factors."""
+        rank: int | None = self._open.method.rank if self.ranked else None  # type: ignore[attr-defined]
+        return rank
 
     @cached_property
     def digest(self) -> str:
@@ -144,16 +208,16 @@ class Job:
             clients=len(self.participants) if self.sealed else 0,
         )
 
-    @property
+    @cached_property
     def _open(self) -> Federation:
-        """The federation without what follows from the job's digest."""
+        """The federation without what follows from the job's digest.
+
+        Raises:
+            NotAllowedError: the method is code that is not allowed here.
+        """
+        method = make(self.method, settings=self.settings)
         return Federation(
-            self.model,
-            self.made_method,
-            self.seed,
-            self.epochs,
-            rate=self.rate,
-            decay=self.decay,
+            self.model, method, self.seed, self.epochs, rate=self.rate, decay=self.decay
         )
 
     @property
@@ -163,7 +227,7 @@ class Job:
 
     @property
     def sealed(self) -> bool:
-        """Whether the server sees sums only, of all participants or of nobody."""
+        """Whether the server sees the sum over all participants, and no upload."""
         return bool(self.sealing)
 
     def missing(self, present: Iterable[str]) -> list[str]:
@@ -171,31 +235,24 @@ class Job:
         return sorted(set(self.participants) - set(present))
 
 
-def _plain(value: Any) -> Any:
-    """A method's setting in TOML, which has no word for nothing and no tuples."""
+def _toml(name: str, value: Any) -> Any:
+    """A method's setting in TOML, which has no null."""
     if isinstance(value, tuple | list):
-        return [_plain(each) for each in value]
-    return "none" if value is None else value
+        return [_toml(name, item) for item in value]
+    return NOTHING.get(name, "none") if value is None else value
 
 
 def _without_none(settings: Mapping[str, object]) -> dict[str, object]:
-    """TOML has no word for nothing: what is not set does not stand there."""
+    """Unset values are left out: TOML has no null."""
     return {
-        key: _without_none(value) if isinstance(value, dict) else value
-        for key, value in settings.items()
+        name: _without_none(value) if isinstance(value, dict) else value
+        for name, value in settings.items()
         if value is not None
     }
 
 
 def digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 of the settings, whatever their order, spacing and comments.
-
-    Jobs made before there were other models do not name theirs: the GCN's name is not counted.
-    """
-    model = content.get("model")
-    if isinstance(model, Mapping) and model.get("kind") == FIRST_MODEL:
-        unnamed = {key: value for key, value in model.items() if key != "kind"}
-        content = {**content, "model": unnamed}
+    """SHA-256 of the settings, whatever their order, spacing and comments."""
     plain = json.dumps(content, sort_keys=True, separators=(",", ":"), default=str)
     return hashlib.sha256(plain.encode()).hexdigest()
 
@@ -216,7 +273,7 @@ def is_name(name: str) -> bool:
     """
     return (
         0 < len(name) <= 64
-        and len(name.encode(errors="replace")) <= MOST_BYTES
+        and len(name.encode(errors="replace")) <= NAME_BYTES
         and normalize("NFC", name) == name
         and name[0].isalnum()
         and all(letter in "._-" or category(letter)[0] in "LMN" for letter in name)
@@ -228,12 +285,12 @@ def plain_name(name: str) -> str:
     return normalize("NFKC", name).casefold()
 
 
-def check_name(name: str, what: str) -> None:
+def check_name(name: str, role: str) -> None:
     """Names become file names at other people's sites."""
     if not is_name(name):
         raise SettingError(
-            f"{what} {name!r} cannot be used: a name has 1 to 64 letters of any script (at most "
-            f"{MOST_BYTES} bytes in UTF-8, composed as NFC), digits, dots, dashes or underscores, "
+            f"{role} {name!r} cannot be used: a name has 1 to 64 letters of any script (at most "
+            f"{NAME_BYTES} bytes in UTF-8, composed as NFC), digits, dots, dashes or underscores, "
             "and begins with a letter or digit"
         )
 
@@ -266,8 +323,8 @@ def _check(job: Job) -> None:
         raise SettingError(
             "with keys, who takes part is listed: name the participants and their keys"
         )
-    if len(set(map(signatures.raw, job.keys.values()))) < len(job.keys):
-        raise SettingError("two parties have the same key: everybody makes a key of their own")
+    if len(set(map(signatures.key_bytes, job.keys.values()))) < len(job.keys):
+        raise SettingError("two parties have the same key: each makes a key of its own")
     if job.keys and SERVER in job.participants:
         raise SettingError(f"no participant may be called {SERVER!r}: the server is")
     if job.sealed:
@@ -295,7 +352,7 @@ def _check(job: Job) -> None:
 
 
 def _check_sealing(job: Job) -> None:
-    check_sealable(job.made_method, job.method)
+    check_sealable(job._open.method, job.method)
     check_sealed_clients(len(job.participants))
     if not job.keys:
         raise SettingError(
@@ -308,6 +365,6 @@ def _check_sealing(job: Job) -> None:
             "participants: their masks cancel together or not at all"
         )
     if set(job.sealing) != set(job.participants):
-        raise SettingError("in a sealed job every participant has a sealing key, and nobody else")
+        raise SettingError("in a sealed job every participant has a sealing key, and no one else")
     for name, public in job.sealing.items():
-        raw(public, job.keys[name])
+        sealing_key_bytes(public, job.keys[name])

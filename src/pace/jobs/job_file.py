@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
-from pace.io import atomic, regular, toml, untrusted
-from pace.jobs.job import FIRST_MODEL, FORMAT, Job, digest
-from pace.jobs.sealing import PAIRWISE
-from pace.methods import METHODS
-from pace.methods.settings import RESERVED
-from pace.methods.settings import settings_of as settings_of_method
-from pace.models import MODELS, make, settings_of
+from pace.io import atomic, toml
+from pace.io.records import load_toml, read_record
+from pace.jobs.job import FORMAT, Job, JobContent, digest
+from pace.models import make
 from pace.tables.codebook import parse_codebook
 
-SUFFIX = ".pace"
+JOB_SUFFIX = ".pace"
 LARGEST = 2**24  # bytes; half a million feature names fit
 HEAD = """\
 # What everybody agrees on before anything is sent. Every site and the server need this very file;
@@ -25,6 +22,7 @@ HEAD = """\
 """
 COMMENTS = {
     "nonce": "drawn at random: no other job takes this one's messages",
+    "numbers": 'on the wire: "float32" sends them exactly, "float16" and "int8" round them',
     "model.hidden": "widths of the hidden layers",
     "model.seed": "of the common start W_0",
     "model.start": "the first digits of the SHA-256 of W_0",
@@ -33,42 +31,15 @@ COMMENTS = {
     "training.decay": "weight decay",
     "method.code": "the first digits of the SHA-256 of the file that defines it",
     "method.rank": 'of the factors that are sent, or "dense"',
-    "wire.numbers": '"float32" sends them exactly, "float16" and "int8" round them',
     "participants.minimum": "uploads without which nothing is merged",
     "participants.names": "empty: anybody",
-    "sealing.kind": "the server sees sums over all participants only",
-    "sealing.keys": "one for each participant, in order",
 }
 SIGNED_OFF = "signed-off"
-LISTS = ("model.hidden", "participants.names", "names.classes", "names.features", "sealing.keys")
-KINDS: dict[str, type | tuple[type, ...]] = {
-    **dict.fromkeys(
-        (
-            "name",
-            "nonce",
-            "model.kind",
-            "method.name",
-            "method.code",
-            "wire.numbers",
-            "sealing.kind",
-            *LISTS[1:],
-        ),
-        str,
-    ),
-    **dict.fromkeys(("model.features", "model.hidden", "model.classes", "model.seed"), int),
-    **dict.fromkeys(("training.epochs", "participants.minimum"), int),
-    **dict.fromkeys(("model.dropout", "training.rate", "training.decay"), (int, float)),
-}
-WORDS: dict[type | tuple[type, ...], str] = {
-    str: "text",
-    int: "whole numbers",
-    (int, float): "a number",
-}
 
 
-def write(path: Path, job: Job) -> None:
+def write_job(path: Path, job: Job) -> None:
     """A new file; one that is there is never replaced, since messages may depend on it."""
-    content = render(job).encode()
+    content = render_job(job).encode()
     if len(content) > LARGEST:
         raise SettingError(
             f"the job would have {len(content):,} bytes, expected at most {LARGEST:,}: make it "
@@ -78,37 +49,36 @@ def write(path: Path, job: Job) -> None:
         raise FileError(f"{path} already exists: choose another name or move it")
 
 
-def render(job: Job) -> str:
+def render_job(job: Job) -> str:
     content = {**job.content, SIGNED_OFF: {"sha256": job.digest}}
     return f"{HEAD}\n{toml.dump(content, COMMENTS)}"
 
 
-def read(path: Path) -> Job:
-    """The job of a file that is as it was made; otherwise both digests, or both values, are shown."""
-    try:
-        found = untrusted.toml(regular.read(path, LARGEST))
-    except OSError as error:
-        raise FileError(f"cannot read the job {path}: {error.strerror}") from error
-    except FileError:
-        raise
-    except ValueError as error:
-        raise FileError(f"{path} is not a job ({error}): make one with `pace new`") from error
-    if found.get("format") != FORMAT:
+def read_job(path: Path) -> Job:
+    """The job of a file that is as it was made; otherwise both digests, or both values, are shown.
+
+    Raises:
+        FileError: it is not a job.
+        OtherJobError: it was changed after it was made.
+        SettingError: it has a setting that cannot be used here.
+        NotAllowedError: it names code that is not allowed here.
+    """
+    content = load_toml(path, LARGEST, "make a job with `pace new`")
+    if content.get("format") != FORMAT:
         raise FileError(
-            f"{path} has format {found.get('format')!r}, this software reads {FORMAT!r}: "
+            f"{path} has format {content.get('format')!r}, this software reads {FORMAT!r}: "
             "make a job with `pace new`"
         )
-    signed = found.pop(SIGNED_OFF, None)
+    signed = content.pop(SIGNED_OFF, None)
     says = signed.get("sha256") if isinstance(signed, dict) else None
-    changed = OtherJobError(
-        f"{path} was changed after it was made: its settings have digest {digest(found)[:16]}, "
-        f"its last line says {str(says)[:16]}; get the original again"
-    )
+    if digest(content) != says:
+        raise OtherJobError(
+            f"{path} was changed after it was made: its settings have digest "
+            f"{digest(content)[:16]}, its last line says {str(says)[:16]}; get the original again"
+        )
     try:
-        _check_kinds(found)
-        job = _job(found)
-        known = job.content
-        found["model"].setdefault("kind", FIRST_MODEL)
+        job = _job(content)
+        ours = job.content
     except (
         LookupError,
         TypeError,
@@ -117,112 +87,52 @@ def read(path: Path) -> Job:
         RuntimeError,
         OverflowError,
     ) as error:
-        if digest(found) != says:
-            raise changed from error
         kind = NotAllowedError if isinstance(error, NotAllowedError) else SettingError
         raise kind(f"{path} cannot be used: {error}") from error
-    if unknown := _first_unknown(found, known):
-        raise SettingError(f"{path} has the unknown key {unknown!r}: remove it, or update PACE")
-    if digest(found) != says:
-        raise changed
-    if differs := _first_difference(found, known):
-        key, theirs, ours = differs
+    if difference := _first_difference(content, ours):
+        key, theirs, here = difference
         raise SettingError(
             f"{path} was made by a software that does otherwise: its {key} is {theirs!r}, here it "
-            f"is {ours!r}; use the versions it was made with"
+            f"is {here!r}; use the versions it was made with"
         )
     return job
 
 
-def _check_kinds(found: Mapping[str, Any]) -> None:
-    """Text where text belongs and whole numbers where they do; anything else may follow later."""
-    tables = (
-        *("model", "method", "training", "wire", "participants", "keys", "names", "codebook"),
-        "sealing",
-    )
-    for table in tables:
-        if not isinstance(found.get(table, {}), Mapping):
-            raise SettingError(f"{table} is {found[table]!r}, expected a table")
-    for at, kind in KINDS.items():
-        value: Any = found
-        for key in at.split("."):
-            value = value.get(key) if isinstance(value, Mapping) else None
-        each = value if at in LISTS and isinstance(value, list) else [value]
-        if value is not None and not all(_is(one, kind) for one in each):
-            raise SettingError(f"{at} is {str(value)[:80]!r}, expected {WORDS[kind]}")
-
-
-def _is(value: Any, kind: type | tuple[type, ...]) -> bool:
-    """Whether it is of that very kind: TOML's true is no number, 4.0 no whole one."""
-    return type(value) in (kind if isinstance(kind, tuple) else (kind,))
-
-
-def _job(found: Mapping[str, Any]) -> Job:
-    model, method, names = found["model"], found["method"], found.get("names", {})
-    kind = model.get("kind", FIRST_MODEL)
-    settings = settings_of(MODELS[kind]) if kind in MODELS else {}
-    dropout = {"dropout": model["dropout"]} if kind in MODELS else {}
-    own = METHODS.get(method["name"])  # of code of somebody's own nothing is known yet
-    known = method if own is None else settings_of_method(own)
+def _job(content: Mapping[str, Any]) -> Job:
+    sections = {key: value for key, value in content.items() if key != "format"}
+    found = read_record(JobContent, sections, "the job", strict=True)
+    model, training = found.model, found.training
+    widths = (model.features, *model.hidden, model.classes)
     return Job(
-        found["name"],
-        make(
-            kind,
-            (model["features"], *model["hidden"], model["classes"]),
-            **dropout,
-            **{key: model[key] for key in settings if key in model},
-        ),
-        method["name"],
-        None,
-        model["seed"],
-        found["training"]["epochs"],
-        tuple(found["participants"]["names"]),
-        found["participants"]["minimum"],
-        found.get("keys", {}),
-        tuple(names.get("classes", ())),
-        tuple(names.get("features", ())),
-        found["nonce"],
-        found["wire"]["numbers"],
-        parse_codebook(found["codebook"]) if "codebook" in found else None,
-        _sealing(found),
-        {key: method[key] for key in known if key in method and key not in RESERVED},
-        found["training"].get("rate"),
-        found["training"].get("decay"),
+        found.name,
+        make(model.kind, widths, **model.settings),
+        found.method.name,
+        found.method.settings,
+        model.seed,
+        training["epochs"],
+        found.participants.names,
+        found.participants.minimum,
+        found.keys,
+        found.names.classes,
+        found.names.features,
+        found.nonce,
+        found.numbers,
+        parse_codebook(found.codebook) if found.codebook else None,
+        found.sealing,
+        training.get("rate"),
+        training.get("decay"),
     )
-
-
-def _sealing(found: Mapping[str, Any]) -> dict[str, str]:
-    """The sealing keys by participant; a file lists them in the participants' order."""
-    if "sealing" not in found:
-        return {}
-    sealing, names = found["sealing"], found["participants"]["names"]
-    if sealing["kind"] != PAIRWISE:
-        raise SettingError(f"the sealing is {sealing['kind']!r}, expected {PAIRWISE!r}")
-    if not names or len(sealing["keys"]) != len(names):
-        raise SettingError(f"{len(sealing['keys'])} sealing keys for {len(names)} participants")
-    return dict(zip(names, sealing["keys"], strict=True))
-
-
-def _first_unknown(found: Mapping[str, Any], known: Mapping[str, Any], at: str = "") -> str | None:
-    for key, value in found.items():
-        if key not in known:
-            return f"{at}{key}"
-        if isinstance(value, Mapping) and isinstance(known[key], Mapping):
-            inner = _first_unknown(value, known[key], f"{at}{key}.")
-            if inner:
-                return inner
-    return None
 
 
 def _first_difference(
-    found: Mapping[str, Any], made: Mapping[str, Any], at: str = ""
+    theirs: Mapping[str, Any], ours: Mapping[str, Any], where: str = ""
 ) -> tuple[str, Any, Any] | None:
-    for key, ours in made.items():
-        theirs = found.get(key)
-        if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-            inner = _first_difference(theirs, ours, f"{at}{key}.")
-            if inner:
+    """The first key whose values differ, or that only one has."""
+    for key in {**theirs, **ours}:
+        their, our = theirs.get(key), ours.get(key)
+        if isinstance(our, Mapping) and isinstance(their, Mapping):
+            if inner := _first_difference(their, our, f"{where}{key}."):
                 return inner
-        elif theirs != ours:
-            return f"{at}{key}", theirs, ours
+        elif their != our:
+            return f"{where}{key}", their, our
     return None

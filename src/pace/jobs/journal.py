@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 from unicodedata import normalize
 
 from pace.errors import (
@@ -36,13 +36,14 @@ from pace.errors import (
     SetAsideError,
     TooFewError,
 )
-from pace.io import atomic, lock, regular, untrusted
-from pace.jobs import job_file
+from pace.io import atomic, lock, regular
+from pace.io.records import load_record, plain_record
 from pace.jobs.admission import Admitted, admit, exact_size, frame_of
 from pace.jobs.job import Job, is_name
+from pace.jobs.job_file import read_job, render_job
 
 UP, DOWN = ".up", ".down"
-NEVER = (
+UNOPENED = (
     ". The job is sealed: if one of them never comes, nothing of it can be opened; make a new job, with "
     "a new seed, for the others"
 )
@@ -61,6 +62,14 @@ class PastRefusal:
     """Of the content; None where it could not be read."""
 
 
+@dataclass(frozen=True)
+class Decision:
+    """closed.json: whose uploads are merged, with their SHA-256."""
+
+    job: str
+    uploads: dict[str, str]
+
+
 @dataclass(frozen=True, eq=False)
 class Journal:
     """A journal that is open; `Journal.open` makes or continues one."""
@@ -71,8 +80,8 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path, job: Job) -> Journal:
-        if not atomic.create(folder / "job.pace", job_file.render(job).encode()):
-            found = job_file.read(folder / "job.pace")
+        if not atomic.create(folder / "job.pace", render_job(job).encode()):
+            found = read_job(folder / "job.pace")
             if found.digest != job.digest:
                 raise OtherJobError(
                     f"{folder} is the journal of job {found.digest[:16]}, this is "
@@ -134,37 +143,34 @@ class Journal:
     ) -> None:
         """Write down what was turned away; the same thing once."""
         sha256 = None if content is None else hashlib.sha256(content).hexdigest()
-        facts = {"sender": sender, "sha256": sha256, "code": error.code, "reason": str(error)}
-        line = json.dumps(facts, sort_keys=True).encode()
+        refusal = PastRefusal(error.code, str(error), sender, sha256)
+        line = json.dumps(plain_record(refusal), sort_keys=True).encode()
         name = f"{hashlib.sha256(line).hexdigest()[:32]}.json"
         atomic.create(self.folder / "refused" / name, line, settled=settled)
 
     def refusals(self) -> list[PastRefusal]:
         """Everything that was ever turned away, by sender."""
-        refusals = []
-        for path in (self.folder / "refused").glob("*.json"):
-            entry = _table(path)
-            code, reason, sender = (str(entry.get(key)) for key in ("code", "reason", "sender"))
-            refusals.append(PastRefusal(code, reason, sender, entry.get("sha256")))
+        paths = (self.folder / "refused").glob("*.json")
+        refusals = [_read_refusal(path) for path in paths]
         return sorted(refusals, key=lambda past: (past.sender, past.code, past.reason))
 
     def accepted(self) -> list[str]:
         """Whose uploads are here, in order."""
-        found = (path.name.removesuffix(UP) for path in self.folder.glob(f"uploads/*{UP}"))
-        return sorted(normalize("NFC", name) for name in found)  # some disks take letters apart
+        names = (path.name.removesuffix(UP) for path in self.folder.glob(f"uploads/*{UP}"))
+        return sorted(normalize("NFC", name) for name in names)  # some disks take letters apart
 
     def decision(self) -> dict[str, str] | None:
         """Whose uploads are merged, and their SHA-256; None while the job is open."""
         path = self.folder / "closed.json"
         if not path.exists():
             return None
-        uploads: dict[str, str] = _table(path).get("uploads", {})
-        if not is_decision(uploads):
-            raise FileError(f"{path} is damaged: restore it from a backup")
+        uploads = load_record(Decision, path, LARGEST).uploads
+        if not all(map(is_name, uploads)):
+            raise FileError(f"{path} is damaged (a name): restore it from a backup")
         return uploads
 
     def close(self) -> dict[str, str]:
-        """Decide that those who are here take part; the first decision stands."""
+        """Decide that those who are here take part; the first decision is final."""
         decided = self.decision()
         if decided is not None:
             return decided
@@ -175,9 +181,9 @@ class Journal:
                 f"{len(present)} of at least {self.job.minimum} uploads are here"
                 + (f", missing are {', '.join(missing)}" if missing else "")
                 + ": nothing was merged; run this again when they have come"
-                + (NEVER if self.job.sealed else "")
+                + (UNOPENED if self.job.sealed else "")
             )
-        content = {"job": self.job.digest, "uploads": self._admitted_again(present)}
+        content = plain_record(Decision(self.job.digest, self._admitted_again(present)))
         atomic.create(self.folder / "closed.json", json.dumps(content, indent=1).encode())
         return self.close()
 
@@ -249,22 +255,12 @@ class Journal:
         return self.folder / "returns" / f"{name}{DOWN}"
 
 
-def is_decision(uploads: object) -> bool:
-    """Whether it is {participant: SHA-256}."""
-    return isinstance(uploads, dict) and all(
-        is_name(name) and isinstance(sha256, str) for name, sha256 in uploads.items()
-    )
-
-
-def _table(path: Path) -> dict[str, Any]:
-    """A JSON object of the journal's own; a disk may have changed it since."""
+def _read_refusal(path: Path) -> PastRefusal:
+    """What was turned away; a record that the disk has damaged stops no other."""
     try:
-        found = untrusted.json(regular.read(path, LARGEST))
-    except ValueError as error:
-        raise FileError(f"{path} is damaged ({error}): restore it from a backup") from error
-    if not isinstance(found, dict):
-        raise FileError(f"{path} is damaged (not a table): restore it from a backup")
-    return found
+        return load_record(PastRefusal, path, LARGEST)
+    except FileError as error:
+        return PastRefusal(error.code, str(error), path.stem, None)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,8 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pace.errors import FileError, RollError, TooFewError
-from pace.io import atomic, regular, untrusted
+from pace.errors import RollError, TooFewError
+from pace.io import atomic, untrusted
+from pace.io.records import load_record, plain_record, read_record
 from pace.jobs import signatures
 from pace.jobs.admission import frame_of
 from pace.jobs.job import SERVER, Job
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pace.jobs.signatures import Key
 
 FORMAT = "pace-roll-1"
-SUFFIX = ".roll"
+ROLL_SUFFIX = ".roll"
 LARGEST = 16 * 2**20  # bytes; a hundred thousand names fit
 SHOWN = 12  # names in a sentence
 
@@ -53,9 +54,17 @@ class Roll:
         return json.dumps(vars(self), sort_keys=True, separators=(",", ":")).encode()
 
 
+@dataclass(frozen=True)
+class Absent:
+    """roll.json: who was not merged when the job was closed."""
+
+    refused: Mapping[str, str]
+    missing: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Attendance:
-    """Who was in when the job was closed: written to the journal once, before anybody is told."""
+    """Who was in when the job was closed: journalled once, before any participant is told."""
 
     book: Journal
     decision: str
@@ -70,15 +79,12 @@ class Attendance:
         if not path.exists():
             codes = {past.sender: past.code for past in book.refusals()}
             refused = {name: codes[name] for name in sorted(listed & set(codes) - set(decided))}
-            missing = sorted(listed - set(decided) - set(refused))
-            atomic.create(path, json.dumps({"refused": refused, "missing": missing}).encode())
-        try:
-            facts = untrusted.json(regular.read(path, LARGEST))
-            refused, missing = dict(facts["refused"]), list(facts["missing"])
-        except (ValueError, TypeError, LookupError) as error:
-            raise FileError(f"{path} is damaged: restore it from a backup") from error
+            missing = tuple(sorted(listed - set(decided) - set(refused)))
+            record = plain_record(Absent(refused, missing))
+            atomic.create(path, json.dumps(record).encode())
+        absent = load_record(Absent, path, LARGEST)
         digest = hashlib.sha256(json.dumps(sorted(decided.items())).encode()).hexdigest()
-        return cls(book, digest, tuple(sorted(decided)), refused, tuple(missing))
+        return cls(book, digest, tuple(sorted(decided)), absent.refused, absent.missing)
 
     def roll(self, name: str, returned: bytes, key: Key | None) -> bytes:
         """The roll that goes with a return: the same bytes whenever it is asked for."""
@@ -98,7 +104,7 @@ class Attendance:
         return signatures.sign(content, key, kind=signatures.ROLL, job=job.digest, name=name)
 
 
-def check(content: bytes, job: Job, name: str, *, upload: bytes, returned: bytes) -> Roll:
+def check_roll(content: bytes, job: Job, name: str, *, upload: bytes, returned: bytes) -> Roll:
     """The roll, if it is the server's, of this job, to this receiver and with this return.
 
     Args:
@@ -129,10 +135,10 @@ def check(content: bytes, job: Job, name: str, *, upload: bytes, returned: bytes
                 f"the roll's {key} is {getattr(roll, key)[:16]!r}, expected {value[:16]!r}: "
                 "get the roll that came with this return"
             )
-    everybody = [*roll.merged, *roll.refused, *roll.missing]
-    if len(set(everybody)) < len(everybody) or name not in roll.merged:
-        raise RollError(f"the roll names somebody twice, or {name!r} is not among the merged")
-    if job.participants and set(everybody) != set(job.participants):
+    parties = [*roll.merged, *roll.refused, *roll.missing]
+    if len(set(parties)) < len(parties) or name not in roll.merged:
+        raise RollError(f"the roll names a participant twice, or {name!r} is not among the merged")
+    if job.participants and set(parties) != set(job.participants):
         raise RollError("the roll names others than the job's participants")
     if len(roll.merged) < job.minimum:
         raise TooFewError(
@@ -144,20 +150,19 @@ def check(content: bytes, job: Job, name: str, *, upload: bytes, returned: bytes
 
 def _parse(content: bytes) -> Roll:
     try:
-        fields = dict(untrusted.json(content))
-        roll = Roll(**fields | {key: tuple(fields[key]) for key in ("merged", "missing")})
+        roll = read_record(Roll, untrusted.json(content), strict=True)
         words = [roll.job, roll.receiver, roll.upload, roll.returned, roll.decision]
         words += [*roll.merged, *roll.missing, *roll.refused.keys(), *roll.refused.values()]
-        sound = fields["format"] == FORMAT and all(map(_is_word, words))
-    except (ValueError, TypeError, LookupError, AttributeError):
+        sound = roll.format == FORMAT and all(map(_is_word, words))
+    except ValueError:
         sound = False
     if not sound:
         raise RollError("not a roll: get the file that the server wrote beside the return")
     return roll
 
 
-def _is_word(word: object) -> bool:
-    return isinstance(word, str) and 0 < len(word) <= 64 and word.isprintable()
+def _is_word(word: str) -> bool:
+    return 0 < len(word) <= 64 and word.isprintable()
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ class RollFacts:
         return cls(roll.merged, dict(roll.refused), roll.missing, roll.decision, job.signed)
 
 
-def sentences(facts: RollFacts | None) -> list[str]:
+def roll_sentences(facts: RollFacts | None) -> list[str]:
     """Who was in, for people: as the server says, and no more than that."""
     if facts is None:
         return ["No roll came with the return: whose uploads were merged is not known here."]

@@ -8,7 +8,7 @@ takes it away, so that over all of them nothing is left:
 
 The stream is ChaCha20's. Another job has another digest, so no stream is used twice. A participant's
 exchange key is derived from its signing key, which also signs the public half: there is one file to
-keep, and nobody can put a key of his own in another's place.
+keep, and no one can put another key in its place.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ if TYPE_CHECKING:
     from pace.jobs.job import Job
     from pace.jobs.signatures import Key
 
-PAIRWISE = "pairwise"  # the one kind of sealing
 KIND = "x25519:"
 PUBLIC = 32  # bytes, and a signature after them
 PURPOSE = "sealing key"
 START = bytes(16)  # ChaCha20's counter and nonce: a secret gives one stream
 
 
-def secret_of(key: Key) -> X25519PrivateKey:
+def sealing_secret(key: Key) -> X25519PrivateKey:
     """The private half that goes with a signing key."""
     from cryptography.hazmat.primitives.asymmetric import x25519
 
@@ -45,9 +44,9 @@ def secret_of(key: Key) -> X25519PrivateKey:
     return x25519.X25519PrivateKey.from_private_bytes(derived)
 
 
-def public_of(key: Key) -> str:
+def sealing_key(key: Key) -> str:
     """The public half, signed, as jobs list it."""
-    public = secret_of(key).public_key().public_bytes_raw()
+    public = sealing_secret(key).public_key().public_bytes_raw()
     signed = signatures.sign(public, key, kind=PURPOSE, job="", name="")
     return _encoded(signed)
 
@@ -57,7 +56,7 @@ def _encoded(signed: bytes) -> str:
     return KIND + base64.b64encode(signed).decode()
 
 
-def raw(public: str, signer: str) -> bytes:
+def sealing_key_bytes(public: str, signer: str) -> bytes:
     """The 32 bytes of a sealing key, if its owner's signing key signed them."""
     try:
         signed = base64.b64decode(public.removeprefix(KIND), validate=True)
@@ -71,25 +70,27 @@ def raw(public: str, signer: str) -> bytes:
     return signatures.verify(signed, signer, kind=PURPOSE, job="", name="")
 
 
-def read_public(path: Path) -> str:
+def read_sealing_key(path: Path) -> str:
     """The sealing key in a public file."""
     signer, *rest = signatures.read_lines(path)
     if not rest:
         raise SettingError(
-            f"{path} has no sealing key, since an older version made it: let its owner make new keys "
-            "with `pace keys new`"
+            f"{path} has no sealing key in its second line: give the .pub file that `pace keys new` "
+            "makes"
         )
-    raw(rest[0], signer)
+    sealing_key_bytes(rest[0], signer)
     return rest[0]
 
 
-def seal(job: Job, name: str, key: Key) -> Seal:
+def job_seal(job: Job, name: str, key: Key) -> Seal:
     """The masks of one participant of a job."""
-    publics = {each: raw(public, job.keys[each]) for each, public in job.sealing.items()}
-    return masks(secret_of(key), name, publics, bytes.fromhex(job.digest))
+    publics = {
+        party: sealing_key_bytes(public, job.keys[party]) for party, public in job.sealing.items()
+    }
+    return masks(sealing_secret(key), name, publics, bytes.fromhex(job.digest))
 
 
-def ephemeral(names: Sequence[str], salt: bytes) -> list[Seal]:
+def ephemeral_seals(names: Sequence[str], salt: bytes) -> list[Seal]:
     """Masks of keys that are drawn here: for clients that are all in this process."""
     signatures.library()  # says what to install
     from cryptography.hazmat.primitives.asymmetric import x25519

@@ -1,4 +1,4 @@
-"""Ed25519 signatures under messages: who made them, and that nobody changed them since.
+"""Ed25519 signatures under messages: who made them, and that they are unchanged.
 
 A signed message is its frame followed by a trailer of 72 bytes: the first 8 bytes of the SHA-256 of
 the signer's public key, then the signature. What is signed is the frame after a line that says what
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, SettingError, SignatureError
 from pace.io import atomic, regular
-from pace.jobs.curve import strong_point
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -28,12 +27,18 @@ FINGERPRINT, SIGNATURE = 8, 64
 TRAILER = FINGERPRINT + SIGNATURE  # bytes
 LARGEST = 2**14  # bytes of a key file
 UPLOAD, RETURN, ROLL = "upload", "return", "roll"
+FIELD = 2**255 - 19  # of the curve
+SIGN = 1 << 255  # the bit that says which of two x belongs to a y
+EIGHTH = 2707385501144840649318225287225658788936804267575313519463743609750303402022
+SMALL_ORDER = frozenset(
+    {EIGHTH, FIELD - EIGHTH, 0, FIELD - 1, 1}
+)  # y of points of order 8, 4, 2, 1
 
 
-def new(private: Path, public: Path) -> str:
+def new_keys(private: Path, public: Path) -> str:
     """Make a new pair of files, the private one readable by its owner only; the public key.
 
-    A key that already exists is never adopted: whoever put it there may know it.
+    A key that already exists is never adopted: who put it there may know it.
     """
     from pace.jobs import sealing  # which signs its keys by this module
 
@@ -47,11 +52,11 @@ def new(private: Path, public: Path) -> str:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    both = f"{public_of(key)}\n{sealing.public_of(key)}\n"
+    both = f"{public_key(key)}\n{sealing.sealing_key(key)}\n"
     for path, content in ((private, encoded), (public, both.encode())):
         if not atomic.create(path, content, private=path is private):
             raise _in_the_way(path)
-    return public_of(key)
+    return public_key(key)
 
 
 def _in_the_way(path: Path) -> FileError:
@@ -61,7 +66,7 @@ def _in_the_way(path: Path) -> FileError:
     )
 
 
-def load(path: Path) -> Key:
+def load_key(path: Path) -> Key:
     """The private key of a file."""
     serialization, ed25519 = library()
     try:
@@ -78,7 +83,7 @@ def load(path: Path) -> Key:
     return key
 
 
-def public_of(key: Key) -> str:
+def public_key(key: Key) -> str:
     """The public key, as jobs list it."""
     return _encoded(key.public_key().public_bytes_raw())
 
@@ -87,7 +92,7 @@ def _encoded(found: bytes) -> str:
     return KIND + base64.b64encode(found).decode()
 
 
-def read_public(path: Path) -> str:
+def read_public_key(path: Path) -> str:
     """The public key of a file, checked."""
     return read_lines(path)[0]
 
@@ -97,7 +102,7 @@ def read_lines(path: Path) -> list[str]:
     try:
         lines = regular.read(path, LARGEST).decode("utf-8-sig").strip().split("\n")
         lines = [line.strip() for line in lines]
-        raw(lines[0])
+        key_bytes(lines[0])
     except OSError as error:
         raise FileError(f"cannot read the public key {path}: {error.strerror}") from error
     except ValueError:  # whatever it is, nothing of it is shown: it may be a private key
@@ -107,7 +112,7 @@ def read_lines(path: Path) -> list[str]:
     return lines
 
 
-def raw(public: str) -> bytes:
+def key_bytes(public: str) -> bytes:
     """The 32 bytes of a public key."""
     try:
         found = base64.b64decode(public.removeprefix(KIND), validate=True)
@@ -126,14 +131,23 @@ def raw(public: str) -> bytes:
     return found
 
 
+def strong_point(encoded: bytes) -> bool:
+    """Whether a key's bytes are written in the one canonical way and not of small order.
+
+    Under a point whose order divides 8, signatures verify that no key made, and libraries let it pass.
+    """
+    y = int.from_bytes(encoded, "little") & ~SIGN
+    return y < FIELD and y not in SMALL_ORDER
+
+
 def fingerprint(public: str) -> bytes:
-    return hashlib.sha256(raw(public)).digest()[:FINGERPRINT]
+    return hashlib.sha256(key_bytes(public)).digest()[:FINGERPRINT]
 
 
 def sign(frame: bytes, key: Key, *, kind: str, job: str, name: str) -> bytes:
     """The signed message. Ed25519 has no randomness: signing again gives the same bytes."""
     signature = key.sign(_statement(kind, job, name) + frame)
-    return frame + fingerprint(public_of(key)) + signature
+    return frame + fingerprint(public_key(key)) + signature
 
 
 def signer(content: bytes) -> bytes:
@@ -153,7 +167,7 @@ def verify(content: bytes, public: str, *, kind: str, job: str, name: str) -> by
             f"{fingerprint(public).hex()}"
         )
     try:
-        ed25519.Ed25519PublicKey.from_public_bytes(raw(public)).verify(
+        ed25519.Ed25519PublicKey.from_public_bytes(key_bytes(public)).verify(
             signature, _statement(kind, job, name) + frame
         )
     except InvalidSignature:

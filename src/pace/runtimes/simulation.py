@@ -336,7 +336,7 @@ def _seals(clients: int, federation: Federation) -> Sequence[Seal | None]:
     """Each client's masks, from keys that are drawn here and forgotten."""
     if not federation.sealed:
         return [None] * clients
-    return sealing.ephemeral([f"{client:06}" for client in range(clients)], federation.digest)
+    return sealing.ephemeral_seals([f"{client:06}" for client in range(clients)], federation.digest)
 
 
 def evaluate(logits: Tensor, graph: Graph, classes: int) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from pace.datasets import Dataset, Names, file
 from pace.errors import FileError
 from pace.graph import Graph
-from pace.jobs import job_file
+from pace.jobs.job_file import write_job
 from pace.metrics import macro_f1, macro_f1_present
 from pace.runtimes.files import merge, model, outcome
 from pace.runtimes.files.members import Members
@@ -171,7 +171,7 @@ def test_names_are_used_as_they_are(tmp_path: Path) -> None:
 
 def test_unscaled_features_are_warned_of_at_fit(tmp_path: Path, pace: Preloaded) -> None:
     graph = clients(1)[0]
-    job_file.write(tmp_path / "job.pace", job(participants=(), minimum=2))
+    write_job(tmp_path / "job.pace", job(participants=(), minimum=2))
     for factor, warned in ((1.0, False), (300.0, True)):
         write(tmp_path / "mine.graph", replace(graph, x=graph.x * factor), ids(graph.nodes))
         asked = ("client", "fit", "job.pace", "mine.graph", "--keep", f"{factor}.local", "--upload",

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from pace.errors import FileError, OverlapError
-from pace.jobs import job_file, sealing
+from pace.jobs import sealing
 from pace.jobs.job import Job
+from pace.jobs.job_file import read_job, write_job
 from pace.protocol import steps, wire
 from pace.runtimes.files import fit as fitting
 from pace.runtimes.files import kept, model, sealed_jobs
@@ -58,7 +59,7 @@ def root(done: Path, tmp_path: Path) -> Path:
 
 
 def the_job(root: Path) -> Job:
-    return job_file.read(root / "server" / "job.pace")
+    return read_job(root / "server" / "job.pace")
 
 
 def test_the_same_bytes_as_in_one_process_and_the_model_that_follows(root: Path) -> None:
@@ -67,7 +68,7 @@ def test_the_same_bytes_as_in_one_process_and_the_model_that_follows(root: Path)
     fitted = {}
     for name in NAMES:
         graph = load_site(root / name / "mine.graph", made).graph
-        seal = sealing.seal(made, name, key_of(name))
+        seal = sealing.job_seal(made, name, key_of(name))
         fitted[name] = steps.fit(graph, agreed, seal=seal)
         assert kept.read_kept(root / name / "mine.local", made).frame == fitted[name][1]
     returns = steps.merge([fitted[name][1] for name in sorted(NAMES)], agreed)
@@ -128,7 +129,7 @@ def test_a_job_that_overlaps_an_earlier_one_needs_a_yes(pace: Preloaded, root: P
     others = ("north", "south", "east")
     second = sealed_job(others)
     north = root / "north"
-    job_file.write(north / "second.pace", second)
+    write_job(north / "second.pace", second)
     words = (
         *("client", "fit", "second.pace", "mine.graph", "--keep", "second.local", "--yes"),
         *("--upload", "second.up", "--key", "north.key"),
@@ -174,12 +175,12 @@ def test_keys_and_a_sealed_job_from_the_command_line(pace: Preloaded, tmp_path: 
     pairs = ",".join(f"{name}={name}.pub" for name in NAMES)
     words = ("new", "job.pace", "--features", "4", "--classes", "2", "--participant", pairs)
     good(pace(*words, "--server-key", "server.pub", "--sealed", cwd=tmp_path))
-    made = job_file.read(tmp_path / "job.pace")
+    made = read_job(tmp_path / "job.pace")
     assert made.sealed
     assert made.minimum == 3
     (tmp_path / "job.pace").unlink()
     good(pace(*words, "--server-key", "server.pub", "--sealed", cwd=tmp_path))
-    assert job_file.read(tmp_path / "job.pace").seed != made.seed  # drawn for each
+    assert read_job(tmp_path / "job.pace").seed != made.seed  # drawn for each
     (tmp_path / "job.pace").unlink()
     old = (tmp_path / "west.pub").read_text().splitlines()[0]
     (tmp_path / "west.pub").write_text(f"{old}\n")

@@ -16,7 +16,7 @@ from flwr.app import Context, Message, RecordDict
 
 from pace.errors import NotAllowedError, OtherJobError
 from pace.io import plugins
-from pace.jobs import job_file
+from pace.jobs.job_file import read_job
 from pace.models import sized
 from pace.protocol import steps
 from pace.runtimes.flower.records import unpack
@@ -154,7 +154,7 @@ def test_a_return_that_is_not_mine_is_refused_and_local_stays(tmp_path: Path) ->
     words = {"job": made.digest, "payload": mine, "roll": called}
     assert not answer(asking(words, "return"), north).content
     (folder,) = (tmp_path / "north/state").glob("*/model")
-    assert job_file.read(folder / "job.pace").digest == made.digest
+    assert read_job(folder / "job.pace").digest == made.digest
 
 
 def of_another_job() -> bytes:

@@ -20,8 +20,8 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
 
-from pace.jobs import job_file
 from pace.jobs.job import Job
+from pace.jobs.job_file import write_job
 from pace.methods import make
 from pace.protocol import steps
 from pace.runtimes.files import model
@@ -55,7 +55,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     made = Deployment(tmp_path_factory.mktemp("flower"))
-    job_file.write(made.work / "job.pace", job())
+    write_job(made.work / "job.pace", job())
     made.provision(made.work / "job.pace")
     for name, graph in zip(NAMES, clients(3), strict=True):
         write_graph(made.work / "kits" / name / "mine.graph", graph)
@@ -69,7 +69,7 @@ def agree(here: Deployment, made: Job) -> Job:
     """Everybody gets this job; the server's earlier journal and report go away."""
     for place in (*NAMES, "server"):
         (here.work / "kits" / place / "job.pace").unlink()
-        job_file.write(here.work / "kits" / place / "job.pace", made)
+        write_job(here.work / "kits" / place / "job.pace", made)
     for left in ("job.journal", "job.report"):
         shutil.rmtree(here.work / "kits" / "server" / left, ignore_errors=True)
     return made
@@ -276,7 +276,7 @@ def test_nothing_is_left_running(here: Deployment) -> None:
 def test_a_run_that_is_stopped_or_loses_its_superlink_ends_with_one(tmp_path: Path) -> None:
     """Nobody has joined, so the run would wait. Both endings are 1, as the command's help says."""
     alone = Deployment(tmp_path)
-    job_file.write(tmp_path / "job.pace", job())
+    write_job(tmp_path / "job.pace", job())
     alone.provision(tmp_path / "job.pace")
     try:
         alone.serve(3)

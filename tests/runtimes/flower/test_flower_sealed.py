@@ -13,8 +13,9 @@ import pytest
 pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
 
 from pace.errors import TooFewError
-from pace.jobs import job_file, sealing
+from pace.jobs import sealing
 from pace.jobs.job import SERVER, Job
+from pace.jobs.job_file import write_job
 from pace.protocol import steps
 from pace.runtimes.files import model
 from tests.deployment import Deployment
@@ -54,7 +55,7 @@ class Here(NamedTuple):
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     made = Here(Deployment(tmp_path_factory.mktemp("sealed")), sealed_job(FIVE, epochs=10))
-    job_file.write(made.deployment.work / "job.pace", made.job)
+    write_job(made.deployment.work / "job.pace", made.job)
     made.deployment.provision(made.deployment.work / "job.pace")
     write_key(made.kits / SERVER, SERVER)
     for name, graph in zip(FIVE, clients(5), strict=True):
@@ -97,7 +98,7 @@ def test_when_it_has_come_all_adopt_what_one_process_gives(here: Here) -> None:
     assert {each["state"] for each in found["participants"]} == {"adopted"}
     agreed = here.job.federation
     fitted = [
-        steps.fit(graph, agreed, seal=sealing.seal(here.job, name, key_of(name)))
+        steps.fit(graph, agreed, seal=sealing.job_seal(here.job, name, key_of(name)))
         for name, graph in zip(FIVE, clients(5), strict=True)
     ]
     returns = steps.merge([frame for _, frame in fitted], agreed)

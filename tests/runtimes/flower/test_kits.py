@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from pace.errors import FileError, SettingError
-from pace.jobs import job_file, signatures
+from pace.jobs import signatures
+from pace.jobs.job_file import write_job
 from pace.runtimes.files import sealed_jobs
 from pace.runtimes.flower import kits, supernode
 from pace.runtimes.flower.supernode import SuperNode
@@ -26,7 +27,7 @@ pytest.importorskip("cryptography")
 
 
 def made(root: Path, **changes: object) -> Path:
-    job_file.write(root / "job.pace", job(**changes))
+    write_job(root / "job.pace", job(**changes))
     assert kits.provision(root / "job.pace", "server.example", root / "kits") == list(NAMES)
     return root / "kits"
 
@@ -90,7 +91,7 @@ def test_kits_are_made_once_and_for_listed_participants(tmp_path: Path) -> None:
         ({"participants": (), "minimum": 2}, "lists nobody"),
         ({"participants": ("north", "server"), "minimum": 2}, "'server'"),
     ):
-        job_file.write(tmp_path / f"{says}.pace", job(**changes))
+        write_job(tmp_path / f"{says}.pace", job(**changes))
         with pytest.raises(SettingError, match=says):
             kits.provision(tmp_path / f"{says}.pace", "server.example", tmp_path / "others")
     with pytest.raises(SettingError, match="--host"):
@@ -102,7 +103,7 @@ def test_a_site_is_told_what_would_keep_it_from_taking_part(
     pace: Preloaded, tmp_path: Path
 ) -> None:
     keys = {
-        name: signatures.new(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
+        name: signatures.new_keys(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
         for name in (*NAMES, "server")
     }
     north = made(tmp_path, keys=keys) / "north"
@@ -129,7 +130,7 @@ def test_a_site_says_yes_to_a_sealed_job_that_overlaps_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Before, `check.sh` says what both sums would tell; the word in node.toml reaches the node."""
-    job_file.write(tmp_path / "job.pace", sealed_job())
+    write_job(tmp_path / "job.pace", sealed_job())
     kits.provision(tmp_path / "job.pace", "server.example", tmp_path / "kits")
     north = tmp_path / "kits" / "north"
     key = write_key(north, "north")

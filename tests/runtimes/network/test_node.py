@@ -90,7 +90,7 @@ def test_a_node_with_the_key_of_another_is_refused(tmp_path: Path) -> None:
 
     made = job(
         keys={
-            name: signatures.new(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
+            name: signatures.new_keys(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
             for name in ("north", "south", "west", "server")
         }
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pace.jobs import job_file
+from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.network import codes
 from pace.runtimes.network.messages import UPLOAD, Words
@@ -35,7 +35,7 @@ def refuse_once(refused: set[int]) -> object:
 def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
     settings = Settings.of({"job": str(tmp_path / "server" / "job.pace")})
-    book = Journal.open(settings.journal, job_file.read(settings.job))
+    book = Journal.open(settings.journal, read_job(settings.job))
     events: list[Event] = []
     nodes = connected(configs(tmp_path, NAMES), refuse_once(set()))  # type: ignore[arg-type]
     report = play(nodes, settings, book, events.append)

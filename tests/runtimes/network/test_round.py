@@ -89,7 +89,7 @@ def test_another_node_cannot_be_north(tmp_path: Path, signed: bool) -> None:
     if signed:
         tmp_path.mkdir(exist_ok=True)
         changes["keys"] = {
-            name: signatures.new(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
+            name: signatures.new_keys(tmp_path / f"{name}.key", tmp_path / f"{name}.pub")
             for name in (*NAMES, "server")
         }
     write_sites(tmp_path, job(**changes))

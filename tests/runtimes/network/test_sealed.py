@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from pace.jobs import job_file, sealing
+from pace.jobs import sealing
 from pace.jobs.job import SERVER, Job
+from pace.jobs.job_file import write_job
 from pace.protocol import steps
 from pace.runtimes.files import model, sealed_jobs
 from tests.graphs import clients
@@ -27,7 +28,7 @@ def write(root: Path, made: Job) -> dict[int, dict[str, Any]]:
     places = zip((*made.participants, SERVER), (*clients(5), None), strict=True)
     for name, graph in places:
         (root / name).mkdir(exist_ok=True)
-        job_file.write(root / name / "job.pace", made)
+        write_job(root / name / "job.pace", made)
         write_key(root / name, name)
         if graph is not None:
             write_graph(root / name / "mine.graph", graph)
@@ -51,7 +52,7 @@ def test_five_sites_are_opened_when_the_last_one_is_there(tmp_path: Path) -> Non
     assert finished["finished"]
     agreed = made.federation
     fitted = [
-        steps.fit(graph, agreed, seal=sealing.seal(made, name, key_of(name)))
+        steps.fit(graph, agreed, seal=sealing.job_seal(made, name, key_of(name)))
         for name, graph in zip(FIVE, clients(5), strict=True)
     ]
     returns = steps.merge([frame for _, frame in fitted], agreed)

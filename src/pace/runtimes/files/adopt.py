@@ -51,7 +51,7 @@ def adopt_return(
     externals = steps.supported(graph, local, returned_models, federation)
     facts = None
     if roll is not None:
-        checked = rolls.check(roll, job, name, upload=kept.frame, returned=returned)
+        checked = rolls.check_roll(roll, job, name, upload=kept.frame, returned=returned)
         facts = rolls.RollFacts.of(checked, job)
     adoption = steps.calibrated(graph, local, externals, federation)
     outcome = Outcome(

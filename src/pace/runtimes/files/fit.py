@@ -184,8 +184,8 @@ def identity(job: Job, upload: Path, key: Path | None) -> Identity:
         return Identity(name)
     if key is None:
         raise SettingError("this job's uploads are signed: give your private key with --key")
-    private = signatures.load(key)
-    public = signatures.public_of(private)
+    private = signatures.load_key(key)
+    public = signatures.public_key(private)
     names = [name for name in job.participants if job.keys[name] == public]
     if not names:
         raise SignatureError(
@@ -208,7 +208,7 @@ def _train(
             "the graph has no labels, so there is nothing to learn from: import it with --label COLUMN"
         )
     began = time.perf_counter()
-    seal = sealing.seal(job, who.name, who.key) if job.sealed and who.key else None
+    seal = sealing.job_seal(job, who.name, who.key) if job.sealed and who.key else None
     kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress, seal=seal)
     about = Trained(
         name=who.name,

@@ -14,10 +14,11 @@ from pace.datasets import describe as graph_facts
 from pace.datasets import file as graph_file
 from pace.errors import FileError, PaceError, SignatureError
 from pace.io import records, regular
-from pace.jobs import explain, job_file, signatures
+from pace.jobs import explain, signatures
 from pace.jobs.admission import admit
 from pace.jobs.disclosure import words
 from pace.jobs.job import FORMAT, SERVER, Job
+from pace.jobs.job_file import JOB_SUFFIX, read_job
 from pace.jobs.journal import Journal, PastRefusal
 from pace.protocol import number_formats, ring, steps, wire
 from pace.runtimes.files import kept, model
@@ -105,7 +106,7 @@ def _kind(path: Path) -> str:
     for kind, version in TABLES.items():
         if f'format = "{version}"'.encode() in head:
             return kind
-    if path.suffix != job_file.SUFFIX and FORMAT.encode() not in head:
+    if path.suffix != JOB_SUFFIX and FORMAT.encode() not in head:
         raise FileError(f"{path} is not a file of PACE")
     return "job"
 
@@ -150,7 +151,7 @@ def _model(path: Path, job: Job | None) -> Facts:
 def _journal(path: Path, job: Job | None) -> Facts:
     if not (path / "job.pace").is_file():
         raise FileError(f"{path} is neither a model folder nor a journal")
-    book = Journal(path, job_file.read(path / "job.pace"))
+    book = Journal(path, read_job(path / "job.pace"))
     decided = book.decision()
     return Facts(
         kind="server's journal",
@@ -171,11 +172,11 @@ def _journal(path: Path, job: Job | None) -> Facts:
 
 
 def _job(path: Path, job: Job | None) -> Facts:
-    found = job_file.read(path)
+    found = read_job(path)
     return Facts(
         kind="job",
         version=found.content["format"],
-        details={"job": found.digest, **explain.facts(found)},
+        details={"job": found.digest, **explain.job_facts(found)},
         sanity=("as it was made: its digest fits", *_belongs_to(job, found)),
     )
 
@@ -247,7 +248,9 @@ def _edges(weight: str, directions: str) -> str:
 def _key(path: Path, job: Job | None) -> Facts:
     private = b"PRIVATE" in regular.read(path, signatures.LARGEST)
     public = (
-        signatures.public_of(signatures.load(path)) if private else signatures.read_public(path)
+        signatures.public_key(signatures.load_key(path))
+        if private
+        else signatures.read_public_key(path)
     )
     shared = private and path.stat().st_mode & 0o077
     sanity = ["NOT private: others on this machine can read it (chmod 600)" if shared else "sound"]

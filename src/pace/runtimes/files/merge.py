@@ -17,7 +17,7 @@ from pace.jobs.admission import exact_size
 from pace.jobs.influence import influence
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import DOWN, Journal
-from pace.jobs.roll import SUFFIX, Attendance
+from pace.jobs.roll import ROLL_SUFFIX, Attendance
 from pace.protocol import steps, wire
 from pace.protocol.uploads import Received
 from pace.runtimes.files.intake import Arrival, Refusal, arrivals, take, upload_files
@@ -84,7 +84,7 @@ def merge_files(
     """`merge_uploads` of files; NAME.down, NAME.roll and the report go to the folder `out`."""
 
     def deliver(name: str, returned: bytes, roll: bytes) -> None:
-        for suffix, content in ((DOWN, returned), (SUFFIX, roll)):
+        for suffix, content in ((DOWN, returned), (ROLL_SUFFIX, roll)):
             path = out / f"{name}{suffix}"
             created = atomic.create(path, content, settled=False)
             if not created and not regular.same(path, content):
@@ -106,8 +106,8 @@ def server_key(job: Job, path: Path | None) -> Key | None:
         return None
     if path is None:
         raise SettingError("this job's returns are signed: give the server's key with --key")
-    key = signatures.load(path)
-    if signatures.public_of(key) != job.keys[SERVER]:
+    key = signatures.load_key(path)
+    if signatures.public_key(key) != job.keys[SERVER]:
         raise SignatureError(f"{path} is not the server's key of this job")
     return key
 

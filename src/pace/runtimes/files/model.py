@@ -18,8 +18,8 @@ from pace.errors import FileError
 from pace.gates.mixture import Weights, local_alone
 from pace.graph import Graph
 from pace.io import atomic, records, regular, untrusted
-from pace.jobs import job_file
 from pace.jobs.job import Job
+from pace.jobs.job_file import read_job, render_job
 from pace.params import Params
 from pace.protocol import steps, wire
 from pace.runtimes.files.members import Members, encode_members, read_members
@@ -91,7 +91,7 @@ def write_model(folder: Path, model: SiteModel) -> None:
     }
     texts = {
         ABOUT: json.dumps(about, indent=1) + "\n",
-        "job.pace": job_file.render(job),
+        "job.pace": render_job(job),
         RESULTS: json.dumps(records.plain_record(model.result)) + "\n",
         "README.md": model_card(job, model.outcome),
         PAGE: model_page(job, model.outcome, model.result),
@@ -120,7 +120,7 @@ def read_model(folder: Path) -> SiteModel:
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
     digest, outcome = _read_outcome(folder)
     weights = outcome.weights
-    job = job_file.read(folder / "job.pace")
+    job = read_job(folder / "job.pace")
     if job.digest != digest:
         raise FileError(
             f"{folder} holds the job {job.digest[:16]}, its model is of {str(digest)[:16]}"

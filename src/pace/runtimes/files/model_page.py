@@ -15,7 +15,7 @@ from pace.io.text import Medium, shown
 from pace.jobs import received
 from pace.jobs.disclosure import SMALL
 from pace.jobs.job import Job
-from pace.jobs.roll import sentences
+from pace.jobs.roll import roll_sentences
 from pace.metrics import Bin, calibration_error, f1
 from pace.models import in_words
 from pace.reports import (
@@ -85,7 +85,7 @@ validation nodes.
 
 ## Who was in
 
-{chr(10).join(sentences(outcome.roll))}
+{chr(10).join(roll_sentences(outcome.roll))}
 
 ## What came back
 
@@ -268,7 +268,7 @@ def _nodes(scored: Mapping[str, MaskScores], result: Result) -> Iterator[Block]:
 
 def _roll(outcome: Outcome) -> Iterator[Block]:
     roll = outcome.roll
-    for sentence in sentences(roll):
+    for sentence in roll_sentences(roll):
         yield Text(shown(sentence))
     if roll is None:
         return

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from pace.errors import FileError, SettingError
 from pace.io import atomic, toml
-from pace.jobs import job_file
 from pace.jobs.job import SERVER, Job
+from pace.jobs.job_file import read_job
 
 PORT = 18080
 NODE_PORT = 9094  # of a node's own local API
@@ -97,7 +97,7 @@ def provision(
     """
     from pace.runtimes.flower import certificates
 
-    agreed = job_file.read(job)
+    agreed = read_job(job)
     if not agreed.participants:
         raise SettingError("this job lists nobody: make one with `pace new --participant …`")
     if SERVER in agreed.participants:

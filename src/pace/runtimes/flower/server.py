@@ -11,7 +11,7 @@ from flwr.serverapp import Grid, ServerApp
 from pace.errors import PaceError
 from pace.io import plugins
 from pace.io.text import shown
-from pace.jobs import job_file
+from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.files import report
 from pace.runtimes.flower.exchange import GridExchange
@@ -36,7 +36,7 @@ def main(grid: Grid, context: Context) -> None:
     settings = Settings.of(context.run_config)
     with (
         plugins.allowing(settings.allow),
-        Journal.working(settings.journal, job_file.read(settings.job), ORPHANED) as book,
+        Journal.working(settings.journal, read_job(settings.job), ORPHANED) as book,
     ):
         if caution := book.job.federation.method.caution(len(book.job.participants)):
             say("%s", NOTE + caution)

@@ -87,9 +87,7 @@ class SuperNode:
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.jobs import (
-            job_file,  # here, since it loads torch: a node that runs has a worker for that
-        )
+        from pace.jobs.job_file import read_job
         from pace.runtimes.files import sealed_jobs
         from pace.runtimes.files.fit import identity
         from pace.runtimes.files.site import load_site
@@ -104,7 +102,7 @@ class SuperNode:
         ]
         try:
             with plugins.allowing(self.node.allow):
-                job = job_file.read(self.node.job)
+                job = read_job(self.node.job)
             who = identity(job, Path(f"{self.node.name}.up"), self.node.key)
             if who.name != self.node.name:
                 found.append(f"{self.node.key} is the key of {who.name!r}, not of this site")

@@ -16,10 +16,10 @@ from pathlib import Path
 
 from pace.errors import OtherJobError, ParticipantError
 from pace.io import atomic, plugins
-from pace.jobs import job_file
 from pace.jobs.job import Job
+from pace.jobs.job_file import read_job
 from pace.jobs.journal import DOWN, UP
-from pace.jobs.roll import SUFFIX, sentences
+from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
 from pace.runtimes.files.adopt import adopt_files
 from pace.runtimes.files.fit import FitFiles, fit_files, identity
 from pace.runtimes.files.site import load_site
@@ -62,16 +62,16 @@ def _adopt(node: Node, job: Job, returned: bytes, roll: bytes) -> Path:
     place = node.place(job.digest)
     site = load_site(node.graph, job)
     outcome = adopt_files(job, site, place / LOCAL, place / MODEL, returned=returned, roll=roll)
-    for suffix, content in ((DOWN, returned), (SUFFIX, roll)):
+    for suffix, content in ((DOWN, returned), (ROLL_SUFFIX, roll)):
         atomic.create(place / f"{node.name}{suffix}", content)
-    for sentence in (f"{outcome.decision}.", *sentences(outcome.roll)):
+    for sentence in (f"{outcome.decision}.", *roll_sentences(outcome.roll)):
         log(f"{node.name}: {sentence}")
     return place / MODEL
 
 
 def agreed(node: Node, digest: str) -> Job:
     """The node's own copy of the job, which must be the one that the server names."""
-    job = job_file.read(node.job)
+    job = read_job(node.job)
     if job.digest != digest:
         raise OtherJobError(
             f"the server runs job {digest[:16]!r}, this node agreed to {job.digest[:16]}: "
