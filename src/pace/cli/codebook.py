@@ -72,10 +72,10 @@ def propose(
     ] = None,
     missing: Annotated[
         list[str] | None,
-        typer.Option(help="A word that stands for a missing value; repeat.", metavar="WORD"),
+        typer.Option(help="A word that means a missing value; repeat.", metavar="WORD"),
     ] = None,
     least: Annotated[
-        int, typer.Option(help="Name categories that stand in this many rows.", metavar="N")
+        int, typer.Option(help="Name categories that are in this many rows.", metavar="N")
     ] = 5,
     decimal: Decimal = None,
     weight: Weight = None,
@@ -97,7 +97,7 @@ def propose(
     )
 
     options.at_least_one("--least", least)
-    found, notes = propose_columns(
+    proposal, notes = propose_columns(
         nodes,
         label=label,
         id_column=id_column,
@@ -109,20 +109,21 @@ def propose(
         weight=weight or "",
         directions=directions or BOTH,
     )
-    write_proposal(out, found)
-    said = proposal_discloses(found, least)
+    write_proposal(out, proposal)
+    disclosed = proposal_discloses(proposal, least)
     if as_json:
-        console.one_object(found.plain() | {"notes": notes, "discloses": said, "file": str(out)})
+        facts = {"notes": notes, "discloses": disclosed, "file": str(out)}
+        console.one_object(proposal.plain() | facts)
         return
     to = console.console()
-    heads, rows = proposal_rows(found)
-    console.table(f"{nodes.name}: {found.rows:,} rows", heads, rows, to, words=1, first=2)
+    heads, rows = proposal_rows(proposal)
+    console.table(f"{nodes.name}: {proposal.rows:,} rows", heads, rows, to, words=1, first=2)
     for note in notes:
         to.print(f"Note: {note}")
-    to.print(f"What {out.name} tells whoever reads it:")
-    for sentence in said:
+    to.print(f"What {out.name} tells its readers:")
+    for sentence in disclosed:
         to.print(f"  {sentence}")
-    console.say(f"Written: {out} (send it to whoever makes the codebook)")
+    console.say(f"Written: {out} (send it to the site that makes the codebook)")
 
 
 @app.command("merge", cls=manual.Command, epilog=MERGE)
@@ -154,16 +155,18 @@ def merge(
         sites[name] = read_proposal(path)
     merged = merge_proposals(sites, scaling=scale, classes=options.words(classes) or ())
     write_codebook(out, merged.codebook)
-    said = codebook_discloses(sites, merged.codebook)
+    disclosed = codebook_discloses(sites, merged.codebook)
     if as_json:
         facts = {"features": list(merged.codebook.features), "notes": merged.notes}
-        console.one_object(merged.codebook.plain() | facts | {"discloses": said, "file": str(out)})
+        console.one_object(
+            merged.codebook.plain() | facts | {"discloses": disclosed, "file": str(out)}
+        )
         return
-    shown(merged.codebook, f"Codebook of {', '.join(sites)}")
+    show_codebook(merged.codebook, f"Codebook of {', '.join(sites)}")
     to = console.console()
     for note in merged.notes:
         to.print(f"Note: {note}")
-    for sentence in said:
+    for sentence in disclosed:
         to.print(sentence)
     console.say(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
 
@@ -177,11 +180,11 @@ def show(
     """Show a codebook, checked: which columns become which features."""
     from pace.cli import console
 
-    found = load(file)
+    book = load(file)
     if as_json:
-        console.one_object(found.plain() | {"features": list(found.features)})
+        console.one_object(book.plain() | {"features": list(book.features)})
     else:
-        shown(found, str(file))
+        show_codebook(book, str(file))
 
 
 def load(file: Path) -> Codebook:
@@ -192,16 +195,17 @@ def load(file: Path) -> Codebook:
 
     if file.suffix != JOB_SUFFIX:
         return read_codebook(file)
-    found = read_job(file).codebook
-    if found is None:
+    book = read_job(file).codebook
+    if book is None:
         raise SettingError(
             f"{file} has no codebook: make one with `pace codebook merge` and a job with "
             "`pace new --codebook`, or import with --features and --classes"
         )
-    return found
+    return book
 
 
-def shown(book: Codebook, title: str) -> None:
+def show_codebook(book: Codebook, title: str) -> None:
+    """Print what it is about, and a line for each column."""
     from pace.cli import console
     from pace.tables.agreement import codebook_rows
 

@@ -143,8 +143,8 @@ def import_(
     file.write(out, imported.dataset)
     facts = describe(imported.dataset)
     if as_json:
-        told = {name: getattr(imported, name) for name in ("notes", "changes", "warnings")}
-        console.one_object(plain_record(facts) | plain_record(told))
+        remarks = {name: getattr(imported, name) for name in ("notes", "changes", "warnings")}
+        console.one_object(plain_record(facts) | plain_record(remarks))
         return
     show_facts(facts)
     tell(imported)

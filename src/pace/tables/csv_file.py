@@ -49,7 +49,7 @@ class CsvFile:
         records = self._records()
         next(records)
         width = len(self.columns)
-        places = {name: place for place, name in reversed(list(enumerate(self.columns)))}
+        position = {name: index for index, name in enumerate(self.columns)}
         rows: list[int] = []
         words: dict[str, list[str]] = {name: [] for name in text}
         parts: dict[str, list[Numbers]] = {name: [parse_cells([])] for name in numbers}
@@ -62,9 +62,9 @@ class CsvFile:
             rows += [row for row, _ in chunk]
             columns = list(zip(*(cells for _, cells in chunk), strict=True))
             for name in words:
-                words[name] += map(str.strip, columns[places[name]])
+                words[name] += map(str.strip, columns[position[name]])
             for name in parts:
-                parts[name].append(parse_cells(columns[places[name]]))
+                parts[name].append(parse_cells(columns[position[name]]))
         return rows, words, {name: join_numbers(column) for name, column in parts.items()}
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:

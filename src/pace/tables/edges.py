@@ -84,8 +84,8 @@ def _find_columns(
     """The columns with both ends: by their usual names, else the first two."""
     columns = data_columns(file, notes)
     if len(columns) < 2:
-        found = f"the single column {columns[0]!r}" if columns else "no column with a name"
-        raise GraphError(f"{file.name} has {found}, expected two, such as source,target")
+        single = f"the single column {columns[0]!r}" if columns else "no column with a name"
+        raise GraphError(f"{file.name} has {single}, expected two, such as source,target")
     lower = {name.lower(): name for name in reversed(columns)}
     named = ([lower[end] for end in pair] for pair in ENDS if set(pair) <= set(lower))
     ends = next(named, columns[:2])
@@ -122,7 +122,7 @@ def _suggest_id(nodes: NodeIds, mentioned: set[str]) -> str | None:
         common = mentioned & values
         if name != nodes.column and len(values) == len(cells) and 2 * len(common) > len(mentioned):
             return (
-                f"names nodes by values such as {min(common)!r}, which stand in column {name!r} of "
+                f"names nodes by values such as {min(common)!r}, which are in column {name!r} of "
                 f"{table.file}, a different one in every row: give --id {name}"
             )
     return None

@@ -79,7 +79,7 @@ class ParquetFile:
                 values[index] = [np.nan if item is None else item for item in items]
         with np.errstate(over="ignore"):
             narrow = values.astype(np.float32)
-        return {f"{name}.{place}": Numbers(narrow[:, place], {}) for place in range(width)}
+        return {f"{name}.{item}": Numbers(narrow[:, item], {}) for item in range(width)}
 
     def _look(self, look: Callable[[Any], Any]) -> Any:
         """What a look into the file gives; damage may show only then."""

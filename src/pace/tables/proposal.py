@@ -155,7 +155,14 @@ def propose_columns(
     )
     problems.stop()
     proposal = Proposal(
-        len(table.rows), id_column, label, classes, absent, columns, weight, directions
+        len(table.rows),
+        id_column,
+        label,
+        classes,
+        absent,
+        columns=columns,
+        weight=weight,
+        directions=directions,
     )
     return proposal, [*table.notes, *notes, *_remarks(columns)]
 
@@ -168,8 +175,8 @@ def _find_id(table: Table, columns: Sequence[str], notes: list[str]) -> str:
     if len(unique) == 1:
         notes.append(f"{unique[0]!r} is different in every row: taken as the id (else: --id)")
         return unique[0]
-    found = f"{', '.join(unique)} could be it" if unique else "no column is different in every row"
-    raise SettingError(f"which column has the id of a node? {found}: say so with --id")
+    which = f"{', '.join(unique)} could be it" if unique else "no column is different in every row"
+    raise SettingError(f"which column has the id of a node? {which}: say so with --id")
 
 
 def _could_be_id(cells: Sequence[str]) -> bool:
@@ -229,7 +236,7 @@ def _category(name: str, cells: Sequence[str], missing: int, least: int) -> Summ
         return Summary(name, "text", len(cells), missing)
     frequent = in_order(word for word, count in counts.items() if count >= least)
     rare = sum(count for count in counts.values() if count < least)
-    return Summary(name, "category", len(cells), missing, tuple(frequent), rare)
+    return Summary(name, "category", len(cells), missing, tuple(frequent), rare=rare)
 
 
 def _sized(name: str, kind: Kind, values: Values, missing: int) -> Summary:
@@ -307,9 +314,7 @@ def proposal_discloses(proposal: Proposal, least: int = LEAST) -> list[str]:
         "are missing. No row, no id, no edge."
     ]
     if "category" in kinds:
-        sentences.append(
-            f"Of categories: {words} words, each of which stands in {least} rows or more."
-        )
+        sentences.append(f"Of categories: {words} words, each of which is in {least} rows or more.")
     if kinds & {"number", "date"}:
         sentences.append(
             f"Of numbers and dates: mean and standard deviation to {DIGITS} digits (which is what "

@@ -90,9 +90,8 @@ def read_table(
     if as_text and (decimal or has_marks(as_text.values())):
         _, cells, _ = file.read(list(as_text), (), Problems())
         parsed |= parse_columns(cells, decimal, file.delimiter, notes)
-    return Table(
-        file.name, rows, words, parsed, problems, [f"{file.name}: {note}" for note in notes]
-    )
+    notes = [f"{file.name}: {note}" for note in notes]
+    return Table(file.name, rows, words, parsed, problems, notes=notes)
 
 
 def check_option(option: str, name: str, columns: Collection[str], file: str) -> None:
