@@ -313,6 +313,18 @@ def test_a_damaged_parquet_file_is_answered_in_a_sentence(tmp_path: Path) -> Non
         import_graph(path, path, Columns("kind"))
 
 
+def test_a_parquet_file_of_text_that_is_no_utf8_is_answered_in_a_sentence(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "n.parquet"
+    parquet.write_table(
+        arrow.table({"id": ["northern", "southern"], "kind": ["x", "y"], "f": [1, 2]}), path
+    )
+    path.write_bytes(path.read_bytes().replace(b"northern", b"northe\xff\xfe"))
+    with pytest.raises(GraphError, match=r"damaged \(.*write it again"):
+        import_graph(path, path, Columns("kind"))
+
+
 Command = Callable[..., tuple[int, str, str]]
 
 

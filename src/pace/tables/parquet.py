@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,7 @@ ROWS = 2**20  # and one more for each byte of the file
 CELLS, CELLS_PER_BYTE = 2**26, 64
 UNPACKED, UNPACKED_PER_BYTE = 2**28, 256  # bytes
 TEXTS = ("string", "large_string", "binary", "large_binary")
+T = TypeVar("T")
 NUMBER = re.compile(r"u?int\d+|halffloat|float|double")
 
 
@@ -45,7 +46,12 @@ class ParquetFile:
         self, text: Sequence[str], numbers: Sequence[str], problems: Problems
     ) -> tuple[Sequence[int], dict[str, list[str]], dict[str, Numbers]]:
         """The row numbers, and columns as text and as numbers."""
-        table = self._look(lambda file: file.read(list(dict.fromkeys((*text, *numbers)))))
+        names = list(dict.fromkeys((*text, *numbers)))
+        return self._look(lambda file: self._convert(file.read(names), text, numbers, problems))
+
+    def _convert(
+        self, table: Any, text: Sequence[str], numbers: Sequence[str], problems: Problems
+    ) -> tuple[Sequence[int], dict[str, list[str]], dict[str, Numbers]]:
         parsed: dict[str, Numbers] = {}
         for name in numbers:
             column = table.column(name)
@@ -81,7 +87,7 @@ class ParquetFile:
             narrow = values.astype(np.float32)
         return {f"{name}.{item}": Numbers(narrow[:, item], {}) for item in range(width)}
 
-    def _look(self, look: Callable[[Any], Any]) -> Any:
+    def _look(self, look: Callable[[Any], T]) -> T:
         """What a look into the file gives; damage may show only then."""
         try:
             from pyarrow import ArrowInvalid, parquet
@@ -94,7 +100,7 @@ class ParquetFile:
                     texts = [field.name for field in file.schema_arrow if str(field.type) in TEXTS]
                 with parquet.ParquetFile(content, read_dictionary=texts) as file:
                     return look(file)
-        except (ArrowInvalid, OSError) as error:
+        except (ArrowInvalid, OSError, UnicodeDecodeError) as error:
             raise GraphError(
                 f"{self.name} is not a Parquet file, or damaged ({error}): write it again"
             ) from error
