@@ -27,13 +27,13 @@ from pace.datasets import load
 from pace.datasets.partition.divide import divide
 from pace.graph import Graph
 from pace.methods import Limited, Pace
-from pace.metrics import accuracy, pooled
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method
 from pace.reports.trial import READINGS
 from pace.runtimes.simulation import evaluate
+from pace.task import accuracy, pooled
 from pace.training.train import train_cohort
 
 CLIENTS, MOST = 10, 3

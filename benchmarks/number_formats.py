@@ -8,18 +8,18 @@ from collections.abc import Iterator, Sequence
 from benchmarks.clock import Point
 from pace.graph import Graph
 from pace.methods import Pace
-from pace.metrics import accuracy, pooled
 from pace.models import Model
 from pace.protocol.federation import SEEDS
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.simulation import run_trials
+from pace.task import accuracy, pooled
 
 
 def kinds(name: str, graphs: Sequence[Graph], gcn: Model) -> Iterator[Point]:
     """PACE with each kind of numbers: adopted accuracy over seeds, messages against a dense model."""
     for kind in KINDS:
         trials = list(run_trials(graphs, gcn, {"pace": Pace()}, SEEDS, numbers=kind))
-        scores = [100 * accuracy(pooled(trial.confusions["adopted"])) for trial in trials]
+        scores = [100 * accuracy(pooled(trial.counts["adopted"])) for trial in trials]
         yield {
             "dataset": name,
             "numbers": kind,

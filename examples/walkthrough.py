@@ -14,13 +14,14 @@ with app.setup:
     from pace import GCN, Adoption, Federation, Graph, Pace, adopt, fit, merge
     from pace.datasets import load
     from pace.datasets.partition import divide
-    from pace.gates.cnll import blend, nll
+    from pace.gates.cnll import blend
     from pace.merging.batches import batches
     from pace.merging.carrier import dense
     from pace.merging.consensus import consensus
     from pace.methods.pace import read
     from pace.params import size, subtract
     from pace.protocol import wire
+    from pace.task import nll
     from pace.training.train import train
 
     # Small products: a second thread only gets in the way.

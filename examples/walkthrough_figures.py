@@ -21,7 +21,8 @@ from PIL import Image
 from torch import Tensor
 
 from pace import Adoption, Graph
-from pace.gates.cnll import blend, nll
+from pace.gates.cnll import blend
+from pace.task import nll
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.
 CLASSES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")

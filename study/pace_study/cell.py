@@ -213,7 +213,7 @@ def _row(cell: Cell, trial: Trial) -> Stored:
         "alphas": trial.alphas,
         **{
             reading: torch.stack(counts).flatten().tolist() if counts else []
-            for reading, counts in trial.confusions.items()
+            for reading, counts in trial.counts.items()
         },
         "upload": trial.upload,
         "returned": trial.returned,
@@ -230,7 +230,7 @@ def _trial(row: Stored) -> Trial:
         method=row["method"],
         seed=row["seed"],
         alphas=row["alphas"],
-        confusions={
+        counts={
             reading: list(torch.from_numpy(confusions(row[reading], clients)))
             for reading in READINGS
         },

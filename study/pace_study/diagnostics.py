@@ -7,8 +7,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pace.metrics import accuracy
 from pace.reports.trial import Trial
+from pace.task import accuracy
 from pace_study.cell import Store
 from pace_study.records import score, title, trials
 from pace_study.study import LOCAL, PACE, Part
@@ -104,7 +104,5 @@ def each_gain(trial: Trial) -> list[float]:
     """What each receiver's accuracy gained over its Local, in points."""
     return [
         100 * (accuracy(after) - accuracy(before))
-        for after, before in zip(
-            trial.confusions["adopted"], trial.confusions[LOCAL.reading], strict=True
-        )
+        for after, before in zip(trial.counts["adopted"], trial.counts[LOCAL.reading], strict=True)
     ]

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from pace.datasets.partition.split import DATA_SEED
 from pace.merging.carrier import RANK
-from pace.metrics import accuracy, pooled
 from pace.reports import Choice, Column, Drilldown, Matrix, Table, Value, View
 from pace.reports.trial import Trial
+from pace.task import accuracy, pooled
 from pace_study.cell import Cell
 from pace_study.diagnostics import paired, receivers
 from pace_study.folder import Study
@@ -108,9 +108,9 @@ def _choice(study: Study, cells: Sequence[Cell]) -> Choice:
 
 
 def _row(trials: Sequence[Trial], receiver: int) -> tuple[Value, ...]:
-    nodes = int(trials[0].confusions["local"][receiver].sum())
+    nodes = int(trials[0].counts["local"][receiver].sum())
     local, ours = (
-        statistics.fmean(100 * accuracy(trial.confusions[reading][receiver]) for trial in trials)
+        statistics.fmean(100 * accuracy(trial.counts[reading][receiver]) for trial in trials)
         for reading in ("local", "adopted")
     )
     alphas = [trial.alphas[receiver] for trial in trials]
@@ -135,7 +135,7 @@ def _views(trials: Sequence[Trial], receiver: int) -> tuple[View, ...]:
 def _view(name: str, trials: Sequence[Trial], receiver: int) -> View:
     alpha = statistics.fmean(trial.alphas[receiver] for trial in trials)
     local, ours = (
-        pooled(trial.confusions[reading][receiver] for trial in trials)
+        pooled(trial.counts[reading][receiver] for trial in trials)
         for reading in ("local", "adopted")
     )
     before, after = 100 * accuracy(local), 100 * accuracy(ours)

@@ -10,8 +10,8 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from pace.metrics import SCORES, pooled
 from pace.reports.trial import Trial
+from pace.task import SCORES, pooled
 from pace_study.cell import Cell, Store
 from pace_study.study import CITATION, Part, Row
 
@@ -61,7 +61,7 @@ def published() -> tuple[Record, ...]:
 def score(trial: Trial, reading: str, metric: str) -> float:
     """One number of one trial."""
     if metric in SCORES:
-        return 100 * SCORES[metric](pooled(trial.confusions[reading]))
+        return 100 * SCORES[metric](pooled(trial.counts[reading]))
     return {
         "mean_alpha": statistics.fmean(trial.alphas),
         "alpha_zero_percent": 100 * statistics.fmean(alpha == 0 for alpha in trial.alphas),

@@ -16,11 +16,12 @@ from torch import Tensor
 
 from pace.datasets.partition.split import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
-from pace.gates.cnll import blend, nll, slope
+from pace.gates.cnll import blend, slope
 from pace.graph import Graph
 from pace.models.gcn import GCN
 from pace.params import Params
 from pace.protocol import number_formats
+from pace.task import nll
 from pace.training.recipe import Recipe
 from pace.training.train import train
 

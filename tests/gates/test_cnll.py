@@ -16,9 +16,9 @@ from pace.gates.cnll import (
     calibrate_all,
     excess,
     in_step,
-    nll,
     slope,
 )
+from pace.task import nll
 
 Drawn = tuple[Tensor, Tensor, Tensor]
 

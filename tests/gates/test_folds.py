@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace.gates import folds
-from pace.gates.cnll import nll
 from pace.gates.folds import weigh_parts
 from pace.gates.mixture import local_alone, mix, weigh
+from pace.task import nll
 
 seeds = st.integers(0, 2**31)
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch import Tensor
 
-from pace.gates.cnll import blend, calibrate, nll
+from pace.gates.cnll import blend, calibrate
 from pace.gates.mixture import HALVINGS, Problem, minimiser, mix, optimal, weigh
+from pace.task import nll
 
 Drawn = tuple[Tensor, Tensor]
 

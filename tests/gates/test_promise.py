@@ -12,13 +12,13 @@ import torch
 from fuzz import gates
 from torch import Tensor
 
-from pace.gates.cnll import nll
 from pace.gates.mixture import Weights, local_alone, mix
 from pace.gates.promise import no_worse_than_local
 from pace.methods import METHODS, Fixed, Pace, PaceDuo
 from pace.protocol import steps, wire
 from pace.protocol.method import Method
 from pace.runtimes.files import model
+from pace.task import nll
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import messages
 from tests.sites import job

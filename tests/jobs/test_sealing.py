@@ -29,7 +29,6 @@ from pace.errors import (
     TooFewError,
     WeightError,
 )
-from pace.gates.cnll import nll
 from pace.graph import Graph
 from pace.jobs import admission, sealing, signatures
 from pace.jobs.admission import admit
@@ -43,6 +42,7 @@ from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Summable
 from pace.protocol.ring import Ring
 from pace.protocol.sealing import Seal, counted, in_ring, opened_sum
+from pace.task import nll
 from tests.graphs import clients, federation
 from tests.sealed import key_of, sealed_job
 from tests.sites import NAMES

@@ -17,9 +17,9 @@ import pytest
 from pace.datasets import load
 from pace.datasets.partition import divide
 from pace.methods import PAPER
-from pace.metrics import accuracy, pooled
 from pace.models.gcn import GCN
 from pace.runtimes.simulation import run_trials
+from pace.task import accuracy, pooled
 from pace_study.cell import Cell, Store
 from pace_study.controls import study_method
 from pace_study.records import score
@@ -127,7 +127,7 @@ def measured(dataset: str) -> dict[tuple[str, str], list[float]]:
     for trial in run_trials(
         graphs, gcn, {name: study_method(name) for name in (*PAPER, *UNPUBLISHED)}, SEEDS
     ):
-        for reading, tables in trial.confusions.items():
+        for reading, tables in trial.counts.items():
             score = 100 * accuracy(pooled(tables))
             found.setdefault((trial.method, reading), []).append(score)
     return found

@@ -9,7 +9,6 @@ from torch.nn.functional import one_hot
 from pace.datasets import load
 from pace.datasets.partition import divide
 from pace.errors import NumberError, SettingError
-from pace.gates.cnll import nll
 from pace.graph import Graph
 from pace.merging.ridge import compressed, expanded, solve_rows
 from pace.methods import Pace, PaceRidge, make
@@ -21,6 +20,7 @@ from pace.models.unit_rows import unit_rows
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
+from pace.task import nll
 
 # Features and classes of Cora, CiteSeer, PubMed, CS, Computers and ogbn-arxiv.
 SHAPES = [(1433, 7), (3703, 6), (500, 3), (6805, 15), (767, 10), (128, 40)]

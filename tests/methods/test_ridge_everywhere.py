@@ -9,7 +9,6 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
 from pace.datasets.partition.split import client_graphs, generator
-from pace.gates.cnll import nll
 from pace.graph import Graph
 from pace.merging.ridge import compressed, expanded
 from pace.methods import PaceRidge, RidgeSums
@@ -18,6 +17,7 @@ from pace.models import GAT, GCN, SAGE, Model, from_torch
 from pace.protocol import steps
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
+from pace.task import nll
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.models.test_edges import weighted
 

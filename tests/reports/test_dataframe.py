@@ -10,7 +10,7 @@ import pytest
 
 import pace
 from pace.errors import FileError, SettingError
-from pace.metrics import SCORES
+from pace.task import SCORES
 
 pytest.importorskip("pandas", reason="the extra report is not installed")
 

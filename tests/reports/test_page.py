@@ -12,7 +12,6 @@ import pytest
 
 from pace.errors import FileError
 from pace.methods import make
-from pace.metrics import accuracy
 from pace.models.gcn import GCN
 from pace.reports import (
     Beside,
@@ -43,6 +42,7 @@ from pace.reports import (
 from pace.reports.run_result import RunResult
 from pace.reports.run_tables import ranked
 from pace.runtimes.simulation import simulate
+from pace.task import accuracy
 from pace_study import folder as study_folder
 from pace_study import page as study_page
 from pace_study.claims import claims
@@ -216,13 +216,13 @@ def test_receivers_are_those_of_the_cells(made: tuple[Path, Outline]) -> None:
     cells = [c for c in study_folder.read(folder).cells if c.clients == 20 and c.method == "pace"]
     first, second = (trial(c) for c in sorted(cells, key=lambda c: c.seed))
     each = [
-        [100 * accuracy(t.confusions[reading][7]) for t in (first, second)]
+        [100 * accuracy(t.counts[reading][7]) for t in (first, second)]
         for reading in ("local", "adopted")
     ]
     local, ours = (sum(values) / 2 for values in each)
     alphas = [first.alphas[7], second.alphas[7]]
     numbers = [f"{local:.2f}", f"{ours:.2f}", f"{ours - local:+.2f}", f"{sum(alphas) / 2:.3f}"]
-    row = ["Receiver 7", str(int(first.confusions["local"][7].sum())), *numbers]
+    row = ["Receiver 7", str(int(first.counts["local"][7].sum())), *numbers]
     assert [*row, *(f"{a:.3f}" for a in alphas)] in [[text for text, _ in r] for r in outline.rows]
 
 
@@ -288,7 +288,7 @@ def test_a_runs_page_holds_its_scores_alphas_and_bytes() -> None:
     for client in range(2):
         trials = [trial for trial in found.trials if trial.method == "pace"]
         local, adopted = (
-            sum(accuracy(trial.confusions[reading][client]) for trial in trials) / 2
+            sum(accuracy(trial.counts[reading][client]) for trial in trials) / 2
             for reading in ("local", "adopted")
         )
         mean = sum(trial.alphas[client] for trial in trials) / 2

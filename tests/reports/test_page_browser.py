@@ -133,7 +133,7 @@ def test_drilling_down_shows_the_chosen_receiver(view: Page, made: Path) -> None
     for place, reading in enumerate(("local", "adopted")):
         rows = detail.locator("table").nth(place).locator("tbody tr").all()
         counts = [[int(text) for text in row.locator("td").all_inner_texts()] for row in rows]
-        assert counts == stored.confusions[reading][13].tolist()
+        assert counts == stored.counts[reading][13].tolist()
 
 
 def test_a_dataset_offers_only_the_settings_it_was_run_in(view: Page) -> None:

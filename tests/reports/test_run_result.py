@@ -29,8 +29,8 @@ def test_a_run_is_read_back_as_it_was_written(run: RunResult, tmp_path: Path) ->
     assert (tmp_path / "again" / NAME).read_bytes() == path.read_bytes()
     for trial, same in zip(run.trials, again.trials, strict=True):
         assert (same.method, same.seed, same.alphas) == (trial.method, trial.seed, trial.alphas)
-        for reading, confusions in trial.confusions.items():
-            assert all(map(torch.equal, same.confusions[reading], confusions))
+        for reading, confusions in trial.counts.items():
+            assert all(map(torch.equal, same.counts[reading], confusions))
 
 
 def test_a_damaged_run_is_refused_with_the_key(run: RunResult, tmp_path: Path) -> None:

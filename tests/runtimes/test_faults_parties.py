@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from pace.errors import PaceError
-from pace.gates.cnll import nll
 from pace.jobs.admission import admit
 from pace.jobs.journal import Journal
 from pace.protocol import steps, wire
 from pace.protocol.steps import Kept
+from pace.task import nll
 from tests.graphs import clients, federation, none
 from tests.preloaded import Preloaded
 from tests.protocol.test_steps import PACE, messages, rebuilt

@@ -37,7 +37,7 @@ def test_in_one_process(seed: int) -> None:
     )
     assert sealed.alphas == pytest.approx(plain.alphas, abs=CLOSE)
     assert any(alpha > 0 for alpha in plain.alphas)
-    for one, other in zip(plain.confusions["adopted"], sealed.confusions["adopted"], strict=True):
+    for one, other in zip(plain.counts["adopted"], sealed.counts["adopted"], strict=True):
         assert torch.equal(one, other)
 
 

@@ -8,7 +8,6 @@ from pace.datasets import load
 from pace.datasets.partition import divide
 from pace.merging.carrier import compress
 from pace.methods import FedAvg, Local, Pace
-from pace.metrics import accuracy, pooled
 from pace.models.gcn import GCN
 from pace.params import size
 from pace.protocol import steps
@@ -16,6 +15,7 @@ from pace.protocol.federation import Federation
 from pace.reports.run_tables import client_bars, score_table
 from pace.reports.summary import summarise
 from pace.runtimes.simulation import by_training, progress_steps, run_trials
+from pace.task import accuracy, pooled
 from tests.graphs import CLASSES, FEATURES, clients
 
 GCN_ = GCN((FEATURES, 16, CLASSES))
@@ -32,7 +32,7 @@ def test_a_simulation_is_the_three_steps() -> None:
         adoption = steps.adopt(graph, fitted[client][0], returns[client], agreed)
         assert trial.alphas[client] == adoption.alpha
         hits = (adoption.logits.argmax(1) == graph.y)[graph.test]
-        assert accuracy(trial.confusions["adopted"][client]) == float(hits.float().mean())
+        assert accuracy(trial.counts["adopted"][client]) == float(hits.float().mean())
         assert trial.upload[client] == len(fitted[client][1])
         assert trial.returned[client] == len(returns[client])
 
@@ -54,7 +54,7 @@ def test_every_number_is_computed_from_the_trials() -> None:
     trials = list(run_trials(graphs, GCN_, METHODS, [1, 2, 3], epochs=5))
     found = summarise(trials)
     adopted = [trial for trial in trials if trial.method == "pace"]
-    scores = [accuracy(pooled(trial.confusions["adopted"])) for trial in adopted]
+    scores = [accuracy(pooled(trial.counts["adopted"])) for trial in adopted]
     (result,) = (r for r in found.results if (r.method, r.reading) == ("pace", "adopted"))
     assert result.accuracy.per_seed == tuple(scores)
     assert result.accuracy.mean == pytest.approx(sum(scores) / 3)

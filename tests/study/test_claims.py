@@ -190,7 +190,7 @@ def receivers(tmp_path: Path, gains: tuple[int, ...]) -> Numbers:
     before = torch.tensor([[50, 10], [10, 30]])
     moved = [before + gain * torch.tensor([[1, -1], [0, 0]]) for gain in gains]
     readings = {"local": [before] * len(gains), "external": moved, "adopted": moved}
-    many = replace(trial(), confusions=readings, alphas=[0.5] * len(gains))
+    many = replace(trial(), counts=readings, alphas=[0.5] * len(gains))
     for dataset in CITATION:
         for seed in SEEDS:
             cell = Cell(dataset, "louvain", 10, "pace", 6, seed, 2024)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pace.errors import FileError
-from pace.metrics import SCORES, pooled
 from pace.reports.dataframe import BY
+from pace.task import SCORES, pooled
 from pace_study.cell import Store
 from pace_study.frame import results
 from pace_study.study import NAMES
@@ -62,7 +62,7 @@ def test_a_study_s_rows_are_its_cells(tmp_path: Path) -> None:
         if cell.method == "pace":
             same = same[same["rank"].eq(cell.rank) if cell.rank else same["rank"].isna()]
         for _, row in same.iterrows():
-            counts = pooled(stored.confusions[row.reading])
+            counts = pooled(stored.counts[row.reading])
             assert [row[name] for name in SCORES] == [score(counts) for score in SCORES.values()]
             expected = {"local": 0.0, "external": 1.0}.get(row.reading)
             mean = sum(stored.alphas) / len(stored.alphas) if expected is None else expected

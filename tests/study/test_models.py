@@ -58,8 +58,8 @@ def test_lines_are_computed_from_the_stored_trials(store: Store) -> None:
     cell = Cell(SMALL, part.partition, 3, "pace", 6, 2, 2024, "sage")
     trial = store.read(cell)
     assert trial is not None
-    hits = sum(int(counts.diagonal().sum()) for counts in trial.confusions["adopted"])
-    nodes = sum(int(counts.sum()) for counts in trial.confusions["adopted"])
+    hits = sum(int(counts.diagonal().sum()) for counts in trial.counts["adopted"])
+    nodes = sum(int(counts.sum()) for counts in trial.counts["adopted"])
     assert lines[1].pace[1] == pytest.approx(100 * hits / nodes)
     assert lines[1].gains[1] == pytest.approx(lines[1].pace[1] - lines[1].local[1])
     areas = trial.roc_auc["adopted"]

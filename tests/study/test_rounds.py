@@ -8,7 +8,6 @@ import torch
 from pace.datasets.dataset import Dataset
 from pace.datasets.partition.divide import Division
 from pace.datasets.partition.split import Nodes
-from pace.gates.cnll import nll
 from pace.gates.mixture import mix, weigh
 from pace.graph import Graph
 from pace.methods import FedAvg, FedPub
@@ -16,6 +15,7 @@ from pace.methods.beyond.ridge import HOPS, SCALE, STRENGTHS
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
+from pace.task import nll
 from pace.training.train import train
 from pace_study import ceiling, rounds
 from pace_study.rounds import Schedule

@@ -141,8 +141,8 @@ def test_a_cell_comes_back_as_it_was_stored(tmp_path: Path) -> None:
     back = store.read(cell())
     assert back is not None
     assert back.alphas == [0.5, 0.0]
-    for reading, clients in trial(shift=1).confusions.items():
-        for ours, theirs in zip(back.confusions[reading], clients, strict=True):
+    for reading, clients in trial(shift=1).counts.items():
+        for ours, theirs in zip(back.counts[reading], clients, strict=True):
             assert torch.equal(ours, theirs)
     assert (back.upload, back.returned, back.dense) == ([20, 20], [10, 10], 100)
 

@@ -213,8 +213,3 @@ def excess(logits: Tensor, sets: Tensor, observed: Tensor) -> Tensor:
 def at_labels(sets: Tensor, labels: Tensor) -> Tensor:
     """z_{v,y_v} of each of (K, n, classes), (K, n)."""
     return sets.gather(2, labels.expand(len(sets), -1)[..., None]).squeeze(2)
-
-
-def nll(logits: Tensor, labels: Tensor) -> float:
-    """Mean negative log-likelihood of the labels, by the log-softmax in float64."""
-    return float(torch.nn.functional.cross_entropy(logits.double(), labels))

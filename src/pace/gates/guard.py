@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from pace.gates.mixture import Weights, mix
+from pace.task import called
 
 FOLDS = 10
 
@@ -44,8 +45,8 @@ def held_out(
     folded = torch.arange(len(labels)) % folds == torch.arange(folds)[:, None]
     gained = lost = 0
     for out, weights in zip(folded, weigh(sets, labels, ~folded), strict=True):
-        mixed = mix([logits[out] for logits in sets], weights).argmax(1) == labels[out]
-        local = sets[0][out].argmax(1) == labels[out]
+        mixed = called(mix([logits[out] for logits in sets], weights)) == labels[out]
+        local = called(sets[0][out]) == labels[out]
         gained += int((mixed & ~local).sum())
         lost += int((local & ~mixed).sum())
     return gained, lost

@@ -15,7 +15,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pace.gates.cnll import at_labels, excess, nll
+from pace.gates.cnll import at_labels, excess
+from pace.task import nll
 
 RIDGE = 2.0  # ρ
 TOLERANCE = 1e-8  # of a gradient, against the size of the logits

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pace.gates.cnll import nll
 from pace.gates.mixture import Weights, local_alone, mix
+from pace.task import nll
 
 
 def no_worse_than_local(

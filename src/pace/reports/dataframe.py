@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pace.errors import FileError, SettingError
-from pace.metrics import SCORES, pooled
 from pace.reports.trial import Trial, readings, used_alphas
+from pace.task import SCORES, pooled
 
 if TYPE_CHECKING:
     import pandas
@@ -133,7 +133,7 @@ def run_trials(run: RunResult) -> Iterator[tuple[TrialKey, Trial]]:
 def seed_rows(key: TrialKey, trial: Trial) -> Iterator[Row]:
     """One row for each reading, all clients' test nodes together."""
     for reading in readings(trial.method):
-        counts = pooled(trial.confusions[reading])
+        counts = pooled(trial.counts[reading])
         alphas = used_alphas(trial, reading)
         yield {
             **vars(key),
@@ -151,7 +151,7 @@ def seed_rows(key: TrialKey, trial: Trial) -> Iterator[Row]:
 def client_rows(key: TrialKey, trial: Trial) -> Iterator[Row]:
     """One row for each reading and client, scores on the client's own test nodes."""
     for reading in readings(trial.method):
-        for client, counts in enumerate(trial.confusions[reading]):
+        for client, counts in enumerate(trial.counts[reading]):
             yield {
                 **vars(key),
                 "reading": reading,

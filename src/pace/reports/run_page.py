@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from pace.io.terminal import many
-from pace.metrics import accuracy
 from pace.reports.document import (
     Block,
     Change,
@@ -25,6 +24,7 @@ from pace.reports.document import (
 from pace.reports.run_tables import distinct, row_names, verdict
 from pace.reports.table import Column, Table, Value
 from pace.reports.trial import Trial
+from pace.task import accuracy
 
 if TYPE_CHECKING:
     from pace.reports.run_result import ModelSettings, RunResult
@@ -85,11 +85,11 @@ def _clients(run: RunResult) -> tuple[Block, ...]:
 
 def _changes(method: str, trials: Sequence[Trial]) -> Changes:
     rows = []
-    for client, counts in enumerate(trials[0].confusions["local"]):
+    for client, counts in enumerate(trials[0].counts["local"]):
         if not counts.sum():
             continue  # it has no test nodes
         before, after = (
-            fmean(accuracy(trial.confusions[reading][client]) for trial in trials)
+            fmean(accuracy(trial.counts[reading][client]) for trial in trials)
             for reading in ("local", "adopted")
         )
         share = fmean(trial.alphas[client] for trial in trials)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from scipy.special import stdtrit
 
 from pace.io.records import OPTIONAL, record_key
-from pace.metrics import SCORES, pooled
 from pace.reports.trial import Trial, auc, readings
+from pace.task import SCORES, pooled
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def summarise(trials: Sequence[Trial]) -> Summary:
 
 
 def _scores(trials: Sequence[Trial], reading: str) -> dict[str, Spread]:
-    tables = [pooled(trial.confusions[reading]) for trial in trials]
+    tables = [pooled(trial.counts[reading]) for trial in trials]
     scores = {name: Spread.of([score(table) for table in tables]) for name, score in SCORES.items()}
     areas = [auc(trial, reading) for trial in trials]
     if defined := [area for area in areas if area is not None]:

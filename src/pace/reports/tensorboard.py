@@ -11,10 +11,10 @@ from pathlib import Path
 
 import torch
 
-from pace.metrics import SCORES
 from pace.reports.dataframe import Row, TrialKey, run_trials, seed_rows
 from pace.reports.run_result import RunResult, RunSettings
 from pace.reports.run_tables import distinct
+from pace.task import SCORES
 
 FAMILIES = {
     "score": tuple(SCORES),

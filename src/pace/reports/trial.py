@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pace.metrics import mean_auc
 from pace.protocol.steps import Adoption
+from pace.task import mean_auc
 
 READINGS: dict[str, Callable[[Adoption], Tensor]] = {
     "local": lambda adoption: adoption.local,
@@ -27,7 +27,7 @@ class Trial:
     seed: int
     alphas: list[float]
     """One a client."""
-    confusions: dict[str, list[Tensor]] = field(repr=False)
+    counts: dict[str, list[Tensor]] = field(repr=False)
     """Reading -> one a client, on its test nodes."""
     upload: list[int]
     """Bytes, one a client."""
@@ -46,22 +46,24 @@ class Trial:
             reading: [
                 ";".join(" ".join(map(str, row)) for row in counts.tolist()) for counts in all_
             ]
-            for reading, all_ in self.confusions.items()
+            for reading, all_ in self.counts.items()
         }
-        content = {**vars(self), "confusions": confusions}
-        return content if self.roc_auc else {k: v for k, v in content.items() if k != "roc_auc"}
+        left_out = {"counts"} if self.roc_auc else {"counts", "roc_auc"}
+        rest = {key: value for key, value in vars(self).items() if key not in left_out}
+        return {**rest, "confusions": confusions}
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Trial:
         """The inverse of `plain`."""
-        confusions = {
+        counts = {
             reading: [
                 torch.tensor([[int(count) for count in row.split()] for row in text.split(";")])
                 for text in matrices
             ]
             for reading, matrices in content["confusions"].items()
         }
-        return cls(**{**content, "confusions": confusions})
+        rest = {key: value for key, value in content.items() if key != "confusions"}
+        return cls(**rest, counts=counts)
 
 
 def readings(method: str) -> list[str]:
@@ -79,5 +81,5 @@ def auc(trial: Trial, reading: str) -> float | None:
     """The ROC AUC of a reading; None where there are more than two classes."""
     if not trial.roc_auc:
         return None
-    nodes = [int(counts.sum()) for counts in trial.confusions[reading]]
+    nodes = [int(counts.sum()) for counts in trial.counts[reading]]
     return mean_auc(trial.roc_auc[reading], nodes)

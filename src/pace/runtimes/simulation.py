@@ -15,7 +15,6 @@ from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
 from pace.jobs import sealing
 from pace.methods import expand, make
-from pace.metrics import confusion, roc_auc
 from pace.models import Model, kind_of, settings_of, sized
 from pace.params import Params, size
 from pace.protocol import steps
@@ -24,6 +23,7 @@ from pace.protocol.method import Method
 from pace.protocol.sealing import Seal, check_sealable
 from pace.reports.run_result import MethodSettings, ModelSettings, RunResult, RunSettings
 from pace.reports.trial import READINGS, Trial
+from pace.task import counted, roc_auc
 from pace.training.forward import Forward
 from pace.training.train import train_cohort
 
@@ -340,5 +340,5 @@ def _seals(clients: int, federation: Federation) -> Sequence[Seal | None]:
 
 
 def evaluate(logits: Tensor, graph: Graph, classes: int) -> Tensor:
-    """The confusion of predictions on the client's test nodes."""
-    return confusion(logits.argmax(1)[graph.test], graph.y[graph.test], classes)
+    """What scores are made of, on the client's test nodes."""
+    return counted(logits[graph.test], graph.y[graph.test], classes)

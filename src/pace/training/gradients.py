@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pace.params import Params
+from pace.task import targets
 from pace.training.gpu.blocks import apart, beside, own_kernels
 
 WIDEST = 128
@@ -37,7 +38,7 @@ class Target:
     @classmethod
     def of(cls, labels: Tensor, classes: int) -> Target:
         share = torch.full((1, len(labels)), 1 / len(labels), device=labels.device)
-        return cls(-share * torch.nn.functional.one_hot(labels, classes).t(), share)
+        return cls(-share * targets(labels, classes).t(), share)
 
     def error(self, logits: Tensor) -> Tensor:
         """∂/∂z of the mean cross-entropy, transposed: (softmax(z) - onehot)^T / n."""

@@ -8,12 +8,12 @@ from typing import TypeGuard
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from pace.graph import Graph
 from pace.models.base import Network
 from pace.models.gcn import GCN
 from pace.params import Params
+from pace.task import loss
 from pace.training.dropout import Activation, Dropout, scale
 from pace.training.gpu import cohort
 from pace.training.gpu.cohort import TrainingSet
@@ -170,12 +170,12 @@ def by_autograd(
             leaf.grad = optimiser.gradients[name]
         for epoch in range(recipe.epochs):
             seen = model.forward(local, field, dropout)
-            loss = cross_entropy(seen.logits, labels)
+            error = loss(seen.logits, labels)
             if recipe.penalty is not None:
                 outputs = tuple(map(torch.Tensor.__getitem__, seen.outputs, field.centers))
-                loss = loss + recipe.penalty(local, anchor, outputs, labels)
+                error = error + recipe.penalty(local, anchor, outputs, labels)
             optimiser.slope.zero_()
-            loss.backward()
+            error.backward()
             optimiser.step()
             progress(epoch + 1)
         return optimiser.result()

@@ -21,11 +21,11 @@ from pace.io import regular
 from pace.jobs import signatures
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, write_job
-from pace.metrics import accuracy, confusion
 from pace.protocol import steps, wire
 from pace.runtimes.files import kept, model, tensors
 from pace.runtimes.files import merge as merging
 from pace.runtimes.files.site import load_site
+from pace.task import accuracy, confusion
 from tests.graphs import clients
 from tests.preloaded import Done, Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, roll, write_graph, write_sites

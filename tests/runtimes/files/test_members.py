@@ -11,10 +11,10 @@ from pace.datasets import Dataset, Names, file
 from pace.errors import FileError
 from pace.graph import Graph
 from pace.jobs.job_file import write_job
-from pace.metrics import macro_f1, macro_f1_present
 from pace.runtimes.files import merge, model, outcome
 from pace.runtimes.files.members import Members
 from pace.runtimes.files.site import load_site
+from pace.task import macro_f1, macro_f1_present
 from tests.graphs import CLASSES, clients
 from tests.preloaded import Preloaded
 from tests.sites import NAMES, WORDS, adopt_at, fit_at, job

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy, normalize
+from torch.nn.functional import normalize
 
 from pace.models.base import Field
 from pace.models.gcn import GCN, only_gcn
@@ -13,6 +13,7 @@ from pace.models.operator import Operator
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Uploads
+from pace.task import losses
 from pace.training.optimiser import Optimiser
 from pace.training.recipe import Recipe
 
@@ -88,7 +89,7 @@ def seek(
     taught = []
     for upload, share in zip(uploads, shares, strict=True):
         logits = gcn.forward(upload, field).logits
-        (share @ cross_entropy(logits, labels, reduction="none")).backward()
+        (share @ losses(logits, labels)).backward()
         taught.append(logits.detach())
     seen = gcn.forward({name: value.detach() for name, value in student.items()}, field)
     (-gap(seen.logits, torch.stack(taught), shares)).backward()

@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from pace.graph import Graph
 from pace.methods.baselines.fedavg import at_least
@@ -19,6 +18,7 @@ from pace.params import Params
 from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
+from pace.task import targets
 
 STEPS, KEEP = 5, 0.5  # of label propagation
 LEAST = 1e-12  # the confidence of a client without an edge
@@ -47,7 +47,7 @@ class FedGTA(Method):
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         classes = federation.model.classes
         truth = torch.zeros(graph.nodes, classes)
-        truth[graph.train] = one_hot(graph.training_labels, classes).float()
+        truth[graph.train] = targets(graph.training_labels, classes)
         soft = federation.network(local, graph).logits.softmax(1)
         spread = spread_labels(soft, graph)
         known = graph.train[:, None]

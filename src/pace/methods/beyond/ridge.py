@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from pace.errors import NumberError, SettingError
 from pace.gates.mixture import RIDGE, Weights, weigh
@@ -31,6 +30,7 @@ from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
 from pace.protocol.number_formats import KINDS
+from pace.task import targets
 
 HOPS = (0, 2)  # a node's own features, and those of its neighbourhood
 STRENGTHS = (1.0, 3.0, 10.0)  # λ
@@ -223,7 +223,7 @@ def omega_of(hop: int, federation: Federation) -> Tensor:
 
 def training_rows(graph: Graph, hop: int, classes: int) -> tuple[Tensor, Tensor]:
     """H and Y: the training nodes' rows, and their classes as unit vectors."""
-    labels = one_hot(graph.training_labels, classes).float()
+    labels = targets(graph.training_labels, classes)
     return unit_rows(graph, hop)[graph.train], labels
 
 

@@ -16,7 +16,6 @@ from pace.jobs import received
 from pace.jobs.disclosure import SMALL
 from pace.jobs.job import Job
 from pace.jobs.roll import roll_sentences
-from pace.metrics import Bin, calibration_error, f1
 from pace.models import in_words
 from pace.reports import (
     Beside,
@@ -40,6 +39,7 @@ from pace.reports import (
     render_page,
 )
 from pace.runtimes.files.outcome import Counts, MaskScores, Outcome, Result
+from pace.task import Bin, calibration_error, f1
 
 HEADS = ("Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL")
 TABLES = """\

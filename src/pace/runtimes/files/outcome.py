@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from pace.errors import GraphError, SettingError
-from pace.gates.cnll import nll
 from pace.graph import UNKNOWN, Graph
 from pace.io import records
 from pace.jobs.disclosure import disclosure, revealed
@@ -21,19 +20,20 @@ from pace.jobs.job import Job
 from pace.jobs.received import Received
 from pace.jobs.roll import RollFacts
 from pace.jobs.signatures import TRAILER
-from pace.metrics import (
-    Bin,
-    accuracy,
-    confusion,
-    macro_f1,
-    macro_f1_present,
-    reliability,
-    weighted_f1,
-)
 from pace.protocol.method import Message
 from pace.protocol.steps import Adoption
 from pace.runtimes.files.members import NEW, ROLES
 from pace.runtimes.files.site import Site
+from pace.task import (
+    Bin,
+    accuracy,
+    counted,
+    macro_f1,
+    macro_f1_present,
+    nll,
+    reliability,
+    weighted_f1,
+)
 
 READINGS = ("local", "external", "adopted")
 MASKS = ("train", "val", "test", "new", "all")
@@ -190,7 +190,7 @@ def mask_counts(adoption: Adoption, graph: Graph, mask: str, classes: int) -> di
     labels = graph.y[nodes]
     return {
         name: Counts(
-            tuple(map(tuple, confusion(logits[nodes].argmax(1), labels, classes).tolist())),
+            tuple(map(tuple, counted(logits[nodes], labels, classes).tolist())),
             reliability(logits[nodes], labels),
         )
         for name, logits in _readings(adoption).items()
@@ -257,7 +257,7 @@ def _readings(adoption: Adoption) -> dict[str, Tensor]:
 def _reading_scores(logits: Tensor, labels: Tensor, classes: int) -> ReadingScores:
     if not len(labels):
         return ReadingScores()
-    counts = confusion(logits.argmax(1), labels, classes)
+    counts = counted(logits, labels, classes)
     return ReadingScores(
         accuracy(counts),
         weighted_f1(counts),

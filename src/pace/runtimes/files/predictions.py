@@ -14,6 +14,7 @@ from pace.errors import SettingError
 from pace.io import atomic
 from pace.io.text import Medium, shown
 from pace.protocol.steps import Adoption
+from pace.task import called
 
 Columns = dict[str, list[Any]]
 
@@ -78,7 +79,7 @@ def _parquet(table: Columns) -> bytes:
 
 
 def _named(probabilities: Tensor, classes: Sequence[str]) -> list[str]:
-    return [classes[label] for label in probabilities.argmax(1).tolist()]
+    return [classes[label] for label in called(probabilities).tolist()]
 
 
 def _rounded(values: Tensor) -> list[float]:

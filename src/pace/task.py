@@ -1,10 +1,45 @@
-"""Scores from confusion matrices, pooled over clients."""
+"""What a node's label is, how it is learnt and how it is scored: classification, one class a node.
+
+The loss, the targets of a regression, the prediction and the scores are here, and only here. Counts are
+a confusion matrix: other rooms keep and pool them, and ask the scores of them.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import cross_entropy, one_hot
+
+
+def loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """What training descends: the mean cross-entropy."""
+    return cross_entropy(logits, labels)
+
+
+def losses(logits: Tensor, labels: Tensor) -> Tensor:
+    """The cross-entropy of each node."""
+    return cross_entropy(logits, labels, reduction="none")
+
+
+def nll(logits: Tensor, labels: Tensor) -> float:
+    """What gates compare: the mean negative log-likelihood in float64, convex in the logits."""
+    return float(cross_entropy(logits.double(), labels))
+
+
+def targets(labels: Tensor, classes: int) -> Tensor:
+    """What a regression is fitted to: a one at each node's class, (nodes, classes)."""
+    return one_hot(labels, classes).float()
+
+
+def called(logits: Tensor) -> Tensor:
+    """The class that each node is called."""
+    return logits.argmax(1)
+
+
+def counted(logits: Tensor, labels: Tensor, classes: int) -> Tensor:
+    """All that scores are made of: how many nodes of each class were called what."""
+    return confusion(called(logits), labels, classes)
 
 
 def confusion(predicted: Tensor, truth: Tensor, classes: int) -> Tensor:

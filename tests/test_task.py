@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import accuracy_score, confusion_matrix, f1_score
 
-from pace.metrics import (
+from pace.task import (
     accuracy,
     calibration_error,
     confusion,
