@@ -29,6 +29,7 @@ from unittest import mock
 
 import torch
 
+from benchmarks.in_memory import Handler, InMemory, LostError
 from pace.datasets.partition.split import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.jobs import roll as rolls
@@ -41,7 +42,6 @@ from pace.protocol import steps, wire
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.network import exchange
 from pace.runtimes.network import round as rounds
-from pace.runtimes.network.in_memory import Handler, InMemory, LostError
 from pace.runtimes.network.messages import UPLOAD, Words, content
 from pace.runtimes.network.settings import Settings
 
@@ -176,7 +176,8 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
         frame = wire.encode(message, job.federation.digest)
         signed = signatures.sign(frame, key, kind=UPLOAD, job=job.digest, name=name)
         handlers[2**62 + place] = site(name, frame, signed)
-    settings = Settings.of({"job": folder / "job.pace", "key": folder / "keys" / f"{SERVER}.key"})
+    key = folder / "keys" / f"{SERVER}.key"
+    settings = Settings(folder / "job.pace", folder / "job.journal", folder / "report", key)
     clock = Skipped()
     with mock.patch.object(exchange, "time", clock), mock.patch.object(rounds, "time", clock):
         before, began, busy = OPENS[0], time.perf_counter(), time.process_time()

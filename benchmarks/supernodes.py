@@ -34,7 +34,7 @@ PORT = 23080
 
 
 def family(roots: set[int]) -> set[int]:
-    """These processes, those that descend from them, and workers, which have left the tree."""
+    """These processes and those that descend from them."""
     parents = {}
     for path in Path("/proc").iterdir():
         if path.name.isdecimal():
@@ -64,8 +64,8 @@ class Deployment:
     def __init__(self, work: Path, names: tuple[str, ...]) -> None:
         self.work, self.names = work, names
         job = Job("load", GCN((FEATURES, 64, CLASSES)), epochs=5, participants=names, minimum=3)
-        write_job(work / "job.pace", job)
-        kits.provision(work / "job.pace", "127.0.0.1", work / "kits", port=PORT, node_port=PORT + 1)
+        job_file.write(work / "job.pace", job)
+        kits.provision(work / "job.pace", "127.0.0.1", work / "kits", port=PORT, node_port=PORT + 2)
         sizes = Synthetic(nodes=NODES, classes=CLASSES, features=FEATURES, communities=2)
         (graph,) = client_graphs(synthetic(sizes), [range(NODES)], CLASSES, generator())
         for name in names:
@@ -85,23 +85,18 @@ class Deployment:
 
     def pids(self) -> set[int]:
         roots = {each.pid for each in self.processes.values()}
-        for name in self.processes:
-            with suppress(OSError, ValueError):
-                place = self.work / "kits" / name / "state" / "worker.json"
-                roots.add(json.loads(place.read_bytes())["pid"])
         return family(roots)
 
     def says(self, name: str, words: str) -> int:
         return (self.work / f"{name}.log").read_text(errors="replace").count(words)
 
     def ready(self, name: str) -> bool:
-        """Joined, with a worker that has loaded torch."""
-        place = self.work / "kits" / name / "state" / "worker.json"
-        return bool(self.says(name, "SuperNode ID")) and place.exists()
+        return bool(self.says(name, "SuperNode ID"))
 
     def run(self) -> dict[str, Any]:
         pace = [str(Path(sys.executable).with_name("pace")), "flower", "run", "job.pace", "--json"]
-        reach = ["--superlink", f"127.0.0.1:{PORT}", "--root-certificates", "ca.crt"]
+        reach = ["--superlink", f"127.0.0.1:{PORT + 1}", "--root-certificates", "ca.crt"]
+        reach += ["--secret", "secret"]
         here = self.work / "kits" / SERVER
         done = subprocess.run([*pace, *reach, "--deadline", "120"], cwd=here, capture_output=True)
         found: dict[str, Any] = json.loads(done.stdout)

@@ -42,9 +42,8 @@ from pace.runtimes.files.fit import FitFiles, fit_files
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.files.site import load_site
 from pace.runtimes.network.round import play
-from pace.runtimes.network.settings import Settings
-from pace.runtimes.simulation import run_trials
-from tests.networked import configs, connected, stopped
+from pace.runtimes.simulation import simulate
+from tests.networked import connected, server_settings, site_nodes, stopped
 
 PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
 SOURCE = Path(__file__).parent.parent / "src"
@@ -127,19 +126,19 @@ FILES = (
     Hop("pace.runtimes.files.model:write_model", lambda a, r: "parameters, weights, outcome → `mine.model/`, whole or absent"),
 )  # fmt: skip
 NETWORK = (
-    Hop("pace.runtimes.flower.server:main", lambda a, r: "Flower's grid → a `GridExchange`, and the journal", traced=False),
+    Hop("pace.runtimes.flower.server:play_run", lambda a, r: "a run of Flower's → its grid as a `GridExchange`, and the journal", traced=False),
     Hop("pace.runtimes.network.round:play", lambda a, r: f"job and exchange → `RoundReport`, finished with {len(r.contacts)} contacts"),
     Hop("pace.runtimes.network.round:Round.collect", lambda a, r: "asks every node for its upload until all are here or time is up"),
     Hop("pace.runtimes.flower.exchange:GridExchange.send", lambda a, r: "words for each node → Flower messages", traced=False),
-    Hop("pace.runtimes.flower.client:client_app", lambda a, r: "a message → `respond` → the reply", traced=False),
-    Hop("pace.runtimes.network.respond:respond", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
-    Hop("pace.runtimes.network.worker:answer", lambda a, r: "the same in the node's worker process → the path of what was made"),
-    Hop("pace.runtimes.network.site_steps:upload", lambda a, r: "node and job → `NAME.up`, by `files.fit.fit_files` as above"),
+    Hop("pace.runtimes.flower.exchange:answer", lambda a, r: "a message → `respond` → the reply", traced=False),
+    Hop("pace.runtimes.network.node:respond", lambda a, r: "a child process with a time limit", traced=False),
+    Hop("pace.runtimes.network.site_steps:answer", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
+    Hop("pace.runtimes.network.site_steps:make_upload", lambda a, r: "node and job → `NAME.up`, by `files.fit.fit_files` as above"),
     Hop("pace.runtimes.network.round:Round.take", lambda a, r: "an answer → `admit`, journal, and which node the name is bound to"),
     Hop("pace.jobs.journal:Journal.close", lambda a, r: f"the decision: {len(r)} names"),
     Hop("pace.runtimes.network.round:Round.deliver", lambda a, r: f"returns of the journal and rolls → nodes; {len(r)} not confirmed"),
     Hop("pace.runtimes.files.merge:make_returns", lambda a, r: f"uploads → returns in the journal, for {len(r)}"),
-    Hop("pace.runtimes.network.site_steps:adopt", lambda a, r: f"**return, {size(a['returned'])}**, and roll → the model folder, by `files.adopt.adopt_files` as above"),
+    Hop("pace.runtimes.network.site_steps:adopt_return", lambda a, r: f"**return, {size(a['returned'])}**, and roll → the model folder, by `files.adopt.adopt_files` as above"),
 )  # fmt: skip
 
 
@@ -216,12 +215,12 @@ def over_files(root: Path, job: Job) -> None:
 
 def over_a_network(root: Path, job: Job) -> None:
     """With an exchange in memory in Flower's place."""
-    settings = Settings.of({"job": str(root / "server" / "job.pace")})
+    settings = server_settings(root)
     book = Journal.open(settings.journal, job)
     with pytest.MonkeyPatch.context() as patch, open(os.devnull, "w") as nothing:
         stopped(patch)
         patch.setattr(sys, "stderr", nothing)
-        report = play(connected(configs(root, NAMES)), settings, book)
+        report = play(connected(site_nodes(root, NAMES)), settings, book)
     assert report.finished, report
 
 

@@ -25,20 +25,20 @@ class Deployment:
     """A SuperLink and its nodes; `close` ends all of them and says if anything was left."""
 
     work: Path
-    port: int = field(default_factory=lambda: free_port())
+    port: int = field(default_factory=lambda: free_port(2))  # and the operator's
     running: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     # Number and start of every process of ours, and of theirs: numbers alone are given anew.
     started: set[tuple[int, int]] = field(default_factory=set)
 
     @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    def server(self) -> Path:
+        return self.work / "kits" / "server"
 
     @property
     def reach(self) -> list[str]:
-        """The options that every `pace flower` command takes."""
-        ca = self.work / "kits" / "server" / "ca.crt"
-        return ["--superlink", self.address, "--root-certificates", str(ca)]
+        """The options that every `pace flower` command at the server takes."""
+        control = f"127.0.0.1:{self.port + 1}"
+        return ["--superlink", control, "--root-certificates", str(self.server / "ca.crt")]
 
     def provision(self, job: Path) -> None:
         """The kits of a job, with ports that nobody else has."""
@@ -46,17 +46,23 @@ class Deployment:
         words = ["flower", "provision", str(job), "--host", "127.0.0.1", "--out", "kits", *more]
         subprocess.run([str(BIN / "pace"), *words], cwd=self.work, check=True, capture_output=True)
 
-    def start(self, name: str, log: str = "") -> subprocess.Popen[bytes]:
-        """Start the server's or a site's kit; its output goes to a file of its name."""
+    def start(self, name: str, log: str = "", *command: str) -> subprocess.Popen[bytes]:
+        """Start the server's or a site's kit, or another command there; its output goes to a file."""
         with (self.work / f"{log or name}.log").open("ab") as file:
             self.running[name] = process = subprocess.Popen(
-                [str(self.work / "kits" / name / "start.sh")],
+                command or [str(self.work / "kits" / name / "start.sh")],
+                cwd=self.work / "kits" / name,
                 env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"},
                 stdout=file,
                 stderr=file,
                 stdin=subprocess.DEVNULL,
             )
         return process
+
+    def stop(self, name: str) -> None:
+        self.family()
+        self.running[name].terminate()
+        self.running[name].wait()
 
     def serve(self, nodes: int) -> None:
         """Start the server, and wait until it has registered so many nodes."""
@@ -72,10 +78,13 @@ class Deployment:
         """`pace flower …` with its output at hand."""
         return subprocess.Popen(
             [str(BIN / "pace"), "flower", *words, *self.reach, "--json"],
-            cwd=self.work / "kits" / "server",  # where its settings and names are
+            cwd=self.server,  # where its settings and names are
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
+
+    def run(self, *words: str) -> subprocess.Popen[bytes]:
+        return self.pace("run", "job.pace", "--secret", "secret", *words)
 
     def certificate(self) -> bytes:
         """Of an authority that has nothing to do with this deployment."""

@@ -1,4 +1,4 @@
-"""Flower's two apps without its processes and sockets: a grid that calls the ClientApp right here.
+"""Flower without its processes and sockets: a grid whose nodes answer in this process.
 
 Flower makes messages only inside a run of its own; what it asks for is in a private module, and
 this file is the only one that touches it.
@@ -8,22 +8,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from pace.runtimes.flower.client import app
-from pace.runtimes.flower.records import unpack
+from pace.runtimes.flower import exchange
+from pace.runtimes.flower.exchange import unpack
+from pace.runtimes.network import site_steps
+from pace.runtimes.network.node import Node
 
 UNAVAILABLE = 5
 
 
 @dataclass
 class HomeGrid:
-    """Nodes by number, each with its --node-config. `tamper` may change, replace or drop a reply."""
+    """Nodes by number. `tamper` may change, replace or drop a reply."""
 
-    nodes: Mapping[int, Mapping[str, Any]]
+    nodes: Mapping[int, Node]
     tamper: Callable[[int, Message, Message], Message | None] = lambda node, asked, reply: reply
     sent: list[tuple[int, str]] = field(default_factory=list)  # node, kind of message
     words: list[dict[str, Any]] = field(default_factory=list)  # of every reply
@@ -52,12 +55,9 @@ class HomeGrid:
         return [self.replies.pop(number) for number in list(numbers) if number in self.replies]
 
 
-def answer(message: Message, config: Mapping[str, Any]) -> Message:
-    """What the node's ClientApp replies; the run's own settings are hostile."""
-    hostile = {"graph": "/etc/passwd", "folder": "/tmp", "epochs": 10**9, "rank": 10**6}
-    return app(
-        message, Context(7, message.metadata.dst_node_id, dict(config), RecordDict(), hostile)
-    )
+def answer(message: Message, node: Node) -> Message:
+    """What the node replies."""
+    return exchange.answer(message, partial(site_steps.answer, node))
 
 
 def asking(words: Mapping[str, Any], kind: str, node: int = 11) -> Message:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.in_memory import Handler, InMemory
 
 from pace.io import records
 from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
-from pace.runtimes.network import watchdog, worker
-from pace.runtimes.network.in_memory import Handler, InMemory
+from pace.runtimes.network import site_steps
 from pace.runtimes.network.messages import Words
-from pace.runtimes.network.respond import respond
+from pace.runtimes.network.node import Node
 from pace.runtimes.network.round import play
 from pace.runtimes.network.settings import Settings
 
@@ -37,50 +37,52 @@ class Clock:
 
 
 def stopped(patch: pytest.MonkeyPatch) -> Clock:
-    """The round on such a clock, and steps without a process, which takes seconds to start."""
-
-    def run(config: Any, step: str, job: str, *content: bytes, station: Any) -> dict[str, str]:
-        asked: worker.Asked = {"node": config, "step": step, "job": job, "bytes": {}}
-        return worker.answer(asked, *content)
-
+    """The round on such a clock."""
     clock = Clock()
-    patch.setattr(watchdog, "run", run)
     for module in ("exchange", "round"):
         patch.setattr(f"pace.runtimes.network.{module}.time", clock)
     return clock
 
 
-def configs(root: Path, names: Iterable[str], **more: Any) -> dict[int, dict[str, Any]]:
+def site_node(root: Path, name: str, **changes: Any) -> Node:
+    """The node of a site's folder under `root`."""
+    site = root / name
+    (site / "state").mkdir(exist_ok=True)
+    paths = {"job": "job.pace", "graph": "mine.graph", "folder": "state"}
+    settings: dict[str, Any] = {key: site / path for key, path in paths.items()}
+    return Node(name=name, **(settings | changes))
+
+
+def site_nodes(root: Path, names: Iterable[str], **changes: Any) -> dict[int, Node]:
     """Node 11, 12, … for the sites' folders under `root`."""
-    made = {}
-    for number, name in enumerate(names, start=11):
-        site = root / name
-        (site / "state").mkdir(exist_ok=True)
-        paths = {"job": "job.pace", "graph": "mine.graph", "folder": "state"}
-        made[number] = {"name": name, **{key: str(site / path) for key, path in paths.items()}}
-        made[number] |= more
-    return made
+    return {number: site_node(root, name, **changes) for number, name in enumerate(names, start=11)}
 
 
 def connected(
-    nodes: Mapping[int, Mapping[str, Any]],
+    nodes: Mapping[int, Node],
     tamper: Tamper = lambda node, kind, reply: reply,
 ) -> InMemory:
-    """Nodes by number, each with its settings. `tamper` may change, replace or drop a reply."""
+    """Nodes by number, which answer in this process. `tamper` may change, replace or drop a reply."""
 
     def handler(node: int) -> Handler:
         def handle(kind: str, asked: Words) -> Words | None:
-            return tamper(node, kind, respond(lambda: nodes[node], kind, asked))
+            return tamper(node, kind, site_steps.answer(nodes[node], kind, asked))
 
         return handle
 
     return InMemory({node: handler(node) for node in nodes})
 
 
-def run(root: Path, exchange: InMemory, **config: Any) -> Any:
+def server_settings(root: Path, **changes: Any) -> Settings:
+    server = root / "server"
+    paths = {"job": "job.pace", "journal": "job.journal", "out": "job.report"}
+    return Settings(**({key: server / path for key, path in paths.items()} | changes))
+
+
+def run(root: Path, exchange: InMemory, **changes: Any) -> Any:
     """One run of the server's job; its report as JSON has it."""
-    settings = Settings.of({"job": str(root / "server" / "job.pace")} | config)
-    book = Journal.open(settings.journal, read_job(settings.job))
+    settings = server_settings(root, **changes)
+    book = Journal.open(settings.journal, job_file.read(settings.job))
     return json.loads(json.dumps(records.plain_record(play(exchange, settings, book))))
 
 

@@ -38,10 +38,7 @@ ONLY_IN = {
         f"training/gpu/kernels/{name}.py"
         for name in ("dropout", "layers", "sparse", "steps", "tensor_cores")
     },
-    "flwr": {
-        f"runtimes/flower/{name}.py"
-        for name in ("client", "server", "exchange", "records", "simulated")
-    },
+    "flwr": {f"runtimes/flower/{name}.py" for name in ("exchange", "superlink", "tasks")},
 }
 
 

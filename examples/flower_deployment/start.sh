@@ -3,7 +3,7 @@
 # sites. Everything it starts is stopped at the end. HOST=… PORT=… WORK=… SITES=… choose where and how
 # many; options go to `pace flower run`.
 set -euo pipefail
-HOST=${HOST:-127.0.0.1} PORT=${PORT:-18080} NODE_PORT=${NODE_PORT:-$((PORT + 1))} SITES=${SITES:-3}
+HOST=${HOST:-127.0.0.1} PORT=${PORT:-18080} NODE_PORT=${NODE_PORT:-$((PORT + 2))} SITES=${SITES:-3}
 WORK=${WORK:-$PWD/flower-demo}
 PYTHON=${PYTHON:-python3}
 BIN=${BIN:-$(dirname "$(command -v "$PYTHON")")} # where `pace` and `flwr` are

@@ -13,8 +13,8 @@ SOURCE = Path(pace.__file__).parent
 WRITERS = {
     "cli/console.py",  # `say` and `one_object`, through `shown` and ASCII JSON
     "cli/manual.py",  # the help: our own words, in colour
-    "runtimes/network/codes.py",  # a node's log, through `shown`
-    "runtimes/flower/commands.py",  # a child whose output another process reads
+    "runtimes/network/messages.py",  # a node's log, through `shown`
+    "runtimes/flower/launch.py",  # a child whose output another process reads
 }
 WAYS = {
     "print", "typer.echo", "typer.secho", "click.echo", "click.secho", "rich.print",

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,14 +13,12 @@ from pace.jobs import explain
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, write_job
 from pace.protocol import steps
-from pace.runtimes.flower import kits, supernode
+from pace.runtimes.flower import kits
 from pace.runtimes.flower.supernode import SuperNode
 from pace.runtimes.network import site_steps
-from pace.runtimes.network.node import Node
-from pace.runtimes.network.settings import Settings
 from tests import own_methods
 from tests.graphs import clients
-from tests.networked import configs
+from tests.networked import site_node
 from tests.preloaded import Done, Preloaded
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_graph, write_sites
 
@@ -155,22 +154,23 @@ def test_files_go_through_every_step_where_it_is_allowed(
     good(pace(*predict, *yes, cwd=north))
 
 
-def test_a_node_runs_what_its_own_settings_allow(folder: Path, made: Job) -> None:
+def test_a_node_runs_what_its_own_settings_allow(
+    folder: Path, made: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_sites(folder, made)
-    (without,) = configs(folder, NAMES[:1]).values()
-    with pytest.raises(NotAllowedError, match=r"allow = .own_scaled:Scaled. in a Flower node"):
-        site_steps.upload(Node.of(without), made.digest)
+    without = site_node(folder, NAMES[0])
+    refused = site_steps.answer(without, "upload", {"job": made.digest})
+    assert refused == {"code": NotAllowedError.code}
+    assert 'allow = ["own_scaled:Scaled"] in a Flower node' in capsys.readouterr().err
     assert not own_methods.imported(folder)
-    sent = site_steps.upload(Node.of(without | {"allow": "own_scaled:Scaled"}), made.digest)
-    assert sent.read_bytes() == steps.fit(clients(3)[0], made.federation)[1]
+    agreed = replace(without, allow=("own_scaled:Scaled",))
+    reply = site_steps.answer(agreed, "upload", {"job": made.digest})
+    assert reply["payload"] == steps.fit(clients(3)[0], made.federation)[1]
     with pytest.raises(NotAllowedError):  # the next node in this process has not agreed to it
         plugins.load("own_scaled:Scaled", "method")
 
 
-def test_the_word_in_node_toml_reaches_the_node(
-    folder: Path, made: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(supernode, "program", str)
+def test_the_word_in_node_toml_reaches_the_node(folder: Path, made: Job) -> None:
     pytest.importorskip("cryptography")
     write_job(folder / "job.pace", made)
     with plugins.allowing(["own_scaled:Scaled"]):
@@ -180,14 +180,7 @@ def test_the_word_in_node_toml_reaches_the_node(
     (problem,) = SuperNode.read(north / "node.toml").problems()
     assert "own_scaled:Scaled" in problem
     settings = (north / "node.toml").read_text()
-    for words in ('allow = ["own_scaled:Scaled"]\n', 'allow = "own_scaled:Scaled"\n'):
-        (north / "node.toml").write_text(words + settings)
-        found = SuperNode.read(north / "node.toml")
-        assert found.problems() == []
-        assert 'allow="own_scaled:Scaled"' in found.command()[-1]
-
-
-def test_the_server_of_a_network_allows_by_its_run_config(tmp_path: Path) -> None:
-    assert Settings.of({"job": "job.pace"}).allow == ()
-    found = Settings.of({"job": "job.pace", "allow": "a.b:C, d:E"})
-    assert found.allow == ("a.b:C", "d:E")
+    (north / "node.toml").write_text('allow = ["own_scaled:Scaled"]\n' + settings)
+    found = SuperNode.read(north / "node.toml")
+    assert found.problems() == []
+    assert found.allow == ("own_scaled:Scaled",)

@@ -15,9 +15,9 @@ from pace.cli.given import Allow, As_json, Job_file
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pace.runtimes.files.report import MergeReport
     from pace.runtimes.flower.launch import Link, Run
     from pace.runtimes.network.progress import Event, Table
+    from pace.runtimes.network.round import RoundReport
 
 PROVISION = """
 Example:
@@ -27,31 +27,34 @@ Example:
 Then kits/server/start.sh at the server, kits/NAME/start.sh at each site, and
 kits/server/run.sh.
 """
+SUPERLINK = """
+Example:
+
+  pace flower superlink kits/server
+"""
 RUN = """
 Examples:
 
-  pace flower run job.pace --superlink server.example:18080
-  --root-certificates ca.crt
+  pace flower run job.pace --superlink 127.0.0.1:18081
+  --root-certificates ca.crt --secret secret
 
-  pace flower run job.pace --superlink 127.0.0.1:18080
-  --root-certificates ca.crt --deadline 3600 --json
-
-Paths but those of --app and --root-certificates are the server's.
+  pace flower run job.pace --superlink 127.0.0.1:18081
+  --root-certificates ca.crt --secret secret --deadline 3600 --json
 
 Run again, it goes on where an earlier run of the job ended.
 """
 STATUS = """
 Examples:
 
-  pace flower status --superlink server.example:18080 --root-certificates ca.crt
+  pace flower status --superlink 127.0.0.1:18081 --root-certificates ca.crt
 
-  pace flower status 1234 --superlink server.example:18080
+  pace flower status 1234 --superlink 127.0.0.1:18081
   --root-certificates ca.crt --json
 """
 STOP = """
 Example:
 
-  pace flower stop 1234 --superlink server.example:18080
+  pace flower stop 1234 --superlink 127.0.0.1:18081
   --root-certificates ca.crt
 
 What came is kept: `pace flower run` goes on with the same job.
@@ -63,33 +66,35 @@ Examples:
 
   pace flower node node.toml
 """
-Superlink = Annotated[str, typer.Option(help="The SuperLink, as HOST:PORT.", metavar="ADDRESS")]
+Superlink = Annotated[
+    str, typer.Option(help="The operator's port of the SuperLink, as HOST:PORT.", metavar="ADDRESS")
+]
 Certificate = Annotated[
-    Path | None,
+    Path,
     typer.Option("--root-certificates", help="The CA file of the SuperLink.", metavar="FILE"),
 ]
-Insecure = Annotated[bool, typer.Option("--insecure", help="Without TLS: for a test only.")]
 Home = Annotated[
     Path, typer.Option(help="Folder for Flower's settings; never ~/.flwr.", metavar="FOLDER")
 ]
 HOME = Path(".pace-flower")
+PORT_HELP = "The port that sites reach; the next one is for the operator, on this machine only."
 
 REGISTER = """
 Examples:
 
-  pace flower register north.pub --superlink server.example:18080
+  pace flower register north.pub --superlink 127.0.0.1:18081
   --root-certificates ca.crt
 
   pace flower register kits/server/nodes/*.pub
-  --superlink server.example:18080 --root-certificates ca.crt
+  --superlink 127.0.0.1:18081 --root-certificates ca.crt
 """
 EXAMPLES = """
   pace flower provision job.pace --host server.example --out kits
 
-  pace flower run job.pace --superlink server.example:18080
-  --root-certificates ca.crt
+  pace flower run job.pace --superlink 127.0.0.1:18081
+  --root-certificates ca.crt --secret secret
 
-  pace flower status --superlink server.example:18080 --root-certificates ca.crt
+  pace flower status --superlink 127.0.0.1:18081 --root-certificates ca.crt
 """
 
 app = typer.Typer(
@@ -104,7 +109,7 @@ def provision(
     job_file: Job_file,
     host: Annotated[str, typer.Option(help="The server's name or address.", metavar="HOST")],
     out: Annotated[Path, typer.Option(help="The folder to make.", metavar="FOLDER")],
-    port: Annotated[int, typer.Option(help="The server's port.", metavar="N")] = 18080,
+    port: Annotated[int, typer.Option(help=PORT_HELP, metavar="N")] = 18080,
     node_port: Annotated[
         int, typer.Option(help="Of the first node's local API.", metavar="N")
     ] = 9094,
@@ -125,7 +130,7 @@ def provision(
         return
     console.say(f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}")
     console.say(
-        f"Keep {out}/server/ca.key and tls.key private; give each site its own folder only."
+        f"Keep {out}/server/ca.key, tls.key and secret private; give each site its own folder only."
     )
 
 
@@ -137,9 +142,10 @@ def node(
     ] = False,
     as_json: As_json = False,
 ) -> None:
-    """Be a site's node: start Flower's SuperNode, with a worker that is ready.
+    """Be a site's node: start Flower's SuperNode, and answer what it receives.
 
-    With --check it exits with 1 if something would keep the site from taking part.
+    It runs nothing but PACE as it is installed here, whatever app the server sends. With --check it
+    exits with 1 if something would keep the site from taking part.
     """
     from pace.cli import console
     from pace.runtimes.flower.supernode import SuperNode
@@ -149,25 +155,40 @@ def node(
         raise typer.Exit(found.run())
     problems = found.problems()
     if as_json:
-        console.one_object({"name": found.node.name, "problems": problems})
+        console.one_object({"name": found.name, "problems": problems})
     else:
         for problem in problems:
             console.say(problem)
         if not problems:
-            console.say(f"{found.node.name} can take part: job, graph, keys and CA file fit.")
+            console.say(f"{found.name} can take part: job, graph, keys and CA file fit.")
     raise typer.Exit(int(bool(problems)))
+
+
+@app.command("superlink", cls=manual.Command, epilog=SUPERLINK)
+def superlink(
+    kit: Annotated[Path, typer.Argument(help="The server's kit.", metavar="FOLDER")],
+    port: Annotated[int, typer.Option(help=PORT_HELP, metavar="N")] = 18080,
+) -> None:
+    """Be the server: Flower's SuperLink, of which sites reach only what nodes need."""
+    import os
+
+    from pace.runtimes.flower.launch import QUIET, program
+
+    program("flower-superlink")  # says what to install
+    os.environ |= QUIET | {"FLWR_HOME": str(kit.absolute() / "flwr-home")}
+    from pace.runtimes.flower.superlink import serve
+
+    serve(kit, port)
 
 
 @app.command("run", cls=manual.Command, epilog=RUN)
 def run(
-    job: Annotated[Path, typer.Argument(help="The job file, on the server's disk.")],
+    job_file: Job_file,
     superlink: Superlink,
-    certificate: Certificate = None,
-    insecure: Insecure = False,
-    app_folder: Annotated[
-        Path | None,
-        typer.Option("--app", help="Another Flower app than PACE's own.", metavar="FOLDER"),
-    ] = None,
+    certificate: Certificate,
+    secret: Annotated[
+        Path, typer.Option(help="The server's secret, as in its kit.", metavar="FILE")
+    ],
     journal: Annotated[
         Path | None,
         typer.Option(help="The job's crash-safe folder (default: JOB.journal).", metavar="FOLDER"),
@@ -187,13 +208,17 @@ def run(
         float, typer.Option(help="Seconds for uploads.", metavar="SECONDS")
     ] = 600.0,
     delivery: Annotated[
-        float,
-        typer.Option(help="Seconds for returns; 0: by the number of nodes.", metavar="SECONDS"),
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Seconds for returns (default: by the number of nodes).", metavar="SECONDS"
+        ),
+    ] = None,
     patience: Annotated[
-        float,
-        typer.Option(help="Seconds for one answer; 0: by the number of nodes.", metavar="SECONDS"),
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Seconds for one answer (default: by the number of nodes).", metavar="SECONDS"
+        ),
+    ] = None,
     home: Home = HOME,
     allow: Allow = None,
     as_json: As_json = False,
@@ -203,51 +228,46 @@ def run(
     It exits with 0 only if all who took part have confirmed their return, with 1 if the run ended
     otherwise (too few, stopped, the SuperLink lost), with 2 if it could not be started.
     """
-    import json
-
     from pace.cli import console
     from pace.errors import FlowerError
-    from pace.io import records
-    from pace.runtimes.files.report import MergeReport
+    from pace.io import regular
+    from pace.io.records import plain_record
+    from pace.jobs.job_file import read as read_job
     from pace.runtimes.flower.launch import COMPLETED
-    from pace.runtimes.network.progress import NOTE, Table, parse
+    from pace.runtimes.network.bindings import parse
+    from pace.runtimes.network.progress import Table
     from pace.runtimes.network.settings import Settings
 
-    link = _link(superlink, certificate, insecure, home)
-    paths = {"job": job, "journal": journal, "out": out, "key": key}
-    config: dict[str, str | float] = {
-        name: str(path.absolute()) for name, path in paths.items() if path is not None
-    }
-    config |= {
-        "nodes": nodes,
-        "allow": ",".join(allow or ()),
-        "deadline": deadline,
-        "delivery": delivery,
-        "patience": patience,
-    }
-    Settings.of(config)  # as the server will, before it is asked
-    place = (out or job.with_suffix(".report")) / "report.json"  # here only if the server is here
-    before = place.stat().st_mtime_ns if place.is_file() else None
-    number = link.start(app_folder, config)
+    settings = Settings(
+        job_file,
+        journal or job_file.with_suffix(".journal"),
+        out or job_file.with_suffix(".report"),
+        key=key,
+        nodes=parse(nodes),
+        deadline=deadline,
+        delivery=delivery,
+        patience=patience,
+    )
+    link = _link(superlink, certificate, home)
+    job = read_job(job_file)
+    if caution := job.federation.method.caution(len(job.participants)):
+        console.say(caution, err=True)
+    from pace.runtimes.flower.server import play_run
+
+    password, number = regular.read(secret, 1024), link.start()
     table = Table(link.labels())
     try:
-        with following(f"Run {number}", table, quiet=as_json) as told:
-            for line in link.log(number, stream=True):
-                if event := parse(line):
-                    told(event)
-                elif (note := line.partition(NOTE)[2]) and not as_json:
-                    console.say(note, err=True)
-        ended = link.ended(number)
+        with following(f"Run {number}", table, quiet=as_json) as show:
+            ended, report = play_run(link, number, password, settings, show)
     except FlowerError as error:
         console.say(f"pace: run {number} was lost: {error}. Run the same command again.", err=True)
         raise typer.Exit(1) from error
-    new = place.is_file() and place.stat().st_mtime_ns != before
-    report = json.loads(place.read_bytes()) if new else None
     if as_json:
-        participants = records.plain_record(list(table.rows.values()))
-        console.one_object({**ended, "participants": participants, "report": report})
+        participants = plain_record(list(table.rows.values()))
+        found = {"participants": participants, "report": plain_record(report)}
+        console.one_object({**ended, **found})
     else:
-        _show(ended, table, report and records.read_record(MergeReport, report), place)
+        _show(ended, table, report, settings.out / "report.json")
     if ended["status"] != COMPLETED:
         raise typer.Exit(1)
 
@@ -289,11 +309,10 @@ def _cells(table: Table) -> tuple[tuple[str, ...], list[list[str]]]:
 @app.command("status", cls=manual.Command, epilog=STATUS)
 def status(
     superlink: Superlink,
+    certificate: Certificate,
     number: Annotated[
         str | None, typer.Argument(help="One run (default: all).", metavar="RUN")
     ] = None,
-    certificate: Certificate = None,
-    insecure: Insecure = False,
     home: Home = HOME,
     as_json: As_json = False,
 ) -> None:
@@ -306,7 +325,7 @@ def status(
     from pace.runtimes.flower.launch import COMPLETED
     from pace.runtimes.network.progress import Table, parse
 
-    link = _link(superlink, certificate, insecure, home)
+    link = _link(superlink, certificate, home)
     found = link.runs(number)
     labels = link.labels()
     table = Table(labels)
@@ -344,15 +363,14 @@ def status(
 def stop(
     number: Annotated[str, typer.Argument(help="The run.", metavar="RUN")],
     superlink: Superlink,
-    certificate: Certificate = None,
-    insecure: Insecure = False,
+    certificate: Certificate,
     home: Home = HOME,
     as_json: As_json = False,
 ) -> None:
     """End a run. Uploads that were accepted stay accepted; the job can be run again."""
     from pace.cli import console
 
-    _link(superlink, certificate, insecure, home).stop(number)
+    _link(superlink, certificate, home).stop(number)
     if as_json:
         console.one_object({"run": number, "stopped": True})
     else:
@@ -363,8 +381,7 @@ def stop(
 def register(
     publics: Annotated[list[Path], typer.Argument(help="Nodes' public keys, NAME.pub.")],
     superlink: Superlink,
-    certificate: Certificate = None,
-    insecure: Insecure = False,
+    certificate: Certificate,
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Say nothing if the server is not up.")
     ] = False,
@@ -378,7 +395,7 @@ def register(
     from pace.cli import console
     from pace.errors import FlowerError
 
-    link = _link(superlink, certificate, insecure, home)
+    link = _link(superlink, certificate, home)
     named = [
         (public.absolute().parent.name if public.stem == "node" else public.stem, public)
         for public in publics
@@ -397,12 +414,12 @@ def register(
         console.one_object({"nodes": made})
 
 
-def _link(superlink: str, certificate: Path | None, insecure: bool, home: Path) -> Link:
-    from pace.errors import SettingError
-    from pace.runtimes.flower.launch import Link
+def _link(superlink: str, certificate: Path, home: Path) -> Link:
+    import os
 
-    if (certificate is None) is not insecure:
-        raise SettingError("give the SuperLink's CA with --root-certificates, or --insecure")
+    from pace.runtimes.flower.launch import QUIET, Link
+
+    os.environ |= QUIET | {"FLWR_HOME": str(home.absolute())}  # before Flower is imported
     return Link(superlink, certificate, home.absolute())
 
 
@@ -416,7 +433,7 @@ def _traffic(found: Run) -> str:
     return f"{found['network-traffic']['total-bytes']:,}"
 
 
-def _show(ended: Run, table: Table, report: MergeReport | None, place: Path) -> None:
+def _show(ended: Run, table: Table, report: RoundReport | None, place: Path) -> None:
     from pace.cli import console
     from pace.runtimes.files.report import merge_sentences
 

@@ -75,7 +75,7 @@ def load(name: str, what: str) -> Any:
         raise NotAllowedError(
             f"the {what} {name!r} is code of somebody's own, which would run here with all your "
             f"rights and which nobody here has allowed: look at the package {package!r}, install "
-            f'it, then give --allow {name} (or allow = "{name}" in a Flower node\'s node.toml)'
+            f'it, then give --allow {name} (or allow = ["{name}"] in a Flower node\'s node.toml)'
         )
     module, _, path = name.partition(":")
     if os.getcwd() not in sys.path:

@@ -1,10 +1,11 @@
-"""Flower's two apps: what they exchange and refuse. The round itself is tested without Flower."""
+"""What is exchanged and refused in Flower's messages. The round itself is tested without Flower."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,22 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
 
-from flwr.app import Context, Message, RecordDict
+from flwr.app import Message
 
 from pace.errors import NotAllowedError, OtherJobError
 from pace.io import plugins
 from pace.jobs.job_file import read_job
 from pace.models import sized
 from pace.protocol import steps
-from pace.runtimes.flower.records import unpack
-from pace.runtimes.flower.server import UnfinishedError, main
-from pace.runtimes.network import watchdog
+from pace.runtimes.flower import server
+from pace.runtimes.flower.exchange import unpack
+from pace.runtimes.flower.launch import Link
+from pace.runtimes.network import site_steps
 from pace.runtimes.network.messages import content
 from tests import own_methods
 from tests.flowered import HomeGrid, answer, asking, unavailable
 from tests.graphs import CLASSES, FEATURES, clients
-from tests.networked import Clock, configs, files, stopped
+from tests.networked import Clock, files, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, roll, write_sites
 
 
@@ -35,19 +37,28 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stopped(monkeypatch)
 
 
-def run(root: Path, grid: HomeGrid, **config: Any) -> dict[str, Any]:
-    """One run of the ServerApp; its report."""
-    settings = {"job": str(root / "server" / "job.pace")} | config
-    main(grid, Context(7, 1, {}, RecordDict(), settings))
+def run(root: Path, grid: HomeGrid, **changes: Any) -> dict[str, Any]:
+    """One run of the job without a SuperLink; its report."""
+
+    @contextmanager
+    def carried(runtime: object, number: int) -> Iterator[tuple[HomeGrid, Any]]:
+        yield grid, lambda line: None
+
+    (root / "ca.crt").touch()
+    link = Link("127.0.0.1:1", root / "ca.crt", root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "carrying_out", carried)
+        patch.setattr(Link, "ended", lambda link, number: {})
+        server.play_run(link, "7", b"", server_settings(root, **changes), lambda event: None)
     found: dict[str, Any] = json.loads((root / "server/job.report/report.json").read_bytes())
     return found
 
 
 @pytest.mark.parametrize("kind", ["gcn", "sage"])
-def test_apps_exchange_the_bytes_of_the_protocol(tmp_path: Path, kind: str) -> None:
+def test_server_and_nodes_exchange_the_bytes_of_the_protocol(tmp_path: Path, kind: str) -> None:
     made = job(model=sized(kind, FEATURES, 16, 2, CLASSES))
     write_sites(tmp_path, made)
-    grid = HomeGrid(configs(tmp_path, NAMES))
+    grid = HomeGrid(site_nodes(tmp_path, NAMES))
     assert run(tmp_path, grid)["finished"]
     uploads = [steps.fit(graph, made.federation)[1] for graph in clients(3)]
     returns = steps.merge(uploads, made.federation)
@@ -57,23 +68,23 @@ def test_apps_exchange_the_bytes_of_the_protocol(tmp_path: Path, kind: str) -> N
     assert [set(words) for words in grid.words] == [{"code", "name", "payload"}] * 3 + [set()] * 3
 
 
-def test_a_run_that_is_not_finished_is_an_error(tmp_path: Path) -> None:
-    """Flower then says `finished:failed`; the report is there all the same."""
+def test_a_run_that_is_not_finished_has_a_report_all_the_same(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
 
     def silent(node: int, asked: Message, reply: Message) -> Message | None:
         return None if node == 13 else reply
 
-    with pytest.raises(UnfinishedError, match="2 of at least 3"):
-        run(tmp_path, HomeGrid(configs(tmp_path, NAMES), silent))
+    found = run(tmp_path, HomeGrid(site_nodes(tmp_path, NAMES), silent))
+    assert "2 of at least 3" in found["waiting"]
+    assert not found["finished"]
     assert (tmp_path / "server/job.report/report.md").exists()
 
 
 def test_a_server_chooses_nothing_at_a_node(tmp_path: Path) -> None:
-    """Neither words in the message nor the run's settings change what is trained and where."""
+    """No word in the message changes what is trained and where."""
     made = job()
     write_sites(tmp_path, made)
-    (north, *_) = configs(tmp_path, NAMES).values()
+    (north, *_) = site_nodes(tmp_path, NAMES).values()
     hostile = {"epochs": 10**9, "graph": "/etc/passwd", "folder": "/tmp", "name": "south"}
     reply = answer(asking({"job": made.digest, **hostile}, "upload"), north)
     honest = steps.fit(clients(3)[0], made.federation)[1]
@@ -82,17 +93,11 @@ def test_a_server_chooses_nothing_at_a_node(tmp_path: Path) -> None:
 
 def test_a_node_refuses_another_job(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
-    (north, *_) = configs(tmp_path, NAMES).values()
+    (north, *_) = site_nodes(tmp_path, NAMES).values()
     for digest in (job().digest, "../../elsewhere", ""):
         reply = answer(asking({"job": digest}, "upload"), north)
         assert unpack(reply.content) == {"code": OtherJobError.code}
     assert not list((tmp_path / "north" / "state").iterdir())
-
-
-@pytest.mark.parametrize("config", [{}, {"name": "north"}, {"limit": "never"}])
-def test_a_node_that_is_not_set_up_says_so_by_a_code(config: dict[str, Any]) -> None:
-    reply = answer(asking({"job": "0" * 64}, "upload"), config)
-    assert unpack(reply.content) == {"code": "setting"}
 
 
 def test_the_text_of_an_exception_never_travels(
@@ -101,9 +106,9 @@ def test_the_text_of_an_exception_never_travels(
     def fail(*_: Any, **named: Any) -> None:
         raise RuntimeError("patient 17 of ward 3")
 
-    monkeypatch.setattr(watchdog, "run", fail)
+    monkeypatch.setattr(site_steps, "make_upload", fail)
     write_sites(tmp_path, job())
-    (north, *_) = configs(tmp_path, NAMES).values()
+    (north, *_) = site_nodes(tmp_path, NAMES).values()
     reply = answer(asking({"job": "0" * 64}, "upload"), north)
     assert not reply.has_error()
     assert unpack(reply.content) == {"code": "failed"}
@@ -120,7 +125,7 @@ def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
             return unavailable(asked)
         return reply
 
-    grid = HomeGrid(configs(tmp_path, NAMES), lose)
+    grid = HomeGrid(site_nodes(tmp_path, NAMES), lose)
     found = run(tmp_path, grid)
     assert found["finished"]
     south = [each["code"] for each in found["contacts"] if each["node"] == "12"]
@@ -131,7 +136,7 @@ def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
 def test_a_return_that_is_not_mine_is_refused_and_local_stays(tmp_path: Path) -> None:
     made = job()
     write_sites(tmp_path, made)
-    (north, south, _) = configs(tmp_path, NAMES).values()
+    (north, south, _) = site_nodes(tmp_path, NAMES).values()
     asked = asking({"job": made.digest}, "upload")
     uploads = [content(unpack(answer(asked, each).content), "payload") for each in (north, south)]
     mine, others = steps.merge(uploads, made.federation)
@@ -162,37 +167,6 @@ def of_another_job() -> bytes:
     return steps.merge([steps.fit(clients(3)[0], other)[1]], other)[0]
 
 
-def test_simulated_nodes_are_the_sites_of_a_folder_in_order(tmp_path: Path) -> None:
-    """They all live in one process: what tells them apart is their context, and nothing else."""
-    from pace.errors import SettingError
-    from pace.runtimes.flower import simulated
-
-    write_sites(tmp_path, job())
-
-    def context(number: int, sites: str) -> Context:
-        given = {"partition-id": number, "num-partitions": 3}
-        return Context(7, 11 + number, given, RecordDict(), {"sites": sites})
-
-    found = [simulated.settings(context(number, str(tmp_path))) for number in range(3)]
-    assert [each["name"] for each in found] == list(NAMES)
-    assert found[1]["graph"] == str(tmp_path / "south" / "mine.graph")
-    assert "key" not in found[1]
-    (tmp_path / "south" / "mine.key").touch()
-    keyed = simulated.settings(context(1, str(tmp_path)))
-    assert keyed["key"] == str(tmp_path / "south" / "mine.key")
-    assert simulated.station().owner == os.getpid()
-    for number, sites in ((3, str(tmp_path)), (0, "")):
-        with pytest.raises(SettingError, match="sites"):
-            simulated.settings(context(number, sites))
-
-
-def test_a_real_node_takes_no_path_from_the_run(tmp_path: Path) -> None:
-    """Set up as the simulation's nodes are, it is not set up at all."""
-    write_sites(tmp_path, job())
-    reply = answer(asking({"job": "0" * 64}, "upload"), {"partition-id": 0, "num-partitions": 3})
-    assert unpack(reply.content) == {"code": "setting"}
-
-
 def test_a_method_of_ones_own_runs_where_server_and_nodes_allow_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,11 +178,9 @@ def test_a_method_of_ones_own_runs_where_server_and_nodes_allow_it(
     monkeypatch.delitem(sys.modules, "own_scaled")
     (tmp_path / "own_scaled.imported").unlink()
     with pytest.raises(NotAllowedError, match=f"--allow {name}"):
-        run(tmp_path, HomeGrid(configs(tmp_path, NAMES)))
-    with pytest.raises(UnfinishedError):  # the server may, the nodes have not agreed
-        run(tmp_path, grid := HomeGrid(configs(tmp_path, NAMES)), allow=name, deadline=1.0)
-    assert {words["code"] for words in grid.words} == {NotAllowedError.code}
-    grid = HomeGrid(configs(tmp_path, NAMES, allow=name))
-    assert run(tmp_path, grid, allow=name)["finished"]
+        run(tmp_path, HomeGrid(site_nodes(tmp_path, NAMES)))
+    monkeypatch.setattr(plugins, "_allowed", {name})  # as `--allow` does at the server
+    grid = HomeGrid(site_nodes(tmp_path, NAMES, allow=(name,)))
+    assert run(tmp_path, grid)["finished"]
     uploads = [steps.fit(graph, made.federation)[1] for graph in clients(3)]
     assert set(files(tmp_path, "north.up").values()) == {uploads[0]}

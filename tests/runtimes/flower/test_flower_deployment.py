@@ -20,14 +20,14 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
 
+
+from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.jobs.job_file import write_job
 from pace.methods import make
 from pace.protocol import steps
 from pace.runtimes.files import model
-from pace.runtimes.flower import app
-from pace.runtimes.network.worker import PLACE
-from pace.runtimes.simulation import run_trials
+from pace.runtimes.simulation import simulate
 from tests.deployment import (
     EXAMPLE,
     LONG,
@@ -75,10 +75,6 @@ def agree(here: Deployment, made: Job) -> Job:
     return made
 
 
-def run(here: Deployment, *words: str) -> subprocess.Popen[bytes]:
-    return here.pace("run", "job.pace", *words)
-
-
 def ended(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any]]:
     out, err = process.communicate()
     assert out, err.decode()
@@ -87,11 +83,6 @@ def ended(process: subprocess.Popen[bytes]) -> tuple[int, dict[str, Any]]:
 
 def at(here: Deployment, name: str, made: Job, file: str) -> Path:
     return here.work / "kits" / name / "state" / made.digest[:16] / file
-
-
-def worker(here: Deployment, name: str) -> int:
-    found: int = json.loads((here.work / "kits" / name / "state" / PLACE).read_bytes())["pid"]
-    return found
 
 
 def test_a_node_that_is_not_registered_yet_says_why_and_joins_when_it_is(here: Deployment) -> None:
@@ -116,12 +107,9 @@ def test_a_node_that_is_not_registered_yet_says_why_and_joins_when_it_is(here: D
 
 def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deployment) -> None:
     made = agree(here, job(epochs=20))
-    (here.work / "kits/south/state" / PLACE).unlink(missing_ok=True)  # the stranger's
     for name in NAMES[1:]:
         here.start(name)
-    wait(lambda: all((here.work / f"kits/{name}/state/{PLACE}").exists() for name in NAMES), LONG)
-    workers = [worker(here, name) for name in NAMES]
-    code, found = ended(run(here))
+    code, found = ended(here.run())
     assert code == 0
     assert found["status"] == "finished:completed"
     assert found["report"]["finished"]
@@ -129,7 +117,6 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
     rows = {each["who"]: each for each in found["participants"]}
     assert sorted(rows) == list(NAMES)
     assert {each["state"] for each in rows.values()} == {"adopted"}
-    assert workers == [worker(here, name) for name in NAMES]  # no step started another
 
     graphs = clients(3)
     methods = {"pace": make("pace", made.rank)}
@@ -156,80 +143,76 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
     assert "upload sent" in here.log("north")
 
 
-def with_client(here: Deployment, name: str, code: str) -> Path:
-    """The app with another ClientApp."""
-    page = app.write(here.work / name) / "pyproject.toml"
-    page.write_text(page.read_text().replace("pace.runtimes.flower.client:app", f"{name}:app"))
-    (here.work / name / f"{name}.py").write_text(code)
-    return here.work / name
-
-
 REPLAYING = """
+import sys
 from pathlib import Path
-from flwr.app import Message
-from flwr.clientapp import ClientApp
-from pace.runtimes.flower import client
-from pace.runtimes.flower.records import pack
+from pace.runtimes.flower import supernode
 
-def upload(message, context):
-    if context.node_config["name"] != "west":
-        return client.app(message, context)
-    content = Path({path!r}).read_bytes()
-    return Message(pack(dict(code="ok", name="west", payload=content)), reply_to=message)
+def respond(node, kind, words):
+    if kind == "upload":
+        return dict(code="ok", name="west", payload=Path(sys.argv[1]).read_bytes())
+    return original(node, kind, words)
 
-app = ClientApp()
-app.query("upload")(upload)
-app.query("return")(client.app)
+original, supernode.respond = supernode.respond, respond
+if __name__ == "__main__":
+    sys.exit(supernode.SuperNode.read(Path("node.toml")).run())
 """
 
 
+def be(here: Deployment, name: str, code: str, *words: str) -> None:
+    """A site whose node runs other code than ours, which only that site can choose."""
+    here.stop(name)
+    script = here.work / f"{name}.py"
+    script.write_text(code)
+    here.start(name, "", sys.executable, str(script), *words)
+    joined = here.log(name).count("SuperNode ID")
+    wait(lambda: here.log(name).count("SuperNode ID") > joined, LONG)
+
+
 def test_a_replayed_upload_is_refused_and_the_job_ends_by_its_minimum(here: Deployment) -> None:
-    """West sends again what it sent in the job before. Nobody is listed: nobody else is waited for."""
+    """West sends again what it sent in the job before. No other site is waited for: none is listed."""
     agree(here, job(participants=(), minimum=2))
-    hostile = with_client(here, "hostile", REPLAYING.format(path=str(here.work / "replayed")))
-    rc, found = ended(run(here, "--app", str(hostile)))
+    be(here, "west", REPLAYING, str(here.work / "replayed"))
+    rc, found = ended(here.run())
     assert rc == 0
     assert [each["code"] for each in found["report"]["refused"]] == ["other-job"]
     assert [each["name"] for each in found["report"]["took_part"]] == ["north", "south"]
 
 
 HOLDING = """
-import time
+import sys, time
 from pathlib import Path
-from flwr.clientapp import ClientApp
-from pace.runtimes.flower import client
+from pace.runtimes.flower import supernode
 
-def returned(message, context):
-    Path({came!r}).touch()
-    while not Path({go!r}).exists():
-        time.sleep(0.1)
-    return client.app(message, context)
+def respond(node, kind, words):
+    if kind == "return":
+        Path(sys.argv[1]).touch()
+        while not Path(sys.argv[2]).exists():
+            time.sleep(0.1)
+    return original(node, kind, words)
 
-app = ClientApp()
-app.query("upload")(client.app)
-app.query("return")(returned)
+original, supernode.respond = supernode.respond, respond
+if __name__ == "__main__":
+    sys.exit(supernode.SuperNode.read(Path("node.toml")).run())
 """
 
 
-def test_a_serverapp_killed_between_the_exchanges_is_resumed(here: Deployment) -> None:
-    """The returns are made and sent; no node confirms its own before the server is dead."""
+def test_a_run_killed_between_the_exchanges_is_resumed(here: Deployment) -> None:
+    """The returns are made and sent; no node confirms its own before the run is dead."""
     made = agree(here, job())
-    journal, came, go = (
-        here.work / "kits" / "server" / "job.journal",
-        here.work / "came",
-        here.work / "go",
-    )
-    holding = with_client(here, "holding", HOLDING.format(came=str(came), go=str(go)))
-    first = run(here, "--app", str(holding))
+    journal, came, go = here.server / "job.journal", here.work / "came", here.work / "go"
+    for name in NAMES:
+        be(here, name, HOLDING, str(came), str(go))
+    first = here.run()
     wait(lambda: came.exists() or first.poll() is not None, LONG)
     assert first.poll() is None
-    kill({pid for pid in here.family() if "flwr-serverapp" in command(pid)})
+    first.kill()
+    first.communicate()
     go.touch()
     before = {path.name: path.read_bytes() for path in journal.glob("returns/*.down")}
-    code, found = ended(first)
-    assert (code, found["status"]) == (1, "finished:failed")
+    assert before
 
-    code, found = ended(run(here))
+    code, found = ended(here.run())
     assert code == 0
     assert {each["step"] for each in found["report"]["contacts"]} == {"return"}
     assert {path.name: path.read_bytes() for path in journal.glob("returns/*.down")} == before
@@ -240,23 +223,23 @@ def test_a_serverapp_killed_between_the_exchanges_is_resumed(here: Deployment) -
 def test_without_a_node_that_was_killed_the_job_ends_by_its_policy(here: Deployment) -> None:
     """West dies while it is asked for its upload: two are enough, three are not."""
     made = agree(here, job(minimum=2))
-    os.kill(worker(here, "west"), signal.SIGSTOP)  # west will not upload before it is killed
-    running = run(here, "--deadline", "45")
-    west, asked = here.running["west"], here.log("west").count("Start `flwr-clientapp`")
-    wait(lambda: here.log("west").count("Start `flwr-clientapp`") > asked, LONG)
-    gone = {west.pid, worker(here, "west")} | children(here, west.pid)
+    west = here.running["west"]
+    os.kill(west.pid, signal.SIGSTOP)  # west will not upload before it is killed
+    running = here.run("--deadline", "45")
+    wait(lambda: len(list(here.server.glob("job.journal/uploads/*.up"))) == 2, LONG)
+    gone = {west.pid} | children(here, west.pid)
     kill(gone | descendants(gone))  # as if the machine lost its power
     west.wait()
     code, found = ended(running)
     while code != 0 and not found["report"]["merged"]:  # on a slow machine: run it again
-        code, found = ended(run(here, "--deadline", "45"))
+        code, found = ended(here.run("--deadline", "45"))
     assert code == 0
     assert found["report"]["missing"] == ["west"]
     assert [each["name"] for each in found["report"]["took_part"]] == ["north", "south"]
     assert not at(here, "west", made, "west.up").exists()
 
     agree(here, job(minimum=3))
-    code, found = ended(run(here, "--deadline", "15"))  # who else came in time does not matter
+    code, found = ended(here.run("--deadline", "15"))  # who else came in time does not matter
     assert code == 1
     assert not found["report"]["merged"]
     assert "west" in found["report"]["missing"]
@@ -280,13 +263,13 @@ def test_a_run_that_is_stopped_or_loses_its_superlink_ends_with_one(tmp_path: Pa
     alone.provision(tmp_path / "job.pace")
     try:
         alone.serve(3)
-        running = run(alone)
+        running = alone.run()
         number = started(alone)
         stop = alone.pace("stop", number)
         assert json.loads(stop.communicate()[0]) == {"run": number, "stopped": True}
         code, found = ended(running)
         assert (code, found["status"]) == (1, "finished:stopped")
-        running = run(alone)
+        running = alone.run()
         assert started(alone, besides=number)
         kill({alone.running["server"].pid} | children(alone, alone.running["server"].pid))
         _, said = running.communicate()
@@ -316,7 +299,7 @@ def started(here: Deployment, besides: str = "") -> str:
 def test_the_example_runs_as_a_user_would_run_it(tmp_path: Path) -> None:
     """start.sh, by way of the script that measures it."""
     words = [sys.executable, str(EXAMPLE / "overhead.py"), str(tmp_path / "demo")]
-    settings = {**os.environ, "PORT": str(free_port(1 + len(NAMES))), "PYTHON": sys.executable}
+    settings = {**os.environ, "PORT": str(free_port(2 + len(NAMES))), "PYTHON": sys.executable}
     done = subprocess.run(words, env=settings, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "the same round in one process" in done.stdout

@@ -17,7 +17,6 @@ from pace.jobs.job_file import write_job
 from pace.runtimes.files import sealed_jobs
 from pace.runtimes.flower import kits, supernode
 from pace.runtimes.flower.supernode import SuperNode
-from pace.runtimes.network.watchdog import Station
 from tests.graphs import clients
 from tests.preloaded import Preloaded
 from tests.sealed import sealed_job, write_key
@@ -42,9 +41,14 @@ def test_a_kit_holds_all_that_its_owner_needs_and_nothing_of_another(tmp_path: P
         assert (folder / "server" / "nodes" / f"{name}.pub").read_bytes() == (
             folder / name / "node.pub"
         ).read_bytes()
-    server = {"ca.key", "tls.key", "tls.crt", "nodes", "run.sh", "pace-superlink.service"}
+    server = {"ca.key", "tls.key", "tls.crt", "secret", "nodes", "run.sh", "pace-superlink.service"}
     assert {path.name for path in (folder / "server").iterdir()} == common | server
-    for private in ("server/ca.key", "server/tls.key", *(f"{name}/node" for name in NAMES)):
+    for private in (
+        "server/ca.key",
+        "server/tls.key",
+        "server/secret",
+        *(f"{name}/node" for name in NAMES),
+    ):
         assert (folder / private).stat().st_mode & 0o777 == 0o600
     keys = {(folder / name / "node").read_bytes() for name in NAMES}
     assert len(keys) == len(NAMES)
@@ -126,9 +130,7 @@ def test_a_site_is_told_what_would_keep_it_from_taking_part(
     assert (done.code, done.out) == (0, "north can take part: job, graph, keys and CA file fit.\n")
 
 
-def test_a_site_says_yes_to_a_sealed_job_that_overlaps_another(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_site_says_yes_to_a_sealed_job_that_overlaps_another(tmp_path: Path) -> None:
     """Before, `check.sh` says what both sums would tell; the word in node.toml reaches the node."""
     write_job(tmp_path / "job.pace", sealed_job())
     kits.provision(tmp_path / "job.pace", "server.example", tmp_path / "kits")
@@ -144,28 +146,54 @@ def test_a_site_says_yes_to_a_sealed_job_that_overlaps_another(
         file.write("overlapping = true\n")
     agreed = SuperNode.read(north / "node.toml")
     assert agreed.problems() == []
-    monkeypatch.setattr(supernode, "program", lambda name: name)
-    assert agreed.command()[-1].endswith(" overlapping=true")
+    assert agreed.overlapping
 
 
 def test_a_node_knows_its_folder_wherever_the_kit_is_put(tmp_path: Path) -> None:
     north = made(tmp_path) / "north"
     north.rename(tmp_path / "moved")
     found = SuperNode.read(tmp_path / "moved" / "node.toml")
-    assert found.node.job == tmp_path / "moved" / "job.pace"
+    assert found.job == tmp_path / "moved" / "job.pace"
     assert (found.superlink, found.port) == ("server.example:18080", 9094)
-    for wrong in ("epochs = 5", "limit = 0", "device = 'gpu'", "= 1"):
-        (tmp_path / "moved" / "wrong.toml").write_text(
-            f'name = "north"\nsuperlink = "a:1"\n{wrong}\n'
-        )
-        with pytest.raises((SettingError, FileError)):
-            SuperNode.read(tmp_path / "moved" / "wrong.toml")
+    for wrong, says in (
+        ("epochs = 5", "epochs"),
+        ("limit = 0", "limit is 0"),
+        ("device = 'gpu'", "device is 'gpu'"),
+        ("port = '9'", "port is '9', expected a whole number"),
+        ("= 1", "not TOML"),
+    ):
+        file = tmp_path / "moved" / "wrong.toml"
+        file.write_text(f'name = "north"\nsuperlink = "a:1"\n{wrong}\n')
+        with pytest.raises((SettingError, FileError), match=says) as error:
+            SuperNode.read(file)
+        assert "wrong.toml" in str(error.value)
+    file.write_text('name = "north"\n')
+    with pytest.raises(SettingError, match="superlink"):
+        SuperNode.read(file)
 
 
 def test_the_process_beside_flowers_own_does_not_load_torch() -> None:
-    """Hundreds of MB a node; its worker has loaded it already."""
+    """Hundreds of MB a node; the process that steps are forked from has loaded it already."""
     code = "import pace.runtimes.flower.supernode, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_flowers_process_gives_its_messages_to_this_node_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loads no app of a run itself, listens on loopback, and wants a secret for a message."""
+    monkeypatch.setattr(supernode, "program", str)
+    node = SuperNode.read(made(tmp_path) / "north" / "node.toml")
+    command = " ".join(node.command())
+    assert "--isolation process" in command
+    assert "--host 127.0.0.1" in command
+    assert f"--superexec-auth-secret-file {node.folder}/secret" in command
+
+
+def quiet(patch: pytest.MonkeyPatch) -> None:
+    """A node without the processes and threads in which it answers."""
+    patch.setattr(supernode, "load_steps", lambda: None)
+    patch.setattr(SuperNode, "answer", lambda self: None)
 
 
 SUPERNODE = """#!/bin/sh
@@ -206,7 +234,7 @@ def test_a_node_that_is_not_let_in_or_loses_the_server_is_told_why_and_tried_aga
     program.chmod(0o755)
     monkeypatch.setattr(supernode, "program", lambda name: str(program))
     monkeypatch.setattr(supernode, "AGAIN", 0.0)
-    monkeypatch.setattr(Station, "start", lambda self: None)
+    quiet(monkeypatch)
     assert SuperNode.read(north / "node.toml").run() == 0
     assert len(log.read_text().splitlines()) == 2
     said = capfd.readouterr().err
@@ -231,7 +259,7 @@ esac
     program.chmod(0o755)
     monkeypatch.setattr(supernode, "program", lambda name: str(program))
     monkeypatch.setattr(supernode, "AGAIN", 0.0)
-    monkeypatch.setattr(Station, "start", lambda self: None)
+    quiet(monkeypatch)
     assert SuperNode.read(north / "node.toml").run() == 0
     assert log.read_text().split() == ["again"] * 3
     assert capfd.readouterr().err.count("cannot be reached") == 2

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
 
 from pace.cli import flower
 from pace.errors import FlowerError, SettingError
-from pace.runtimes.flower import commands, launch
+from pace.jobs import job_file
+from pace.runtimes.flower import launch
 from tests.preloaded import Preloaded
+from tests.sites import job
 
 FLWR = """#!{python}
 import json, os, sys
@@ -29,30 +33,36 @@ print(json.dumps({{"success": True, "run-id": "5", "runs": [run]}}))
 
 @pytest.mark.parametrize(
     ("status", "why", "code"),
-    [("finished:completed", "N/A", 0), ("finished:failed", "cannot read the job", 1)],
+    [("finished:completed", "N/A", 0), ("finished:failed", "2 of at least 3", 1)],
 )
 def test_a_run_that_failed_is_a_command_that_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, why: str, code: int
 ) -> None:
-    """`flwr run` itself exits with 0 when the run fails. People are told why it did."""
+    """People are told why it did."""
     program, log = tmp_path / "flwr", tmp_path / "log"
     program.write_text(FLWR.format(python=sys.executable, log=str(log), status=status, why=why))
     program.chmod(0o755)
-    (tmp_path / "ca.crt").write_text("")
+    for name in ("ca.crt", "secret"):
+        (tmp_path / name).write_text("x")
+    job_file.write(tmp_path / "job.pace", job())
+    server = ModuleType("server")
+    server.play_run = lambda link, number, *_: (link.ended(number), None)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pace.runtimes.flower.server", server)
     monkeypatch.setattr(launch, "program", lambda name: str(program))
+    monkeypatch.setattr(os, "environ", {**os.environ})
     monkeypatch.chdir(tmp_path)
-    words = ["job.pace", "--superlink", "127.0.0.1:1", "--root-certificates", "ca.crt", "--json"]
-    done = CliRunner().invoke(flower.app, ["run", *words, "--home", "home"])
+    reach = ["--superlink", "127.0.0.1:1", "--root-certificates", "ca.crt"]
+    play = ["run", "job.pace", *reach, "--secret", "secret"]
+    done = CliRunner().invoke(flower.app, [*play, "--home", "home", "--json"])
     assert done.exit_code == code
     assert json.loads(done.stdout)["status"] == status
-    assert CliRunner().invoke(flower.app, ["status", "5", *words[1:]]).exit_code == code
-    for command in (["run", words[0]], ["status", "5"]):
-        shown = CliRunner().invoke(flower.app, [*command, *words[1:-1]])
+    assert CliRunner().invoke(flower.app, ["status", "5", *reach, "--json"]).exit_code == code
+    for command in (play, ["status", "5", *reach]):
+        shown = CliRunner().invoke(flower.app, command)
         assert shown.exit_code == code
         assert status in shown.stdout
-        assert ("cannot read the job" in shown.stdout) is bool(code)
+        assert ("2 of at least 3" in shown.stdout) is bool(code)
         assert "N/A" not in shown.stdout
-    assert (tmp_path / "home/run.toml").read_text().startswith(f'job = "{tmp_path}/job.pace"\n')
     for line in log.read_text().splitlines():
         said = json.loads(line)
         assert said["home"] in (str(tmp_path / "home"), str(tmp_path / ".pace-flower"))
@@ -69,7 +79,8 @@ def test_what_flower_says_is_told_without_the_box_around_it(
     )
     program.chmod(0o755)
     monkeypatch.setattr(launch, "program", lambda name: str(program))
-    link = launch.Link("127.0.0.1:1", None, tmp_path / "home")
+    (tmp_path / "ca.crt").touch()
+    link = launch.Link("127.0.0.1:1", tmp_path / "ca.crt", tmp_path / "home")
     with pytest.raises(FlowerError, match=r"stop failed at 127.0.0.1:1, it said: Error No key$"):
         link.stop("5")
 
@@ -91,10 +102,11 @@ def test_many_nodes_are_registered_by_one_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One is new, one was registered before; with the third the process ends."""
-    code = SEVERAL.format(end=commands.END)
+    code = SEVERAL.format(end=launch.END)
     monkeypatch.setattr(launch, "program", lambda name: name)
     monkeypatch.setattr(launch, "several", lambda: [sys.executable, "-c", code])
-    link = launch.Link("127.0.0.1:1", None, tmp_path / "home")
+    (tmp_path / "ca.crt").touch()
+    link = launch.Link("127.0.0.1:1", tmp_path / "ca.crt", tmp_path / "home")
     named = [(name, Path(f"{name}.pub")) for name in ("new", "old", "none")]
     made = link.register(named)
     assert [next(made), next(made)] == [("new", "7"), ("old", "known already")]
@@ -108,7 +120,8 @@ def test_without_flower_the_command_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    link = launch.Link("127.0.0.1:1", None, tmp_path)
+    (tmp_path / "ca.crt").touch()
+    link = launch.Link("127.0.0.1:1", tmp_path / "ca.crt", tmp_path)
     with pytest.raises(SettingError, match=r"pace-fgl\[flower\]"):
         link.runs()
 
@@ -119,7 +132,8 @@ def test_without_flower_the_command_says_what_to_install(
 def test_a_setting_the_server_would_refuse_is_not_sent_to_it(
     pace: Preloaded, tmp_path: Path, option: str, value: str
 ) -> None:
-    words = ("flower", "run", "job.pace", "--superlink", "127.0.0.1:1", "--insecure")
+    reach = ("--superlink", "127.0.0.1:1", "--root-certificates", "ca.crt", "--secret", "x")
+    words = ("flower", "run", "job.pace", *reach)
     done = pace(*words, f"--{option}", value, cwd=tmp_path)
     assert done.code == 2
     assert f"{option} " in done.err
@@ -127,7 +141,7 @@ def test_a_setting_the_server_would_refuse_is_not_sent_to_it(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tls_is_chosen_or_refused_in_words(pace: Preloaded, tmp_path: Path) -> None:
+def test_the_ca_file_is_asked_for(pace: Preloaded, tmp_path: Path) -> None:
     done = pace("flower", "status", "--superlink", "127.0.0.1:1", cwd=tmp_path)
     assert done.code == 2
     assert "--root-certificates" in done.err

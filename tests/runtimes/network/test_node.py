@@ -1,12 +1,13 @@
-"""A node's settings, steps and watchdog; which node is which participant; the server's settings."""
+"""A node's settings, its steps in a child process, and which node is which participant."""
 
 from __future__ import annotations
 
-import json
-import shutil
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,57 +16,49 @@ import pytest
 from pace.errors import FileError, OtherJobError, ParticipantError, SettingError
 from pace.protocol import steps
 from pace.runtimes.files import model
-from pace.runtimes.network import codes, site_steps, watchdog
+from pace.runtimes.network import site_steps
 from pace.runtimes.network.bindings import Bindings, parse
-from pace.runtimes.network.node import Node
+from pace.runtimes.network.messages import FAILED, TOO_SLOW
+from pace.runtimes.network.node import PROCESSES, respond
 from pace.runtimes.network.settings import Settings
-from pace.runtimes.network.watchdog import Station
-from pace.runtimes.network.worker import PLACE
-from tests.deployment import LONG, alive, kill, wait
+from tests.deployment import LONG, alive, descendants, kill, wait
 from tests.graphs import clients
+from tests.networked import site_node
 from tests.sites import job, roll, write_sites
-
-
-def config(root: Path, name: str = "north", **more: Any) -> dict[str, Any]:
-    site = root / name
-    (site / "state").mkdir(exist_ok=True)
-    paths = {"job": "job.pace", "graph": "mine.graph", "folder": "state"}
-    return {"name": name, **{key: str(site / path) for key, path in paths.items()}, **more}
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"graph": ""}, "graph"),
-        ({"epochs": 5}, "epochs"),
-        ({"limit": 0}, "limit"),
+        ({"limit": 0}, "limit is 0, expected seconds above 0"),
+        ({"limit": float("nan")}, "limit"),
         ({"device": "gpu"}, "device is 'gpu', expected cpu or cuda"),
     ],
 )
-def test_a_node_is_set_up_completely_or_not_at_all(
+def test_a_node_with_an_impossible_setting_is_refused(
     tmp_path: Path, change: dict[str, Any], says: str
 ) -> None:
     write_sites(tmp_path, job())
-    assert Node.of(config(tmp_path, limit=5)).limit == 5
+    assert site_node(tmp_path, "north", limit=5).limit == 5
     with pytest.raises(SettingError, match=says):
-        Node.of(config(tmp_path, **change))
+        site_node(tmp_path, "north", **change)
 
 
 def test_a_node_trains_once_and_sends_the_same_bytes_again(tmp_path: Path) -> None:
     made = job()
     write_sites(tmp_path, made)
-    node = Node.of(config(tmp_path))
-    sent = site_steps.upload(node, made.digest)
+    node = site_node(tmp_path, "north")
+    sent = site_steps.make_upload(node, made.digest)
     kept = (sent.parent / "local").stat().st_mtime_ns
     first = sent.read_bytes()
     sent.unlink()  # lost on the way to the disk
-    assert site_steps.upload(node, made.digest).read_bytes() == first
+    assert site_steps.make_upload(node, made.digest).read_bytes() == first
     assert (sent.parent / "local").stat().st_mtime_ns == kept
     (returned,) = steps.merge([first], made.federation)
     called = roll(made, "north", first, returned)
-    folder = site_steps.adopt(node, made.digest, returned, called)
+    folder = site_steps.adopt_return(node, made.digest, returned, called)
     adopted = model.read_model(folder).outcome.adopted
-    assert site_steps.adopt(node, made.digest, returned, called) == folder
+    assert site_steps.adopt_return(node, made.digest, returned, called) == folder
     assert model.read_model(folder).outcome.adopted == adopted
     assert sorted(path.name for path in sent.parent.iterdir()) == [
         "local",
@@ -81,8 +74,8 @@ def test_two_jobs_of_one_node_share_no_file(tmp_path: Path) -> None:
     for root in (tmp_path / "a", tmp_path / "b"):
         made = job()
         write_sites(root, made)
-        node = Node.of(config(root) | {"folder": str(tmp_path)})
-        assert site_steps.upload(node, made.digest).parent == tmp_path / made.digest[:16]
+        node = site_node(root, "north", folder=tmp_path)
+        assert site_steps.make_upload(node, made.digest).parent == tmp_path / made.digest[:16]
 
 
 def test_a_node_with_the_key_of_another_is_refused(tmp_path: Path) -> None:
@@ -95,99 +88,117 @@ def test_a_node_with_the_key_of_another_is_refused(tmp_path: Path) -> None:
         }
     )
     write_sites(tmp_path, made)
-    node = Node.of(config(tmp_path, key=str(tmp_path / "south.key")))
+    node = site_node(tmp_path, "north", key=tmp_path / "south.key")
     with pytest.raises(ParticipantError, match="south"):
-        site_steps.upload(node, made.digest)
+        site_steps.make_upload(node, made.digest)
 
 
-@pytest.fixture
-def station(tmp_path: Path) -> Iterator[Station]:
-    """A worker whose owner is a process of ours, which ends with the test, and the worker with it."""
-    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as owner:
-        (tmp_path / "station").mkdir()
-        yield Station(tmp_path / "station", owner.pid)
-        worker = pid_of(tmp_path / "station")
-        assert owner.stdin is not None
-        owner.stdin.close()
-    wait(lambda: worker is None or not alive(worker), LONG)
+def fork_server() -> int:
+    """The process that children are forked from, which has torch loaded."""
+    from multiprocessing import forkserver
+
+    found: int = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+    return found
 
 
-def pid_of(folder: Path) -> int | None:
-    path = folder / PLACE
-    return json.loads(path.read_bytes())["pid"] if path.exists() else None
-
-
-def test_both_steps_and_a_refusal_come_from_one_worker(tmp_path: Path, station: Station) -> None:
-    """Real processes: an upload, a return, and a job nobody agreed on; torch is loaded once."""
+def test_both_steps_and_a_refusal_in_children_of_one_process(tmp_path: Path) -> None:
+    """Real processes: an upload, a return, and a job that was not agreed on; torch is loaded once."""
     made = job()
     write_sites(tmp_path, made)
-    told = config(tmp_path, limit=LONG)
-    done = watchdog.run(told, "upload", made.digest, station=station)
-    assert done["code"] == "ok"
-    worker = pid_of(station.folder)
-    upload = Path(done["made"]).read_bytes()
-    assert upload == steps.fit(clients(3)[0], made.federation)[1]
+    node = site_node(tmp_path, "north", limit=LONG)
+    reply = respond(node, "upload", {"job": made.digest})
+    upload = steps.fit(clients(3)[0], made.federation)[1]
+    assert reply == {"code": "ok", "name": "north", "payload": upload}
+    parent = fork_server()
     (returned,) = steps.merge([upload], made.federation)
     called = roll(made, "north", upload, returned)
-    done = watchdog.run(told, "return", made.digest, returned, called, station=station)
-    assert done["code"] == "ok"
-    assert 0 <= model.read_model(Path(done["made"])).alpha <= 1
-    refused = watchdog.run(told, "upload", job().digest, station=station)
-    assert refused == {"code": OtherJobError.code}
-    assert pid_of(station.folder) == worker
+    words = {"job": made.digest, "payload": returned, "roll": called}
+    assert respond(node, "return", words) == {}
+    assert 0 <= model.read_model(node.job_folder(made.digest) / "model").alpha <= 1
+    assert respond(node, "upload", {"job": job().digest}) == {"code": OtherJobError.code}
+    assert respond(node, "evaluate", {"job": made.digest}) == {"code": "format"}
+    assert fork_server() == parent
 
 
-def test_a_step_that_takes_too_long_is_ended_and_the_worker_goes_on(
-    tmp_path: Path, station: Station
-) -> None:
+def test_a_step_that_takes_too_long_is_ended_and_the_next_one_runs(tmp_path: Path) -> None:
     endless = job(epochs=10**9)
     write_sites(tmp_path, endless)
-    told = config(tmp_path, limit=1.0)
-    done = watchdog.run(told, "upload", endless.digest, station=station)
-    assert done == {"code": codes.TOO_SLOW}
-    worker = pid_of(station.folder)
-    told = config(tmp_path, limit=LONG)
-    assert watchdog.run(told, "upload", "0" * 64, station=station)["code"] == OtherJobError.code
-    assert pid_of(station.folder) == worker
+    node = site_node(tmp_path, "north", limit=5.0)
+    respond(node, "upload", {"job": "0" * 64})  # torch is loaded
+    began = time.monotonic()
+    assert respond(node, "upload", {"job": endless.digest}) == {"code": TOO_SLOW}
+    assert time.monotonic() - began < 60
+    assert not {pid for pid in descendants({fork_server()}) if alive(pid)}
+    again = respond(replace(node, limit=LONG), "upload", {"job": "0" * 64})
+    assert again == {"code": OtherJobError.code}
 
 
-def test_a_worker_that_was_killed_is_started_again(tmp_path: Path, station: Station) -> None:
+def test_a_process_that_was_killed_is_started_again(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
-    told = config(tmp_path, limit=LONG)
-    station.start()
-    first = pid_of(station.folder)
-    assert first is not None
+    node = site_node(tmp_path, "north", limit=LONG)
+    respond(node, "upload", {"job": "0" * 64})
+    first = fork_server()
     kill({first})
     wait(lambda: not alive(first), LONG)
-    assert watchdog.run(told, "upload", "0" * 64, station=station)["code"] == OtherJobError.code
-    assert pid_of(station.folder) != first
+    assert respond(node, "upload", {"job": "0" * 64}) == {"code": OtherJobError.code}
+    assert fork_server() != first
 
 
-def test_a_worker_that_cannot_start_is_a_failure_without_words(
+def test_a_process_that_cannot_start_is_a_failure_without_words(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(11, "no more processes")
+
     write_sites(tmp_path, job())
-    monkeypatch.setattr(sys, "executable", shutil.which("false"))
-    for returned in (b"", bytes(2**20)):
-        done = watchdog.run(config(tmp_path), "return", "0" * 64, returned)
-        assert done == {"code": codes.FAILED}
+    monkeypatch.setattr(PROCESSES.Process, "start", fail)
+    assert respond(site_node(tmp_path, "north"), "upload", {"job": "0" * 64}) == {"code": "file"}
 
 
-def test_a_step_ends_with_whoever_asked(tmp_path: Path, station: Station) -> None:
-    """The ClientApp is killed while its step waits: the step ends, the worker goes on."""
-    endless = job(epochs=10**9)
-    write_sites(tmp_path, endless)
-    told = config(tmp_path, limit=LONG)
-    with station.call() as caller, caller.makefile("rb") as stream:
-        sizes = {"return": 0, "roll": 0}
-        words = {"node": told, "step": "upload", "job": endless.digest, "bytes": sizes}
-        caller.sendall(json.dumps(words).encode() + b"\n")
-        child = int(stream.readline())
-        assert alive(child)
-    wait(lambda: not alive(child), LONG)
-    worker = pid_of(station.folder)
-    assert worker is not None
-    assert alive(worker)
+def test_a_step_that_dies_is_a_failure_without_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed for its memory, say: its end of the pipe closes."""
+    write_sites(tmp_path, endless := job(epochs=10**9))
+    node = site_node(tmp_path, "north", limit=LONG)
+    respond(node, "upload", {"job": "0" * 64})
+    ended: list[dict[str, Any]] = []
+    import threading
+
+    asking = threading.Thread(
+        target=lambda: ended.append(respond(node, "upload", {"job": endless.digest}))
+    )
+    asking.start()
+    wait(lambda: (endless_step := descendants({fork_server()})) and alive(max(endless_step)), LONG)
+    kill(descendants({fork_server()}))
+    asking.join(LONG)
+    assert ended == [{"code": FAILED}]
+
+
+ASKING = """
+import sys
+from pathlib import Path
+from pace.runtimes.network.node import Node, respond
+site, digest = Path(sys.argv[1]), sys.argv[2]
+paths = dict(job=site / "job.pace", graph=site / "mine.graph", folder=site / "state")
+if __name__ == "__main__":
+    respond(Node(name="north", limit=3600.0, **paths), "upload", {"job": digest})
+"""
+
+
+def test_a_step_ends_with_the_process_that_asked(tmp_path: Path) -> None:
+    """The node is killed while its step trains: the step ends too."""
+    write_sites(tmp_path, endless := job(epochs=10**9))
+    (tmp_path / "north/state").mkdir()
+    (tmp_path / "asking.py").write_text(ASKING)
+    words = [str(tmp_path / "asking.py"), str(tmp_path / "north"), endless.digest]
+    with subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE) as asking:
+        assert asking.stderr is not None
+        assert b"asked for the upload" in asking.stderr.readline()
+        family = descendants({asking.pid})
+        assert len(family) >= 2  # the step, and the process it was forked from
+        os.kill(asking.pid, signal.SIGKILL)
+    wait(lambda: not any(map(alive, family)), LONG)
 
 
 def test_a_name_belongs_to_one_node(tmp_path: Path) -> None:
@@ -212,10 +223,10 @@ def test_a_damaged_binding_is_named(tmp_path: Path, content: bytes) -> None:
         Bindings.open(tmp_path, {})
 
 
-def test_the_servers_settings_are_checked(tmp_path: Path) -> None:
-    found = Settings.of({"job": "/srv/demo.pace", "deadline": 5, "journal": "", "nodes": "a=1"})
-    assert (found.journal, found.out) == (Path("/srv/demo.journal"), Path("/srv/demo.report"))
-    assert (found.deadline, found.delivery, dict(found.nodes)) == (5, None, {"a": 1})
-    for wrong in ({}, {"job": "x", "deadline": "soon"}, {"job": "x", "patience": -1}):
-        with pytest.raises(SettingError):
-            Settings.of(wrong)
+@pytest.mark.parametrize("name", ["deadline", "delivery", "patience"])
+def test_the_servers_settings_are_checked(name: str) -> None:
+    paths = (Path("job.pace"), Path("job.journal"), Path("job.report"))
+    assert Settings(*paths, **{name: 5.0}).deadline in (5.0, 600.0)
+    for wrong in (0.0, -1.0, float("nan"), float("inf")):
+        with pytest.raises(SettingError, match=f"{name} is .*, expected seconds above 0"):
+            Settings(*paths, **{name: wrong})

@@ -8,12 +8,11 @@ import pytest
 
 from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
-from pace.runtimes.network import codes
+from pace.runtimes.network import messages
 from pace.runtimes.network.messages import UPLOAD, Words
 from pace.runtimes.network.progress import Event, Table, parse
 from pace.runtimes.network.round import play
-from pace.runtimes.network.settings import Settings
-from tests.networked import Clock, configs, connected, run, stopped
+from tests.networked import Clock, connected, run, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
 
 
@@ -34,10 +33,10 @@ def refuse_once(refused: set[int]) -> object:
 
 def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
-    settings = Settings.of({"job": str(tmp_path / "server" / "job.pace")})
-    book = Journal.open(settings.journal, read_job(settings.job))
+    settings = server_settings(tmp_path)
+    book = Journal.open(settings.journal, job_file.read(settings.job))
     events: list[Event] = []
-    nodes = connected(configs(tmp_path, NAMES), refuse_once(set()))  # type: ignore[arg-type]
+    nodes = connected(site_nodes(tmp_path, NAMES), refuse_once(set()))  # type: ignore[arg-type]
     report = play(nodes, settings, book, events.append)
     of_south = [(each.state, each.code) for each in events if each.node == "12"]
     assert of_south == [
@@ -71,7 +70,7 @@ def test_a_node_has_the_operators_name_until_it_says_its_own() -> None:
 
 def test_whoever_is_listed_and_not_connected_is_shown_as_missing(tmp_path: Path) -> None:
     write_sites(tmp_path, job(minimum=2))
-    report = run(tmp_path, connected(configs(tmp_path, NAMES[:2])))
+    report = run(tmp_path, connected(site_nodes(tmp_path, NAMES[:2])))
     states = {row["who"]: row["state"] for row in report["participants"]}
     assert states == {"north": "adopted", "south": "adopted", "west": "missing"}
 
@@ -87,7 +86,7 @@ def test_an_impostor_is_not_shown_under_the_name_it_claims(tmp_path: Path) -> No
             return {"code": "ok", "name": "north", "payload": north[0]}
         return reply
 
-    report = run(tmp_path, connected(configs(tmp_path, NAMES), claim))
+    report = run(tmp_path, connected(site_nodes(tmp_path, NAMES), claim))
     rows = {each["node"]: each for each in report["participants"]}
     assert rows["11"]["who"] == "north"
     assert (rows["12"]["who"], rows["12"]["state"]) == ("node 12", "refused")
@@ -109,17 +108,6 @@ def test_other_lines_of_the_log_are_no_events(line: str) -> None:
     assert parse(line) is None
 
 
-def test_a_simulation_that_leaves_somebody_out_merges_nothing(tmp_path: Path) -> None:
-    """Two would be enough for the job, but all three sites are here to be simulated."""
-    write_sites(tmp_path, job(minimum=2))
-    nodes = configs(tmp_path, NAMES)
-    two = {node: nodes[node] for node in (11, 12)}
-    found = run(tmp_path, connected(two), sites=str(tmp_path), deadline=30.0)
-    assert not found["merged"]
-    assert found["waiting"].startswith("west did not upload")
-    assert run(tmp_path, connected(nodes), sites=str(tmp_path))["finished"]
-
-
 def test_limits_follow_from_the_number_of_nodes(tmp_path: Path, clock: Clock) -> None:
     """A return that nobody confirms is waited for longer, the more nodes there are."""
 
@@ -127,11 +115,11 @@ def test_limits_follow_from_the_number_of_nodes(tmp_path: Path, clock: Clock) ->
         return reply if kind == UPLOAD else None
 
     write_sites(tmp_path, job())
-    found = run(tmp_path, connected(configs(tmp_path, NAMES), silent))
+    found = run(tmp_path, connected(site_nodes(tmp_path, NAMES), silent))
     assert found["undelivered"] == list(NAMES)
     assert 330 <= clock.now < 335  # 300 and 10 for each of three
     before = clock.now
-    run(tmp_path, connected(configs(tmp_path, NAMES), silent), delivery=40.0)
+    run(tmp_path, connected(site_nodes(tmp_path, NAMES), silent), delivery=40.0)
     assert 40 <= clock.now - before < 45
 
 
@@ -155,9 +143,9 @@ def test_a_line_of_the_log_that_is_no_event_is_left_out(changed: str) -> None:
 
 
 def test_a_nodes_log_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    codes.pass_on("\x1b[92mINFO\x1b[0m : \x1b]0;owned\x07 by \u202e\nnext\udcff")
-    codes.log("a\x1b[2Jb")
-    assert codes.code_of(RuntimeError("\x1b[2J")) == codes.FAILED
+    messages.pass_on("\x1b[92mINFO\x1b[0m : \x1b]0;owned\x07 by \u202e\nnext\udcff")
+    messages.log("a\x1b[2Jb")
+    assert messages.code_of(RuntimeError("\x1b[2J")) == messages.FAILED
     said = capsys.readouterr().err
     assert said.startswith("INFO : \\x1b]0;owned\\x07 by \\u202e\nnext\\xff\n")
     assert all(letter.isprintable() or letter == "\n" for letter in said)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from benchmarks.in_memory import InMemory, LostError
 
 from pace.errors import OtherJobError, ParticipantError
 from pace.jobs import signatures
@@ -16,10 +18,9 @@ from pace.protocol import steps
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
 from pace.runtimes.network.exchange import MENDING, Reply
-from pace.runtimes.network.in_memory import InMemory, LostError
 from pace.runtimes.network.messages import RETURN, UPLOAD, Words, content
 from tests.graphs import CLASSES, FEATURES, clients
-from tests.networked import Clock, configs, connected, files, only, run, stopped
+from tests.networked import Clock, connected, files, only, run, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
 
 
@@ -36,7 +37,7 @@ def test_round_and_protocol_give_equal_bytes_and_alphas(
 ) -> None:
     made = job(epochs=20, numbers=numbers, model=sized(kind, FEATURES, 16, 2, CLASSES))
     write_sites(tmp_path, made)
-    found = run(tmp_path, connected(configs(tmp_path, NAMES)))
+    found = run(tmp_path, connected(site_nodes(tmp_path, NAMES)))
     fitted = [steps.fit(graph, made.federation) for graph in clients(3)]
     uploads = [upload for _, upload in fitted]
     returns = steps.merge(uploads, made.federation)  # NAMES are in order
@@ -59,7 +60,7 @@ def test_round_and_protocol_give_equal_bytes_and_alphas(
 
 def test_only_uploads_leave_and_acknowledgements_are_empty(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
-    nodes = connected(configs(tmp_path, NAMES))
+    nodes = connected(site_nodes(tmp_path, NAMES))
     run(tmp_path, nodes)
     assert nodes.said == [{"code", "name", "payload"}] * 3 + [set()] * 3
 
@@ -69,7 +70,7 @@ def test_an_upload_of_an_old_job_is_refused(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     for root in (old, new):
         write_sites(root, job(minimum=2))
-    run(old, connected(configs(old, NAMES)))
+    run(old, connected(site_nodes(old, NAMES)))
     replayed = only(old / "west", "west.up")
 
     def replay(node: int, kind: str, reply: Words) -> Words:
@@ -77,7 +78,7 @@ def test_an_upload_of_an_old_job_is_refused(tmp_path: Path) -> None:
             return reply
         return {"code": "ok", "name": "west", "payload": replayed}
 
-    found = run(new, connected(configs(new, NAMES), replay))
+    found = run(new, connected(site_nodes(new, NAMES), replay))
     assert [each["code"] for each in found["refused"]] == [OtherJobError.code]
     assert [each["name"] for each in found["took_part"]] == ["north", "south"]
 
@@ -93,10 +94,12 @@ def test_another_node_cannot_be_north(tmp_path: Path, signed: bool) -> None:
             for name in (*NAMES, "server")
         }
     write_sites(tmp_path, job(**changes))
-    nodes = configs(tmp_path, NAMES)
+    nodes = site_nodes(tmp_path, NAMES)
     if signed:
-        for config in nodes.values():
-            config["key"] = str(tmp_path / f"{config['name']}.key")
+        nodes = {
+            number: replace(node, key=tmp_path / f"{node.name}.key")
+            for number, node in nodes.items()
+        }
     seen: dict[str, bytes] = {}
 
     def replay(node: int, kind: str, reply: Words) -> Words:
@@ -106,9 +109,9 @@ def test_another_node_cannot_be_north(tmp_path: Path, signed: bool) -> None:
                 return {"code": "ok", "name": claims, "payload": seen["north"]}
         return reply
 
-    more = {"key": str(tmp_path / "server.key")} if signed else {}
+    more = {"key": tmp_path / "server.key"} if signed else {}
     for claims in ["north", "south"] if signed else ["north"]:
-        journal = {"journal": str(tmp_path / f"{claims}.journal")}
+        journal = {"journal": tmp_path / f"{claims}.journal"}
         found = run(tmp_path, connected(nodes, replay), **journal, **more)
         assert [each["code"] for each in found["refused"]] == [ParticipantError.code]
         assert [each["name"] for each in found["took_part"]] == ["north", "west"]
@@ -117,8 +120,8 @@ def test_another_node_cannot_be_north(tmp_path: Path, signed: bool) -> None:
 def test_the_operator_may_fix_who_is_who(tmp_path: Path) -> None:
     """West is not invited; a node whose number is north's says it is south."""
     write_sites(tmp_path, job(minimum=1))
-    nodes = connected(configs(tmp_path, NAMES))
-    found = run(tmp_path, nodes, nodes="north=11,south=99,other=12")
+    nodes = connected(site_nodes(tmp_path, NAMES))
+    found = run(tmp_path, nodes, nodes={"north": 11, "south": 99, "other": 12})
     assert [each["name"] for each in found["took_part"]] == ["north"]
     assert {node for node, _ in nodes.sent} == {11, 12}
     assert [each["code"] for each in found["refused"]] == [ParticipantError.code]
@@ -127,7 +130,7 @@ def test_the_operator_may_fix_who_is_who(tmp_path: Path) -> None:
 def test_a_second_upload_is_refused_and_the_first_counts(tmp_path: Path) -> None:
     made = job(minimum=2)
     write_sites(tmp_path, made)
-    nodes = configs(tmp_path, NAMES)
+    nodes = site_nodes(tmp_path, NAMES)
     assert not run(tmp_path, connected({11: nodes[11]}))["merged"]  # of three, only north is there
     first = only(tmp_path / "server", "north.up")
     other = steps.fit(clients(3)[1], made.federation)[1]
@@ -150,7 +153,7 @@ def silent(node: int, kind: str, reply: Words) -> Words | None:
 
 def test_without_a_node_the_job_ends_by_its_minimum(tmp_path: Path, clock: Clock) -> None:
     write_sites(tmp_path, job(minimum=2))
-    found = run(tmp_path, connected(configs(tmp_path, NAMES), silent), deadline=1000.0)
+    found = run(tmp_path, connected(site_nodes(tmp_path, NAMES), silent), deadline=1000.0)
     assert 1000 <= clock.now < 1001
     assert found["missing"] == ["west"]
     assert [each["name"] for each in found["took_part"]] == ["north", "south"]
@@ -168,20 +171,20 @@ def test_answers_that_are_here_at_the_deadline_count(tmp_path: Path, clock: Cloc
             return super().replies(tickets)
 
     write_sites(tmp_path, job())
-    nodes = Busy(connected(configs(tmp_path, NAMES)).handlers)
+    nodes = Busy(connected(site_nodes(tmp_path, NAMES)).handlers)
     assert run(tmp_path, nodes, deadline=1000.0)["finished"]
 
 
 def test_a_job_without_a_list_takes_all_who_are_connected(tmp_path: Path, clock: Clock) -> None:
     write_sites(tmp_path, job(participants=(), minimum=2))
-    found = run(tmp_path, connected(configs(tmp_path, NAMES)))
+    found = run(tmp_path, connected(site_nodes(tmp_path, NAMES)))
     assert clock.now < 10  # it does not wait for the deadline
     assert [each["name"] for each in found["took_part"]] == list(NAMES)
 
 
 def test_too_few_uploads_fail_and_a_new_run_goes_on(tmp_path: Path) -> None:
     write_sites(tmp_path, job(minimum=3))
-    nodes = configs(tmp_path, NAMES)
+    nodes = site_nodes(tmp_path, NAMES)
     assert "2 of at least 3" in run(tmp_path, connected(nodes, silent))["waiting"]
     assert not files(tmp_path, "*.down")
     again = connected(nodes)
@@ -191,7 +194,7 @@ def test_too_few_uploads_fail_and_a_new_run_goes_on(tmp_path: Path) -> None:
 
 def test_killed_between_the_exchanges_a_new_run_sends_the_same_returns(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
-    nodes = configs(tmp_path, NAMES)
+    nodes = site_nodes(tmp_path, NAMES)
 
     class Killed(BaseException):
         pass
@@ -224,7 +227,7 @@ def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
             raise LostError("gone")
         return reply
 
-    found = run(tmp_path, connected(configs(tmp_path, NAMES), lose))
+    found = run(tmp_path, connected(site_nodes(tmp_path, NAMES), lose))
     assert found["finished"]
     south = [each["code"] for each in found["contacts"] if each["node"] == "12"]
     assert south == ["gone", "ok", "ok"]
@@ -245,7 +248,7 @@ def test_a_node_whose_mistake_is_mended_takes_part_in_the_same_run(
             west.write_bytes(right)
         return reply
 
-    found = run(tmp_path, connected(configs(tmp_path, NAMES), mend), deadline=1000.0)
+    found = run(tmp_path, connected(site_nodes(tmp_path, NAMES), mend), deadline=1000.0)
     codes = [each["code"] for each in found["contacts"] if each["node"] == "13"]
     assert codes == ["file"] * 4 + ["ok", "ok"]
     assert found["finished"]
@@ -274,7 +277,7 @@ def test_a_queue_longer_than_patience_ends(tmp_path: Path, clock: Clock) -> None
 
     due: dict[str, float] = {}
     write_sites(tmp_path, job())
-    nodes = Queue(connected(configs(tmp_path, NAMES)).handlers)
+    nodes = Queue(connected(site_nodes(tmp_path, NAMES)).handlers)
     assert run(tmp_path, nodes, patience=15.0, deadline=1000.0)["finished"]
 
 

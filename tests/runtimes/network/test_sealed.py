@@ -1,7 +1,7 @@
 """A sealed job over the network's round: five sites, once with one missing."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -10,8 +10,9 @@ from pace.jobs.job import SERVER, Job
 from pace.jobs.job_file import write_job
 from pace.protocol import steps
 from pace.runtimes.files import model, sealed_jobs
+from pace.runtimes.network.node import Node
 from tests.graphs import clients
-from tests.networked import Clock, configs, connected, files, run, stopped
+from tests.networked import Clock, connected, files, run, site_nodes, stopped
 from tests.sealed import key_of, sealed_job, write_key
 from tests.sites import write_graph
 
@@ -23,7 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stopped(monkeypatch)
 
 
-def write(root: Path, made: Job) -> dict[int, dict[str, Any]]:
+def write(root: Path, made: Job) -> dict[int, Node]:
     """Everybody's folder with the job and a key; the nodes' settings."""
     places = zip((*made.participants, SERVER), (*clients(5), None), strict=True)
     for name, graph in places:
@@ -32,17 +33,17 @@ def write(root: Path, made: Job) -> dict[int, dict[str, Any]]:
         write_key(root / name, name)
         if graph is not None:
             write_graph(root / name / "mine.graph", graph)
-    nodes = configs(root, made.participants)
-    for each in nodes.values():
-        each["key"] = str(root / each["name"] / f"{each['name']}.key")
-    return nodes
+    return {
+        number: replace(node, key=root / node.name / f"{node.name}.key")
+        for number, node in site_nodes(root, made.participants).items()
+    }
 
 
 @pytest.mark.fault(34)
 def test_five_sites_are_opened_when_the_last_one_is_there(tmp_path: Path) -> None:
     made = sealed_job(FIVE, epochs=10)
-    nodes, key = write(tmp_path, made), str(tmp_path / SERVER / f"{SERVER}.key")
-    few = {number: each for number, each in nodes.items() if each["name"] != "west"}
+    nodes, key = write(tmp_path, made), tmp_path / SERVER / f"{SERVER}.key"
+    few = {number: node for number, node in nodes.items() if node.name != "west"}
     waiting = run(tmp_path, connected(few), key=key)
     assert not waiting["finished"]
     assert "missing are west" in waiting["waiting"]
@@ -66,12 +67,13 @@ def test_five_sites_are_opened_when_the_last_one_is_there(tmp_path: Path) -> Non
 
 def test_a_node_asked_into_an_overlapping_job_waits_for_its_operators_yes(tmp_path: Path) -> None:
     nodes = write(tmp_path, sealed_job(FIVE))
-    key = str(tmp_path / SERVER / f"{SERVER}.key")
+    key = tmp_path / SERVER / f"{SERVER}.key"
     earlier = sealed_job(("west", "south", "elsewhere"))
     sealed_jobs.remember(tmp_path / "west" / "west.key", earlier, b"frame")
     waiting = run(tmp_path, connected(nodes), key=key)
     assert {each["code"] for each in waiting["contacts"]} == {"ok", "overlap"}
     assert "missing are west" in waiting["waiting"]
-    for each in nodes.values():
-        each["overlapping"] = each["name"] == "west"
-    assert run(tmp_path, connected(nodes), key=key)["finished"]
+    agreed = {
+        number: replace(node, overlapping=node.name == "west") for number, node in nodes.items()
+    }
+    assert run(tmp_path, connected(agreed), key=key)["finished"]

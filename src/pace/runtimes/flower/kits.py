@@ -1,6 +1,6 @@
 """Kits: a folder for the server and one for each site, with all that a deployment needs on Flower.
 
-    kits/server/   job.pace, ca.crt, ca.key, tls.crt, tls.key, nodes/NAME.pub,
+    kits/server/   job.pace, ca.crt, ca.key, tls.crt, tls.key, secret, nodes/NAME.pub,
                    start.sh, check.sh, run.sh, pace-superlink.service
     kits/NAME/     job.pace, ca.crt, node, node.pub, node.toml,
                    start.sh, check.sh, pace-node.service
@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from secrets import token_bytes
 
 from pace.errors import FileError, SettingError
 from pace.io import atomic, toml
@@ -28,34 +29,28 @@ HEAD = """\
 set -euo pipefail
 cd "$(dirname "$0")"
 """
-FLOWER = """\
-export FLWR_HOME=$PWD/flwr-home FLWR_TELEMETRY_ENABLED=0 FLWR_DISABLE_UPDATE_CHECK=1
-export FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION=1 FLWR_SUPEREXEC_TASK_POLL_INTERVAL=0.2
-"""
 START_SERVER = (
     HEAD
     + "# The server: Flower's SuperLink with TLS. Nodes are let in as soon as it answers.\n"
-    + FLOWER
     + """\
 (
-  until pace flower register nodes/*.pub --superlink {local} --root-certificates ca.crt --quiet; do
+  until pace flower register nodes/*.pub --superlink {control} --root-certificates ca.crt --quiet; do
     sleep 2
   done
 ) &
-exec flower-superlink --host 0.0.0.0 --port {port} --database superlink.db \\
-  --ssl-certfile tls.crt --ssl-keyfile tls.key --ssl-ca-certfile ca.crt \\
-  --enable-supernode-auth --disable-runtime-dependency-installation
+exec pace flower superlink . --port {port}
 """
 )
 CHECK_SERVER = (
     HEAD
     + "# Whether the server answers, and who has ever joined.\n"
-    + 'exec pace flower status --superlink {local} --root-certificates ca.crt "$@"\n'
+    + 'exec pace flower status --superlink {control} --root-certificates ca.crt "$@"\n'
 )
 RUN = (
     HEAD
     + "# The round: ask every site, merge, send each its return. Options go to `pace flower run`.\n"
-    + 'exec pace flower run job.pace {key}--superlink {local} --root-certificates ca.crt "$@"\n'
+    + "exec pace flower run job.pace {key}--superlink {control} --root-certificates ca.crt "
+    + '--secret secret "$@"\n'
 )
 START_SITE = (
     HEAD
@@ -93,6 +88,7 @@ def provision(
 
     Args:
         host: the server's name or address, as sites reach it.
+        port: where sites reach it; the next one is the operator's, on loopback.
         node_port: of the first node's local API; the others follow, so that all fit on one machine.
     """
     from pace.runtimes.flower import certificates
@@ -112,7 +108,9 @@ def provision(
     server_files = common | _server(agreed, port)
     server_files |= {f"nodes/{name}.pub": public for name, (_, public) in nodes.items()}
     _write(made / SERVER, server_files | {"tls.crt": certificate})
-    _write(made / SERVER, {"ca.key": ca_key, "tls.key": key}, private=True)
+    _write(
+        made / SERVER, {"ca.key": ca_key, "tls.key": key, "secret": token_bytes(32)}, private=True
+    )
     for place, (name, (private, public)) in enumerate(nodes.items()):
         address = f"{host}:{port}"
         files = _site(agreed, name, address, node_port + place)
@@ -123,7 +121,7 @@ def provision(
 
 
 def _server(job: Job, port: int) -> dict[str, bytes]:
-    words = {"local": f"127.0.0.1:{port}", "port": port}
+    words = {"control": f"127.0.0.1:{port + 1}", "port": port}
     words["key"] = "--key server.key " if job.signed else ""
     unit = {"folder": "/etc/pace/server", "name": "pace-superlink", "restart": "on-failure"}
     return {

@@ -1,4 +1,9 @@
-"""Flower's own command, started so that it calls nobody and never touches the user's own settings."""
+"""Flower's own command, started so that it calls nobody and never touches the user's own settings.
+
+`python -m pace.runtimes.flower.launch` takes many commands in one process, since starting `flwr` costs
+a second or two, which hundreds of nodes would pay each: a line of stdin is the JSON list of a command's
+words, what the command prints is followed by a line with END.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +15,50 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
 
 from pace.errors import FlowerError, SettingError
 from pace.io import atomic
-from pace.runtimes.flower import app as app_page
-from pace.runtimes.flower import commands
 
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
-    "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.2",  # seconds between looks for work; 1 by default
 }
 LINK = "pace"  # the connection's name in the settings we write
 COMPLETED, FINISHED = "finished:completed", "finished"
 REGISTERED = "already in use"  # in Flower's words for a key that is registered
-END = f"{commands.END}\n".encode()
+END = "\x1e"  # ASCII's record separator
 LOOK = 2.0  # seconds between two looks at a run
 ESCAPES = re.compile(rb"\x1b\[[0-9;]*m")  # colours
 BEGINNINGS = ("Using SuperLink", "Displaying information")  # of what it does, before a mistake
 BOX = re.compile("[\u2500-\u257f]+")  # the lines around its mistakes
+
+APP = """\
+# Flower starts no run without an app. This one has no code: PACE is what is installed at each machine.
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+
+[project]
+name = "pace-app"
+version = "1.0.0"
+description = "PACE over Flower: one upload, one return."
+license = "Apache-2.0"
+dependencies = []
+
+[tool.flwr.app]
+publisher = "pace"
+
+[tool.flwr.app.components]
+serverapp = "pace:merge"
+clientapp = "pace:fit"
+"""
 
 Traffic = TypedDict("Traffic", {"total-bytes": int})
 Run = TypedDict(
@@ -53,7 +78,7 @@ class Link:
     """A SuperLink: its address, the CA that vouches for it, and a folder for Flower's settings."""
 
     address: str
-    certificate: Path | None
+    certificate: Path
     home: Path
 
     def call(self, *words: str) -> dict[str, Any]:
@@ -80,7 +105,7 @@ class Link:
                 words = ("supernode", "register", str(public), LINK)
                 flower.stdin.write(json.dumps([*words, "--format", "json"]).encode() + b"\n")
                 flower.stdin.flush()
-                said = b"".join(takewhile(END.__ne__, flower.stdout))
+                said = b"".join(takewhile(f"{END}\n".encode().__ne__, flower.stdout))
                 yield name, self._registered(name, words, said)
 
     def _registered(self, name: str, words: Sequence[str], said: bytes) -> str:
@@ -124,13 +149,10 @@ class Link:
             ) from error
         return found
 
-    def start(self, app: Path | None, config: Mapping[str, str | float]) -> str:
-        """Start a run of our own app, or of another; its number."""
-        app = app_page.write(self.home / "app") if app is None else app
-        lines = [f"{key} = {json.dumps(value)}\n" for key, value in config.items()]
-        atomic.write(self.home / "run.toml", "".join(lines).encode())
-        words = ("run", str(app), LINK, "--run-config", str(self.home / "run.toml"))
-        return str(self.call(*words)["run-id"])
+    def start(self) -> str:
+        """Start a run; its number. Nothing carries it out but the process that starts it."""
+        atomic.write(self.home / "app" / "pyproject.toml", APP.encode())
+        return str(self.call("run", str(self.home / "app"), LINK)["run-id"])
 
     def runs(self, run: str | None = None) -> list[Run]:
         """The SuperLink's runs, or one of them."""
@@ -142,10 +164,10 @@ class Link:
         """End a run; the journal keeps what came, and the job can be run again."""
         self.call("stop", run, LINK)
 
-    def log(self, run: str, *, stream: bool = False) -> Iterator[str]:
-        """The lines of a run's log: those so far, or all until it has ended."""
+    def log(self, run: str) -> Iterator[str]:
+        """The lines of a run's log so far."""
         self._settle()
-        command = [program("flwr"), "log", run, LINK, "--stream" if stream else "--show"]
+        command = [program("flwr"), "log", run, LINK, "--show"]
         with subprocess.Popen(
             command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as log:
@@ -154,7 +176,7 @@ class Link:
 
     def ended(self, run: str) -> Run:
         """Wait until a run has ended; what became of it."""
-        while True:  # the log may be cut short, and ends a moment before the run does
+        while True:
             (found,) = self.runs(run)
             if found["status"].startswith(FINISHED):
                 return found
@@ -167,12 +189,9 @@ class Link:
     def _settle(self) -> None:
         lines = [f'[superlink]\ndefault = "{LINK}"\n\n[superlink.{LINK}]']
         lines.append(f"address = {json.dumps(self.address)}")
-        if self.certificate is None:
-            lines.append("insecure = true")
-        else:
-            if not self.certificate.is_file():
-                raise SettingError(f"{self.certificate} not found: get the server's CA file")
-            lines.append(f"root-certificates = {json.dumps(str(self.certificate.resolve()))}")
+        if not self.certificate.is_file():
+            raise SettingError(f"{self.certificate} not found: get the server's CA file")
+        lines.append(f"root-certificates = {json.dumps(str(self.certificate.resolve()))}")
         atomic.write(self.home / "config.toml", ("\n".join(lines) + "\n").encode())
 
 
@@ -185,7 +204,7 @@ def _said(found: Mapping[str, Any]) -> str:
 
 def several() -> list[str]:
     """The command that takes many of Flower's in one process."""
-    return [sys.executable, "-m", commands.__name__]
+    return [sys.executable, "-m", "pace.runtimes.flower.launch"]
 
 
 def program(name: str) -> str:
@@ -195,3 +214,16 @@ def program(name: str) -> str:
     if found is None:
         raise SettingError(f"{name} is not installed here: pip install 'pace-fgl[flower]'")
     return found
+
+
+def main() -> None:
+    (script,) = entry_points(group="console_scripts", name="flwr")
+    command = script.load()
+    for line in sys.stdin:
+        with suppress(SystemExit):  # each command ends with it, well or badly
+            command(json.loads(line))
+        print(f"\n{END}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

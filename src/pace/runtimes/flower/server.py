@@ -1,57 +1,72 @@
-"""The ServerApp: one round over Flower's grid, and a report of it."""
+"""One round over Flower: a run is started at the SuperLink and carried out in this process."""
 
 from __future__ import annotations
 
-import logging
+from collections.abc import Callable
 
+import httpx
 import torch
-from flwr.app import Context
-from flwr.serverapp import Grid, ServerApp
 
-from pace.errors import PaceError
-from pace.io import plugins
+from pace.errors import FlowerError, PaceError
 from pace.io.text import shown
 from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.files import report
 from pace.runtimes.flower.exchange import GridExchange
-from pace.runtimes.network.progress import NOTE
-from pace.runtimes.network.round import play
+from pace.runtimes.flower.launch import Link, Run
+from pace.runtimes.flower.tasks import Runtime, carrying_out
+from pace.runtimes.network.progress import Event
+from pace.runtimes.network.round import RoundReport, play
 from pace.runtimes.network.settings import Settings
 
-# Seconds for the ServerApp of a SuperLink that was killed: it looks for its SuperLink at least every
-# 20 s, and ends when the next one does not know it.
+# Seconds for an earlier run of the job whose SuperLink was killed: it gives up after 30.
 ORPHANED = 60.0
 
 
 class UnfinishedError(PaceError):
-    """Too few uploads, or a return that nobody confirmed: the same job can be run again."""
+    """Too few uploads, or a return that was not confirmed: the same job can be run again."""
 
     code = "unfinished"
 
 
-def main(grid: Grid, context: Context) -> None:
+def play_run(
+    link: Link, number: str, secret: bytes, settings: Settings, show: Callable[[Event], None]
+) -> tuple[Run, RoundReport | None]:
+    """Play the whole round of a job.
+
+    Args:
+        link: the SuperLink's operator port.
+        number: of the run, which was just started there.
+        secret: the kit's, for which the SuperLink lets this process carry out the run.
+        show: called with every event as it happens; the SuperLink keeps them too.
+
+    Returns:
+        What Flower says of the run, and the report, if the round came to its end.
+    """
     torch.set_num_threads(1)  # returns are the same whatever the machine
-    say = logging.getLogger("flwr").info  # Flower carries it to `flwr log`
-    settings = Settings.of(context.run_config)
-    with (
-        plugins.allowing(settings.allow),
-        Journal.working(settings.journal, read_job(settings.job), ORPHANED) as book,
-    ):
-        if caution := book.job.federation.method.caution(len(book.job.participants)):
-            say("%s", NOTE + caution)
-        found = play(
-            GridExchange(grid), settings, book, lambda event: say("%s", shown(event.line()))
-        )
-    report.write_report(settings.out, found)
-    for sentence in report.merge_sentences(found):
-        say("%s", shown(sentence))
-    if not found.finished:
-        left = ", ".join(found.undelivered)
-        raise UnfinishedError(
-            found.waiting or f"no confirmation from {left}: run the same job again for them"
-        )
+    runtime = Runtime(link.address, secret, link.certificate.read_bytes())
+    finished = None
+    try:
+        with (
+            carrying_out(runtime, int(number)) as (grid, write),
+            Journal.working(settings.journal, job_file.read(settings.job), ORPHANED) as journal,
+        ):
+
+            def tell(event: Event) -> None:
+                write(f"{shown(event.line())}\n")
+                show(event)
+
+            finished = play(GridExchange(grid), settings, journal, tell)
+            report.write_report(settings.out, finished)
+            if not finished.finished:
+                raise UnfinishedError(_unfinished(finished))
+    except (UnfinishedError, KeyboardInterrupt):
+        pass  # Flower's list says what became of the run
+    except httpx.HTTPError as error:
+        raise FlowerError(f"the SuperLink at {link.address} was lost: {error}") from error
+    return link.ended(number), finished
 
 
-app = ServerApp()
-app.main()(main)
+def _unfinished(finished: RoundReport) -> str:
+    missing = ", ".join(finished.undelivered)
+    return finished.waiting or f"no confirmation from {missing}: run the same job again for them"

@@ -1,70 +1,104 @@
-"""What a node was told by its own operator. Nothing here ever comes from the server."""
+"""A site's node: what its own operator set, and the child process in which each of its steps runs.
+
+The children are forked from one process that has loaded torch (multiprocessing's fork server), so of a
+node's two steps only the first waits for that. Nothing of one step is left for the next, and a step that
+hangs is killed alone.
+"""
 
 from __future__ import annotations
 
+import multiprocessing
+import os
 import re
-from collections.abc import Mapping
+import threading
 from dataclasses import dataclass
+from multiprocessing import forkserver
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pace.errors import SettingError
+from pace.runtimes.network.messages import TOO_SLOW, Words, code_of, log
 
-LIMIT = 600.0  # seconds for one step, after which its process is ended
-WORDS = ("name", "job", "graph", "folder")
-OPTIONAL = ("key", "device", "limit", "overlapping", "allow")
-PATHS = ("job", "graph", "folder", "key")
-GIVEN = ("partition-id", "num-partitions")  # customary with Flower; of no use here
-
-Config = Mapping[str, object]
+PROCESSES = multiprocessing.get_context("forkserver")
+STEPS = "pace.runtimes.network.site_steps"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Node:
-    """A site: who it is, its copy of the job, its graph, where its files stay, and its limits."""
+    """A site: who it is, its copy of the job, its graph, where its files stay, and its limits.
+
+    Nothing here ever comes from the server.
+
+    Raises:
+        SettingError: the limit or the device is none.
+    """
 
     name: str
-    job: Path
-    graph: Path
-    folder: Path
-    key: Path | None = None  # where the job has keys
+    job: Path = Path("job.pace")
+    graph: Path = Path("mine.graph")
+    folder: Path = Path("state")
+    key: Path | None = None
+    """Where the job has keys."""
     device: str = "cpu"
-    limit: float = LIMIT
-    overlapping: bool = False  # agree to what this and earlier sealed jobs tell together
-    allow: tuple[str, ...] = ()  # code of somebody's own, package.module:Name, that the job may run
+    limit: float = 600.0
+    """Seconds for one step, after which its process is ended."""
+    overlapping: bool = False
+    """Agree to what this and earlier sealed jobs tell together."""
+    allow: tuple[str, ...] = ()
+    """Code that is not built in, package.module:Name, which the job may run."""
 
-    @classmethod
-    def of(cls, config: Config) -> Node:
-        """From `--node-config 'name="north" job="/…/job.pace" graph="/…" folder="/…"'`."""
-        missing = [word for word in WORDS if not config.get(word)]
-        unknown = sorted(set(config) - {*WORDS, *OPTIONAL, *GIVEN})
-        if missing or unknown:
-            raise SettingError(
-                f"--node-config lacks {missing or 'nothing'}, unknown are {unknown or 'none'}: "
-                f"expected {', '.join(WORDS)}, and optionally {', '.join(OPTIONAL)}"
-            )
-        try:
-            limit = float(str(config.get("limit", LIMIT)))
-        except ValueError:
-            limit = 0.0
-        if not 0 < limit < float("inf"):
-            raise SettingError(f"limit is {config['limit']!r}, expected seconds above 0")
-        paths = {word: Path(str(config[word])) for word in PATHS if config.get(word)}
-        name, device = str(config["name"]), str(config.get("device", "cpu"))
-        if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-            raise SettingError(f"device is {device!r}, expected cpu or cuda")
-        agreed = config.get("overlapping", False)
-        if agreed not in (True, False):
-            raise SettingError(f"overlapping is {agreed!r}, expected true or false")
-        allow = tuple(filter(None, str(config.get("allow", "")).replace(" ", "").split(",")))
-        return cls(
-            name=name,
-            device=device,
-            limit=limit,
-            overlapping=bool(agreed),
-            allow=allow,
-            **paths,
-        )
+    def __post_init__(self) -> None:
+        if not 0 < self.limit < float("inf"):
+            raise SettingError(f"limit is {self.limit:g}, expected seconds above 0")
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
+            raise SettingError(f"device is {self.device!r}, expected cpu or cuda")
 
-    def place(self, digest: str) -> Path:
+    def job_folder(self, digest: str) -> Path:
         """The folder of one job: two jobs never share a file."""
         return self.folder / digest[:16]
+
+
+def load_steps() -> None:
+    """Load torch in the process that steps are forked from, before the first one is asked for."""
+    PROCESSES.set_forkserver_preload([STEPS])
+    forkserver.ensure_running()
+
+
+def respond(node: Node, kind: str, words: Words) -> Words:
+    """A node's reply to a message, made in a child process within the node's limit. It raises nothing.
+
+    What the server may choose is the job it names, and nothing else.
+    """
+    PROCESSES.set_forkserver_preload([STEPS])
+    receiver, sender = PROCESSES.Pipe(duplex=False)
+    child = PROCESSES.Process(target=_step, args=(sender, node, kind, words), daemon=True)
+    try:
+        child.start()
+        sender.close()  # the child has its own: if that closes too, the child is gone
+        if receiver.poll(node.limit):
+            reply: Words = receiver.recv()
+            return reply
+        log(f"the {kind} took more than {node.limit:.0f} s and was ended")
+        return {"code": TOO_SLOW}
+    except Exception as error:
+        return {"code": code_of(error)}
+    finally:
+        receiver.close()
+        if child.pid is not None:
+            child.kill()
+            child.join()
+
+
+def _step(sender: Connection, node: Node, kind: str, words: Words) -> None:
+    """The child: one step, which ends with the process that asked for it."""
+    from pace.runtimes.network import site_steps  # here, since the node's own process has no torch
+
+    asking = multiprocessing.parent_process()
+    assert asking is not None
+
+    def end_with_it() -> None:
+        asking.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_it, daemon=True).start()
+    sender.send(site_steps.answer(node, kind, words))

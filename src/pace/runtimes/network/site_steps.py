@@ -12,9 +12,12 @@ Every file is whole or absent, so a step that was killed is simply asked for aga
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
-from pace.errors import OtherJobError, ParticipantError
+import torch
+
+from pace.errors import FormatError, OtherJobError, ParticipantError
 from pace.io import atomic, plugins
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job
@@ -23,53 +26,68 @@ from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
 from pace.runtimes.files.adopt import adopt_files
 from pace.runtimes.files.fit import FitFiles, fit_files, identity
 from pace.runtimes.files.site import load_site
-from pace.runtimes.network.codes import log
+from pace.runtimes.network.messages import OK, RETURN, UPLOAD, Words, code_of, content, log, text
 from pace.runtimes.network.node import Node
 
 LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
 
 
-def upload(node: Node, digest: str) -> Path:
+def answer(node: Node, kind: str, words: Words) -> Words:
+    """The upload, or nothing once the return is applied; else a code. It raises nothing."""
+    torch.set_num_threads(1)  # two threads on small products are slower than one
+    began = time.perf_counter()
+    digest, returned = text(words, "job"), content(words, "payload")
+    try:
+        with plugins.allowing(node.allow):
+            if kind == UPLOAD:
+                log(f"{node.name}: asked for the upload of job {digest[:16]}")
+                upload = make_upload(node, digest).read_bytes()
+                seconds = time.perf_counter() - began
+                log(f"{node.name}: upload sent, {len(upload):,} bytes, after {seconds:.1f} s")
+                return {"code": OK, "name": node.name, "payload": upload}
+            if kind == RETURN:
+                log(f"{node.name}: the return of job {digest[:16]} came, {len(returned):,} bytes")
+                adopt_return(node, digest, returned, content(words, "roll"))
+                log(f"{node.name}: confirmed, after {time.perf_counter() - began:.1f} s")
+                return {}
+        raise FormatError(f"a message is {kind[:64]!r}, expected {UPLOAD} or {RETURN}")
+    except Exception as error:
+        return {"code": code_of(error)}
+
+
+def make_upload(node: Node, digest: str) -> Path:
     """The upload's file; trained for if it is not there yet."""
-    with plugins.allowing(node.allow):
-        return _upload(node, agreed(node, digest))
-
-
-def adopt(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
-    """The model folder. A return that is refused leaves no trace; one that was applied stays."""
-    with plugins.allowing(node.allow):
-        return _adopt(node, agreed(node, digest), returned, roll)
-
-
-def _upload(node: Node, job: Job) -> Path:
-    place = node.place(job.digest)
-    sent = place / f"{node.name}{UP}"
-    who = identity(job, sent, node.key)
-    if who.name != node.name:
-        raise ParticipantError(f"{node.key} is the key of {who.name!r}, this is {node.name!r}")
+    job = agreed_job(node, digest)
+    folder = node.job_folder(job.digest)
+    upload = folder / f"{node.name}{UP}"
+    owner = identity(job, upload, node.key)
+    if owner.name != node.name:
+        raise ParticipantError(f"{node.key} is the key of {owner.name!r}, this is {node.name!r}")
     fit_files(
         job,
         load_site(node.graph, job),
-        FitFiles(place / LOCAL, sent, place / RECEIPT),
+        FitFiles(folder / LOCAL, upload, folder / RECEIPT),
         key=node.key,
         device=node.device,
         overlapping=node.overlapping,
     )
-    return sent
+    return upload
 
 
-def _adopt(node: Node, job: Job, returned: bytes, roll: bytes) -> Path:
-    place = node.place(job.digest)
+def adopt_return(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
+    """The model folder. A return that is refused leaves no trace; one that was applied stays."""
+    job = agreed_job(node, digest)
+    folder = node.job_folder(job.digest)
     site = load_site(node.graph, job)
-    outcome = adopt_files(job, site, place / LOCAL, place / MODEL, returned=returned, roll=roll)
-    for suffix, content in ((DOWN, returned), (ROLL_SUFFIX, roll)):
-        atomic.create(place / f"{node.name}{suffix}", content)
-    for sentence in (f"{outcome.decision}.", *roll_sentences(outcome.roll)):
+    outcome = adopt_files(job, site, folder / LOCAL, folder / MODEL, returned=returned, roll=roll)
+    for suffix, payload in ((DOWN, returned), (SUFFIX, roll)):
+        atomic.create(folder / f"{node.name}{suffix}", payload)
+    for sentence in (f"{outcome.decision}.", *sentences(outcome.roll)):
         log(f"{node.name}: {sentence}")
-    return place / MODEL
+    return folder / MODEL
 
 
-def agreed(node: Node, digest: str) -> Job:
+def agreed_job(node: Node, digest: str) -> Job:
     """The node's own copy of the job, which must be the one that the server names."""
     job = read_job(node.job)
     if job.digest != digest:

@@ -1,0 +1,201 @@
+"""A hostile Flower app at a real deployment: at another site, at the server, from a hostile server."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
+
+from pace.jobs import job_file
+from pace.runtimes.flower.launch import QUIET
+from tests.deployment import BIN, LONG, Deployment, wait
+from tests.graphs import clients
+from tests.sites import NAMES, job, write_graph
+
+pytestmark = [
+    pytest.mark.flower,
+    pytest.mark.timeout(600),
+    pytest.mark.xdist_group("flower"),
+    pytest.mark.skipif(
+        not shutil.which("bash") or not Path("/proc").is_dir(), reason="needs Linux with bash"
+    ),
+]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
+    made = Deployment(tmp_path_factory.mktemp("hostile"))
+    job_file.write(made.work / "job.pace", job())
+    made.provision(made.work / "job.pace")
+    for name, graph in zip(NAMES, clients(3), strict=True):
+        write_graph(made.work / "kits" / name / "mine.graph", graph)
+    try:
+        made.serve(len(NAMES))
+        for name in NAMES:
+            made.start(name)
+        yield made
+    finally:
+        made.close()
+
+
+HOSTILE = """
+[build-system]
+requires = ["hatchling"]
+build-backend = "hatchling.build"
+[project]
+name = "hostile"
+version = "1.0.0"
+license = "Apache-2.0"
+dependencies = []
+[tool.flwr.app]
+publisher = "south"
+[tool.flwr.app.components]
+serverapp = "stolen.server:app"
+clientapp = "stolen.client:app"
+"""
+STEALING = """
+from pathlib import Path
+Path({loot!r}, "{side}").write_text("\\n".join(map(str, Path.cwd().iterdir())))
+"""
+STOLEN_SERVER = """
+import time
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import ServerApp
+app = ServerApp()
+
+@app.main()
+def main(grid, context):
+    for _ in range(100):
+        nodes = list(grid.get_node_ids())
+        if len(nodes) == 3:
+            break
+        time.sleep(1)
+    record = RecordDict({{"pace": ConfigRecord({{"job": "0" * 64}})}})
+    asked = [Message(record, n, kind) for n in nodes for kind in ("query.upload", "query", "train")]
+    tickets = set(grid.push_messages(asked))
+    replies = []
+    while len(replies) < len(tickets):
+        replies += grid.pull_messages(tickets)
+        time.sleep(1)
+    said = [dict(each.content["pace"]) if each.has_content() else each.error for each in replies]
+    Path({loot!r}, "replies").write_text("\\n".join(map(str, said)))
+"""
+
+
+STOLEN_CLIENT = """
+from flwr.clientapp import ClientApp
+app = ClientApp()
+"""
+
+
+def hostile(here: Deployment) -> tuple[Path, Path]:
+    """An app whose both halves steal when they are imported, and where they leave what they find."""
+    folder, loot = here.work / "hostile", here.work / "loot"
+    (folder / "stolen").mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(loot, ignore_errors=True)
+    loot.mkdir()
+    (folder / "pyproject.toml").write_text(HOSTILE)
+    (folder / "stolen/__init__.py").touch()
+    for side, app in (
+        ("server", STOLEN_SERVER),
+        ("client", "from flwr.clientapp import ClientApp\napp = ClientApp()\n"),
+    ):
+        code = STEALING.format(loot=str(loot), side=side) + app.format(loot=str(loot))
+        (folder / f"stolen/{side}.py").write_text(code)
+    return folder, loot
+
+
+def flwr(here: Deployment, port: int, *words: str) -> subprocess.CompletedProcess[str]:
+    """Flower's command with a site's own CA file, which is all that a site has of the server's."""
+    home = here.work / f"flwr-{port}"
+    home.mkdir(exist_ok=True)
+    ca = here.work / "kits" / "south" / "ca.crt"
+    (home / "config.toml").write_text(
+        f'[superlink.door]\naddress = "127.0.0.1:{port}"\nroot-certificates = "{ca}"\n'
+    )
+    settings = {**os.environ, **QUIET, "FLWR_HOME": str(home)}
+    command = [str(BIN / "flwr"), *words, "door", "--format", "json"]
+    return subprocess.run(command, env=settings, capture_output=True, text=True, cwd=here.work)
+
+
+def test_a_site_reaches_nothing_of_the_server_but_what_nodes_need(here: Deployment) -> None:
+    folder, loot = hostile(here)
+    done = flwr(here, here.port, "run", str(folder))
+    assert done.returncode != 0 or not json.loads(done.stdout)["success"]
+    listed = flwr(here, here.port, "list")
+    assert listed.returncode != 0 or not json.loads(listed.stdout)["success"]
+    trust = ssl.create_default_context(cafile=str(here.work / "kits/south/ca.crt"))
+    for path in (
+        "/health",
+        "/docs",
+        "/v1/control/start-run",
+        "/v1/runtime/acquire-task",
+        "/v1/fleet",
+    ):
+        for host in (f"127.0.0.1:{here.port}", f"x/v1/fleet/?:{here.port + 1}"):
+            asked = http.client.HTTPSConnection("127.0.0.1", here.port, context=trust)
+            asked.putrequest("POST", path, skip_host=True)
+            asked.putheader("Host", host)
+            asked.endheaders()
+            assert asked.getresponse().status == 403, path
+    asked = http.client.HTTPSConnection("127.0.0.1", here.port, context=trust)
+    asked.request("POST", "/v1/fleet/pull-messages", headers={"Host": "x/v1/control?"})
+    assert asked.getresponse().status == 403
+    assert not list(loot.iterdir())
+
+
+def test_at_the_server_no_app_runs_but_what_the_operator_started(here: Deployment) -> None:
+    """As if a user of the server's own machine reached the operator's port."""
+    folder, loot = hostile(here)
+    started = json.loads(flwr(here, here.port + 1, "run", str(folder)).stdout)
+    assert started["success"]
+    done = here.run()
+    out, err = done.communicate()
+    assert done.returncode == 0, err.decode()
+    assert json.loads(out)["report"]["finished"]
+    runs = json.loads(here.pace("status").communicate()[0])["runs"]
+    (other,) = (each for each in runs if each["run-id"] == started["run-id"])
+    assert other["status"] == "finished:failed"
+    assert "pace flower run" in other["status-details"]
+    assert not list(loot.iterdir())
+    # Without the secret, a task is not given even on this machine.
+    trust = ssl.create_default_context(cafile=str(here.server / "ca.crt"))
+    asked = http.client.HTTPSConnection("127.0.0.1", here.port + 1, context=trust)
+    kind = {"Content-Type": "application/x-protobuf"}
+    asked.request("POST", "/v1/runtime/acquire-task", b"\x0a\x0eflwr-serverapp", kind)
+    assert asked.getresponse().status in (401, 403)
+
+
+def test_a_node_runs_no_app_of_a_hostile_superlink(here: Deployment) -> None:
+    """Flower's own SuperLink in the server's place, as its operator may start it: it loads any app."""
+    for name in NAMES:
+        here.stop(name)
+    here.stop("server")
+    folder, loot = hostile(here)
+    certificates = ["--ssl-certfile", "tls.crt", "--ssl-keyfile", "tls.key", "--ssl-ca-certfile"]
+    words = ["--host", "127.0.0.1", "--port", str(here.port), *certificates, "ca.crt"]
+    words += ["--enable-supernode-auth", "--disable-runtime-dependency-installation"]
+    os.environ["FLWR_HOME"] = str(here.work / "flwr-stock")
+    here.start("server", "stock", str(BIN / "flower-superlink"), *words)
+    del os.environ["FLWR_HOME"]
+    for name in NAMES:
+        public = str(here.server / "nodes" / f"{name}.pub")
+        wait(lambda: flwr(here, here.port, "supernode", "register", public).returncode == 0, LONG)  # noqa: B023
+        here.start(name)
+    assert json.loads(flwr(here, here.port, "run", str(folder)).stdout)["success"]
+    wait(lambda: (loot / "replies").exists(), LONG)
+    assert (loot / "server").exists()  # that app runs where it may
+    assert not (loot / "client").exists()
+    replies = (loot / "replies").read_text().splitlines()
+    assert sorted(set(replies)) == ["{'code': 'format'}", "{'code': 'other-job'}"]
+    assert len(replies) == 9
+    assert not list((here.work / "kits").rglob("stolen"))  # the app was not even unpacked
