@@ -176,8 +176,8 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
         frame = wire.encode(message, job.federation.digest)
         signed = signatures.sign(frame, key, kind=UPLOAD, job=job.digest, name=name)
         handlers[2**62 + place] = site(name, frame, signed)
-    key = folder / "keys" / f"{SERVER}.key"
-    settings = Settings(folder / "job.pace", folder / "job.journal", folder / "report", key)
+    paths = (folder / "job.pace", folder / "job.journal", folder / "report")
+    settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
     clock = Skipped()
     with mock.patch.object(exchange, "time", clock), mock.patch.object(rounds, "time", clock):
         before, began, busy = OPENS[0], time.perf_counter(), time.process_time()

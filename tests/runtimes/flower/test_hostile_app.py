@@ -9,14 +9,19 @@ import shutil
 import ssl
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
 
+import httpx
+
 from pace.jobs import job_file
 from pace.runtimes.flower.launch import QUIET
+from pace.runtimes.flower.supernode import SuperNode
+from pace.runtimes.flower.tasks import Runtime
 from tests.deployment import BIN, LONG, Deployment, wait
 from tests.graphs import clients
 from tests.sites import NAMES, job, write_graph
@@ -83,8 +88,10 @@ def main(grid, context):
     asked = [Message(record, n, kind) for n in nodes for kind in ("query.upload", "query", "train")]
     tickets = set(grid.push_messages(asked))
     replies = []
-    while len(replies) < len(tickets):
-        replies += grid.pull_messages(tickets)
+    while tickets:
+        came = list(grid.pull_messages(tickets))
+        tickets -= {{each.metadata.reply_to_message_id for each in came}}
+        replies += came
         time.sleep(1)
     said = [dict(each.content["pace"]) if each.has_content() else each.error for each in replies]
     Path({loot!r}, "replies").write_text("\\n".join(map(str, said)))
@@ -127,29 +134,26 @@ def flwr(here: Deployment, port: int, *words: str) -> subprocess.CompletedProces
     return subprocess.run(command, env=settings, capture_output=True, text=True, cwd=here.work)
 
 
+def post(here: Deployment, path: str, host: str) -> int:
+    """The status of a request at the sites' port, by somebody who has a site's CA file."""
+    trust = ssl.create_default_context(cafile=str(here.work / "kits/south/ca.crt"))
+    with closing(http.client.HTTPSConnection("127.0.0.1", here.port, context=trust)) as asked:
+        asked.request("POST", path, headers={"Host": host})
+        with asked.getresponse() as answer:
+            return answer.status
+
+
 def test_a_site_reaches_nothing_of_the_server_but_what_nodes_need(here: Deployment) -> None:
     folder, loot = hostile(here)
     done = flwr(here, here.port, "run", str(folder))
     assert done.returncode != 0 or not json.loads(done.stdout)["success"]
     listed = flwr(here, here.port, "list")
     assert listed.returncode != 0 or not json.loads(listed.stdout)["success"]
-    trust = ssl.create_default_context(cafile=str(here.work / "kits/south/ca.crt"))
-    for path in (
-        "/health",
-        "/docs",
-        "/v1/control/start-run",
-        "/v1/runtime/acquire-task",
-        "/v1/fleet",
-    ):
+    paths = ("/health", "/docs", "/v1/control/start-run", "/v1/runtime/acquire-task", "/v1/fleet")
+    for path in paths:
         for host in (f"127.0.0.1:{here.port}", f"x/v1/fleet/?:{here.port + 1}"):
-            asked = http.client.HTTPSConnection("127.0.0.1", here.port, context=trust)
-            asked.putrequest("POST", path, skip_host=True)
-            asked.putheader("Host", host)
-            asked.endheaders()
-            assert asked.getresponse().status == 403, path
-    asked = http.client.HTTPSConnection("127.0.0.1", here.port, context=trust)
-    asked.request("POST", "/v1/fleet/pull-messages", headers={"Host": "x/v1/control?"})
-    assert asked.getresponse().status == 403
+            assert post(here, path, host) == 403, path
+    assert post(here, "/v1/fleet/pull-messages", "x/v1/control?") == 403
     assert not list(loot.iterdir())
 
 
@@ -167,12 +171,15 @@ def test_at_the_server_no_app_runs_but_what_the_operator_started(here: Deploymen
     assert other["status"] == "finished:failed"
     assert "pace flower run" in other["status-details"]
     assert not list(loot.iterdir())
-    # Without the secret, a task is not given even on this machine.
-    trust = ssl.create_default_context(cafile=str(here.server / "ca.crt"))
-    asked = http.client.HTTPSConnection("127.0.0.1", here.port + 1, context=trust)
-    kind = {"Content-Type": "application/x-protobuf"}
-    asked.request("POST", "/v1/runtime/acquire-task", b"\x0a\x0eflwr-serverapp", kind)
-    assert asked.getresponse().status in (401, 403)
+
+
+def test_a_task_is_given_for_the_secret_only(here: Deployment) -> None:
+    """At the operator's port, and at the port of a node on its own machine."""
+    node = SuperNode.read(here.work / "kits/north/node.toml")
+    wait(lambda: "Runtime" in here.log("north") or "Uvicorn" in here.log("north"), LONG)
+    for port, ca in ((here.port + 1, node.certificate.read_bytes()), (node.port, None)):
+        with pytest.raises(httpx.HTTPStatusError, match="401"):
+            Runtime(f"127.0.0.1:{port}", b"guessed", ca).acquire()
 
 
 def test_a_node_runs_no_app_of_a_hostile_superlink(here: Deployment) -> None:

@@ -18,7 +18,7 @@ from pace.protocol import steps
 from pace.runtimes.files import model
 from pace.runtimes.network import site_steps
 from pace.runtimes.network.bindings import Bindings, parse
-from pace.runtimes.network.messages import FAILED, TOO_SLOW
+from pace.runtimes.network.messages import FAILED, TOO_SLOW, Words
 from pace.runtimes.network.node import PROCESSES, respond
 from pace.runtimes.network.settings import Settings
 from tests.deployment import LONG, alive, descendants, kill, wait
@@ -112,7 +112,7 @@ def test_both_steps_and_a_refusal_in_children_of_one_process(tmp_path: Path) -> 
     parent = fork_server()
     (returned,) = steps.merge([upload], made.federation)
     called = roll(made, "north", upload, returned)
-    words = {"job": made.digest, "payload": returned, "roll": called}
+    words: Words = {"job": made.digest, "payload": returned, "roll": called}
     assert respond(node, "return", words) == {}
     assert 0 <= model.read_model(node.job_folder(made.digest) / "model").alpha <= 1
     assert respond(node, "upload", {"job": job().digest}) == {"code": OtherJobError.code}
@@ -226,7 +226,7 @@ def test_a_damaged_binding_is_named(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.parametrize("name", ["deadline", "delivery", "patience"])
 def test_the_servers_settings_are_checked(name: str) -> None:
     paths = (Path("job.pace"), Path("job.journal"), Path("job.report"))
-    assert Settings(*paths, **{name: 5.0}).deadline in (5.0, 600.0)
+    assert Settings(*paths, **{name: 5.0}).deadline in (5.0, 600.0)  # type: ignore[arg-type]
     for wrong in (0.0, -1.0, float("nan"), float("inf")):
         with pytest.raises(SettingError, match=f"{name} is .*, expected seconds above 0"):
-            Settings(*paths, **{name: wrong})
+            Settings(*paths, **{name: wrong})  # type: ignore[arg-type]
