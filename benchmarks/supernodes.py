@@ -64,7 +64,7 @@ class Deployment:
     def __init__(self, work: Path, names: tuple[str, ...]) -> None:
         self.work, self.names = work, names
         job = Job("load", GCN((FEATURES, 64, CLASSES)), epochs=5, participants=names, minimum=3)
-        job_file.write(work / "job.pace", job)
+        write_job(work / "job.pace", job)
         kits.provision(work / "job.pace", "127.0.0.1", work / "kits", port=PORT, node_port=PORT + 2)
         sizes = Synthetic(nodes=NODES, classes=CLASSES, features=FEATURES, communities=2)
         (graph,) = client_graphs(synthetic(sizes), [range(NODES)], CLASSES, generator())

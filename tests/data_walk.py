@@ -42,7 +42,7 @@ from pace.runtimes.files.fit import FitFiles, fit_files
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.files.site import load_site
 from pace.runtimes.network.round import play
-from pace.runtimes.simulation import simulate
+from pace.runtimes.simulation import run_trials
 from tests.networked import connected, server_settings, site_nodes, stopped
 
 PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
@@ -120,7 +120,7 @@ FILES = (
     Hop("pace.jobs.roll:Attendance.roll", lambda a, r: "who was merged, refused, missing → `north.roll`, beside the return"),
     Hop("pace.runtimes.files.adopt:adopt_files", lambda a, r: "kept model, return and roll → the model folder, `Outcome`"),
     Hop("pace.protocol.steps:externals", lambda a, r: f"return → External: {numbers(r[0])}"),
-    Hop("pace.jobs.roll:check", lambda a, r: f"the roll, if it is this server's for this return: {len(r.merged)} merged"),
+    Hop("pace.jobs.roll:check_roll", lambda a, r: f"the roll, if it is this server's for this return: {len(r.merged)} merged"),
     Hop("pace.protocol.steps:calibrated", lambda a, r: f"Local and External → logits, {size(r.local)}, and {len(r.weights)} weights"),
     Hop("pace.runtimes.files.outcome:mask_scores", lambda a, r: "logits and this site's own labels → `MaskScores`"),
     Hop("pace.runtimes.files.model:write_model", lambda a, r: "parameters, weights, outcome → `mine.model/`, whole or absent"),

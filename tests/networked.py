@@ -82,7 +82,7 @@ def server_settings(root: Path, **changes: Any) -> Settings:
 def run(root: Path, exchange: InMemory, **changes: Any) -> Any:
     """One run of the server's job; its report as JSON has it."""
     settings = server_settings(root, **changes)
-    book = Journal.open(settings.journal, job_file.read(settings.job))
+    book = Journal.open(settings.journal, read_job(settings.job))
     return json.loads(json.dumps(records.plain_record(play(exchange, settings, book))))
 
 

@@ -232,7 +232,7 @@ def run(
     from pace.errors import FlowerError
     from pace.io import regular
     from pace.io.records import plain_record
-    from pace.jobs.job_file import read as read_job
+    from pace.jobs.job_file import read_job
     from pace.runtimes.flower.launch import COMPLETED
     from pace.runtimes.network.bindings import parse
     from pace.runtimes.network.progress import Table

@@ -19,15 +19,12 @@ from typing import Any
 import pytest
 
 pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
-
-
-from pace.jobs import job_file
 from pace.jobs.job import Job
 from pace.jobs.job_file import write_job
 from pace.methods import make
 from pace.protocol import steps
 from pace.runtimes.files import model
-from pace.runtimes.simulation import simulate
+from pace.runtimes.simulation import run_trials
 from tests.deployment import (
     EXAMPLE,
     LONG,

@@ -18,7 +18,7 @@ pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flowe
 
 import httpx
 
-from pace.jobs import job_file
+from pace.jobs.job_file import write_job
 from pace.runtimes.flower.launch import QUIET
 from pace.runtimes.flower.supernode import SuperNode
 from pace.runtimes.flower.tasks import Runtime
@@ -39,7 +39,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     made = Deployment(tmp_path_factory.mktemp("hostile"))
-    job_file.write(made.work / "job.pace", job())
+    write_job(made.work / "job.pace", job())
     made.provision(made.work / "job.pace")
     for name, graph in zip(NAMES, clients(3), strict=True):
         write_graph(made.work / "kits" / name / "mine.graph", graph)

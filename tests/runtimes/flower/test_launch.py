@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from pace.cli import flower
 from pace.errors import FlowerError, SettingError
-from pace.jobs import job_file
+from pace.jobs.job_file import write_job
 from pace.runtimes.flower import launch
 from tests.preloaded import Preloaded
 from tests.sites import job
@@ -44,7 +44,7 @@ def test_a_run_that_failed_is_a_command_that_failed(
     program.chmod(0o755)
     for name in ("ca.crt", "secret"):
         (tmp_path / name).write_text("x")
-    job_file.write(tmp_path / "job.pace", job())
+    write_job(tmp_path / "job.pace", job())
     server = ModuleType("server")
     server.play_run = lambda link, number, *_: (link.ended(number), None)  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pace.runtimes.flower.server", server)

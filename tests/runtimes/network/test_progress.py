@@ -34,7 +34,7 @@ def refuse_once(refused: set[int]) -> object:
 def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
     settings = server_settings(tmp_path)
-    book = Journal.open(settings.journal, job_file.read(settings.job))
+    book = Journal.open(settings.journal, read_job(settings.job))
     events: list[Event] = []
     nodes = connected(site_nodes(tmp_path, NAMES), refuse_once(set()))  # type: ignore[arg-type]
     report = play(nodes, settings, book, events.append)

@@ -49,7 +49,7 @@ def play_run(
     try:
         with (
             carrying_out(runtime, int(number)) as (grid, write),
-            Journal.working(settings.journal, job_file.read(settings.job), ORPHANED) as journal,
+            Journal.working(settings.journal, read_job(settings.job), ORPHANED) as journal,
         ):
 
             def tell(event: Event) -> None:

@@ -74,7 +74,9 @@ class SuperNode(Node):
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.jobs import job_file  # here, since it loads torch: a node that runs need not
+        from pace.jobs.job_file import (
+            read_job,  # here, since it loads torch: a node that runs need not
+        )
         from pace.runtimes.files import sealed_jobs
         from pace.runtimes.files.fit import identity
         from pace.runtimes.files.site import load_site
@@ -89,7 +91,7 @@ class SuperNode(Node):
         ]
         try:
             with plugins.allowing(self.allow):
-                job = job_file.read(self.job)
+                job = read_job(self.job)
             owner = identity(job, Path(f"{self.name}.up"), self.key)
             if owner.name != self.name:
                 found.append(f"{self.key} is the key of {owner.name!r}, not of this site")

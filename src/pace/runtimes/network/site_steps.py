@@ -80,9 +80,9 @@ def adopt_return(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
     folder = node.job_folder(job.digest)
     site = load_site(node.graph, job)
     outcome = adopt_files(job, site, folder / LOCAL, folder / MODEL, returned=returned, roll=roll)
-    for suffix, payload in ((DOWN, returned), (SUFFIX, roll)):
+    for suffix, payload in ((DOWN, returned), (ROLL_SUFFIX, roll)):
         atomic.create(folder / f"{node.name}{suffix}", payload)
-    for sentence in (f"{outcome.decision}.", *sentences(outcome.roll)):
+    for sentence in (f"{outcome.decision}.", *roll_sentences(outcome.roll)):
         log(f"{node.name}: {sentence}")
     return folder / MODEL
 
