@@ -211,6 +211,17 @@ def test_a_missing_word_is_marked_and_no_other_word(tmp_path: Path) -> None:
         encoded(indicator=True)
 
 
+def test_words_for_missing_values_are_so_in_any_case(tmp_path: Path) -> None:
+    columns = patients()
+    columns["ward"][0], columns["age"][0], columns["kind"][0] = "K. a.", "K. A.", "k. a."
+    parts = (Column("age", "number", fill=50), Column("ward", "category", ("a", "b"), other=True))
+    book = Codebook(parts, "kind", ("x", "y"), "case", missing=("", "k. A."))
+    made = imported(tmp_path, columns, book)
+    assert made.dataset.graph.x[0].tolist() == [50, 0, 0, 1]
+    assert int(made.dataset.graph.y[0]) == -1
+    assert "'ward' in 1 row (2): missing, taken as `other`" in map(str, made.changes)
+
+
 def test_many_columns_are_merged_in_time_in_proportion() -> None:
     def site(letter: str, count: int) -> Proposal:
         columns = [Summary(f"c{place}", "flag", 9) for place in range(count)]
@@ -277,6 +288,8 @@ def test_the_id_is_found_or_asked_for(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="case, bed could be it: say so with --id"):
         proposed(tmp_path, columns)
     assert proposed(tmp_path, columns, id_column="bed").id == "bed"
+    left = proposed(tmp_path, columns, id_column="bed", without=["bed", "case"])
+    assert [column.name for column in left.columns] == ["age", "ward", "born", "smoker"]
 
 
 @pytest.mark.parametrize(

@@ -117,10 +117,11 @@ def encode_columns(
     Args:
         table: which has every column, as text or as numbers.
         columns: how each becomes features.
-        missing: words that mean a missing value, in lower case.
+        missing: words that mean a missing value, in any case.
         changes: where to add what a codebook did to which rows; None without a codebook.
     """
     blocks = [np.zeros((len(table.rows), 0), np.float32)]
+    words = {word.lower() for word in missing}
     for column in columns:
         if column.name not in table.numbers and column.name not in table.text:
             raise GraphError(
@@ -128,7 +129,7 @@ def encode_columns(
                 "on a codebook without it"
             )
         encode = _encode_words if column.kind == "category" else _encode_numbers
-        blocks.append(encode(table, column, set(missing), changes))
+        blocks.append(encode(table, column, words, changes))
     return torch.from_numpy(np.concatenate(blocks, axis=1))
 
 

@@ -70,7 +70,7 @@ def _known_labels(
 ) -> list[str]:
     """The labels as words, '' where one is unknown; whole numbers all in one spelling."""
     cells = table.text[column]
-    absent = {*missing_among(set(cells), missing)}
+    absent = {word.lower() for word in missing_among(set(cells), missing)}
     unknown = Counter(
         cell for cell in cells if cell and cell.lower() in absent and cell not in classes
     )

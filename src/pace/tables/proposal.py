@@ -136,7 +136,7 @@ def propose_columns(
     for option, names in options.items():
         for name in names:
             check_option(option, name, file.columns, nodes.name)
-    left = data_columns(file, notes, without={label, *without})
+    left = data_columns(file, notes, without={label, *without} - {id_column})
     problems = Problems()
     table = read_table(file, problems, text=[label, *left], numbers=left, decimal=decimal)
     if not table.rows:
