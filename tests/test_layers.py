@@ -8,7 +8,7 @@ import pace
 SOURCE = Path(pace.__file__).parent
 
 ROWS = [
-    {"errors", "io"},
+    {"errors", "io", "registry"},
     {"params", "task", "graph"},
     {"models", "datasets", "tables"},
     {"training", "merging", "gates"},

@@ -10,8 +10,6 @@ from typing import Annotated
 import typer
 
 from pace.cli.given import (
-    DATASETS,
-    METHODS,
     As_json,
     Data_root,
     Device,
@@ -20,6 +18,7 @@ from pace.cli.given import (
     lists,
     words,
 )
+from pace.registry import DATASETS, METHODS
 
 PARTS = (
     "main", "c20", "c30", "macro-f1", "ablation", "resolver", "fairness", "rank", "communication",
@@ -62,7 +61,7 @@ def reproduce(
         typer.Option(
             help="Only these methods, separated by commas.",
             metavar="NAMES",
-            autocompletion=lists(*METHODS),
+            autocompletion=lists(*METHODS.groups, *METHODS),
         ),
     ] = None,
     seeds: Seeds = "5",

@@ -13,12 +13,13 @@ from pace.gates.mixture import RIDGE, Weights, weigh
 from pace.graph import Graph
 from pace.merging.carrier import RANK
 from pace.merging.ridge import solve_rows
-from pace.methods import FedRCL, Pace, expand, make
+from pace.methods import FedRCL, Pace, make
 from pace.methods.beyond.ridge import Regressed, training_rows
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
 from pace.protocol.number_formats import KINDS
+from pace.registry import METHODS
 from pace.training.recipe import Recipe
 
 RELEASED = Recipe(epochs=5, rate=0.1, decay=1e-3, optimiser="sgd", clip=10.0)  # FedRCL's release
@@ -85,4 +86,4 @@ def study_method(name: str, rank: int | None = RANK) -> Method:
 
 def spelled(name: str) -> str:
     """The one spelling of a method's name and settings."""
-    return name if name in CONTROLS else expand(name)[0]
+    return name if name in CONTROLS else METHODS.expand(name)[0]

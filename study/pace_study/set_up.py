@@ -11,9 +11,10 @@ from pace.datasets.partition import dirichlet, louvain
 from pace.datasets.partition.split import DATA_SEED
 from pace.gates.cnll import BISECTIONS, calibrate
 from pace.merging.carrier import RANK
-from pace.methods import PAPER, make
+from pace.methods import make
 from pace.models.gcn import GCN
 from pace.protocol.federation import describe
+from pace.registry import PAPER
 from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.records import title
 from pace_study.study import AVAILABLE, NAMES, PARTS, SEEDS, SIX, UNPUBLISHED

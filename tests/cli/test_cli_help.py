@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pace.cli import given, manual
+from pace.registry import DATASETS, METHODS, PARTITIONS
 from pace_study.command import PARTS
 from tests import command_page
 from tests.preloaded import Preloaded
@@ -148,19 +149,11 @@ def test_the_page_of_commands_is_what_help_says() -> None:
 
 
 def test_completed_names_exist() -> None:
-    from pace.datasets import DATASETS
-    from pace.datasets.partition import PARTITIONS
-    from pace.methods import GROUPS, METHODS, PAPER
     from pace.protocol.number_formats import KINDS
     from pace_study import study
 
-    assert set(given.DATASETS) <= set(DATASETS)
-    groups, methods = given.METHODS[: given.GROUPS], given.METHODS[given.GROUPS :]
-    assert groups == tuple(GROUPS)
-    assert {*PAPER, "pace-duo"} <= set(methods) <= set(METHODS)
     words = options(LEAVES["pace run"][1])["--methods"].help
-    assert all(name in words for name in groups)
-    assert set(given.PARTITIONS) == set(PARTITIONS)
+    assert all(name in words for name in METHODS.groups)
     assert set(given.NUMBERS) == set(KINDS)
     assert set(PARTS) == {*study.PARTS, "all"}
 
@@ -190,9 +183,9 @@ def test_commands_options_and_values_are_completed(tmp_path: Path) -> None:
 
 
 def test_values_that_are_completed() -> None:
-    assert given.words(*given.PARTITIONS)("m") == ["metis"]
+    assert given.words(*PARTITIONS)("m") == ["metis"]
     assert given.lists("local", "pace")("local,") == ["local,pace"]
-    assert given.lists(*given.DATASETS)("c")[:2] == ["cora", "citeseer"]
+    assert given.lists(*DATASETS)("c")[:2] == ["cora", "citeseer"]
 
 
 SCRIPT = {

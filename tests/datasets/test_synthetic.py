@@ -1,9 +1,10 @@
 import pytest
 import torch
 
-from pace.datasets.synthetic import FACES, Synthetic, named, synthetic
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import SettingError
 from pace.graph import Graph
+from pace.registry import DATASETS
 
 
 def edge_share(graph: Graph, same: torch.Tensor) -> float:
@@ -53,8 +54,13 @@ def test_time_is_linear_enough_for_large_graphs() -> None:
     assert graph.nodes == 100_000
 
 
+def named(text: str) -> Synthetic:
+    settings: Synthetic = DATASETS.prepare(text)()
+    return settings
+
+
 def test_settings_can_be_changed_by_name() -> None:
-    assert named("synthetic") == FACES["synthetic"]
+    assert named("synthetic") == Synthetic()
     assert named("synthetic:nodes=50,skew=2").nodes == 50
     assert named("synthetic-clash:words=3").dialect == 1
 
@@ -62,12 +68,12 @@ def test_settings_can_be_changed_by_name() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("synthetic:node=3", "setting 'node' of synthetic is unknown"),
-        ("synthetic:nodes=few", "nodes of synthetic is 'few'"),
+        ("synthetic:node=3", "synthetic has no setting 'node': did you mean 'nodes'"),
+        ("synthetic:nodes=few", "synthetic's nodes is 'few', expected a whole number"),
         ("synthetic:nodes=0", "nodes is 0"),
         ("synthetic:homophily=2", "homophily is 2.0, expected a share"),
         ("synthetic:degree=-1", "degree is -1.0, expected 0 or more"),
-        ("synthetic:skew=nan", "skew is nan, expected 0 or more"),
+        ("synthetic:skew=nan", "skew is 'nan', expected a number"),
         ("synthetic:seed=-1", "seed is -1, expected 0 or more"),
     ],
 )

@@ -16,8 +16,8 @@ import pytest
 
 from pace.datasets import load
 from pace.datasets.partition import divide
-from pace.methods import PAPER
 from pace.models.gcn import GCN
+from pace.registry import PAPER
 from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled
 from pace_study.cell import Cell, Store

@@ -1,5 +1,7 @@
 """The page on adding a method: its example is what it says (tests/docs/test_code.py runs it)."""
 
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,10 @@ def page() -> dict[str, Any]:
 def test_the_line_makes_it_a_method_by_name(
     page: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert '"ties": Ties,' in PAGE.read_text()
+    assert '"ties": "pace.methods.beyond.ties:Ties",' in PAGE.read_text()
     assert "ties" not in METHODS  # or the page should say so
-    monkeypatch.setattr("pace.methods.METHODS", {**METHODS, "ties": page["Ties"]})
+    monkeypatch.setitem(sys.modules, "pace.methods.beyond.ties", types.SimpleNamespace(**page))
+    monkeypatch.setitem(METHODS.built_in, "ties", "pace.methods.beyond.ties:Ties")
     assert make("ties") == page["Ties"]()
     graphs, agreed = clients(2), federation(make("ties"))
     fitted = [steps.fit(graph, agreed) for graph in graphs]

@@ -10,12 +10,22 @@ from torch import Tensor
 from pace.errors import WeightError
 from pace.merging.carrier import compress, dense
 from pace.merging.moments import propagated, uniform
-from pace.methods import FedAux, FedAvg, FedGTA, FedNova, FedProx, FedPub, FedRCL, FedTAD, Pace
+from pace.methods import (
+    Direct,
+    FedAux,
+    FedAvg,
+    FedGTA,
+    FedNova,
+    FedProx,
+    FedPub,
+    FedRCL,
+    FedTAD,
+    Pace,
+)
 from pace.methods.baselines.fedgta import without_loops
 from pace.methods.baselines.fednova import normaliser
 from pace.methods.baselines.masked import mask_of, unmasked
 from pace.methods.baselines.mixing import attention, mixtures
-from pace.methods.direct import Direct
 from pace.params import Params, add, subtract
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method

@@ -8,17 +8,17 @@ import torch
 from pace.errors import SettingError
 from pace.gates.cnll import calibrate
 from pace.graph import Graph
-from pace.methods import GROUPS, METHODS, PAPER, Fixed, Pace, PaceDuo, PaceRidge, expand, make
+from pace.methods import METHODS, Direct, Fixed, Pace, PaceDuo, PaceRidge, make
 from pace.methods.baselines.fedaux import FedAux
 from pace.methods.baselines.fednova import FedNova
 from pace.methods.baselines.fedprox import FedProx
 from pace.methods.baselines.fedpub import FedPub
 from pace.methods.baselines.fedrcl import FedRCL
-from pace.methods.direct import Direct
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
+from pace.registry import PAPER
 from pace.runtimes.simulation import by_training
 from pace.training.recipe import Recipe
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
@@ -111,7 +111,7 @@ def test_methods_with_one_recipe_share_one_training() -> None:
     groups = {frozenset(group) for group in by_training(agreed).values()}
     shared = ("ablations", "beyond")
     plain = {"local", "fedavg", "fedtad", "fedgta", "pace"}.union(
-        *(GROUPS[name] for name in shared)
+        *(METHODS.groups[name] for name in shared)
     )
     own = {"fedprox", "fednova", "fedrcl", "fedpub", "fedaux"}
     assert groups == {frozenset(plain), *(frozenset({name}) for name in own)}
@@ -128,9 +128,9 @@ def test_the_presets_are_those_that_fit_the_paper() -> None:
 
 
 def test_all_is_the_papers_ten_and_ablations_are_paces() -> None:
-    assert len(expand("all")) == 10
-    assert expand("all") == tuple(PAPER)
-    assert all(name.startswith("pace-") for name in expand("ablations"))
+    assert len(METHODS.expand("all")) == 10
+    assert METHODS.expand("all") == tuple(PAPER)
+    assert all(name.startswith("pace-") for name in METHODS.expand("ablations"))
 
 
 def test_rank_is_for_pace_and_its_ablations() -> None:
@@ -144,7 +144,7 @@ def test_a_name_nobody_has_is_refused_with_a_suggestion() -> None:
     with pytest.raises(SettingError, match="did you mean 'fedavg'"):
         make("fedvag")
     with pytest.raises(SettingError, match="choose from local, fedavg"):
-        expand("zzz")
+        METHODS.expand("zzz")
 
 
 def test_the_gates_of_the_ablations() -> None:

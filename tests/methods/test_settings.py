@@ -11,8 +11,8 @@ import pytest
 
 from pace.errors import NotAllowedError, SettingError
 from pace.io import plugins
-from pace.methods import METHODS, FedProx, FedRCL, Pace, PaceRidge, expand, make, own_code
-from pace.methods.about import about, everything
+from pace.methods import METHODS, FedProx, FedRCL, Pace, PaceRidge, make
+from pace.methods.about import about_method, every_method
 from pace.protocol.method import Summable
 from tests import own_methods
 from tests.preloaded import Preloaded
@@ -46,9 +46,13 @@ def test_settings_have_the_types_of_the_fields(text: str, method: object) -> Non
 
 
 def test_one_setting_has_one_spelling() -> None:
-    assert expand("fedprox:mu=1e-1") == expand("FEDPROX:mu=0.10") == ("fedprox:mu=0.1",)
-    assert expand("fedrcl:levels=0/1,contrast=2") == ("fedrcl:levels=0/1,contrast=2.0",)
-    assert make(expand("pace:rank=dense")[0]) == Pace(rank=None)
+    assert (
+        METHODS.expand("fedprox:mu=1e-1")
+        == METHODS.expand("FEDPROX:mu=0.10")
+        == ("fedprox:mu=0.1",)
+    )
+    assert METHODS.expand("fedrcl:levels=0/1,contrast=2") == ("fedrcl:levels=0/1,contrast=2.0",)
+    assert make(METHODS.expand("pace:rank=dense")[0]) == Pace(rank=None)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +104,7 @@ def test_nothing_is_imported_before_it_is_allowed(folder: Path) -> None:
     ("name", "says"),
     [
         ("own_scaled:Scald", "there is no 'Scald' in .*own_scaled.py: did you mean 'Scaled'"),
-        ("own_scaled:NOTHING", "is a int, expected a method's class"),
+        ("own_scaled:NOTHING", "is a int, expected a method's class or function"),
         ("own_scaled:Unlike", "makes a Unlike, expected a frozen dataclass that inherits"),
         ("own_scaled:Told:part=-1", "cannot be made: a part is 0 or more"),
         ("own_scaled:Scaled:rounds_off=maybe", "'maybe', expected true or false"),
@@ -121,9 +125,9 @@ def test_code_that_is_no_method_is_refused_in_a_sentence(
 def test_an_installed_package_names_its_methods_without_being_imported(folder: Path) -> None:
     name = own_methods.write(folder)
     own_methods.install(folder, Scaled=name)
-    assert own_code("scaled") == name
-    assert own_code("pace") is None
-    assert expand("scaled") == ("scaled",)
+    assert METHODS.code("scaled") == name
+    assert METHODS.code("pace") is None
+    assert METHODS.expand("scaled") == ("scaled",)
     with pytest.raises(NotAllowedError, match=f"--allow {name}"):
         make("scaled")
     with pytest.raises(SettingError, match="did you mean 'scaled'"):
@@ -141,7 +145,7 @@ def test_two_packages_that_claim_a_name_are_both_shown(folder: Path) -> None:
 def test_the_list_has_a_sentence_and_the_settings_of_every_method(folder: Path) -> None:
     name = own_methods.write(folder)
     own_methods.install(folder, scaled=name, pace="own_scaled:Told", broken="own_scaled:Nobody")
-    found = {each.name: each for each in everything() if each.origin == "built in"}
+    found = {each.name: each for each in every_method() if each.origin == "built in"}
     assert list(found) == list(METHODS)
     for each in found.values():
         assert re.fullmatch(r"[A-Z].{20,}\.", each.sentence), each.sentence
@@ -150,7 +154,7 @@ def test_the_list_has_a_sentence_and_the_settings_of_every_method(folder: Path) 
         assert each.sums == (isinstance(made, Summable) and not made.needs)
     assert "; default 0.001" in found["fedprox"].facts()["mu"]
     assert found["pace-half"].sentence == "As pace, with gate Fixed(alpha=0.5)."
-    others = {each.name: each for each in everything() if each.origin != "built in"}
+    others = {each.name: each for each in every_method() if each.origin != "built in"}
     assert others["scaled"].sentence == "A part of the plain mean."
     assert others["scaled"].origin == "own_scaled:Scaled of own_scaled 1.2"
     assert "built in: name this one by own_scaled:Told" in others["pace"].problem
@@ -159,7 +163,7 @@ def test_the_list_has_a_sentence_and_the_settings_of_every_method(folder: Path) 
 
 def test_sizes_are_those_of_messages_in_bytes(folder: Path) -> None:
     """PACE's row of the paper: 11.9% up, 10.3% down on Cora."""
-    paper, smaller = about("pace"), about("pace:rank=3")
+    paper, smaller = about_method("pace"), about_method("pace:rank=3")
     assert paper.upload
     assert paper.dense == 4 * (1433 * 64 + 64 + 64 * 7 + 7)
     assert round(100 * paper.upload / paper.dense, 1) == 11.9
@@ -182,7 +186,6 @@ def test_a_file_in_the_folder_runs_from_the_command_line(pace: Preloaded, tmp_pa
     assert told["method"]["part"] == 1.0
     assert (told["training"]["rate"], told["training"]["decay"]) == (0.5, 0.0)
     assert done.json["model"]["dropout"] == 0.1
-    assert done.json["lr"] == 0.5
 
 
 def test_a_mistake_in_somebodys_own_code_is_called_theirs(pace: Preloaded, tmp_path: Path) -> None:

@@ -29,9 +29,12 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
     module = types.ModuleType("graph_conv")
     monkeypatch.setitem(sys.modules, "graph_conv", module)
     exec(compile(blocks()[0], str(PAGE), "exec"), module.__dict__)
-    assert '"graph-conv": GraphConv,' in blocks()[1]
+    line = '"graph-conv": "pace.models.graph_conv:GraphConv",'
+    assert line in blocks()[1]
     assert "graph-conv" not in MODELS  # or the page should say so
-    monkeypatch.setattr(registry, "MODELS", {**MODELS, "graph-conv": module.GraphConv})
+    module.GraphConv.__module__ = "pace.models.graph_conv"
+    monkeypatch.setitem(sys.modules, "pace.models.graph_conv", module)
+    monkeypatch.setitem(MODELS.built_in, "graph-conv", "pace.models.graph_conv:GraphConv")
     registry._names.cache_clear()
     yield module.GraphConv
     registry._names.cache_clear()

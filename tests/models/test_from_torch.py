@@ -17,7 +17,7 @@ from pace.jobs.job_file import read_job, write_job
 from pace.merging.moments import propagated, raw
 from pace.methods import Pace, make
 from pace.models import GAT, GCN, Model, allow, from_torch, kind_of
-from pace.models.from_torch import by_name
+from pace.models import make as make_model
 from pace.protocol import steps
 from pace.protocol.federation import Federation
 from tests.graphs import CLASSES, FEATURES, clients
@@ -241,7 +241,7 @@ def test_names_are_needed_and_must_exist() -> None:
         kind_of(from_torch(convolutions, FEATURES, CLASSES))
     allow("nowhere.at.all:net")
     with pytest.raises(SettingError, match="cannot be imported"):
-        by_name("nowhere.at.all:net", 3, 2)
+        make_model("nowhere.at.all:net", (3, 2))
     allow("tests.models.test_from_torch:Mixed")
     with pytest.raises(SettingError, match="a function of features and classes"):
-        by_name("tests.models.test_from_torch:Mixed", 3, 2)
+        make_model("tests.models.test_from_torch:Mixed", (3, 2))

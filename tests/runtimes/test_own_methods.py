@@ -167,7 +167,7 @@ def test_a_node_runs_what_its_own_settings_allow(
     reply = site_steps.answer(agreed, "upload", {"job": made.digest})
     assert reply["payload"] == steps.fit(clients(3)[0], made.federation)[1]
     with pytest.raises(NotAllowedError):  # the next node in this process has not agreed to it
-        plugins.load("own_scaled:Scaled", "method")
+        plugins.load_code("own_scaled:Scaled", "method")
 
 
 def test_the_word_in_node_toml_reaches_the_node(folder: Path, made: Job) -> None:

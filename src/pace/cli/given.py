@@ -1,8 +1,4 @@
-"""Options that several commands share, and what a shell completes their values to.
-
-The names stand here as words, because a shell that completes cannot wait for torch; a test holds
-them against the modules that know them.
-"""
+"""Options that several commands share, and what a shell completes their values to."""
 
 from __future__ import annotations
 
@@ -13,19 +9,8 @@ from typing import Annotated
 
 import typer
 
-DATASETS = (
-    "synthetic", "synthetic-clash", "cora", "citeseer", "pubmed", "cs", "computers", "ogbn-arxiv",
-    "physics", "photo", "twitch", "minesweeper", "tolokers", "actor", "chameleon-filtered",
-    "squirrel-filtered",
-)  # fmt: skip
-PARTITIONS = ("louvain", "metis", "dirichlet", "column")
-METHODS = (
-    "all", "ablations", "beyond", "local", "fedavg", "fedprox", "fednova", "fedrcl",
-    "fedpub", "fedtad", "fedgta", "fedaux", "pace", "pace-limited", "pace-duo", "pace-ridge",
-    "pace-ridge-sums",
-)  # fmt: skip
-GROUPS = 3  # of the methods' names stand for several
-MODELS = ("gcn", "sage", "gin", "gat", "sgc", "appnp", "mlp")
+from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS
+
 DEVICES = ("auto", "cpu", "cuda")
 NUMBERS = ("float32", "float16", "int8")
 GRAPH = ".graph"
@@ -50,6 +35,18 @@ def lists(*names: str) -> Callable[[str], list[str]]:
         ]
 
     return complete
+
+
+def typed_datasets(text: str) -> str:
+    """Allow the code that somebody names here as a dataset."""
+    for name in text.split(","):
+        DATASETS.allow(name)
+    return text
+
+
+def typed_partition(text: str | None) -> str | None:
+    """Allow the code that somebody names here as a partition."""
+    return text and PARTITIONS.allow(text)
 
 
 def datasets(incomplete: str) -> list[str]:
@@ -78,6 +75,7 @@ Dataset = Annotated[
         help="A dataset's name, or a .graph file of your own.",
         metavar="NAME",
         autocompletion=datasets,
+        callback=typed_datasets,
     ),
 ]
 Datasets = Annotated[
@@ -87,6 +85,7 @@ Datasets = Annotated[
         help="Datasets, separated by commas.",
         metavar="NAMES",
         autocompletion=lists(*DATASETS),
+        callback=typed_datasets,
     ),
 ]  # fmt: skip
 Partition = Annotated[
@@ -96,6 +95,7 @@ Partition = Annotated[
         "louvain, and column for a graph that is a federation by nature.",
         metavar="NAME",
         autocompletion=words(*PARTITIONS),
+        callback=typed_partition,
     ),
 ]
 Model = Annotated[
@@ -122,7 +122,7 @@ Methods = Annotated[
         help="Methods, separated by commas; all, ablations and beyond are groups. Settings "
         "as in fedprox:mu=0.1; your own as package.module:Name. `pace methods` lists them.",
         metavar="NAMES",
-        autocompletion=lists(*METHODS),
+        autocompletion=lists(*METHODS.groups, *METHODS),
     ),
 ]
 Seeds = Annotated[
@@ -136,7 +136,7 @@ Method = Annotated[
     typer.Option(
         help="The one-round method, settings as in fedprox:mu=0.1; `pace methods` lists them.",
         metavar="NAME",
-        autocompletion=words(*METHODS[GROUPS:]),
+        autocompletion=words(*METHODS),
     ),
 ]
 Device = Annotated[

@@ -21,6 +21,7 @@ from pace.cli.given import (
     Weight_decay,
     graphs,
 )
+from pace.registry import METHODS, MODELS
 
 NEW = """
 Examples:
@@ -118,10 +119,9 @@ def new(
     from pace.jobs import explain
     from pace.jobs.job import Job
     from pace.jobs.job_file import JOB_SUFFIX, write_job
-    from pace.methods import factory, make
-    from pace.methods.settings import settings_of
+    from pace.methods import make
     from pace.models import make as make_model
-    from pace.models import named
+    from pace.models import parse_model
     from pace.tables.codebook import read_codebook
 
     if job.suffix != JOB_SUFFIX:
@@ -148,10 +148,9 @@ def new(
         )
     method_name, words = options.method(method)
     method_settings: dict[str, Any] = dict(words)
-    if "rank" in settings_of(factory(method_name)):
+    if "rank" in METHODS.settings(method_name):
         method_settings.setdefault("rank", options.rank(rank))
-    options.allowed_model(model)
-    kind, settings = (model, {}) if ":" in model and "=" not in model else named(model)
+    kind, settings = parse_model(MODELS.allow(model))
     widths = (features, *_widths(hidden, kind), classes)
     listed, keys, sealing = _participants(participant or [], server_key, sealed=sealed)
     made = Job(
@@ -244,10 +243,11 @@ def _participants(
 
 def _widths(hidden: str | None, kind: str) -> list[int]:
     from pace.errors import SettingError
-    from pace.models import MODELS
 
     if hidden is None:
-        return [64] if kind in MODELS and getattr(MODELS[kind], "hidden_layers", True) else []
+        factory = MODELS.factory(kind)
+        has_hidden = hasattr(factory, "sized") and getattr(factory, "hidden_layers", True)
+        return [64] if has_hidden else []
     try:
         return [int(word) for word in hidden.split(",") if word.strip()]
     except ValueError:

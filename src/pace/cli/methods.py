@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pace.cli.given import METHODS, As_json, words
+from pace.cli.given import As_json, words
+from pace.registry import METHODS
 
 EXAMPLES = """
 Examples:
@@ -28,28 +29,27 @@ def methods(
         list[str] | None,
         typer.Argument(
             help="Only these, with their settings; all of them if none is named.",
-            autocompletion=words(*METHODS),
+            autocompletion=words(*METHODS.groups, *METHODS),
         ),
     ] = None,
     as_json: As_json = False,
 ) -> None:
     """List the methods, built in and of installed packages: a sentence and the settings of each."""
-    from pace.cli import console, options
-    from pace.methods import GROUPS
-    from pace.methods.about import about, everything
+    from pace.cli import console
+    from pace.methods.about import about_method, every_method
 
-    chosen = [each for name in names or () for each in options.allowed_methods(name)]
-    listed = [about(name) for name in chosen] if names else everything()
+    chosen = [method for name in names or () for method in METHODS.expand(METHODS.allow(name))]
+    listed = [about_method(name) for name in chosen] if names else every_method()
     if as_json:
-        console.one_object({"methods": [each.plain() for each in listed]})
+        console.one_object({"methods": [method.plain() for method in listed]})
         return
     to = console.console()
     if names:
-        for each in listed:
-            console.facts(each.name, each.facts(), to)
+        for method in listed:
+            console.facts(method.name, method.facts(), to)
         return
     heads = ["Method", "Upload", "Sealed", "What it is"]
-    console.table("", heads, [each.row for each in listed], to)
+    console.table("", heads, [method.row for method in listed], to)
     to.print("Upload is the share of a dense model, for the paper's on Cora.")
-    for name, members in GROUPS.items():
+    for name, members in METHODS.groups.items():
         to.print(f"{name}: {', '.join(members)}")

@@ -9,13 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pace.errors import SettingError
-from pace.io import plugins
-from pace.methods import GROUPS, expand, make, own_code
-from pace.methods.settings import split
+from pace.io.settings import split_settings
+from pace.methods import make
 from pace.models import Model, TorchModel, sized
 from pace.protocol.federation import SEEDS
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
+from pace.registry import METHODS, MODELS
 
 
 def seeds(text: str) -> list[int]:
@@ -63,11 +63,11 @@ def methods(text: str, rank: int | None) -> dict[str, Method]:
 
 def method(text: str) -> tuple[str, dict[str, str]]:
     """One method of a job: its name, by which every site finds it, and its settings in words."""
-    name, settings = split(text)
-    (listed,) = allowed_methods(name) if name not in GROUPS else ("",)
-    if not listed:
+    name, settings = split_settings(text)
+    if name in METHODS.groups:
         raise SettingError(f"--method is {name!r}, which stands for several: name one of them")
-    return own_code(listed) or listed, settings
+    (listed,) = METHODS.expand(METHODS.allow(name))
+    return METHODS.code(listed) or listed, settings
 
 
 def models(
@@ -85,16 +85,9 @@ def models(
     if not names:
         raise SettingError("--model is empty: name one, such as gcn")
     return {
-        name: with_dropout(sized(allowed_model(name), features, hidden, layers, classes), dropout)
+        name: with_dropout(sized(MODELS.allow(name), features, hidden, layers, classes), dropout)
         for name in names
     }
-
-
-def allowed_model(name: str) -> str:
-    """A model that was typed here: whoever types the name of a factory allows it."""
-    if plugins.is_name(name) and "=" not in name:
-        plugins.allow(name)
-    return name
 
 
 def with_dropout(model: Model, dropout: float | None) -> Model:
@@ -139,15 +132,9 @@ def words(text: str | None) -> list[str] | None:
 def method_names(text: str | None) -> list[str] | None:
     """The names of known methods, groups written out; None stays None."""
     named = words(text)
-    return None if named is None else [each for name in named for each in allowed_methods(name)]
-
-
-def allowed_methods(text: str) -> tuple[str, ...]:
-    """The methods of a word that was typed here: whoever types the name of code allows it."""
-    name = split(text)[0]
-    if name.lower() not in GROUPS and (code := own_code(name)):
-        plugins.allow(code)
-    return expand(text)
+    if named is None:
+        return None
+    return [method for name in named for method in METHODS.expand(METHODS.allow(name))]
 
 
 def at_least_one(option: str, value: int) -> None:

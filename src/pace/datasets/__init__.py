@@ -7,6 +7,7 @@ and `synthetic`.
 """
 
 from pace.datasets.dataset import Dataset, Names
-from pace.datasets.registry import DATASETS, load
+from pace.datasets.registry import load
+from pace.registry import DATASETS
 
 __all__ = ["DATASETS", "Dataset", "Names", "load"]

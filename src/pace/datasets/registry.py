@@ -1,4 +1,4 @@
-"""Datasets by name: the embedded ones, the benchmarks, or a file of one's own."""
+"""Datasets by name: the embedded ones, the benchmarks, one's own code, or a file."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from pace.datasets import file
-from pace.datasets.benchmarks import BENCHMARKS, benchmark
 from pace.datasets.dataset import Dataset
-from pace.datasets.synthetic import FACES, named, synthetic
-from pace.errors import SettingError, did_you_mean
-
-DATASETS = (*FACES, *BENCHMARKS)
+from pace.datasets.synthetic import Synthetic, synthetic
+from pace.errors import SettingError
+from pace.io.settings import split_settings
+from pace.registry import DATASETS
 
 
 def load(name: str, root: str | Path | None = None) -> Dataset:
@@ -33,16 +32,15 @@ def load(name: str, root: str | Path | None = None) -> Dataset:
         >>> pace.load("synthetic:nodes=90,features=12,communities=3,classes=3").classes
         3
     """
-    if name.partition(":")[0] in FACES:
-        settings = named(name)
-        return Dataset(name, synthetic(settings), settings.classes)
-    if name.lower() in BENCHMARKS:
-        return benchmark(name.lower(), root)
     path = Path(name)
-    if path.suffix == file.SUFFIX or path.is_file():
+    listed = split_settings(name)[0].lower()
+    if path.suffix == file.SUFFIX or (path.is_file() and listed not in DATASETS):
         return replace(file.read(path), name=path.stem)
-    hint = did_you_mean(name.lower(), DATASETS)
-    raise SettingError(
-        f"dataset {name!r} is unknown: {hint}known are {', '.join(DATASETS)}, "
-        f"and files that end in {file.SUFFIX}"
-    )
+    dataset = DATASETS.prepare(name, name=listed, root=root)()
+    if isinstance(dataset, Synthetic):
+        dataset = Dataset(name, synthetic(dataset), dataset.classes)
+    if not isinstance(dataset, Dataset):
+        raise SettingError(
+            f"{name} makes a {type(dataset).__name__}, expected a pace.datasets.Dataset"
+        )
+    return dataset

@@ -1,35 +1,37 @@
-"""Code of somebody's own, named `package.module:Name`. Nothing is imported that was not allowed.
+"""Code that PACE does not ship, named `package.module:Name`. Nothing is imported before it is allowed.
 
-A job names code and carries none. Whoever runs a job allows a name in a command (`--allow`), in a
-node's settings, or for a process and its children by the environment variable PACE_ALLOW.
+A job names code and carries none. A site allows a name in a command (`--allow`), in a node's settings,
+or for a process and its children by the environment variable PACE_ALLOW.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
-import inspect
 import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from importlib.machinery import all_suffixes
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pace.errors import NotAllowedError, SettingError, did_you_mean
 
-ENVIRONMENT = ("PACE_ALLOW", "PACE_ALLOW_MODEL")  # names separated by commas; the second is older
+ENVIRONMENT = "PACE_ALLOW"  # names separated by commas
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-DIGITS = 16
+INSTALLED = ("site-packages", "dist-packages")
 
 _allowed: set[str] = set()
 _here: ContextVar[frozenset[str]] = ContextVar("allowed", default=frozenset())
 
 
-def is_name(name: str) -> bool:
-    """Whether it names code of somebody's own, as opposed to a built-in thing."""
+def is_code_name(name: str) -> bool:
+    """Whether it names code that is not built in."""
     return ":" in name
 
 
@@ -42,7 +44,7 @@ def allow(*names: str) -> None:
 def allowing(names: Iterable[str]) -> Iterator[None]:
     """Let these be imported inside the block, as one of several nodes in a process does.
 
-    What a block around it allows is not allowed inside: a node's own settings decide.
+    A surrounding block's names are not allowed inside: a node's own settings decide.
     """
     before = _here.set(frozenset(names))
     try:
@@ -53,62 +55,139 @@ def allowing(names: Iterable[str]) -> Iterator[None]:
 
 def allowed() -> set[str]:
     """All that may be imported here."""
-    listed = (name for word in ENVIRONMENT for name in os.environ.get(word, "").split(","))
-    return _allowed | _here.get() | {name.strip() for name in listed if name.strip()}
+    listed = {name.strip() for name in os.environ.get(ENVIRONMENT, "").split(",")}
+    return _allowed | _here.get() | (listed - {""})
 
 
-def load(name: str, what: str) -> Any:
-    """What `package.module:Name` is, if it may be imported; `what` is the word for it in errors.
-
-    Installed packages come first; a file in the current folder is found too.
-
-    Raises:
-        NotAllowedError: nobody here has allowed it, and nothing was imported.
-        SettingError: it is not installed here, or there is no such name in it.
-    """
+def check_allowed(name: str, kind: str) -> None:
+    """Refuse the name of code that is not one, or that is not allowed here."""
     if not NAME.fullmatch(name):
         raise SettingError(
-            f"the {what} {name!r} is not the name of code: expected package.module:Name"
+            f"the {kind} {name!r} is not the name of code: expected package.module:Name"
         )
     if name not in allowed():
         package = name.partition(":")[0]
         raise NotAllowedError(
-            f"the {what} {name!r} is code of somebody's own, which would run here with all your "
+            f"the {kind} {name!r} is code of somebody's own, which would run here with all your "
             f"rights and which nobody here has allowed: look at the package {package!r}, install "
             f'it, then give --allow {name} (or allow = ["{name}"] in a Flower node\'s node.toml)'
         )
+
+
+def load_code(name: str, kind: str) -> Any:
+    """What `package.module:Name` is, if it may be imported; `kind` is the word for it in errors.
+
+    Installed packages come first; a file in the current folder is found too.
+
+    Raises:
+        NotAllowedError: it is not allowed here, and nothing was imported.
+        SettingError: it is not installed here, or there is no such name in it.
+    """
+    check_allowed(name, kind)
     module, _, path = name.partition(":")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    _look_here()
     try:
-        found: Any = importlib.import_module(module)
+        code: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise SettingError(
-            f"the {what} {name!r} cannot be imported ({error}): install it here, or start pace in "
-            "the folder that holds its file"
-        ) from error
+        raise _missing(name, kind, error) from error
     except Exception as error:
         raise SettingError(
-            f"the {what} {name!r} cannot be imported ({type(error).__name__}: {error}): its own "
+            f"the {kind} {name!r} cannot be imported ({type(error).__name__}: {error}): its own "
             f"file fails, as `python -c 'import {module}'` shows"
         ) from error
     for part in path.split("."):
-        if not hasattr(found, part):
-            near = did_you_mean(part, [each for each in vars(found) if not each.startswith("_")])
-            where = getattr(found, "__file__", None) or module
+        if not hasattr(code, part):
+            near = did_you_mean(part, [name for name in vars(code) if not name.startswith("_")])
+            where = getattr(code, "__file__", None) or module
             raise SettingError(f"there is no {part!r} in {where}: {near}check the name")
-        found = getattr(found, part)
-    return found
+        code = getattr(code, part)
+    return code
 
 
-def code_digest(loaded: Any) -> str:
-    """The first digits of the SHA-256 of the file that defines it; empty where there is no source.
+def code_digest(name: str, kind: str) -> str:
+    """SHA-256 of all files of the package that holds `package.module:Name`, which are not imported.
 
-    Line ends do not count, so that a checkout on another system is the same code.
+    Of a single file in a folder, the files beside it that it imports count too. Line ends do not, so
+    that a checkout on another system is the same code.
     """
+    sha = hashlib.sha256()
+    for path, content in sorted(_sources(name, kind).items()):
+        if path.endswith(".py"):
+            content = content.replace(b"\r\n", b"\n")
+        sha.update(f"{path}\0{len(content)}\0".encode() + content)
+    return sha.hexdigest()
+
+
+def check_code(name: str, kind: str, expected: object) -> None:
+    """Refuse code that is not allowed here or has another digest, before any of it is imported."""
+    check_allowed(name, kind)
+    if (here := code_digest(name, kind)) != expected:
+        raise SettingError(
+            f"its {kind}.code is {str(expected)[:16]!r}, here it is {here[:16]!r}: the files of "
+            f"{name} differ from those that the job was made with, and were not run; get those"
+        )
+
+
+def _sources(name: str, kind: str) -> dict[str, bytes]:
+    """The files that `name` consists of, by their path below the folder that holds its package."""
+    _look_here()
+    package = name.partition(":")[0].partition(".")[0]
+    spec = find_spec(package)
+    if spec is None or not (spec.origin or spec.submodule_search_locations):
+        raise _missing(name, kind, f"No module named {package!r}")
+    if spec.submodule_search_locations:
+        return _files_of(map(Path, spec.submodule_search_locations))
+    path = Path(spec.origin or "")
+    beside = not any(part in INSTALLED for part in path.parts)
+    return _with_siblings(path) if beside else {path.name: path.read_bytes()}
+
+
+def _files_of(folders: Iterable[Path]) -> dict[str, bytes]:
+    """Everything below the folders of a package that Python could import."""
+    return {
+        path.relative_to(folder.parent).as_posix(): path.read_bytes()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.name.endswith(tuple(all_suffixes())) and "__pycache__" not in path.parts
+    }
+
+
+def _with_siblings(first: Path) -> dict[str, bytes]:
+    """A file and what it imports from its own folder, directly or not."""
+    sources: dict[str, bytes] = {}
+    waiting = [first]
+    while waiting:
+        path = waiting.pop()
+        if path.name in sources or not path.is_file():
+            continue
+        sources[path.name] = path.read_bytes()
+        for name in _imported(sources[path.name]):
+            waiting.append(path.with_name(f"{name}.py"))
+            sources |= _files_of([folder] if (folder := path.with_name(name)).is_dir() else [])
+    return sources
+
+
+def _imported(source: bytes) -> set[str]:
+    """The top-level names of the modules that a source imports; none of one that is no Python."""
     try:
-        source = inspect.getsourcefile(loaded)
-        content = Path(source or "").read_bytes().replace(b"\r\n", b"\n")
-    except (TypeError, OSError):
-        return ""
-    return hashlib.sha256(content).hexdigest()[:DIGITS]
+        nodes = list(ast.walk(ast.parse(source)))
+    except (SyntaxError, ValueError):
+        return set()
+    modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+    modules |= {
+        alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
+    }
+    return {module.partition(".")[0] for module in modules}
+
+
+def _look_here() -> None:
+    """Let the current folder be searched, after everything that is installed."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
+def _missing(name: str, kind: str, error: object) -> SettingError:
+    return SettingError(
+        f"the {kind} {name!r} cannot be imported ({error}): install it here, or start pace in "
+        "the folder that holds its file"
+    )

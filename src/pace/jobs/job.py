@@ -14,17 +14,18 @@ from typing import Any
 from unicodedata import category, normalize
 
 from pace.errors import SettingError
-from pace.io import plugins
+from pace.io.plugins import code_digest, is_code_name
 from pace.io.records import OPTIONAL, REST, plain_record
+from pace.io.settings import NOTHING
 from pace.jobs import signatures
 from pace.jobs.sealing import sealing_key_bytes
-from pace.methods import factory, known, make, own_code
-from pace.methods.settings import NOTHING, settings_of, typed
+from pace.methods import make
 from pace.models import Model, TorchModel, kind_of
 from pace.models import settings_of as settings_of_model
 from pace.protocol.federation import SEED, Federation, describe
 from pace.protocol.number_formats import KINDS
 from pace.protocol.sealing import check_sealable, check_sealed_clients
+from pace.registry import METHODS
 from pace.tables.codebook import Codebook
 
 FORMAT = "pace-job-1"
@@ -47,6 +48,7 @@ class ModelSection:
     settings: Mapping[str, Any] = field(metadata=REST)
     seed: int
     start: str
+    code: str = field(default="", metadata=OPTIONAL)
 
 
 @dataclass(frozen=True)
@@ -126,8 +128,8 @@ class Job:
     """The weight decay; None: the method's own."""
 
     def __post_init__(self) -> None:
-        method = own_code(self.method) or known(self.method)
-        settings = typed(method, settings_of(factory(method)), self.settings)
+        listed, settings = METHODS.parse(self.method, self.settings)
+        method = METHODS.code(listed) or listed
         object.__setattr__(self, "method", method)
         object.__setattr__(self, "settings", settings)
         recipe = make(method, settings=settings).recipe
@@ -148,7 +150,6 @@ class Job:
             name: value for name, value in describe(federation.recipe).items() if name != "kind"
         }
         dropout = {} if isinstance(model, TorchModel) else {"dropout": model.dropout}
-        own = plugins.is_name(self.method)
         content = JobContent(
             self.name,
             self.nonce,
@@ -161,12 +162,13 @@ class Job:
                 dropout | settings_of_model(model),
                 self.seed,
                 start_digest(federation),
+                _code(kind_of(model), "model"),
             ),
             _without_none(recipe),
             MethodSection(
                 self.method,
                 {name: _toml(name, value) for name, value in self._settings.items()},
-                plugins.code_digest(type(federation.method)) if own else "",
+                _code(self.method, "method"),
             ),
             Participants(self.minimum, self.participants),
             self.keys,
@@ -185,7 +187,7 @@ class Job:
     @property
     def ranked(self) -> bool:
         """Whether the method sends factors of a rank, or dense matrices in their place."""
-        return "rank" in settings_of(factory(self.method))
+        return "rank" in METHODS.settings(self.method)
 
     @property
     def rank(self) -> int | None:
@@ -233,6 +235,11 @@ class Job:
     def missing(self, present: Iterable[str]) -> list[str]:
         """The listed participants who are not among `present`."""
         return sorted(set(self.participants) - set(present))
+
+
+def _code(name: str, kind: str) -> str:
+    """The digest of named code; empty for what is built in."""
+    return code_digest(name, kind) if is_code_name(name) else ""
 
 
 def _toml(name: str, value: Any) -> Any:

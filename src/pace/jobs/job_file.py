@@ -8,6 +8,7 @@ from typing import Any
 
 from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
 from pace.io import atomic, toml
+from pace.io.plugins import check_code, is_code_name
 from pace.io.records import load_toml, read_record
 from pace.jobs.job import FORMAT, Job, JobContent, digest
 from pace.models import make
@@ -29,7 +30,8 @@ COMMENTS = {
     "training.epochs": "full-batch steps",
     "training.rate": "the learning rate",
     "training.decay": "weight decay",
-    "method.code": "the first digits of the SHA-256 of the file that defines it",
+    "model.code": "the SHA-256 of the files of its package",
+    "method.code": "the SHA-256 of the files of its package",
     "method.rank": 'of the factors that are sent, or "dense"',
     "participants.minimum": "uploads without which nothing is merged",
     "participants.names": "empty: anybody",
@@ -102,6 +104,12 @@ def _job(content: Mapping[str, Any]) -> Job:
     sections = {key: value for key, value in content.items() if key != "format"}
     found = read_record(JobContent, sections, "the job", strict=True)
     model, training = found.model, found.training
+    for name, kind, code in (
+        (found.method.name, "method", found.method.code),
+        (model.kind, "model", model.code),
+    ):
+        if is_code_name(name):
+            check_code(name, kind, code)
     widths = (model.features, *model.hidden, model.classes)
     return Job(
         found.name,

@@ -1,18 +1,43 @@
 """The paper's ablations of PACE: each replaces one part of it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 
-from pace.gates.fixed import Fixed
-from pace.merging.moments import raw, uniform
-from pace.methods.direct import Direct
-from pace.methods.pace import Pace
-from pace.protocol.method import Method
+from torch import Tensor
 
-ABLATIONS: Mapping[str, Callable[[], Method]] = {
-    "pace-transport": partial(Pace, gate=Fixed(1.0)),  # the correction alone, always taken
-    "pace-half": partial(Pace, gate=Fixed(0.5)),
-    "pace-mean": partial(Pace, geometry=uniform),
-    "pace-raw": partial(Pace, geometry=raw),
-    "pace-direct": Direct,
-}
+from pace.gates.fixed import Fixed
+from pace.merging.carrier import compress, dense, pack, unpack
+from pace.merging.moments import raw, uniform
+from pace.methods.pace import Pace
+from pace.params import Params, add
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message, Summable, Uploads
+
+TRANSPORT = partial(Pace, gate=Fixed(1.0))  # the correction alone, always taken
+HALF = partial(Pace, gate=Fixed(0.5))
+MEAN = partial(Pace, geometry=uniform)
+RAW = partial(Pace, geometry=raw)
+
+
+@dataclass(frozen=True)
+class Direct(Pace):
+    """PACE whose receivers are sent the consensus itself in place of a correction.
+
+    PACE's upload; everyone is returned P_r(Δ), and External = W_0 + P_r(Δ).
+
+    What a receiver knew beyond its carrier is lost: W_0 + P_r(Δ) says nothing of W_L. CNLL still
+    chooses between the two.
+    """
+
+    def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
+        return pack(compress(super().answer(total, federation), self.rank))
+
+    def personal(self, answer: Message, local: Params, federation: Federation) -> Message:
+        return answer
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
+        return Summable.merge(self, uploads, federation)
+
+    def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
+        return add(federation.start, dense(unpack(returned, federation.start)))

@@ -1,59 +1,82 @@
-"""What a client trains: networks as functions of their parameters. A new one is one line here.
+"""What a client trains: networks as functions of their parameters. A new one is a line of `registry`.
 
 The names in `__all__` are for everybody. Other rooms use `base`, `from_torch`, `gcn`,
 `initialisation`, `operator`, `propagation` and `unit_rows`.
 """
 
-import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from pace.errors import SettingError, did_you_mean
+from pace.errors import SettingError
 from pace.io.plugins import allow
+from pace.io.settings import split_settings
 from pace.models.appnp import APPNP
 from pace.models.base import Model, Network, Pass
-from pace.models.from_torch import TorchModel, by_name, from_torch
+from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
 from pace.models.gcn import GCN
 from pace.models.gin import GIN
 from pace.models.mlp import MLP
 from pace.models.sage import SAGE
 from pace.models.sgc import SGC
+from pace.registry import MODELS
 
-MODELS: Mapping[str, Callable[..., Model]] = {
-    "gcn": GCN,
-    "sage": SAGE,
-    "gin": GIN,
-    "gat": GAT,
-    "sgc": SGC,
-    "appnp": APPNP,
-    "mlp": MLP,
-}
 COMMON = ("widths", "dropout")  # fields that every model has; the others are its own settings
 
 
-def named(text: str) -> tuple[str, dict[str, Any]]:
-    """A model in a command: its kind and its settings, such as `gat:heads=4`."""
-    kind, _, listed = text.partition(":")
-    settings = {}
-    for word in filter(None, listed.split(",")):
-        key, equals, value = word.partition("=")
-        if not equals:
-            raise SettingError(f"the model is {text!r}, expected settings such as gat:heads=4")
-        settings[key.strip()] = _number(value.strip())
-    return _known(kind.strip(), settings), settings
+def parse_model(text: str) -> tuple[str, dict[str, Any]]:
+    """The kind and the settings of a model in a command, such as `gat:heads=4`."""
+    name, given = split_settings(text)
+    kind = MODELS.listed(name)
+    if _is_model(MODELS.factory(kind)):
+        return MODELS.parse(text)
+    if given:
+        raise SettingError(f"the model {kind!r} has no settings of ours: its factory has them")
+    return kind, {}
+
+
+def _is_model(factory: Callable[..., Any]) -> bool:
+    """Whether it is a class of models, and not a function that gives a torch module."""
+    return hasattr(factory, "sized")
 
 
 def sized(text: str, features: int, hidden: int, layers: int, classes: int) -> Model:
     """The model that `text` names, with `layers - 1` hidden layers of one width."""
-    if ":" in text and "=" not in text:
-        return by_name(text, features, classes)
-    kind, settings = named(text)
-    made: Model = MODELS[kind].sized(features, hidden, layers, classes, **settings)  # type: ignore[attr-defined]
-    return made
+    kind, settings = parse_model(text)
+    factory: Any = MODELS.factory(kind)
+    if not _is_model(factory):
+        return from_torch_factory(kind, factory, features, classes)
+    model: Model = factory.sized(features, hidden, layers, classes, **settings)
+    return model
+
+
+def make(kind: str, widths: Sequence[int], dropout: float = 0.5, **settings: Any) -> Model:
+    """The model of that kind; one that PACE does not ship must be allowed here."""
+    factory = MODELS.factory(kind)
+    if not _is_model(factory):
+        if settings.keys() - {"structure"} or len(widths) != 2:
+            raise SettingError(f"the model {kind!r} has no settings of ours: its factory has them")
+        return from_torch_factory(kind, factory, widths[0], widths[-1])
+    _, settings = MODELS.parse(kind, settings)
+    model: Model = factory(tuple(widths), dropout, **settings)
+    return model
+
+
+def from_torch_factory(
+    name: str, factory: Callable[..., Any], features: int, classes: int
+) -> TorchModel:
+    """The model of a function of features and classes that gives a torch module."""
+    code = MODELS.code(name) or name
+    try:
+        return from_torch(factory, features, classes, name=code)
+    except TypeError as error:
+        raise SettingError(
+            f"the model {name!r} cannot be made ({error}): expected a class or a function of features "
+            "and classes that gives a torch.nn.Module"
+        ) from error
 
 
 def kind_by_names(names: Iterable[str]) -> str | None:
@@ -69,36 +92,8 @@ def _names(kind: str) -> frozenset[str]:
     return frozenset(name.partition(".")[2] for name in shapes)
 
 
-def _number(word: str) -> int | float | str:
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(word)
-    return word
-
-
-def make(kind: str, widths: Sequence[int], dropout: float = 0.5, **settings: Any) -> Model:
-    """The model of that kind; a kind with a colon is a factory that this site must allow."""
-    if ":" in kind:
-        if settings.keys() - {"structure"} or len(widths) != 2:
-            raise SettingError(f"the model {kind!r} has no settings of ours: its factory has them")
-        return by_name(kind, widths[0], widths[-1])
-    return MODELS[_known(kind, settings)](tuple(widths), dropout, **settings)
-
-
-def _known(kind: str, settings: Mapping[str, Any]) -> str:
-    """Refuse a kind, or a setting, that does not exist."""
-    if kind not in MODELS:
-        hint = did_you_mean(kind, MODELS)
-        raise SettingError(f"there is no model {kind!r}: {hint}known are {', '.join(MODELS)}")
-    own = settings_of(MODELS[kind])
-    if unknown := sorted(settings.keys() - own.keys()):
-        has = ", ".join(sorted(own)) or "none"
-        raise SettingError(f"the model {kind!r} has no setting {unknown[0]!r}: it has {has}")
-    return kind
-
-
 def kind_of(model: Model) -> str:
-    """The name a model is listed under, or that of its factory, `package.module:factory`."""
+    """The name a model is listed under, or that of its code, `package.module:Name`."""
     if isinstance(model, TorchModel):
         if not model.name:
             raise SettingError(
@@ -106,7 +101,7 @@ def kind_of(model: Model) -> str:
                 "from_torch(…, name='package.module:factory')"
             )
         return model.name
-    return next(kind for kind, made in MODELS.items() if made is type(model))
+    return MODELS.name_of(type(model))
 
 
 def in_words(model: Model) -> str:
@@ -117,8 +112,8 @@ def in_words(model: Model) -> str:
     return "".join(f", {key} {value}" for key, value in told.items())
 
 
-def settings_of(model: Model | Callable[..., Model]) -> dict[str, object]:
-    """What a model, or a kind of model, can be told beside its widths and dropout."""
+def settings_of(model: Model) -> dict[str, object]:
+    """What a model was told beside its widths and dropout."""
     if isinstance(model, TorchModel):
         return {"structure": model.structure}
     named = (field.name for field in fields(model))  # type: ignore[arg-type]
@@ -144,7 +139,7 @@ __all__ = [
     "kind_by_names",
     "kind_of",
     "make",
-    "named",
+    "parse_model",
     "settings_of",
     "sized",
 ]

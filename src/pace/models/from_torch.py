@@ -24,7 +24,6 @@ from torch import Tensor, nn
 
 from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
-from pace.io import plugins
 from pace.models.base import Drop, Field, Later, Pass, Rows, Sized, identity
 from pace.params import Params
 
@@ -77,18 +76,6 @@ def from_torch(
     object.__setattr__(model, "factory", make)
     model.check()
     return model
-
-
-def by_name(name: str, features: int, classes: int) -> TorchModel:
-    """The model of an installed factory, if this site allows it."""
-    factory = plugins.load(name, "model")
-    try:
-        return from_torch(factory, features, classes, name=name)
-    except TypeError as error:
-        raise SettingError(
-            f"the model {name!r} cannot be made ({error}): expected a class or a function of features "
-            "and classes that gives a torch.nn.Module"
-        ) from error
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

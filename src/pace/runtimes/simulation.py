@@ -14,7 +14,7 @@ from pace.datasets.partition import Division
 from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
 from pace.jobs import sealing
-from pace.methods import expand, make
+from pace.methods import METHODS, make
 from pace.models import Model, kind_of, settings_of, sized
 from pace.params import Params, size
 from pace.protocol import steps
@@ -77,7 +77,7 @@ def simulate(
         model = _model_for(graphs, model, hidden, layers)
     if not isinstance(methods, Mapping):
         names = [methods] if isinstance(methods, str) else methods
-        methods = {name: make(name) for text in names for name in expand(text)}
+        methods = {name: make(name) for text in names for name in METHODS.expand(text)}
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     chosen = paper_seeds(seeds) if isinstance(seeds, int) else list(seeds)

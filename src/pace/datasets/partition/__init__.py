@@ -4,6 +4,7 @@ The names in `__all__` are for everybody. Other rooms use `describe`, `dirichlet
 `file`, `louvain`, `picture`, `sites` and `split`.
 """
 
-from pace.datasets.partition.divide import PARTITIONS, Division, divide
+from pace.datasets.partition.divide import Division, divide
+from pace.registry import PARTITIONS
 
 __all__ = ["PARTITIONS", "Division", "divide"]

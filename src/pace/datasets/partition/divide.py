@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -11,8 +11,9 @@ from pace.datasets.partition.dirichlet import dirichlet
 from pace.datasets.partition.louvain import louvain
 from pace.datasets.partition.metis import metis
 from pace.datasets.partition.split import DATA_SEED, Nodes, client_graphs, generator, induced
-from pace.errors import GraphError, SettingError, did_you_mean
+from pace.errors import GraphError, SettingError
 from pace.graph import Graph
+from pace.registry import PARTITIONS
 
 CLIENTS = 10
 
@@ -75,12 +76,7 @@ def divide(
             f"the dataset is a {type(dataset).__module__}.{type(dataset).__name__}, expected a "
             "pace.datasets.Dataset: make one with Dataset(name, Graph.from_pyg(data), classes)"
         )
-    partition = partition or dataset.partition
-    if partition not in PARTITIONS:
-        hint = did_you_mean(partition, PARTITIONS)
-        raise SettingError(
-            f"partition {partition!r} is unknown: {hint}known are {', '.join(PARTITIONS)}"
-        )
+    (partition,) = PARTITIONS.expand(partition or dataset.partition)
     if partition != "column" and not 1 <= clients <= dataset.graph.nodes:
         raise SettingError(
             f"clients is {clients}, expected 1 to {dataset.graph.nodes}, the number of nodes"
@@ -93,7 +89,8 @@ def divide(
             "import it with --label COLUMN"
         )
     random = generator(data_seed)
-    held = list(PARTITIONS[partition](dataset, clients, random))
+    deal = PARTITIONS.prepare(partition, dataset=dataset, clients=clients, random=random)
+    held = list(deal())
     if empty := [client for client, nodes in enumerate(held) if not len(nodes)]:
         raise SettingError(
             f"{partition} left clients {empty} without nodes: ask for fewer than {clients} clients"
@@ -105,19 +102,22 @@ def divide(
     return Division(graphs, nodes=held, dataset=dataset, partition=partition, data_seed=data_seed)
 
 
-def _louvain(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+def by_louvain(dataset: Dataset, clients: int) -> Sequence[Nodes]:
+    """Communities of the graph, joined until there are as many as clients."""
     return louvain(dataset.stored, dataset.graph.nodes, clients)
 
 
-def _metis(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+def by_metis(dataset: Dataset, clients: int) -> Sequence[Nodes]:
+    """Parts of equal size with few edges between them."""
     return metis(dataset.graph.edges, dataset.graph.nodes, clients)
 
 
-def _dirichlet(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+def by_dirichlet(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+    """Label skew: shares of each class from a Dirichlet distribution."""
     return dirichlet(dataset.graph.y, dataset.classes, clients, random)
 
 
-def _column(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+def by_column(dataset: Dataset) -> Sequence[Nodes]:
     """The user's own assignment, each client's nodes in the order of the table."""
     if dataset.owner is None:
         raise SettingError(
@@ -126,11 +126,3 @@ def _column(dataset: Dataset, clients: int, random: np.random.RandomState) -> Se
         )
     owner = dataset.owner.numpy()
     return [np.flatnonzero(owner == client) for client in range(int(owner.max()) + 1)]
-
-
-PARTITIONS: dict[str, Callable[[Dataset, int, np.random.RandomState], Sequence[Nodes]]] = {
-    "louvain": _louvain,
-    "metis": _metis,
-    "dirichlet": _dirichlet,
-    "column": _column,
-}

@@ -1,0 +1,281 @@
+"""What can be named: methods, models, datasets and partitions, with settings as in `fedprox:mu=0.1`.
+
+A built-in one is a line below, and is imported when it is first used. Others come from installed
+packages, by an entry point, or as `package.module:Name`; these must be allowed (`pace.io.plugins`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module, metadata
+from typing import Any
+
+from pace.errors import SettingError, did_you_mean
+from pace.io.plugins import allow, is_code_name, load_code
+from pace.io.settings import (
+    Setting,
+    join_settings,
+    settings_of,
+    split_settings,
+    typed_settings,
+    written,
+)
+
+BUILT_IN = "built in"
+
+
+@dataclass(frozen=True)
+class Advertised:
+    """What an installed package says it has."""
+
+    code: str
+    """`package.module:Name`."""
+    package: str
+    """The distribution's name and version."""
+
+
+@dataclass(frozen=True)
+class About:
+    """One of a kind in words."""
+
+    name: str
+    origin: str
+    """`built in`, or the package or file that it comes from."""
+    sentence: str = ""
+    settings: tuple[Setting, ...] = ()
+    problem: str = ""
+    """Why there is no more to say: what is wrong with an installed package's."""
+
+
+class Registry(Mapping[str, Any]):
+    """All of one kind by name; as a mapping, what is built in, imported when it is asked for.
+
+    Args:
+        kind: the word for one of them; entry points are of the group `pace.<kind>s`.
+        built_in: `module:Name` of each name.
+        common: fields or parameters that every one has, and that are no settings.
+        groups: names for several names.
+        also: what can be named besides, for an error.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        built_in: Mapping[str, str],
+        *,
+        common: Collection[str] = (),
+        groups: Mapping[str, tuple[str, ...]] | None = None,
+        also: str = "",
+    ) -> None:
+        self.kind, self.built_in, self.common = kind, dict(built_in), tuple(common)
+        self.groups, self.also = dict(groups or {}), also
+
+    def __getitem__(self, name: str) -> Any:
+        module, _, attribute = self.built_in[name].partition(":")
+        return getattr(import_module(module), attribute)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.built_in
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.built_in)
+
+    def __len__(self) -> int:
+        return len(self.built_in)
+
+    def advertised(self) -> dict[str, list[Advertised]]:
+        """Entry points by their lower-case name, from metadata; several packages may claim one."""
+        claims: dict[str, list[Advertised]] = {}
+        for point in metadata.entry_points(group=f"pace.{self.kind}s"):
+            dist = point.dist
+            package = f"{dist.name} {dist.version}" if dist else "an unnamed package"
+            claim = Advertised(point.value.partition("[")[0].strip(), package)
+            listed = claims.setdefault(point.name.lower(), [])
+            if claim not in listed:  # the same folder may be on the path twice
+                listed.append(claim)
+        return claims
+
+    def listed(self, name: str) -> str:
+        """The name under which it is listed, or an error that suggests one."""
+        if is_code_name(name):
+            if (built_in := name.partition(":")[0].strip().lower()) in self:
+                raise SettingError(
+                    f"{name!r} sets nothing: settings are written {built_in}:key=value"
+                )
+            return name
+        lower = name.lower()
+        if lower not in self and self.code(lower) is None:
+            near = did_you_mean(lower, (*self, *self.groups, *self.advertised()))
+            raise SettingError(
+                f"there is no {self.kind} {name!r}: {near}choose from {', '.join(self)}, "
+                f"or give {self.also}package.module:Name"
+            )
+        return lower
+
+    def code(self, name: str) -> str | None:
+        """`package.module:Name` of one that is not built in; None of one that is, or that is not."""
+        if is_code_name(name):
+            return name
+        claims = [] if name in self else self.advertised().get(name.lower(), [])
+        if len({claim.code for claim in claims}) > 1:
+            both = " and ".join(sorted(f"{claim.code} of {claim.package}" for claim in claims))
+            raise SettingError(
+                f"the {self.kind} {name!r} is claimed by {both}: name one by its code"
+            )
+        return claims[0].code if claims else None
+
+    def allow(self, text: str) -> str:
+        """Let this process import what `text` names: for a name that was typed here."""
+        if code := self.code(split_settings(text)[0]):
+            allow(code)
+        return text
+
+    def name_of(self, factory: type) -> str:
+        """The name of a class: as it is listed, or as code."""
+        code = f"{factory.__module__}:{factory.__qualname__}"
+        return next((name for name, home in self.built_in.items() if home == code), code)
+
+    def factory(self, name: str) -> Callable[..., Any]:
+        """What makes it. Raises NotAllowedError for code that is not allowed here."""
+        listed = self.listed(name)
+        code = self.code(listed)
+        factory = self[listed] if code is None else load_code(code, self.kind)
+        if not callable(factory):
+            raise SettingError(
+                f"{listed} is a {type(factory).__name__}, expected a {self.kind}'s class or function"
+            )
+        return factory  # type: ignore[no-any-return]
+
+    def settings(self, name: str) -> dict[str, Setting]:
+        """The settings of one, in order."""
+        return settings_of(self.factory(name), self.common)
+
+    def parse(self, text: str, more: Mapping[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """The listed name of `name:key=value,…`, and the values of its settings and of `more`."""
+        name, given = split_settings(text)
+        listed = self.listed(name)
+        given = {**given, **(more or {})}
+        return listed, typed_settings(listed, self.settings(listed), given)
+
+    def expand(self, text: str) -> tuple[str, ...]:
+        """A group's members, or one name; its settings in the one spelling they have."""
+        if text.strip().lower() in self.groups:
+            return self.groups[text.strip().lower()]
+        name, given = split_settings(text)
+        return (join_settings(*self.parse(text)) if given else self.listed(name),)
+
+    def prepare(self, text: str, **common: Any) -> Callable[[], Any]:
+        """What `text` names, to be called: with its settings, and those of `common` that it takes."""
+        listed, values = self.parse(text)
+        factory = self.factory(listed)
+        takes = inspect.signature(factory).parameters
+        return partial(factory, **values, **{key: common[key] for key in common if key in takes})
+
+    def about(self, text: str) -> About:
+        """What there is to know of one; code must be allowed."""
+        listed = self.listed(split_settings(text)[0])
+        factory, code = self.factory(listed), self.code(listed)
+        origin = BUILT_IN if code is None else f"{code}, {_file(factory)}"
+        return About(text, origin, self._sentence(factory), tuple(self.settings(listed).values()))
+
+    def _sentence(self, factory: Callable[..., Any]) -> str:
+        """The first sentence of its docstring; of a variant, how it differs."""
+        if not isinstance(factory, partial):
+            return f"{_first_sentence(factory)}."
+        plain = next((name for name in self if self[name] is factory.func), None)
+        changes = ", ".join(
+            f"{key} {getattr(value, '__name__', None) or written(key, value)}"
+            for key, value in factory.keywords.items()
+        )
+        return f"{f'As {plain}' if plain else _first_sentence(factory.func)}, with {changes}."
+
+
+def _first_sentence(factory: Any) -> str:
+    """The first sentence of a docstring, or of its module's, without its full stop."""
+    text = factory.__doc__ or ""
+    if text.startswith(f"{factory.__name__}("):  # a dataclass without a docstring
+        text = inspect.getdoc(sys.modules[factory.__module__]) or ""
+    paragraph = " ".join(inspect.cleandoc(text).partition("\n\n")[0].split())
+    return re.split(r"(?<!et al)\. ", paragraph)[0].rstrip(".") or "Without a docstring"
+
+
+def _file(factory: Callable[..., Any]) -> str:
+    try:
+        return inspect.getsourcefile(factory) or "without a source file"
+    except TypeError:
+        return "without a source file"
+
+
+PAPER = {
+    "local": "pace.methods.local:Local",
+    "fedavg": "pace.methods.baselines.fedavg:FedAvg",
+    "fedprox": "pace.methods.baselines.fedprox:FedProx",
+    "fednova": "pace.methods.baselines.fednova:FedNova",
+    "fedrcl": "pace.methods.baselines.fedrcl:FedRCL",
+    "fedpub": "pace.methods.baselines.fedpub:FedPub",
+    "fedtad": "pace.methods.baselines.fedtad:FedTAD",
+    "fedgta": "pace.methods.baselines.fedgta:FedGTA",
+    "fedaux": "pace.methods.baselines.fedaux:FedAux",
+    "pace": "pace.methods.pace:Pace",
+}
+ABLATIONS = {
+    "pace-transport": "pace.methods.ablations:TRANSPORT",
+    "pace-half": "pace.methods.ablations:HALF",
+    "pace-mean": "pace.methods.ablations:MEAN",
+    "pace-raw": "pace.methods.ablations:RAW",
+    "pace-direct": "pace.methods.ablations:Direct",
+}
+BEYOND = {
+    "pace-limited": "pace.methods.beyond.limited:Limited",
+    "pace-duo": "pace.methods.beyond.duo:PaceDuo",
+    "pace-ridge": "pace.methods.beyond.ridge:PaceRidge",
+    "pace-ridge-sums": "pace.methods.beyond.ridge_sums:RidgeSums",
+}
+METHODS = Registry(
+    "method",
+    {**PAPER, **ABLATIONS, **BEYOND},
+    common=("name", "code"),  # a job's words for which method it is
+    groups={"all": tuple(PAPER), "ablations": tuple(ABLATIONS), "beyond": tuple(BEYOND)},
+)
+MODELS = Registry(
+    "model",
+    {
+        "gcn": "pace.models.gcn:GCN",
+        "sage": "pace.models.sage:SAGE",
+        "gin": "pace.models.gin:GIN",
+        "gat": "pace.models.gat:GAT",
+        "sgc": "pace.models.sgc:SGC",
+        "appnp": "pace.models.appnp:APPNP",
+        "mlp": "pace.models.mlp:MLP",
+    },
+    common=("widths", "dropout", "features", "classes"),
+)
+BENCHMARKS = (
+    *("cora", "citeseer", "pubmed", "cs", "computers", "ogbn-arxiv", "physics", "photo", "twitch"),
+    *("minesweeper", "tolokers", "actor", "chameleon-filtered", "squirrel-filtered"),
+)
+DATASETS = Registry(
+    "dataset",
+    {
+        "synthetic": "pace.datasets.synthetic:Synthetic",
+        "synthetic-clash": "pace.datasets.synthetic:CLASH",
+        **dict.fromkeys(BENCHMARKS, "pace.datasets.benchmarks:benchmark"),
+    },
+    common=("name", "root"),
+    also="a file that ends in .graph, or ",
+)
+PARTITIONS = Registry(
+    "partition",
+    {
+        "louvain": "pace.datasets.partition.divide:by_louvain",
+        "metis": "pace.datasets.partition.divide:by_metis",
+        "dirichlet": "pace.datasets.partition.divide:by_dirichlet",
+        "column": "pace.datasets.partition.divide:by_column",
+    },
+    common=("dataset", "clients", "random"),
+)
