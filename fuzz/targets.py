@@ -10,6 +10,7 @@ import json
 import os
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
@@ -66,6 +67,7 @@ def model_folder() -> Path:
     folder = FOLDER / "whole.model"
     local, weights = fitted()[0].local, (0.5, 0.5)
     outcome, result = unscored(0.5, weights, job().model.classes)
+    outcome = replace(outcome, job=job().digest)
     whole = model.SiteModel(job(), local, (local,), weights, outcome, members(), result)
     model.write_model(folder, whole)
     return folder

@@ -44,6 +44,7 @@ def made(*, share: float = 0.6, of: Callable[..., Job] = job, **settings: Any) -
     )
     weights = (1 - share, *[share / len(externals)] * len(externals))
     outcome, result = unscored(share, weights, agreed.model.classes)
+    outcome = replace(outcome, job=agreed.digest)
     mine = clients(1)[0]
     members = Members.of(mine, tuple(map(str, range(mine.nodes))))
     return SiteModel(agreed, random_like(shapes, 0), externals, weights, outcome, members, result)
@@ -62,6 +63,7 @@ def unscored(alpha: float, weights: tuple[float, ...], classes: int) -> tuple[Ou
         adopted=none,
     )
     outcome = Outcome(
+        job="",
         name="north",
         alpha=alpha,
         weights=weights,

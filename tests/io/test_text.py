@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pace.io.text import Medium, shown
+from pace.jobs.explain import MessageSizes
 from pace.reports import Document, Facts, Section, render_page
 from pace.runtimes.files import predictions, report
 from pace.runtimes.files.intake import Refusal
@@ -99,7 +100,7 @@ def test_no_sender_or_reason_becomes_markup_in_a_report(text: str) -> None:
                 missing=(),
                 refused=(Refusal(said, "file", said),),
                 refused_ever=(),
-                bytes=report.MessageBytes(1, 1, 0.1, 0.1, 0, 0, 10),
+                bytes=MessageSizes(1, 1, 0, 10),
             )
         )
         for said in (text, "a")

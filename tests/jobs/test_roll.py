@@ -38,7 +38,7 @@ def test_the_roll_says_who_was_merged_refused_and_missing(tmp_path: Path) -> Non
     assert found.merged == ("north", "south")
     assert found.refused == {"west": "unknown-participant"}
     assert found.missing == ("east",)
-    said = " ".join(rolls.roll_sentences(rolls.RollFacts.of(found, book.job)))
+    said = " ".join(rolls.roll_sentences(found, book.job))
     assert said == (
         "Merged: north, south (2 of 4; the server's word, not signed). "
         "Refused: west (unknown-participant). Missing: east."

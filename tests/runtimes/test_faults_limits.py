@@ -218,6 +218,11 @@ def test_inspect_reads_what_it_shows(tmp_path: Path, kind: str) -> None:
     assert peak(read) < 16 * MIB
 
 
+def checked(arrival: intake.Arrival) -> None:
+    if isinstance(arrival[1], PaceError):
+        raise arrival[1]
+
+
 READERS: dict[str, Callable[[Path], object]] = {
     "show": read_job,
     "inspect": inspect,
@@ -225,7 +230,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "kept": lambda path: kept.read_kept(path, job()),
     "key": signatures.load_key,
     "public": signatures.read_public_key,
-    "upload": lambda path: intake.read_upload(path, job()),
+    "upload": lambda path: list(map(checked, intake.arrivals([path], job()))),
     "table": lambda path: open_table(path),
 }
 

@@ -87,16 +87,17 @@ def adopt(
 
     from pace.cli import console
     from pace.io import records
+    from pace.io.regular import read_exact
     from pace.jobs import received
     from pace.jobs.job_file import read_job
     from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
-    from pace.runtimes.files.adopt import adopt_files, read_return, read_roll
+    from pace.runtimes.files.adopt import adopt_files, read_roll, return_size
     from pace.runtimes.files.site import load_site
 
     torch.set_num_threads(1)
     job = read_job(job_file)
     site = load_site(graph, job)
-    came = read_return(returned, job)
+    came = read_exact(returned, return_size(job))
     called = None if without_roll else read_roll(roll or returned.with_suffix(ROLL_SUFFIX))
     outcome = adopt_files(job, site, kept, out, returned=came, roll=called)
     if as_json:
@@ -104,7 +105,7 @@ def adopt(
         return
     to = console.console()
     to.print(f"{outcome.decision}.")
-    for sentence in roll_sentences(outcome.roll):
+    for sentence in roll_sentences(outcome.roll, job):
         to.print(sentence)
     scores = outcome.validation
     if scores.local.nll is not None:

@@ -12,7 +12,7 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-from pace.errors import FileError
+from pace.errors import FileError, SizeError
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -47,6 +47,22 @@ def read(path: Path, limit: int) -> bytes:
         if (size := size_of(opened)) > limit:
             raise FileError(f"{path} has {size:,} bytes, expected at most {limit:,}")
         return opened.read(limit)
+
+
+def read_exact(path: Path, size: int) -> bytes:
+    """All bytes of a file whose size is known beforehand.
+
+    Raises:
+        SizeError: it has another size; nothing of it was read.
+        FileError: it cannot be read.
+    """
+    try:
+        with open_regular(path) as opened:
+            if (found := size_of(opened)) != size:
+                raise SizeError(f"{path.name} has {found:,} bytes, expected exactly {size:,}")
+            return opened.read(size)
+    except OSError as error:
+        raise FileError(f"{path.name} cannot be read: {error.strerror}") from error
 
 
 def read_head(path: Path, count: int) -> bytes:

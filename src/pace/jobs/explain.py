@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from pace import params
@@ -21,32 +21,42 @@ WRITTEN = {
 SEALED = "pairwise masks: the server sees sums over all participants, and nothing if one is missing"
 
 
-def message_sizes(job: Job) -> dict[str, int]:
+@dataclass(frozen=True)
+class MessageSizes:
     """Bytes of every client's messages: they are known before training."""
-    federation = job.federation
-    return {
-        "upload_frame": wire.size(steps.upload_layout(federation)),
-        "return_frame": wire.size(steps.return_layout(federation)),
-        "signature": signatures.TRAILER if job.signed else 0,
-        "dense_model": params.size(federation.start),
-    }
+
+    upload_frame: int
+    return_frame: int
+    signature: int
+    """What a signature adds to each; 0 in a job without keys."""
+    dense_model: int
+
+    def shown(self, frame: int) -> str:
+        """A frame's bytes, and its share of a dense model."""
+        return f"{frame:,} bytes ({100 * frame / self.dense_model:.1f}% of a dense model)"
+
+
+def message_sizes(job: Job) -> MessageSizes:
+    return MessageSizes(
+        wire.size(steps.upload_layout(job.federation)),
+        wire.size(steps.return_layout(job.federation)),
+        signatures.TRAILER if job.signed else 0,
+        params.size(job.federation.start),
+    )
 
 
 def plain_job(job: Job) -> dict[str, object]:
     """All of it as data."""
     digests = {"digest": job.digest, "federation": job.federation.digest.hex()}
-    return {**job.content, **digests, "bytes": message_sizes(job)}
+    return {**job.content, **digests, "bytes": asdict(message_sizes(job))}
 
 
 def job_facts(job: Job) -> dict[str, str]:
     """Line by line, for people."""
     recipe, sizes = job.federation.recipe, message_sizes(job)
     hidden = ", ".join(map(str, job.model.widths[1:-1])) or "none"
-    cost = ", ".join(
-        f"{way} {size:,} bytes ({100 * size / sizes['dense_model']:.1f}% of a dense model)"
-        for way, size in (("upload", sizes["upload_frame"]), ("return", sizes["return_frame"]))
-    )
-    signature = f"; {sizes['signature']} more for each signature" if job.signed else ""
+    cost = f"upload {sizes.shown(sizes.upload_frame)}, return {sizes.shown(sizes.return_frame)}"
+    signature = f"; {sizes.signature} more for each signature" if job.signed else ""
     written = (
         f"uploads sealed, returns {WRITTEN[job.numbers]}" if job.sealed else WRITTEN[job.numbers]
     )
@@ -78,7 +88,8 @@ def job_facts(job: Job) -> dict[str, str]:
 
 def advice(job: Job) -> list[str]:
     """What the maker of the job may want to change: factors that cost more than dense matrices."""
-    dense, upload = (message_sizes(job)[name] for name in ("dense_model", "upload_frame"))
+    sizes = message_sizes(job)
+    dense, upload = sizes.dense_model, sizes.upload_frame
     if job.sealed or job.rank is None or upload < dense:
         return []
     smaller = next(

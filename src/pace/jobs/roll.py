@@ -165,29 +165,12 @@ def _is_word(word: str) -> bool:
     return 0 < len(word) <= 64 and word.isprintable()
 
 
-@dataclass(frozen=True)
-class RollFacts:
-    """What a model keeps of the roll: who was in, as the server says."""
-
-    merged: tuple[str, ...]
-    refused: Mapping[str, str]
-    """Participant -> the code of the reason."""
-    missing: tuple[str, ...]
-    decision: str
-    """A digest of the server's decision, the same for every receiver."""
-    signed: bool
-
-    @classmethod
-    def of(cls, roll: Roll, job: Job) -> RollFacts:
-        return cls(roll.merged, dict(roll.refused), roll.missing, roll.decision, job.signed)
-
-
-def roll_sentences(facts: RollFacts | None) -> list[str]:
+def roll_sentences(roll: Roll | None, job: Job) -> list[str]:
     """Who was in, for people: as the server says, and no more than that."""
-    if facts is None:
+    if roll is None:
         return ["No roll came with the return: whose uploads were merged is not known here."]
-    merged, refused, missing = facts.merged, facts.refused, facts.missing
-    by = "signed by the server" if facts.signed else "the server's word, not signed"
+    merged, refused, missing = roll.merged, roll.refused, roll.missing
+    by = "signed by the server" if job.signed else "the server's word, not signed"
     all_told = len(merged) + len(refused) + len(missing)
     lines = [f"Merged: {_names(merged)} ({len(merged)} of {all_told}; {by})."]
     if refused:

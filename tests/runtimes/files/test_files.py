@@ -407,8 +407,8 @@ def test_adopting_again_changes_nothing(pace: Preloaded, root: Path) -> None:
         ("tampered", "damaged on its way"),
         ("another receiver's", "ask the server for the return to"),
         ("another job's", "belongs to federation"),
-        ("cut short", "a return of this job"),
-        ("an upload", "a return of this job"),
+        ("cut short", "expected exactly"),
+        ("an upload", "expected exactly"),
     ],
 )
 def test_a_wrong_return_is_refused_and_local_untouched(
@@ -444,7 +444,7 @@ def test_a_model_never_replaces_what_is_there(pace: Preloaded, root: Path) -> No
 def test_files_in_the_wrong_place_are_named(pace: Preloaded, root: Path) -> None:
     words = [*ADOPT, "--return", "mine.local"]
     words[words.index("--kept") + 1] = "north.down"
-    refused(pace(*words, cwd=root / "north"), "bytes, a return of this job")
+    refused(pace(*words, cwd=root / "north"), "bytes, expected exactly")
     words[words.index("--return") + 1] = "north.down"
     refused(pace(*words, cwd=root / "north"), "north.down is damaged, or another kind of file")
 

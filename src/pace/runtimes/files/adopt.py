@@ -49,19 +49,19 @@ def adopt_return(
     local, federation = kept.kept.local, job.federation
     returned_models = steps.externals(graph, kept.kept, frame, federation)
     externals = steps.supported(graph, local, returned_models, federation)
-    facts = None
+    called = None
     if roll is not None:
-        checked = rolls.check_roll(roll, job, name, upload=kept.frame, returned=returned)
-        facts = rolls.RollFacts.of(checked, job)
+        called = rolls.check_roll(roll, job, name, upload=kept.frame, returned=returned)
     adoption = steps.calibrated(graph, local, externals, federation)
     outcome = Outcome(
+        job=job.digest,
         name=name,
         alpha=adoption.alpha,
         weights=tuple(adoption.weights),
         decision=decision(adoption.alpha, int(graph.val.sum())),
         upload=kept.kept.upload.hex(),
         returned=hashlib.sha256(returned).hexdigest(),
-        roll=facts,
+        roll=called,
         received=tuple(
             received(as_returned, used, local, federation.start, job.features)
             for as_returned, used in zip(returned_models, externals, strict=True)
@@ -114,19 +114,6 @@ def return_size(job: Job) -> int:
     """Bytes of every return of a job."""
     frame = wire.size(steps.return_layout(job.federation))
     return frame + (signatures.TRAILER if job.signed else 0)
-
-
-def read_return(path: Path, job: Job) -> bytes:
-    """The return's bytes, if they can be one: its size is known beforehand."""
-    expected = return_size(job)
-    try:
-        with regular.open_regular(path) as opened:
-            size = regular.size_of(opened)
-            if size != expected:
-                raise SizeError(f"{path} has {size:,} bytes, a return of this job {expected:,}")
-            return opened.read(expected)
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}") from error
 
 
 def read_roll(path: Path) -> bytes:

@@ -141,8 +141,8 @@ def _model(path: Path, job: Job | None) -> Facts:
     sanity = ["complete: job, Local and External fit each other"]
     return Facts(
         kind="model folder",
-        version=model.FORMAT,
-        details={"job": found.job.digest, **records.plain_record(found.outcome)},
+        version=found.outcome.format,
+        details=records.plain_record(found.outcome),
         tensors=_tensor_facts(found.local),
         sanity=(*sanity, *_belongs_to(job, found.job)),
     )

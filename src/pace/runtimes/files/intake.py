@@ -10,7 +10,7 @@ from unicodedata import normalize
 from pace.errors import FileError, PaceError
 from pace.io import regular
 from pace.io.text import shown
-from pace.jobs.admission import admit, check_size, exact_size
+from pace.jobs.admission import admit, exact_size
 from pace.jobs.job import Job
 from pace.jobs.journal import UP, Journal
 
@@ -53,7 +53,7 @@ def arrivals(paths: Sequence[Path], job: Job) -> Iterator[Arrival]:
     """The files one after the other; one that cannot be read must not stop the others."""
     for path in paths:
         try:
-            yield sender(path), read_upload(path, job)
+            yield sender(path), regular.read_exact(path, exact_size(job))
         except PaceError as error:
             yield sender(path), error
 
@@ -88,13 +88,3 @@ def check_uploads(job: Job, paths: Sequence[Path]) -> Checked:
 def sender(path: Path) -> str:
     """Who the file's name says it is from, fit to be printed."""
     return shown(normalize("NFC", path.name.removesuffix(UP)))  # some disks take letters apart
-
-
-def read_upload(path: Path, job: Job) -> bytes:
-    """An upload's bytes. Its size is looked at first, and no more than that is read."""
-    try:
-        with regular.open_regular(path) as opened:
-            check_size(regular.size_of(opened), job)
-            return opened.read(exact_size(job) + 1)
-    except OSError as error:
-        raise FileError(f"{shown(path.name)} cannot be read: {error.strerror}") from error

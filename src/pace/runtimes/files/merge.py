@@ -9,22 +9,20 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pace import params
 from pace.errors import FileError, LateError, SettingError, SignatureError, TooFewError
 from pace.io import atomic, regular
 from pace.jobs import signatures
-from pace.jobs.admission import exact_size
+from pace.jobs.explain import message_sizes
 from pace.jobs.influence import influence
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import DOWN, Journal
 from pace.jobs.roll import ROLL_SUFFIX, Attendance
-from pace.protocol import steps, wire
+from pace.protocol import steps
 from pace.protocol.uploads import Received
 from pace.runtimes.files.intake import Arrival, Refusal, arrivals, take, upload_files
 from pace.runtimes.files.report import (
     JobName,
     MergeReport,
-    MessageBytes,
     TookPart,
     write_report,
 )
@@ -144,14 +142,11 @@ def merge_report(
     `roll` is the bytes of the largest roll that goes with a return.
     """
     job, decided = book.job, (book.decision() or {}) if uploads else {}
-    overhead = signatures.TRAILER if job.signed else 0
     weighed = influence(uploads, job.federation) if uploads else []
     took_part = [
         TookPart(name, decided[name], weight.share, weight.norm, weight.flags)
         for name, weight in zip(sorted(decided), weighed, strict=True)
     ]
-    upload, dense = exact_size(job) - overhead, params.size(job.federation.start)
-    returned = wire.size(steps.return_layout(job.federation))
     return MergeReport(
         job=JobName(job.name, job.digest),
         sealed=job.sealed,
@@ -162,13 +157,6 @@ def merge_report(
         missing=tuple(job.missing(decided or book.accepted())),
         refused=tuple(refused),
         refused_ever=tuple(book.refusals()),
-        bytes=MessageBytes(
-            upload_frame=upload,
-            return_frame=returned,
-            upload_share_of_dense=upload / dense,
-            return_share_of_dense=returned / dense,
-            signature=overhead,
-            roll=roll,
-            dense_model=dense,
-        ),
+        bytes=message_sizes(job),
+        roll=roll,
     )

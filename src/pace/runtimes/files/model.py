@@ -17,7 +17,7 @@ import torch
 from pace.errors import FileError
 from pace.gates.mixture import Weights, local_alone
 from pace.graph import Graph
-from pace.io import atomic, records, regular, untrusted
+from pace.io import atomic, records
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, render_job
 from pace.params import Params
@@ -25,6 +25,7 @@ from pace.protocol import steps, wire
 from pace.runtimes.files.members import Members, encode_members, read_members
 from pace.runtimes.files.model_page import model_card, model_page
 from pace.runtimes.files.outcome import (
+    MODEL,
     RESULT,
     MaskScores,
     Outcome,
@@ -35,7 +36,6 @@ from pace.runtimes.files.outcome import (
 from pace.runtimes.files.site import Site
 from pace.runtimes.files.tensors import encode_tensors, parameters, read_tensors
 
-FORMAT = "pace-model-1"
 PARAMS = "pace-params-1"
 ABOUT, RESULTS, MEMBERS, PAGE = "model.json", "result.json", "members.safetensors", "index.html"
 LARGEST = 2**26  # bytes of a JSON file; counts of a thousand classes fit
@@ -81,7 +81,6 @@ class SiteModel:
 def write_model(folder: Path, model: SiteModel) -> None:
     """The folder, complete or not at all."""
     job = model.job
-    about = {"format": FORMAT, "job": job.digest, **records.plain_record(model.outcome)}
     params = dict(zip(_names(len(model.externals)), (model.local, *model.externals), strict=True))
     files = {
         f"{name}.safetensors": encode_tensors(
@@ -90,7 +89,7 @@ def write_model(folder: Path, model: SiteModel) -> None:
         for name, values in params.items()
     }
     texts = {
-        ABOUT: json.dumps(about, indent=1) + "\n",
+        ABOUT: json.dumps(records.plain_record(model.outcome), indent=1) + "\n",
         "job.pace": render_job(job),
         RESULTS: json.dumps(records.plain_record(model.result)) + "\n",
         "README.md": model_card(job, model.outcome),
@@ -118,13 +117,11 @@ def read_model(folder: Path) -> SiteModel:
     """The model of a folder."""
     if not is_model(folder):
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
-    digest, outcome = _read_outcome(folder)
-    weights = outcome.weights
+    outcome = _read_outcome(folder / ABOUT)
+    digest, weights = outcome.job, outcome.weights
     job = read_job(folder / "job.pace")
     if job.digest != digest:
-        raise FileError(
-            f"{folder} holds the job {job.digest[:16]}, its model is of {str(digest)[:16]}"
-        )
+        raise FileError(f"{folder} holds the job {job.digest[:16]}, its model is of {digest[:16]}")
     layouts = wire.layout(job.federation.start), *steps.external_layouts(job.federation)
     if len(weights) != len(layouts):
         raise FileError(
@@ -155,19 +152,13 @@ def _names(externals: int) -> list[str]:
     return ["local", "external", *(f"external-{number}" for number in range(2, externals + 1))]
 
 
-def _read_outcome(folder: Path) -> tuple[str, Outcome]:
-    """The job's digest and the outcome that model.json holds."""
-    try:
-        content = untrusted.json(regular.read(folder / ABOUT, LARGEST))
-        version, digest = content["format"], str(content["job"])
-        outcome = records.read_record(Outcome, content)
-    except (ValueError, KeyError, TypeError) as error:
-        raise FileError(f"{folder}/{ABOUT} is damaged ({error}): restore it") from error
+def _read_outcome(path: Path) -> Outcome:
+    outcome = records.load_record(Outcome, path, LARGEST, MODEL)
     alpha, weights = outcome.alpha, outcome.weights
     sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
-    if version != FORMAT or not 0 <= alpha <= 1 or not (sound and len(weights) >= 2):
+    if not 0 <= alpha <= 1 or not (sound and len(weights) >= 2):
         raise FileError(
-            f"{folder} has format {version!r}, alpha {alpha} and weights {weights}, expected "
-            f"{FORMAT!r} with weights of 0 or more: restore {ABOUT}"
+            f"{path} is damaged (alpha {alpha} and weights {weights}, expected weights of 0 or "
+            "more): restore it from a backup"
         )
-    return digest, outcome
+    return outcome

@@ -85,7 +85,7 @@ validation nodes.
 
 ## Who was in
 
-{chr(10).join(roll_sentences(outcome.roll))}
+{chr(10).join(roll_sentences(outcome.roll, job))}
 
 ## What came back
 
@@ -175,7 +175,7 @@ def model_page(job: Job, outcome: Outcome, result: Result) -> str:
                 "What came back",
                 tuple(Text(shown(line)) for line in received.noticed(outcome.received)),
             ),
-            Section("Who was in", tuple(_roll(outcome))),
+            Section("Who was in", tuple(_roll(job, outcome))),
             Section("What left this site", tuple(_sent(result))),
             Section("Where it comes from", tuple(_provenance(job, outcome))),
         ),
@@ -266,9 +266,9 @@ def _nodes(scored: Mapping[str, MaskScores], result: Result) -> Iterator[Block]:
     )
 
 
-def _roll(outcome: Outcome) -> Iterator[Block]:
+def _roll(job: Job, outcome: Outcome) -> Iterator[Block]:
     roll = outcome.roll
-    for sentence in roll_sentences(roll):
+    for sentence in roll_sentences(roll, job):
         yield Text(shown(sentence))
     if roll is None:
         return

@@ -15,10 +15,10 @@ from torch import Tensor
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN, Graph
 from pace.io import records
-from pace.jobs.disclosure import disclosure, revealed
+from pace.jobs.disclosure import Item, disclosure, revealed
 from pace.jobs.job import Job
 from pace.jobs.received import Received
-from pace.jobs.roll import RollFacts
+from pace.jobs.roll import Roll
 from pace.jobs.signatures import TRAILER
 from pace.protocol.method import Message
 from pace.protocol.steps import Adoption
@@ -37,7 +37,7 @@ from pace.task import (
 
 READINGS = ("local", "external", "adopted")
 MASKS = ("train", "val", "test", "new", "all")
-RESULT = "pace-result-1"
+MODEL, RESULT = "pace-model-1", "pace-result-1"
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ class MaskScores:
 class Outcome:
     """What a site decided, and how good it is there."""
 
+    job: str
+    """Its digest."""
     name: str
     """The participant."""
     alpha: float
@@ -92,7 +94,7 @@ class Outcome:
     """The checksum of the upload it answers."""
     returned: str = field(metadata=records.record_key("return"))
     """The return's SHA-256."""
-    roll: RollFacts | None
+    roll: Roll | None
     """Whose uploads were merged; None where no roll came."""
     received: tuple[Received, ...]
     """What the receiver noticed about each External of Local's kind."""
@@ -101,6 +103,7 @@ class Outcome:
     adopted: str
     """When, in UTC."""
     versions: dict[str, str]
+    format: str = MODEL
 
 
 @dataclass(frozen=True)
@@ -125,15 +128,6 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class SentTensor:
-    """One tensor of the upload."""
-
-    name: str
-    words: str
-    bytes: int
-
-
-@dataclass(frozen=True)
 class Sent:
     """The upload: its bytes, its tensors in plain words, and what they tell."""
 
@@ -142,7 +136,7 @@ class Sent:
     """Bytes of the model sent whole."""
     returned: int
     """Bytes of what came back."""
-    tensors: tuple[SentTensor, ...]
+    tensors: tuple[Item, ...]
     sentences: tuple[str, ...]
 
 
@@ -204,7 +198,7 @@ def sent_upload(job: Job, site: Site, message: Message, returned: int) -> Sent:
         told.frame + told.signature,
         told.dense,
         returned,
-        tuple(SentTensor(item.name, item.words, item.bytes) for item in told.items),
+        told.items,
         tuple(revealed(told, job.features, job.classes)),
     )
 

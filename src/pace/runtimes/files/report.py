@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pace.io import atomic, records
 from pace.io.text import Medium, shown
+from pace.jobs.explain import MessageSizes
 from pace.jobs.journal import PastRefusal
 from pace.reports import Table
 from pace.runtimes.files.intake import Refusal
@@ -39,21 +40,6 @@ class TookPart:
     """What is worth a look, in words."""
 
 
-@dataclass(frozen=True)
-class MessageBytes:
-    """Sizes of the job's messages."""
-
-    upload_frame: int
-    return_frame: int
-    upload_share_of_dense: float
-    return_share_of_dense: float
-    signature: int
-    """What a signature adds to each; 0 in a job without keys."""
-    roll: int
-    """Of the largest roll that went with a return."""
-    dense_model: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class MergeReport:
     """What became of a job at the server; `report.json`."""
@@ -73,7 +59,9 @@ class MergeReport:
     refused: tuple[Refusal, ...]
     """In this run."""
     refused_ever: tuple[PastRefusal, ...]
-    bytes: MessageBytes
+    bytes: MessageSizes
+    roll: int = 0
+    """Bytes of the largest roll that went with a return."""
 
 
 def took_part_table(report: MergeReport) -> Table:
@@ -99,23 +87,21 @@ def refused_table(title: str, refusals: Sequence[Refusal | PastRefusal]) -> Tabl
 
 def merge_sentences(report: MergeReport) -> list[str]:
     """Who came and what it cost, in words."""
-    said = []
+    lines = []
     if report.waiting:
-        said.append(report.waiting)
+        lines.append(report.waiting)
     elif report.missing:
-        said.append(
+        lines.append(
             f"Merged without {', '.join(report.missing)}: if they send now, they are refused."
         )
-    size = report.bytes
-    signature = f"; a signature adds {size.signature} to each" if size.signature else ""
-    said.append(
-        f"A client's upload has {size.upload_frame:,} bytes "
-        f"({100 * size.upload_share_of_dense:.1f}% of a dense model), its return "
-        f"{size.return_frame:,} ({100 * size.return_share_of_dense:.1f}%)"
-        + f"{signature}."
-        + (f" The roll of who was in has {size.roll:,}." if size.roll else "")
+    sizes = report.bytes
+    signature = f"; a signature adds {sizes.signature} to each" if sizes.signature else ""
+    roll = f" The roll of who was in has {report.roll:,}." if report.roll else ""
+    lines.append(
+        f"A client's upload has {sizes.shown(sizes.upload_frame)}, its return "
+        f"{sizes.shown(sizes.return_frame)}{signature}.{roll}"
     )
-    return said
+    return lines
 
 
 SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."

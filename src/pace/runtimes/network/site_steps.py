@@ -82,7 +82,7 @@ def adopt_return(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
     outcome = adopt_files(job, site, folder / LOCAL, folder / MODEL, returned=returned, roll=roll)
     for suffix, payload in ((DOWN, returned), (ROLL_SUFFIX, roll)):
         atomic.create(folder / f"{node.name}{suffix}", payload)
-    for sentence in (f"{outcome.decision}.", *roll_sentences(outcome.roll)):
+    for sentence in (f"{outcome.decision}.", *roll_sentences(outcome.roll, job)):
         log(f"{node.name}: {sentence}")
     return folder / MODEL
 
