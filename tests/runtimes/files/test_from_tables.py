@@ -115,7 +115,7 @@ def test_a_site_has_a_page_and_a_model_for_other_programs(
     about = json.loads((root / "nord" / "mine_torch" / "model.json").read_text())
     assert about["parts"][0]["name"] == "Local"
     assert len(about["features"]) == 14
-    assert "graph.npz, model.json, network.py, weights.pt" in ended.stdout
+    assert "graph.npz, model.json, model.pt2" in ended.stdout
 
 
 ENCODINGS = {"nord": "utf-8", "süd": "cp1252", "west": "utf-8-sig"}
