@@ -118,13 +118,9 @@ def outcome(
         if place == LIAR:
             continue
         kept = fitted[place][0]
-        externals = steps.supported(
-            graph, kept.local, steps.externals(graph, kept, returns[place], federation), federation
-        )
-        adoption = steps.calibrated(graph, kept.local, externals, federation)
+        adoption = steps.adopt(graph, kept, returns[place], federation)
         changed = triggered(graph, words)
-        with torch.no_grad():
-            sets = [federation.network(each, changed).logits for each in (kept.local, *externals)]
+        sets = steps.logit_sets(changed, kept.local, adoption.models, federation)
         others = graph.test & (graph.y != wanted)
         for reading, clean, after in (
             ("adopted", adoption.logits, mix(sets, adoption.weights)),

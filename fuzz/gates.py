@@ -147,15 +147,15 @@ def drawn(
 
 
 def cnll(receiver: Receiver, random: Random) -> Weights:
-    return Pace().weigh(_validated(receiver)[:2], receiver.labels)
+    return Pace().gate(_validated(receiver)[:2], receiver.labels)
 
 
 def mixture(receiver: Receiver, random: Random) -> Weights:
-    return PaceDuo(level=1.0).weigh(_validated(receiver), receiver.labels)
+    return PaceDuo(level=1.0).gate(_validated(receiver), receiver.labels)
 
 
 def guard(receiver: Receiver, random: Random) -> Weights:
-    return PaceDuo(level=0.5).weigh(_validated(receiver), receiver.labels)
+    return PaceDuo(level=0.5).gate(_validated(receiver), receiver.labels)
 
 
 def nobody(receiver: Receiver, random: Random) -> Weights:

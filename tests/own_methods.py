@@ -11,7 +11,7 @@ from pathlib import Path
 from pace.graph import Graph
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import External, Message, Method, Uploads
 
 Path(__file__).with_suffix(".imported").touch()
 
@@ -35,8 +35,8 @@ class Scaled(Method):
         }
         return (mean for _ in models)
 
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
-        return returned
+    def adopt(self, local: Params, returned: Message, graph: Graph, federation: Federation):
+        return [External(returned)]
 
 
 @dataclass(frozen=True)

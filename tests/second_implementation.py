@@ -296,7 +296,7 @@ class Job:
         """The eight bytes of every frame."""
         model, training = self.content["model"], dict(self.content["training"])
         gcn = {"dropout": model["dropout"], "kind": "GCN", "widths": self.widths}
-        method = {"gate": "calibrate", "geometry": "propagated", "kind": "Pace", "rank": self.rank}
+        method = {"gate": "cnll", "geometry": "propagated", "kind": "Pace", "rank": self.rank}
         agreed = {
             "clients": 0,
             "decay": training["decay"],

@@ -102,8 +102,8 @@ def exchanged(
             ]
         )
         returned = list(method.merge(uploads, federation))
-    for local, message in zip(trained, returned, strict=True):
-        yield method.adopt(local, message, federation)
+    for local, graph, message in zip(trained, graphs, returned, strict=True):
+        yield method.adopt(local, message, graph, federation)[0].params
 
 
 def searched(

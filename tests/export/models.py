@@ -9,7 +9,7 @@ import torch
 
 from pace.graph import Graph
 from pace.jobs.job import Job
-from pace.protocol import steps
+from pace.protocol import steps, wire
 from pace.runtimes.files.members import Members
 from pace.runtimes.files.model import SiteModel
 from pace.runtimes.files.outcome import (
@@ -39,8 +39,8 @@ def made(*, share: float = 0.6, of: Callable[..., Job] = job, **settings: Any) -
     federation = agreed.federation
     shapes = {name: tuple(value.shape) for name, value in federation.start.items()}
     externals = tuple(
-        random_like(dict(layout), place)
-        for place, layout in enumerate(steps.external_layouts(federation), start=1)
+        replace(blank, params=random_like(wire.layout(blank.params), place))
+        for place, blank in enumerate(steps.blank_externals(federation), start=1)
     )
     weights = (1 - share, *[share / len(externals)] * len(externals))
     outcome, result = unscored(share, weights, agreed.model.classes)

@@ -16,6 +16,7 @@ from pace.export import export_model
 from pace.graph import Graph
 from pace.methods.baselines.masked import NEGLIGIBLE, mask_of
 from pace.models import MODELS, from_torch, sized
+from pace.protocol import steps
 from pace.runtimes.files.site import Site
 from tests.export.models import graph, made
 from tests.graphs import CLASSES, FEATURES
@@ -119,7 +120,7 @@ def test_classes_features_and_parts_are_told(tmp_path: Path) -> None:
     assert about["features"] == list(model.job.features)
     assert [part["name"] for part in about["parts"]] == [
         "Local",
-        *model.job.federation.method.parts,
+        *steps.external_names(model.job.federation),
     ]
     assert [part["weight"] for part in about["parts"]] == list(model.weights)
 

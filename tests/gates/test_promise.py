@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from typing import Any, cast
@@ -12,11 +13,12 @@ import torch
 from fuzz import gates
 from torch import Tensor
 
+from pace.gates.gate import promises
 from pace.gates.mixture import Weights, local_alone, mix
 from pace.gates.promise import no_worse_than_local
 from pace.methods import METHODS, Fixed, Pace, PaceDuo
 from pace.protocol import steps, wire
-from pace.protocol.method import Method
+from pace.protocol.method import External, Method
 from pace.runtimes.files import model
 from pace.task import nll
 from tests.graphs import clients, federation
@@ -136,8 +138,8 @@ def test_without_validation_nodes_it_is_local() -> None:
 class Careless:
     """A gate of somebody else's, who takes everything."""
 
-    def __call__(self, local: Tensor, external: Tensor, labels: Tensor) -> float:
-        return 1.0
+    def __call__(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
+        return 0.0, 1.0
 
 
 def poisoned(method: Method, first: float) -> list[tuple[float, float, bool]]:
@@ -179,7 +181,7 @@ def test_one_huge_upload_harms_nobody(method: Method) -> None:
 
 def test_a_fixed_alpha_promises_nothing() -> None:
     """It is the paper's ablation, and takes what it is given."""
-    assert [name for name in METHODS if not METHODS[name]().promises] == [
+    assert [name for name in METHODS if not promises(METHODS[name]().gate)] == [
         "pace-transport",
         "pace-half",
     ]
@@ -193,7 +195,9 @@ def test_an_external_that_overflows_on_another_graph_leaves_local_alone() -> Non
     graph = clients(1)[0]
     local = steps.fit(graph, made.federation)[0].local
     external = {name: torch.full_like(value, 1e18) for name, value in local.items()}
-    folder = model.SiteModel(made, local, (external,), (0.5, 0.5), *cast(Any, (None,) * 3))
+    folder = model.SiteModel(
+        made, local, (External(external),), (0.5, 0.5), *cast(Any, (None,) * 3)
+    )
     assert torch.isfinite(folder(graph).logits).all()
     assert folder(graph).weights == (0.5, 0.5)
     large = folder(replace(graph, x=1e3 * graph.x))

@@ -12,6 +12,7 @@ from benchmarks.backdoor import LIAR, Trigger, columns, poisoned
 from pace.jobs.received import LONG, received, sentences
 from pace.methods import Limited, Pace
 from pace.protocol import steps, wire
+from pace.protocol.method import External
 from tests.bench.test_attacks import EPOCHS, trained
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import messages
@@ -30,9 +31,8 @@ def test_a_backdoor_shows_in_the_receivers_report(method: Pace) -> None:
     words = columns(graphs[LIAR], Trigger())
     for uploads, tied in ((honest, False), ([lie, *honest[1:]], True)):
         kept, graph = fitted[1][0], graphs[1]
-        externals = steps.externals(graph, kept, steps.merge(uploads, agreed)[1], agreed)
-        used = steps.supported(graph, kept.local, externals, agreed)
-        found = received(externals[0], used[0], kept.local, agreed.start, ())
+        (external,) = steps.adopt(graph, kept, steps.merge(uploads, agreed)[1], agreed).models
+        found = received(external, kept.local, agreed.start, ())
         assert bool(found.long_columns) == tied
         assert {f"number {word}" for word in words.tolist()} <= set(found.long_columns) or not tied
         assert (found.shortened > 0) == isinstance(method, Limited)
@@ -48,13 +48,13 @@ def test_the_numbers_by_hand() -> None:
     step = torch.tensor([[1.0, 1.0, 1.0, LONG + 1]])
     returned = local | {"0.weight": local["0.weight"] + step}
     used = local | {"0.weight": local["0.weight"] + torch.tensor([[1.0, 1.0, 1.0, 0.0]])}
-    found = received(returned, used, local, start, ("a", "b", "c", "d"))
+    found = received(External(used, returned=returned), local, start, ("a", "b", "c", "d"))
     assert found.size == pytest.approx((3 + (LONG + 1) ** 2) ** 0.5)
     assert found.long_columns == ("d",)
     assert found.shortened == 1
     assert found.left_out == pytest.approx((LONG + 1) ** 2 / (3 + (LONG + 1) ** 2))
     assert len(found.flags) == 2
-    nothing = received(local, local, local, start, ())
+    nothing = received(External(local), local, start, ())
     assert (nothing.size, nothing.left_out, nothing.flags) == (0.0, 0.0, ())
     assert sentences(nothing) == []
 
@@ -64,6 +64,6 @@ def test_what_is_not_finite_is_said_and_fits_into_json() -> None:
     agreed = federation(Pace())
     (kept,), _ = messages([graph], agreed)
     broken = {name: torch.full_like(value, torch.inf) for name, value in kept.local.items()}
-    found = received(broken, broken, kept.local, agreed.start, ())
+    found = received(External(broken), kept.local, agreed.start, ())
     assert found.flags == ("what came back is not finite",)
     json.dumps(asdict(found), allow_nan=False)

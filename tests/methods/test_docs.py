@@ -53,7 +53,7 @@ def test_the_example_is_ties_coordinate_by_coordinate(page: dict[str, Any]) -> N
     ]
     uploads = [agreed.method.share(m, g, agreed) for m, g in zip(models, graphs, strict=True)]
     returned = next(iter(agreed.method.merge(Messages(uploads), agreed)))
-    external = agreed.method.adopt(models[0], returned, agreed)
+    external = agreed.method.adopt(models[0], returned, graphs[0], agreed)[0].params
 
     start = np.concatenate([value.numpy().ravel() for value in agreed.start.values()])
     updates = [

@@ -160,16 +160,16 @@ def test_the_ridge_of_a_method_is_its_gates() -> None:
     sets = [0.2 * knows + 0.1 * noise[0], 0.5 * knows + 0.1 * noise[1]]
     for ridge in (0.2, 2.0, 20.0):
         method = PaceDuo(ridge=ridge, level=1.0)
-        assert method.weigh(sets, labels) == weigh(sets, labels, ridge)
+        assert method.gate(sets, labels) == weigh(sets, labels, ridge)
     assert PaceDuo().ridge == 2.0
-    sums = [sum(PaceDuo(ridge=ridge, level=1.0).weigh(sets, labels)) for ridge in (0.2, 2.0, 20.0)]
+    sums = [sum(PaceDuo(ridge=ridge, level=1.0).gate(sets, labels)) for ridge in (0.2, 2.0, 20.0)]
     assert sums == sorted(sums, reverse=True)
     assert sums[0] > 1.2 * sums[2]
 
 
 def test_above_a_stated_number_of_clients_it_says_that_it_takes_long() -> None:
     from pace.methods import make
-    from pace.methods.beyond.duo import MANY
+    from pace.protocol.method import MANY
 
     assert make("pace-duo").caution(MANY) == ""
     told = make("pace-duo").caution(2 * MANY)

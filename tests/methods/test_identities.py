@@ -53,8 +53,8 @@ def merged(agreed: Federation, models: list[dict[str, Tensor]]) -> list[Params]:
     ]
     returns = agreed.method.merge(Messages(uploads), agreed)
     return [
-        agreed.method.adopt(model, returned, agreed)
-        for model, returned in zip(models, returns, strict=True)
+        agreed.method.adopt(model, returned, graph, agreed)[0].params
+        for model, graph, returned in zip(models, GRAPHS, returns, strict=True)
     ]
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pace.errors import SettingError
-from pace.gates.cnll import calibrate
+from pace.gates.gate import cnll
 from pace.graph import Graph
 from pace.methods import METHODS, Direct, Fixed, Pace, PaceDuo, PaceRidge, make
 from pace.methods.baselines.fedaux import FedAux
@@ -149,9 +149,10 @@ def test_a_name_nobody_has_is_refused_with_a_suggestion() -> None:
 
 def test_the_gates_of_the_ablations() -> None:
     graph, local, external = clients(1)[0], torch.randn(90, CLASSES), torch.randn(90, CLASSES)
-    alphas = {
-        name: make(name).gate(local, external, graph.y) for name in ("pace-transport", "pace-half")
+    weights = {
+        name: make(name).gate([local, external], graph.y)
+        for name in ("pace-transport", "pace-half")
     }
-    assert alphas == {"pace-transport": 1.0, "pace-half": 0.5}
-    assert make("pace").gate is calibrate
-    assert FedProx().gate is calibrate
+    assert weights == {"pace-transport": (0.0, 1.0), "pace-half": (0.5, 0.5)}
+    assert make("pace").gate is cnll
+    assert FedProx().gate is cnll

@@ -53,7 +53,7 @@ def test_with_every_row_sent_it_is_the_ridge_regression_of_all_nodes_pooled(
     whole = agreed(graphs, method)
     uploads = [method.share(whole.start, graph, whole) for graph in graphs]
     returned = next(iter(method.merge(Messages(uploads), whole)))
-    found = method.externals(whole.start, returned, graphs[0], whole)
+    found = method.adopt(whole.start, returned, graphs[0], whole)
     classes = whole.model.classes
     labels = torch.cat([one_hot(g.y[g.train], classes) for g in graphs]).double()
     for place, hop in enumerate(method.hops):
@@ -61,7 +61,7 @@ def test_with_every_row_sent_it_is_the_ridge_regression_of_all_nodes_pooled(
         exact = solve_rows(rows, labels, method.strengths)
         for offset, answer in enumerate(expanded(*compressed(exact, module.ROWS), 3)):
             torch.testing.assert_close(
-                found[3 * place + offset][f"hop{hop}"], answer, atol=2e-5, rtol=1e-4
+                found[3 * place + offset].params[f"hop{hop}"], answer, atol=2e-5, rtol=1e-4
             )
 
 
@@ -106,7 +106,7 @@ def test_receivers_are_never_worse_on_validation_than_local(graphs: list[Graph])
     gained = 0
     for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True):
         found = steps.adopt(graph, kept, returned, whole)
-        assert len(found.externals) == len(PaceRidge().parts) == 8
+        assert len(found.externals) == 8
         labels = graph.y[graph.val]
         local = nll(found.local[graph.val], labels)
         assert nll(found.logits[graph.val], labels) <= local
@@ -181,7 +181,8 @@ def test_names_build_what_they_say() -> None:
     assert make("pace-ridge", rank=2) == PaceRidge()
     assert Federation(GCN((5, 4, 2)), make("pace-ridge")).numbers == "int8"
     assert make("pace-ridge:strengths=3,own=none") == PaceRidge(strengths=(3.0,), own=None)
-    assert make("pace-ridge:hops=2").parts == (
+    neighbours = Federation(GCN((5, 4, 2)), make("pace-ridge:hops=2"))
+    assert steps.external_names(neighbours) == (
         "ridge on 2 hops, λ = 1",
         "ridge on 2 hops, λ = 3",
         "ridge on 2 hops, λ = 10",

@@ -105,8 +105,9 @@ def test_with_many_classes_the_return_tells_all_of_them_apart() -> None:
         whole = Federation(GCN((classes, 4, classes)), method)
         upload = method.share(whole.start, graph, whole)
         (returned,) = method.merge(Messages([upload]), whole)
-        external = method.externals(whole.start, returned, graph, whole)[0]
-        logits = method.logits(external, graph, whole)
+        external = method.adopt(whole.start, returned, graph, whole)[0]
+        assert external.predict is not None
+        logits = external.predict(external.params, graph)
         right[type(method)] = set(y[logits.argmax(1) == y].tolist())
     assert right[RidgeSums] == set(range(classes))
     assert right[PaceRidge] == set(range(classes - 13, classes))

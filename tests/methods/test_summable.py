@@ -55,7 +55,8 @@ def test_statistics_add_up_to_the_open_total_and_the_receiver_makes_its_own_retu
     for graph, (kept, _), returned in zip(graphs, fitted, answers, strict=True):
         own = method.personal(answer, kept.local, agreed)
         ours, theirs = (
-            method.externals(kept.local, message, graph, agreed)[0] for message in (own, returned)
+            method.adopt(kept.local, message, graph, agreed)[0].params
+            for message in (own, returned)
         )
         torch.testing.assert_close(dict(ours), dict(theirs), rtol=0, atol=1e-6)
     assert wire.layout(own) == wire.layout(returned)

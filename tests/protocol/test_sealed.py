@@ -86,25 +86,19 @@ def test_sealing_leaves_out_no_hook() -> None:
         READ.clear()
         agreed = federation(Probe(), epochs=3)
         agreed = sealed(agreed, 3) if hidden else agreed
-        for cached in (steps.upload_layout, steps.return_layout, steps.external_layouts):
+        for cached in (steps.upload_layout, steps.return_layout, steps.blank_externals):
             cached.cache_clear()
         seal = sealing.ephemeral_seals(["a", "b", "c"], b"salt")[0] if hidden else None
         kept, upload = steps.fit(graphs[0], agreed, seal=seal)
         steps.check_upload(upload, agreed)
         adoptions(graphs, [kept.local] * 3, agreed)
-        steps.external_layouts(agreed)
+        steps.blank_externals(agreed)
         asked.append(set(READ))
     when_open, when_sealed = asked
     assert when_open - when_sealed <= OPEN_ONLY
     assert when_sealed - when_open <= SEALED_ONLY
     hooks = {name for name in vars(Method) if not name.startswith("_")}
-    reported = {
-        "needs",
-        "caution",
-        "parts",
-        "weigh",
-        "same_network",
-    }  # not in a round of this method
+    reported = {"needs", "caution", "quadratic"}  # for people, before a round begins
     assert hooks - reported - OPEN_ONLY <= when_sealed
 
 

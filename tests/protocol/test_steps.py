@@ -1,5 +1,6 @@
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,8 +18,9 @@ from pace.errors import (
     TooFewError,
     WireError,
 )
-from pace.gates.cnll import calibrate
+from pace.gates.gate import cnll
 from pace.graph import Graph
+from pace.jobs import sealing
 from pace.jobs.influence import influence
 from pace.methods import (
     METHODS,
@@ -37,10 +39,9 @@ from pace.params import Params
 from pace.protocol import steps, uploads, wire
 from pace.protocol.bounds import LARGEST
 from pace.protocol.federation import Federation
-from pace.protocol.method import Method
+from pace.protocol.method import External, Method
 from pace.protocol.number_formats import KINDS
-from pace.protocol.steps import Kept, adopt, fit, merge
-from pace.training.forward import Forward
+from pace.protocol.steps import Kept, Receiver, adopt, fit, merge
 from pace.training.recipe import Recipe
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
 
@@ -362,7 +363,7 @@ def test_nothing_cannot_be_merged(name: str) -> None:
 
 def test_a_setting_without_a_name_is_refused() -> None:
     with pytest.raises(SettingError, match="has no name"):
-        _ = federation(Pace(gate=partial(calibrate))).digest
+        _ = federation(Pace(gate=partial(cnll))).digest
 
 
 def test_a_seed_beyond_64_bits_is_refused() -> None:
@@ -376,52 +377,98 @@ def test_labels_beyond_the_agreed_classes_are_refused() -> None:
         fit(rebuilt(graph, y=graph.y + 1), PACE)
 
 
-@pytest.mark.parametrize("name", ["local", "fedavg", "pace", "pace-duo", "pace-ridge", "fedpub"])
-def test_receivers_that_adopt_together_adopt_what_each_does_alone(name: str) -> None:
-    """Bit for bit, whatever the method's Externals and gate are."""
-    graphs, rounds = clients(3), []
-    for seed in (1, 2):
-        made = Federation(GCN((FEATURES, 16, CLASSES)), make(name, 6), seed, 5)
+def receivers(graphs: list[Graph], method: Method, seeds: tuple[int, ...]) -> list[Receiver]:
+    """Every client of a round for each seed, with its return."""
+    found = []
+    for seed in seeds:
+        made = Federation(GCN((FEATURES, 8, CLASSES)), method, seed, 5)
         fitted = [steps.fit(graph, made) for graph in graphs]
         returns = steps.merge([upload for _, upload in fitted], made)
-        rounds.append(steps.Returned(made, [kept for kept, _ in fitted], returns))
-    network = rounds[0].federation.network
-    own = [
-        [network(each.kept[client].local, graph).logits for each in rounds]
-        for client, graph in enumerate(graphs)
-    ]
-    for each, adoptions in zip(
-        rounds, steps.adopt_all(rounds, own, Forward(graphs, network)), strict=True
-    ):
-        for client, together in enumerate(adoptions):
-            alone = steps.adopt(
-                graphs[client], each.kept[client], each.returns[client], each.federation
-            )
-            assert together.weights == alone.weights
-            assert torch.equal(together.logits, alone.logits)
-            assert torch.equal(together.external, alone.external)
+        found += [
+            Receiver(graph, kept, returned, made)
+            for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True)
+        ]
+    return found
 
 
 @dataclass(frozen=True)
 class Seeded(FedAvg):
     """Its Externals are models of another kind, whose logits depend on the round's seed."""
 
-    def logits(self, external: Params, graph: Graph, federation: Federation) -> Tensor:
-        return federation.network(external, graph).logits * federation.seed
+    def adopt(
+        self, local: Params, returned: Params, graph: Graph, federation: Federation
+    ) -> list[External]:
+        def predict(params: Params, graph: Graph) -> Tensor:
+            return federation.network(params, graph).logits * federation.seed
+
+        return [External(returned, predict=predict)]
 
 
-def test_a_methods_own_logits_are_those_of_their_round() -> None:
-    graphs, rounds = clients(2), []
-    for seed in (3, 5):
-        made = Federation(GCN((FEATURES, 8, CLASSES)), Seeded(), seed, 2)
-        fitted = [steps.fit(graph, made) for graph in graphs]
-        returns = steps.merge([upload for _, upload in fitted], made)
-        rounds.append(steps.Returned(made, [kept for kept, _ in fitted], returns))
-    forward = Forward(graphs, rounds[0].federation.network)
-    own = forward([[each.kept[client].local for each in rounds] for client in range(2)])
-    for each, adoptions in zip(rounds, steps.adopt_all(rounds, own, forward), strict=True):
-        for client, together in enumerate(adoptions):
-            alone = steps.adopt(
-                graphs[client], each.kept[client], each.returns[client], each.federation
-            )
-            assert torch.equal(together.external, alone.external)
+@pytest.mark.parametrize("known", [True, False], ids=["local known", "local computed"])
+@pytest.mark.parametrize(
+    "method",
+    [*map(make, ("local", "fedavg", "pace", "pace-duo", "pace-ridge", "fedpub")), Seeded()],
+    ids=lambda method: type(method).__name__,
+)
+def test_receivers_that_adopt_together_adopt_what_each_does_alone(
+    method: Method, known: bool
+) -> None:
+    """Bit for bit, whatever the method's Externals and gate are."""
+    several = receivers(clients(3), method, (1, 2))
+    if known:
+        several = [replace(each, local=local_logits(each)) for each in several]
+    for receiver, together in zip(several, steps.adopt_all(several), strict=True):
+        alone = adopt(receiver.graph, receiver.kept, receiver.returned, receiver.federation)
+        assert together.weights == alone.weights
+        assert torch.equal(together.logits, alone.logits)
+        assert torch.equal(together.external, alone.external)
+
+
+def local_logits(receiver: Receiver) -> Tensor:
+    return receiver.federation.network(receiver.kept.local, receiver.graph).logits
+
+
+def test_a_prediction_for_all_is_what_receivers_adopt() -> None:
+    """Models of all receivers may go in batches, as on a GPU."""
+    several = receivers(clients(2), Pace(), (1, 2))
+    asked: list[int] = []
+
+    def predict(models: Sequence[Sequence[Params]]) -> list[list[Tensor]]:
+        asked.extend(map(len, models))
+        return [
+            [each.federation.network(model, each.graph).logits for model in by_receiver]
+            for each, by_receiver in zip(several, models, strict=True)
+        ]
+
+    for one, other in zip(steps.adopt_all(several, predict), steps.adopt_all(several), strict=True):
+        assert torch.equal(one.logits, other.logits)
+    assert asked == [2] * 4
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["open", "sealed"])
+@pytest.mark.parametrize("name", METHODS)
+def test_test_labels_change_no_adoption(name: str, hidden: bool) -> None:
+    """Scrambled labels of test nodes: the same messages and the same adoptions, bit for bit."""
+    method, graphs = make(name), clients(3)
+    if hidden and method.needs:
+        pytest.skip("it cannot be sealed")
+    agreed = replace(federation(method), sealed=hidden, clients=3 if hidden else 0)
+    scrambled = [
+        rebuilt(graph, y=torch.where(graph.test, (graph.y + 1) % CLASSES, graph.y))
+        for graph in graphs
+    ]
+    assert not any(torch.equal(a.y, b.y) for a, b in zip(graphs, scrambled, strict=True))
+    results = []
+    for some in (graphs, scrambled):
+        seals = sealing.ephemeral(["a", "b", "c"], b"salt") if hidden else [None] * 3
+        fitted = [fit(graph, agreed, seal=seal) for graph, seal in zip(some, seals, strict=True)]
+        returns = merge([upload for _, upload in fitted], agreed)
+        results.append(
+            [
+                adopt(graph, kept, returned, agreed)
+                for graph, (kept, _), returned in zip(some, fitted, returns, strict=True)
+            ]
+        )
+    for one, other in zip(*results, strict=True):
+        assert one.weights == other.weights
+        assert torch.equal(one.logits, other.logits)

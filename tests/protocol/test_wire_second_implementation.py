@@ -270,7 +270,7 @@ def test_a_second_client_and_a_second_server_take_part(kind: str) -> None:
     wrong = returns[1]
     assert verdict(lambda: found.check_return(wrong, uploads[0])) == "other-receiver"
     kept = fitted[0][0]
-    assert verdict(lambda: steps.externals(graphs[0], kept, wrong, agreed)) == "other-receiver"
+    assert verdict(lambda: steps.adopt(graphs[0], kept, wrong, agreed)) == "other-receiver"
 
 
 @pytest.fixture(scope="module")

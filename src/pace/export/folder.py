@@ -88,7 +88,8 @@ def export_model(model: SiteModel, kind: str, out: Path, site: Site | None = Non
 
 
 def _about(model: SiteModel) -> dict[str, object]:
-    parts = zip(("Local", *model.job.federation.method.parts), model.weights, strict=True)
+    names = ("Local", *(external.name for external in model.externals))
+    parts = zip(names, model.weights, strict=True)
     return {
         "format": FORMAT,
         "job": model.job.digest,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from pace.params import Params, subtract
+from pace.protocol.method import External
 
 FAR = 3.0  # times the receiver's own update, as in the server's report
 LONG = 10.0  # times the median column; honest corrections stay below 6
@@ -32,10 +33,10 @@ class Received:
     """What is worth a look, in words."""
 
 
-def received(
-    returned: Params, used: Params, local: Params, start: Params, features: Sequence[str]
-) -> Received:
-    """The External as it was returned, and as it is used after what has no support was left out."""
+def received(external: External, local: Params, start: Params, features: Sequence[str]) -> Received:
+    """An External as it was returned, and as it is used where the receiver left out a part of it."""
+    used = external.params
+    returned = used if external.returned is None else external.returned
     correction = subtract(returned, local)
     if not all(torch.isfinite(value).all() for value in correction.values()):
         return Received(None, (), 0, 0.0, ("what came back is not finite",))

@@ -9,7 +9,7 @@ from dataclasses import is_dataclass, replace
 from typing import Any
 
 from pace.errors import PaceError, SettingError
-from pace.gates.fixed import Fixed
+from pace.gates.gate import Fixed
 from pace.merging.carrier import RANK
 from pace.methods.ablations import Direct
 from pace.methods.baselines.fedaux import FedAux

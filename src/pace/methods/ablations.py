@@ -6,13 +6,14 @@ from functools import partial
 
 from torch import Tensor
 
-from pace.gates.fixed import Fixed
+from pace.gates.gate import Fixed
+from pace.graph import Graph
 from pace.merging.carrier import compress, dense, pack, unpack
 from pace.merging.moments import raw, uniform
 from pace.methods.pace import Pace
 from pace.params import Params, add
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Summable, Uploads
+from pace.protocol.method import External, Message, Summable, Uploads
 
 TRANSPORT = partial(Pace, gate=Fixed(1.0))  # the correction alone, always taken
 HALF = partial(Pace, gate=Fixed(0.5))
@@ -39,5 +40,7 @@ class Direct(Pace):
     def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
         return Summable.merge(self, uploads, federation)
 
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
-        return add(federation.start, dense(unpack(returned, federation.start)))
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External(add(federation.start, dense(unpack(returned, federation.start))))]

@@ -1,16 +1,14 @@
 """Local: independent training, nothing exchanged."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
-
-from pace.gates.mixture import Weights, local_alone
+from pace.gates.gate import Gate, keep_local
 from pace.graph import Graph
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import External, Message, Method, Uploads
 
 
 @dataclass(frozen=True)
@@ -28,8 +26,11 @@ class Local(Method):
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         return ({} for _ in range(len(uploads)))
 
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
-        return local
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External(local)]
 
-    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
-        return local_alone(sets)
+    @property
+    def gate(self) -> Gate:
+        return keep_local

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from pace.errors import SettingError, WeightError
-from pace.gates.cnll import calibrate
-from pace.gates.fixed import Fixed
+from pace.gates.gate import Gate, cnll
 from pace.graph import Graph
 from pace.merging.batches import unbatched
 from pace.merging.carrier import RANK, Carrier, compress, pack, unpack
@@ -17,7 +16,7 @@ from pace.merging.moments import Geometry, check, check_complete, propagated, un
 from pace.params import Params, subtract
 from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
-from pace.protocol.method import Gate, Message, Summable, Uploads
+from pace.protocol.method import External, Message, Summable, Uploads
 from pace.protocol.uploads import Messages
 
 
@@ -44,16 +43,12 @@ class Pace(Summable):
     """Of the factors that are sent; None sends dense updates."""
     geometry: Geometry = propagated
     """Whose second moments weigh the consensus: propagated rows, `raw` ones, or `uniform`."""
-    gate: Gate = calibrate
+    gate: Gate = cnll
     """How a receiver chooses α; `Fixed(0.5)` takes one α for everyone."""
 
     def __post_init__(self) -> None:
         if self.rank is not None and self.rank < 1:
             raise SettingError(f"rank is {self.rank}, expected 1 or more, or 'dense'")
-
-    @property
-    def promises(self) -> bool:
-        return not isinstance(self.gate, Fixed)
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         carrier = compress(subtract(local, federation.start), self.rank)
@@ -98,8 +93,10 @@ class Pace(Summable):
         for batch in corrections(shared, owns, self.rank):
             yield from unbatched(pack(batch))
 
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
-        return apply(local, unpack(returned, local))
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External(apply(local, unpack(returned, local)))]
 
 
 @dataclass(frozen=True)

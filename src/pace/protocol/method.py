@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from torch import Tensor
 
-from pace.gates.cnll import calibrate, calibrate_all
-from pace.gates.mixture import Weights
+from pace.gates.gate import Gate, cnll
 from pace.graph import Graph
 from pace.models.base import Model, Network
 from pace.params import Params, add
@@ -23,11 +22,25 @@ from pace.training.recipe import Recipe
 if TYPE_CHECKING:
     from pace.protocol.federation import Federation
 
-Gate = Callable[[Tensor, Tensor, Tensor], float]  # (Local logits, External logits, labels) -> alpha
+MANY = 500  # clients above which people are told that a quadratic merge takes long
+PAIR_SECONDS = 5e-5  # of one core, for a client's update in another's sum, at Cora's shape
+
+
+@dataclass(frozen=True, eq=False)
+class External:
+    """A model that a receiver makes of what came back."""
+
+    params: Params
+    name: str = "External"
+    """What it is called where people read about it."""
+    predict: Callable[[Params, Graph], Tensor] | None = None
+    """Its logits, (nodes, classes), where it is not a model of the network that clients train."""
+    returned: Params | None = None
+    """Its parameters as they came back, where the receiver left a part of them out."""
 
 
 def _in_short(method: Any) -> str:
-    """`Pace(rank=6, geometry=propagated, gate=calibrate)`: a function by its name."""
+    """`Pace(rank=6, geometry=propagated, gate=cnll)`: a function by its name."""
     settings = {field.name: getattr(method, field.name) for field in fields(method)}
     shown = (
         f"{name}={getattr(value, '__name__', repr(value))}" for name, value in settings.items()
@@ -39,14 +52,22 @@ class Method(Protocol):
     """A one-round method. A client trains by `recipe`, then shares and later adopts; the server merges.
 
     A method is a frozen dataclass that inherits from this class: its settings are its fields, and
-    it has no state. Some parts have defaults; `share`, `merge` and `adopt` are its own.
+    it has no state. It writes `share`, `merge` and `adopt`; everything else has a default.
     """
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.__repr__ = _in_short  # type: ignore[method-assign]  # which `dataclass` then leaves alone
 
-    needs: ClassVar[str] = "its server reads every upload"  # why a sum over clients is not enough
+    needs: ClassVar[str] = "its server reads every upload"
+    """Why a sum over clients is not enough; empty where it is."""
+    quadratic: ClassVar[bool] = False
+    """Whether the server sums all uploads anew for every client."""
+
+    @property
+    def numbers(self) -> str:
+        """How its messages are written unless the federation says otherwise: exactly."""
+        return KINDS[0]
 
     @property
     def recipe(self) -> Recipe:
@@ -55,18 +76,8 @@ class Method(Protocol):
 
     @property
     def gate(self) -> Gate:
-        """How a receiver chooses alpha from Local logits, External logits and labels: CNLL."""
-        return calibrate
-
-    @property
-    def promises(self) -> bool:
-        """Whether Local stays where the gate's weights would raise validation NLL (`gates.promise`)."""
-        return True
-
-    @property
-    def numbers(self) -> str:
-        """How its messages are written where nobody says otherwise: exactly."""
-        return KINDS[0]
+        """How a receiver weighs Local and the Externals on its validation nodes: CNLL."""
+        return cnll
 
     def network(self, model: Model) -> Network:
         """The network its clients train: the shared model, unless the method brings its own."""
@@ -83,62 +94,26 @@ class Method(Protocol):
         """
         bounded(upload)
 
-    def caution(self, clients: int) -> str:
-        """What to tell people before a federation of so many clients begins, if anything."""
-        return ""
-
     def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
         """One return for each upload, in order."""
         ...
 
-    def probe(self, federation: Federation) -> Method:
-        """A method whose returns look like this one's and that merges one upload at little cost."""
-        return self
-
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
-        """The External model: parameters of the same network."""
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> Sequence[External]:
+        """The models that a receiver makes of its return; PACE makes one."""
         ...
 
-    def externals(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> tuple[Params, ...]:
-        """All External models, for a method that returns more than one, or models of another kind."""
-        return (self.adopt(local, returned, federation),)
-
-    def logits(self, external: Params, graph: Graph, federation: Federation) -> Tensor:
-        """What an External says of every node, by the same network unless it is of another kind."""
-        return federation.network(external, graph).logits
-
-    @property
-    def same_network(self) -> bool:
-        """Whether its Externals are models of the network that clients train."""
-        return type(self).logits is Method.logits
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """What its Externals are called where people read about them, in order."""
-        return ("External",)
-
-    def supported(
-        self, graph: Graph, local: Params, external: Params, federation: Federation
-    ) -> Params:
-        """As much of an External as the receiver's own nodes give evidence for: by default, all."""
-        return external
-
-    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
-        """A weight for each set of validation logits, Local's and the Externals': by the gate."""
-        alpha = self.gate(sets[0], sets[1], labels)
-        return 1 - alpha, alpha
-
-    def weigh_all(self, receivers: Sequence[tuple[Sequence[Tensor], Tensor]]) -> list[Weights]:
-        """`weigh` for many receivers, each with its sets and labels: all at once where the gate can."""
-        if type(self).weigh is not Method.weigh or self.gate is not calibrate:
-            return [
-                self.weigh([each.cpu() for each in sets], labels.cpu())
-                for sets, labels in receivers
-            ]
-        pairs = [(sets[0], sets[1], labels) for sets, labels in receivers]
-        return [(1 - alpha, alpha) for alpha in calibrate_all(pairs)]
+    def caution(self, clients: int) -> str:
+        """What to tell people before a federation of so many clients begins, if anything."""
+        if not self.quadratic or clients <= MANY:
+            return ""
+        return (
+            f"{type(self).__name__} sums all uploads anew for every client: with {clients:,} clients "
+            f"that is {clients**2:,} updates, {(clients / MANY) ** 2:.0f} times as many as with "
+            f"{MANY}, or some {PAIR_SECONDS * clients**2 / 60:,.0f} minutes of one core with a model "
+            "of 94,000 numbers. The method pace takes one pass."
+        )
 
 
 class Summable(Method):

@@ -22,16 +22,16 @@ from pace.errors import (
     SettingError,
     TooFewError,
 )
+from pace.gates.gate import promises, weigh_receivers
 from pace.gates.mixture import Weights, local_alone, mix
 from pace.gates.promise import no_worse_than_local
 from pace.graph import Graph, expect_graph
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import Method, Summable
+from pace.protocol.method import External, Summable
 from pace.protocol.sealing import Seal, counted, in_ring, opened_sum
 from pace.protocol.uploads import Message, Messages, Received, opened
-from pace.training.forward import Forward
 from pace.training.train import train
 
 
@@ -58,6 +58,8 @@ class Adoption:
     """Logits of each External; PACE has one."""
     weights: Weights
     """Weight of Local, then of each External."""
+    models: tuple[External, ...] = ()
+    """The Externals themselves."""
 
     def __repr__(self) -> str:
         nodes, classes = self.local.shape
@@ -241,135 +243,132 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
         >>> 0 <= adopt(graphs.pop(), kept, returned, federation).alpha <= 1
         True
     """
-    check(graph, federation)
-    models = supported(graph, kept.local, externals(graph, kept, returned, federation), federation)
-    return calibrated(graph, kept.local, models, federation)
+    return adopt_all([Receiver(graph, kept, returned, federation)])[0]
 
 
-def externals(
-    graph: Graph, kept: Kept, returned: bytes, federation: Federation
-) -> tuple[Params, ...]:
-    """The first part of `adopt`: the External models, from the return to this very upload."""
-    frame = opened(returned, federation.digest, return_layout(federation))
+@dataclass(frozen=True, eq=False)
+class Receiver:
+    """A client to which a return has come."""
+
+    graph: Graph
+    kept: Kept
+    returned: bytes
+    federation: Federation
+    local: Tensor | None = None
+    """Local's logits on the graph, where they are known."""
+
+
+Predict = Callable[[Sequence[Sequence[Params]]], Sequence[Sequence[Tensor]]]
+
+
+def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> list[Adoption]:
+    """`adopt` for many receivers, of one federation or of some that differ in their seed alone.
+
+    Gates go in batches. On a CPU each adoption is the one that `adopt` makes, bit for bit.
+
+    Args:
+        receivers: who adopts.
+        predict: the logits of some models of each receiver, of the network that clients train;
+            by default, one model after the other.
+    """
+    for receiver in receivers:
+        check(receiver.graph, receiver.federation)
+    externals = [external_models(receiver) for receiver in receivers]
+    with torch.no_grad():
+        wanted = [_unknown(*pair) for pair in zip(receivers, externals, strict=True)]
+        logits = _predicted(receivers, wanted) if predict is None else predict(wanted)
+        sets = [_logit_sets(*each) for each in zip(receivers, externals, logits, strict=True)]
+    weights = _weighed(receivers, sets)
+    return [
+        Adoption(local.cpu(), tuple(each.cpu() for each in others), chosen, tuple(models))
+        for (local, *others), chosen, models in zip(sets, weights, externals, strict=True)
+    ]
+
+
+def external_models(receiver: Receiver) -> Sequence[External]:
+    """The models that a receiver makes of the return to its very own upload."""
+    kept, federation = receiver.kept, receiver.federation
+    frame = opened(receiver.returned, federation.digest, return_layout(federation))
     if frame.answers != kept.upload:
         raise ReceiverError(
             f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
             f"ask the server for the return to {kept.upload.hex()}"
         )
     message = _own_return(frame.message, kept.local, federation)
-    return federation.method.externals(kept.local, message, graph, federation)
+    return federation.method.adopt(kept.local, message, receiver.graph, federation)
 
 
-def supported(
-    graph: Graph, local: Params, externals: Sequence[Params], federation: Federation
-) -> tuple[Params, ...]:
-    """The second part of `adopt`: as much of the Externals as the method lets the receiver take."""
-    method = federation.method
-    return tuple(method.supported(graph, local, external, federation) for external in externals)
+def _unknown(receiver: Receiver, externals: Sequence[External]) -> list[Params]:
+    """The models of a receiver, of the network that clients train, whose logits are not known."""
+    own = [receiver.kept.local] if receiver.local is None else []
+    return own + [
+        external.params
+        for external in externals
+        if external.predict is None and external.params is not receiver.kept.local
+    ]
 
 
-def calibrated(
-    graph: Graph, local: Params, externals: Sequence[Params], federation: Federation
-) -> Adoption:
-    """The last part of `adopt`: every model's logits, and their weights."""
-    sets = logit_sets(graph, local, externals, federation)
-    return weighed([(graph, sets)], federation.method)[0]
+def _predicted(
+    receivers: Sequence[Receiver], models: Sequence[Sequence[Params]]
+) -> list[list[Tensor]]:
+    return [
+        [receiver.federation.network(model, receiver.graph).logits for model in by_receiver]
+        for receiver, by_receiver in zip(receivers, models, strict=True)
+    ]
 
 
-def weighed(receivers: Sequence[tuple[Graph, Sequence[Tensor]]], method: Method) -> list[Adoption]:
-    """What each receiver adopts of its logit sets, Local's first: gates in batches."""
-    weights = [local_alone(sets) for _, sets in receivers]
-    weighable = {
-        place: ([logits[graph.val.to(logits.device)] for logits in sets], graph.y[graph.val])
-        for place, (graph, sets) in enumerate(receivers)
-        if all(torch.isfinite(logits).all() for logits in sets[1:])
-    }
-    chosen = method.weigh_all(
-        [(held, labels.to(held[0].device)) for held, labels in weighable.values()]
-    )
-    for place, found in zip(weighable, chosen, strict=True):
-        weights[place] = found
-    adoptions = []
-    for (graph, sets), found in zip(receivers, weights, strict=True):
-        local, *others = (logits.cpu() for logits in sets)
-        if method.promises:
-            found = no_worse_than_local([local, *others], found, graph.val, graph.y[graph.val])
-        adoptions.append(Adoption(local, tuple(others), found))
-    return adoptions
+def _logit_sets(
+    receiver: Receiver, externals: Sequence[External], logits: Sequence[Tensor]
+) -> list[Tensor]:
+    """What Local and each External say of every node, Local first; each (nodes, classes)."""
+    rest = iter(logits)
+    own = next(rest) if receiver.local is None else receiver.local
+    sets = [own]
+    for external in externals:
+        if external.predict is not None:
+            sets.append(external.predict(external.params, receiver.graph))
+        else:
+            sets.append(own if external.params is receiver.kept.local else next(rest))
+    return sets
 
 
 def logit_sets(
-    graph: Graph, local: Params, externals: Sequence[Params], federation: Federation
+    graph: Graph, local: Params, externals: Sequence[External], federation: Federation
 ) -> list[Tensor]:
-    """What Local and each External say of every node, Local first; each (nodes, classes)."""
+    """What a stored model's Local and Externals say of every node of a graph, Local first."""
+    receiver = Receiver(graph, Kept(local, b""), b"", federation)
     with torch.no_grad():
-        own = federation.network(local, graph).logits
-        return [own] + [
-            own if external is local else federation.method.logits(external, graph, federation)
-            for external in externals
-        ]
+        (logits,) = _predicted([receiver], [_unknown(receiver, externals)])
+        return _logit_sets(receiver, externals, logits)
 
 
-@dataclass(frozen=True, eq=False)
-class Returned:
-    """One round at its end: what its clients kept, and what came back to each."""
-
-    federation: Federation
-    kept: Sequence[Kept]
-    returns: Sequence[bytes]
-
-
-def adopt_all(
-    rounds: Sequence[Returned], own: Sequence[Sequence[Tensor]], forward: Forward
-) -> list[list[Adoption]]:
-    """`adopt` for every client in rounds that differ in their seed alone: by round, then by client.
-
-    Gates go in batches; on a GPU models do too. On a CPU each adoption is the one that `adopt` makes,
-    bit for bit.
-
-    Args:
-        own: the logits of Local, which other methods share, by client and then by round.
-        forward: the clients' network on their graphs.
-    """
-    graphs, method = forward.graphs, rounds[0].federation.method
-    said = {  # by the identity of a model, what it says of every node
-        id(each.kept[client].local): own[client][place]
-        for client in range(len(graphs))
-        for place, each in enumerate(rounds)
-    }
-    models = [
-        [
-            supported(
-                graph,
-                each.kept[client].local,
-                externals(graph, each.kept[client], each.returns[client], each.federation),
-                each.federation,
-            )
-            for each in rounds
-        ]
-        for client, graph in enumerate(graphs)
+def _weighed(receivers: Sequence[Receiver], sets: Sequence[Sequence[Tensor]]) -> list[Weights]:
+    """Each receiver's weights, Local's first: by the gate, where the Externals' logits are finite."""
+    gate = receivers[0].federation.method.gate
+    weights = [local_alone(logits) for logits in sets]
+    sound = [
+        index
+        for index, (_, *others) in enumerate(sets)
+        if all(torch.isfinite(logits).all() for logits in others)
     ]
-    if method.same_network:
-        new = [
-            [model for found in by_round for model in found if id(model) not in said]
-            for by_round in models
-        ]
-        for by_client, logits in zip(new, forward(new), strict=True):
-            said.update(zip(map(id, by_client), logits, strict=True))
-    else:
-        with torch.no_grad():
-            for graph, by_round in zip(graphs, models, strict=True):
-                for found, each in zip(by_round, rounds, strict=True):
-                    for model in found:
-                        if id(model) not in said:
-                            said[id(model)] = method.logits(model, graph, each.federation)
-    receivers = [
-        (graph, [own[client][place], *(said[id(model)] for model in models[client][place])])
-        for client, graph in enumerate(graphs)
-        for place in range(len(rounds))
+    validations = []
+    for index in sound:
+        graph, device = receivers[index].graph, sets[index][0].device
+        seen = [logits[graph.val.to(logits.device)] for logits in sets[index]]
+        validations.append((seen, graph.y[graph.val].to(device)))
+    for index, chosen in zip(sound, weigh_receivers(gate, validations), strict=True):
+        weights[index] = chosen
+    if not promises(gate):
+        return weights
+    return [
+        no_worse_than_local(
+            [each.cpu() for each in logits],
+            chosen,
+            receiver.graph.val,
+            receiver.graph.y[receiver.graph.val],
+        )
+        for receiver, logits, chosen in zip(receivers, sets, weights, strict=True)
     ]
-    adoptions = weighed(receivers, method)
-    return [adoptions[place :: len(rounds)] for place in range(len(rounds))]
 
 
 def check_upload(upload: bytes, federation: Federation) -> Message:
@@ -416,23 +415,27 @@ def upload_layout(federation: Federation) -> wire.Layout:
 @lru_cache(maxsize=16)
 def return_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every return: those of a federation with a single client."""
-    method = federation.method.probe(federation)
-    probe = method.share(federation.start, _lonely(federation), federation)
+    probe = federation.method.share(federation.start, _lonely(federation), federation)
     if federation.sealed:
         method = _summable(federation)
         returned = method.answer(method.statistic_of(probe, federation), federation)
     else:
-        returned = next(iter(method.merge(Messages([probe]), federation)))
+        returned = next(iter(federation.method.merge(Messages([probe]), federation)))
     return wire.layout(returned, federation.numbers)
 
 
 @lru_cache(maxsize=16)
-def external_layouts(federation: Federation) -> tuple[wire.Layout, ...]:
-    """The names and shapes of each External, made of a return that says nothing."""
+def blank_externals(federation: Federation) -> tuple[External, ...]:
+    """What a receiver makes of a return that says nothing: names, shapes and how they predict."""
     silent = {name: torch.zeros(shape) for name, shape in return_layout(federation).items()}
     start, graph = federation.start, _lonely(federation)
     message = _own_return(silent, start, federation)
-    return tuple(map(wire.layout, federation.method.externals(start, message, graph, federation)))
+    return tuple(federation.method.adopt(start, message, graph, federation))
+
+
+def external_names(federation: Federation) -> tuple[str, ...]:
+    """What the Externals are called, in order."""
+    return tuple(external.name for external in blank_externals(federation))
 
 
 # What sealing changes: a client shares its statistic, the server answers the sum of all, and a

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -267,9 +269,12 @@ def _trained(
 
 
 @dataclass(frozen=True, eq=False)
-class _Round(steps.Returned):
-    """A round that is played up to its returns."""
+class _Round:
+    """A round that is played up to its returns: what clients kept, and what came back to each."""
 
+    federation: Federation
+    kept: Sequence[steps.Kept]
+    returns: Sequence[bytes]
     uploads: Sequence[bytes]
     seconds: dict[str, float]
 
@@ -298,9 +303,15 @@ def _trials(
 ) -> Iterator[Trial]:
     """Every receiver of every seed adopts at once; then one trial a seed."""
     began = time.perf_counter()
-    adopted = steps.adopt_all(rounds, own, forward)
+    receivers = [
+        steps.Receiver(graph, played.kept[client], played.returns[client], played.federation, local)
+        for client, graph in enumerate(forward.graphs)
+        for played, local in zip(rounds, own[client], strict=True)
+    ]
+    adopted = steps.adopt_all(receivers, partial(_predicted, forward, len(rounds)))
     took = (time.perf_counter() - began) / len(rounds)
-    for played, adoptions in zip(rounds, adopted, strict=True):
+    for place, played in enumerate(rounds):
+        adoptions = adopted[place :: len(rounds)]
         federation = played.federation
         classes = federation.model.classes
         pairs = list(zip(adoptions, forward.graphs, strict=True))
@@ -330,6 +341,19 @@ def _trials(
             if classes == 2
             else {},
         )
+
+
+def _predicted(
+    forward: Forward, rounds: int, models: Sequence[Sequence[Params]]
+) -> list[Sequence[Tensor]]:
+    """The logits of each receiver's models; receivers are ordered by client, then by round."""
+    by_client = [models[begin : begin + rounds] for begin in range(0, len(models), rounds)]
+    logits = forward([list(chain.from_iterable(group)) for group in by_client])
+    found: list[Sequence[Tensor]] = []
+    for group, together in zip(by_client, logits, strict=True):
+        rest = iter(together)
+        found += [list(islice(rest, len(receiver))) for receiver in group]
+    return found
 
 
 def _seals(clients: int, federation: Federation) -> Sequence[Seal | None]:

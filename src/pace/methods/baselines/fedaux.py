@@ -21,7 +21,7 @@ from pace.models.gcn import GCN, only_gcn
 from pace.models.layers import glorot
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import External, Message, Method, Uploads
 
 ROUNDING = 2.0**-26  # below half a unit in the last place of float32
 
@@ -59,8 +59,10 @@ class FedAux(Method):
         weights = attention(gathered(uploads, "line"), self.tau)
         return mixtures(uploads, weights, unmasked(federation.start))
 
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
-        return {**local, **returned}
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External({**local, **returned})]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from pace.graph import Graph
 from pace.params import Params
 from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Summable
+from pace.protocol.method import External, Message, Summable
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,10 @@ class FedAvg(Summable):
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: (total[name] / total["nodes"]).float() for name in federation.start}
 
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
-        return returned
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External(returned)]
 
 
 def at_least(upload: Message, name: str, least: float) -> None:

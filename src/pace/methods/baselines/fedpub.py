@@ -18,7 +18,7 @@ from pace.models.base import Model
 from pace.models.gcn import only_gcn
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import External, Message, Method, Uploads
 from pace.training.recipe import Recipe
 
 BLOCKS, BLOCK_NODES, INSIDE = 5, 100, 0.1  # the proxy graph: a random partition graph, p_out = 0
@@ -60,8 +60,10 @@ class FedPub(Method):
         weights = attention(gathered(uploads, "embedding"), self.tau)
         return mixtures(uploads, weights, unmasked(federation.start))
 
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
-        return {**local, **returned}
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External({**local, **returned})]
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """FedTAD, one round: the average, distilled without data from what clients know (Zhu et al., 2024)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
@@ -41,21 +41,18 @@ class FedTAD(FedAvg):
     rounds: int = 5
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
-        walk = walked_ids(graph, federation.random("fedtad walk"))
-        known = reliability(graph, federation.model.classes, walk)
-        return {**super().share(local, graph, federation), "reliability": known}
-
-    def probe(self, federation: Federation) -> "FedTAD":
         if federation.model.classes > CLASSES:
             raise SettingError(
                 f"FedTAD's generator holds classes², and there are {federation.model.classes:,} "
                 f"classes, expected at most {CLASSES:,}: choose another method"
             )
-        return replace(self, rounds=0)
+        walk = walked_ids(graph, federation.random("fedtad walk"))
+        known = reliability(graph, federation.model.classes, walk)
+        return {**super().share(local, graph, federation), "reliability": known}
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         average = self.answer(self.total(uploads, federation), federation)
-        if not self.rounds:
+        if not self.rounds or len(uploads) == 1:  # one client's average is its own model
             return (average for _ in range(len(uploads)))
         weights = within_clients(gathered(uploads, "reliability")).float()
         distilled = distil(average, uploads, weights, rounds=self.rounds, federation=federation)

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from pace.errors import SettingError
-from pace.gates.folds import weigh_parts
-from pace.gates.guard import admitted
-from pace.gates.mixture import RIDGE, Weights, local_alone, weigh
+from pace.gates.gate import LEVEL, Gate, Guarded
+from pace.gates.mixture import RIDGE
 from pace.graph import Graph
 from pace.merging.carrier import Carrier, pack, unpack
 from pace.merging.correction import apply, correction
@@ -23,14 +21,11 @@ from pace.merging.peers import LARGEST, SHARPNESS, peer_consensus, peer_weights
 from pace.methods.pace import Pace, Pairs, read
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Uploads
+from pace.protocol.method import External, Message, Uploads
 from pace.protocol.number_formats import KINDS
 
-LEVEL = 0.5  # of the guard: at least as many held-out validation nodes right as Local
 BLOCK = 8  # receivers whose peers' consensus is summed in one pass over the uploads
 EACH = 2  # corrections
-A_PAIR = 5e-5  # seconds of one core for a client's update in another's sum, at Cora's shape
-MANY = 500  # clients above which people are told that the merge takes long: it is quadratic
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,9 @@ class PaceDuo(Pace):
     """
 
     needs: ClassVar[str] = "it finds each client's peers by their moments"
+    quadratic: ClassVar[bool] = True
 
+    gate: Gate = Guarded()  # noqa: RUF009 - of the ridge and level below
     ridge: float = RIDGE
     level: float = LEVEL  # 1 is no guard
     numbers: str = KINDS[2]
@@ -57,6 +54,7 @@ class PaceDuo(Pace):
             raise SettingError(f"the ridge is {self.ridge}, expected a number, 0 or more")
         if not 0 < self.level <= 1:
             raise SettingError(f"the guard's level is {self.level}, expected above 0, at most 1")
+        object.__setattr__(self, "gate", Guarded(self.ridge, self.level))
         if not 0 <= self.sharpness < math.inf:
             raise SettingError(f"the sharpness is {self.sharpness}, expected a number, 0 or more")
         if not 0 < self.most <= 1:
@@ -65,16 +63,6 @@ class PaceDuo(Pace):
             raise SettingError(
                 "pace-duo finds peers by their moments: a geometry without them has none"
             )
-
-    def caution(self, clients: int) -> str:
-        if clients <= MANY:
-            return ""
-        return (
-            f"pace-duo sums all uploads anew for every client: with {clients:,} clients that is "
-            f"{clients**2:,} updates, {(clients / MANY) ** 2:.0f} times as many as with {MANY}, or some "
-            f"{A_PAIR * clients**2 / 60:,.0f} minutes of one core with a model of 94,000 numbers. The "
-            "method pace takes one pass."
-        )
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
         of_all = super().merge(uploads, federation)
@@ -92,25 +80,13 @@ class PaceDuo(Pace):
             for view, own in zip(seen, owns, strict=False):  # owns go on in the next block
                 yield correction(view, own, self.rank)
 
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> dict[str, Tensor]:
-        """The first External: PACE's."""
-        return apply(local, unpack(parted(returned, local)[0], local))
-
-    def externals(
+    def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> tuple[Params, ...]:
-        return tuple(apply(local, unpack(message, local)) for message in parted(returned, local))
-
-    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
-        weights = weigh(sets, labels, self.ridge)
-        on_parts = partial(weigh_parts, ridge=self.ridge)
-        if sum(weights[1:]) > 0 and not admitted(sets, labels, on_parts, self.level):
-            return local_alone(sets)
-        return weights
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return "External 1", "External 2"
+    ) -> list[External]:
+        return [
+            External(apply(local, unpack(message, local)), f"External {number}")
+            for number, message in enumerate(parted(returned, local), start=1)
+        ]
 
 
 def joined(messages: Sequence[Message]) -> dict[str, Tensor]:

@@ -10,6 +10,7 @@ from pace.merging.evidence import column_factors, seen
 from pace.methods.pace import Pace
 from pace.params import Params
 from pace.protocol.federation import Federation
+from pace.protocol.method import External, Message
 
 ROUNDING = 1e-6  # of a column: a shorter change is float32's
 
@@ -23,9 +24,17 @@ class Limited(Pace):
     See `pace.merging.evidence`. What hidden layers read is every node's, so their columns stay.
     """
 
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        (whole,) = super().adopt(local, returned, graph, federation)
+        limited = self.supported(graph, local, whole.params, federation)
+        return [External(limited, returned=whole.params)]
+
     def supported(
         self, graph: Graph, local: Params, external: Params, federation: Federation
     ) -> dict[str, Tensor]:
+        """As much of the External as the receiver's validation nodes give evidence for."""
         with torch.no_grad():
             inputs = federation.network(local, graph).inputs
         made = dict(external)

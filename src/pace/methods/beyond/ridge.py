@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 from pace.errors import NumberError, SettingError
-from pace.gates.mixture import RIDGE, Weights, weigh
+from pace.gates.gate import Gate, Mixture
+from pace.gates.mixture import RIDGE
 from pace.graph import Graph
 from pace.merging.ridge import (
     compressed,
@@ -28,7 +29,7 @@ from pace.merging.ridge import (
 from pace.models.unit_rows import unit_rows
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import External, Message, Method, Uploads
 from pace.protocol.number_formats import KINDS
 from pace.task import targets
 
@@ -88,43 +89,43 @@ class Regressed(Method):
         """Of a hop's answers in the return; with int8, twelve cost at most what PACE's return does."""
         return ROWS
 
-    def adopt(self, local: Params, returned: Message, federation: Federation) -> Params:
-        """The first External."""
-        return {f"hop{self.hops[0]}": self._answers(returned, self.hops[0])[0]}
-
-    def externals(
+    def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> tuple[Params, ...]:
-        found: list[Params] = []
+    ) -> list[External]:
+        found: list[External] = []
         for hop in self.hops:
             answers = list(self._answers(returned, hop))
             if self.own is not None:
                 rows, labels = training_rows(graph, hop, federation.model.classes)
                 middle = answers[len(answers) // 2]
                 answers.append(own_residual(rows, labels, middle, self.own))
-            found += ({f"hop{hop}": answer.contiguous()} for answer in answers)
-        return tuple(found)
+            found += self.regressions(hop, answers)
+        return found
+
+    def regressions(self, hop: int, answers: Sequence[Tensor]) -> Iterator[External]:
+        """The Externals of a hop: an answer for each strength, perhaps one corrected here."""
+        reads = f"ridge on {hop} hops" if hop else "ridge on own features"
+        names = [f"{reads}, λ = {strength:g}" for strength in self.strengths]
+        for name, answer in zip((*names, f"{reads}, corrected here"), answers, strict=False):
+            yield External({f"hop{hop}": answer.contiguous()}, name, Regression(hop))
 
     def _answers(self, returned: Message, hop: int) -> tuple[Tensor, ...]:
         basis, mixing = returned[f"hop{hop}/basis"], returned[f"hop{hop}/mixing"]
         return expanded(basis, mixing, len(self.strengths))
 
-    def logits(self, external: Params, graph: Graph, federation: Federation) -> Tensor:
-        """10 h W at the hop that the External is for."""
-        ((name, answer),) = external.items()
-        return SCALE * (unit_rows(graph, int(name.removeprefix("hop"))) @ answer)
-
-    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
-        return weigh(sets, labels, self.ridge)
-
     @property
-    def parts(self) -> tuple[str, ...]:
-        names: list[str] = []
-        for hop in self.hops:
-            reads = f"ridge on {hop} hops" if hop else "ridge on own features"
-            names += (f"{reads}, λ = {strength:g}" for strength in self.strengths)
-            names += [] if self.own is None else [f"{reads}, corrected here"]
-        return tuple(names)
+    def gate(self) -> Gate:
+        return Mixture(self.ridge)
+
+
+@dataclass(frozen=True)
+class Regression:
+    """How an External of a ridge regression predicts: 10 h W at its hop."""
+
+    hop: int
+
+    def __call__(self, params: Params, graph: Graph) -> Tensor:
+        return SCALE * (unit_rows(graph, self.hop) @ params[f"hop{self.hop}"])
 
 
 @dataclass(frozen=True)

@@ -47,12 +47,10 @@ def adopt_return(
             returned, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=name
         )
     local, federation = kept.kept.local, job.federation
-    returned_models = steps.externals(graph, kept.kept, frame, federation)
-    externals = steps.supported(graph, local, returned_models, federation)
+    adoption = steps.adopt(graph, kept.kept, frame, federation)
     called = None
     if roll is not None:
         called = rolls.check_roll(roll, job, name, upload=kept.frame, returned=returned)
-    adoption = steps.calibrated(graph, local, externals, federation)
     outcome = Outcome(
         job=job.digest,
         name=name,
@@ -63,9 +61,9 @@ def adopt_return(
         returned=hashlib.sha256(returned).hexdigest(),
         roll=called,
         received=tuple(
-            received(as_returned, used, local, federation.start, job.features)
-            for as_returned, used in zip(returned_models, externals, strict=True)
-            if as_returned.keys() == local.keys()  # one of another kind changes nothing of Local
+            received(external, local, federation.start, job.features)
+            for external in adoption.models
+            if external.predict is None  # one of another kind changes nothing of Local
         ),
         validation=mask_scores(adoption, graph, graph.val, mask="val", classes=classes),
         test=mask_scores(adoption, graph, graph.test, mask="test", classes=classes),
@@ -78,7 +76,7 @@ def adopt_return(
         site.drawn,
         sent_upload(job, site, kept.message, len(returned)),
     )
-    return SiteModel(job, local, externals, adoption.weights, outcome, kept.members, result)
+    return SiteModel(job, local, adoption.models, adoption.weights, outcome, kept.members, result)
 
 
 def adopt_files(

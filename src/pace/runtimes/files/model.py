@@ -22,6 +22,7 @@ from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, render_job
 from pace.params import Params
 from pace.protocol import steps, wire
+from pace.protocol.method import External
 from pace.runtimes.files.members import Members, encode_members, read_members
 from pace.runtimes.files.model_page import model_card, model_page
 from pace.runtimes.files.outcome import (
@@ -47,7 +48,7 @@ class SiteModel:
 
     job: Job
     local: Params
-    externals: tuple[Params, ...]
+    externals: tuple[External, ...]
     weights: Weights
     outcome: Outcome
     members: Members
@@ -81,7 +82,8 @@ class SiteModel:
 def write_model(folder: Path, model: SiteModel) -> None:
     """The folder, complete or not at all."""
     job = model.job
-    params = dict(zip(_names(len(model.externals)), (model.local, *model.externals), strict=True))
+    externals = [external.params for external in model.externals]
+    params = dict(zip(_names(len(externals)), (model.local, *externals), strict=True))
     files = {
         f"{name}.safetensors": encode_tensors(
             values, {"format": PARAMS, "which": name, "job": job.digest}
@@ -122,7 +124,8 @@ def read_model(folder: Path) -> SiteModel:
     job = read_job(folder / "job.pace")
     if job.digest != digest:
         raise FileError(f"{folder} holds the job {job.digest[:16]}, its model is of {digest[:16]}")
-    layouts = wire.layout(job.federation.start), *steps.external_layouts(job.federation)
+    blanks = steps.blank_externals(job.federation)
+    layouts = [wire.layout(job.federation.start), *(wire.layout(each.params) for each in blanks)]
     if len(weights) != len(layouts):
         raise FileError(
             f"{folder} has {len(weights)} weights, its method {len(layouts)} models: restore it"
@@ -144,7 +147,11 @@ def read_model(folder: Path) -> SiteModel:
                 f"{folder / RESULTS} is damaged (a confusion matrix is not of "
                 f"{job.model.classes} classes): restore it from a backup"
             )
-    return SiteModel(job, params[0], tuple(params[1:]), weights, outcome, members, result)
+    externals = tuple(
+        replace(blank, params=values, returned=None)
+        for blank, values in zip(blanks, params[1:], strict=True)
+    )
+    return SiteModel(job, params[0], externals, weights, outcome, members, result)
 
 
 def _names(externals: int) -> list[str]:

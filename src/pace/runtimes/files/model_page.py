@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
+from pace.gates.gate import promises
 from pace.io.terminal import many
 from pace.io.text import Medium, shown
 from pace.jobs import received
@@ -17,6 +18,7 @@ from pace.jobs.disclosure import SMALL
 from pace.jobs.job import Job
 from pace.jobs.roll import roll_sentences
 from pace.models import in_words
+from pace.protocol.steps import external_names
 from pace.reports import (
     Beside,
     Block,
@@ -74,7 +76,7 @@ def model_card(job: Job, outcome: Outcome) -> str:
 A {job.model.title} ({widths}{in_words(job.model)}) that sorts nodes into
 {job.model.classes} classes{classes}. Local was trained on this site's graph only. External is what the
 server's return gives, made of uploads as the roll below says. PACE adds the logits,
-{formula(outcome.weights, job.federation.method.parts)}; the weights were chosen on this site's
+{formula(outcome.weights, external_names(job.federation))}; the weights were chosen on this site's
 validation nodes.
 
 ## On this site's nodes
@@ -209,13 +211,13 @@ def _headline(
 
 
 def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[Block]:
-    method = job.federation.method
+    names = external_names(job.federation)
     yield Text(
         f"Local was trained on this site's graph only. External is what the server's return makes of "
-        f"it. What is used adds their logits, {formula(outcome.weights, method.parts)}; the weights "
+        f"it. What is used adds their logits, {formula(outcome.weights, names)}; the weights "
         "were chosen on this site's validation nodes."
     )
-    yield Findings((_promise(outcome.validation, method.promises),))
+    yield Findings((_promise(outcome.validation, promises(job.federation.method.gate)),))
     for mask, scores in scored.items():
         yield score_table(f"On {many(scores.nodes, f'{mask} node')}", scores)
     if len(outcome.weights) > 2:
@@ -229,18 +231,18 @@ def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> It
                     Value(f"{weight:.4f}", weight),
                     Value(f"{100 * weight / total:.1f} %", weight, share=weight / total),
                 )
-                for name, weight in zip(("Local", *method.parts), outcome.weights, strict=True)
+                for name, weight in zip(("Local", *names), outcome.weights, strict=True)
             ),
         )
 
 
-def _promise(scores: MaskScores, promises: bool) -> Finding:
+def _promise(scores: MaskScores, promised: bool) -> Finding:
     statement = "On this site's validation nodes, what is used has no higher NLL than Local."
     if scores.local.nll is None or scores.adopted.nll is None:
         return Finding(statement, "absent", "There are no validation nodes, so Local was kept.")
     values = ", ".join(f"{name} {reading.nll:.4f}" for name, reading in scores.readings.items())
     evidence = f"NLL on {many(scores.nodes, 'node')}: {values}."
-    if not promises:
+    if not promised:
         evidence += " The method makes no such promise."
     kept = scores.adopted.nll <= scores.local.nll
     return Finding(statement, "holds" if kept else "fails", evidence)
