@@ -44,6 +44,7 @@ from pace.jobs.job_file import read_job, render_job
 from pace.jobs.journal import Journal
 from pace.jobs.roll import Roll
 from pace.protocol import steps, wire
+from pace.protocol.method import External
 from pace.runtimes.files import kept, model
 from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.members import Members
@@ -68,7 +69,7 @@ def model_folder() -> Path:
     local, weights = fitted()[0].local, (0.5, 0.5)
     outcome, result = unscored(0.5, weights, job().model.classes)
     outcome = replace(outcome, job=job().digest)
-    whole = model.SiteModel(job(), local, (local,), weights, outcome, members(), result)
+    whole = model.SiteModel(job(), local, (External(local),), weights, outcome, members(), result)
     model.write_model(folder, whole)
     return folder
 
