@@ -89,7 +89,7 @@ def test_predictions_are_the_sites_own(tmp_path: Path, kind: str, what: str) -> 
 def test_negligible_masks_are_zero_in_an_exported_model(tmp_path: Path) -> None:
     """As `pace client predict` has them: a huge weight under a mask just below 1e-3 does not count."""
     model = made(method="fedpub")
-    for params in (model.local, *model.externals):
+    for params in (model.local, *(external.params for external in model.externals)):
         name = next(name for name in params if mask_of(name) in params)
         params[mask_of(name)].fill_(0.9 * NEGLIGIBLE)
         params[name].fill_(1e6)
@@ -104,7 +104,7 @@ def test_negligible_masks_are_zero_in_an_exported_model(tmp_path: Path) -> None:
 
 def test_an_external_that_overflows_leaves_local_to_answer(tmp_path: Path) -> None:
     model = made()
-    for value in model.externals[0].values():
+    for value in model.externals[0].params.values():
         value.fill_(3e38)
     export_model(model, "torch", tmp_path / "out")
     logits, local = answers(tmp_path / "out", "torch", graph())
