@@ -460,7 +460,7 @@ def test_test_labels_change_no_adoption(name: str, hidden: bool) -> None:
     assert not any(torch.equal(a.y, b.y) for a, b in zip(graphs, scrambled, strict=True))
     results = []
     for some in (graphs, scrambled):
-        seals = sealing.ephemeral(["a", "b", "c"], b"salt") if hidden else [None] * 3
+        seals = sealing.ephemeral_seals(["a", "b", "c"], b"salt") if hidden else [None] * 3
         fitted = [fit(graph, agreed, seal=seal) for graph, seal in zip(some, seals, strict=True)]
         returns = merge([upload for _, upload in fitted], agreed)
         results.append(
