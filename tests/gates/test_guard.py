@@ -62,6 +62,20 @@ def test_each_node_is_held_out_once_and_never_weighed_by_itself() -> None:
     assert sum(HUNDRED - len(known) for known in seen) == HUNDRED
 
 
+def test_every_fold_holds_out_every_class_of_nodes_in_order_of_their_class() -> None:
+    """Tables often come sorted: a contiguous fold would hold out one class and learn from the others."""
+    labels = torch.arange(3).repeat_interleave(40)
+    held: list[Tensor] = []
+
+    def watching(given: object, known: Tensor, parts: Tensor) -> list[Weights]:
+        held.extend(known[~part] for part in parts)
+        return [(1.0, 0.0)] * len(parts)
+
+    held_out([torch.zeros(120, 3)] * 2, labels, watching)
+    assert len(held) == 10
+    assert all(set(fold.tolist()) == {0, 1, 2} for fold in held)
+
+
 def test_clear_evidence_is_admitted_at_every_level_and_none_at_none() -> None:
     clear, none = pair(0.8), pair(0.0)
     for level in (0.5, 0.05, 0.01):

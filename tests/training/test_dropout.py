@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pace.graph import Graph
-from pace.training.dropout import Dropout
+from pace.training.dropout import AHEAD, Activation, Dropout
 
 
 def ring(nodes: int, step: int) -> Graph:
@@ -31,3 +31,16 @@ def test_another_client_or_seed_draws_independently(seed: int, graph: Graph) -> 
     """As many nodes and edges, only other ends: about half of the draws agree."""
     same = (drawn(seed, graph) == drawn(3, ring(30, 1))).float().mean()
     assert float(same) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("dropout", [0.5, 0.3])
+def test_masks_drawn_ahead_are_the_stream_epoch_by_epoch(dropout: float) -> None:
+    """Beyond the epochs that are drawn at once, masks go on along the stream and do not repeat."""
+    shapes = [(64, 32), (16, 8)]
+    stream = Dropout(dropout, 3, ring(30, 1))
+    activate = Activation(Dropout(dropout, 3, ring(30, 1)), shapes)
+    assert activate.ahead == AHEAD // (4 * (64 * 32 + 16 * 8)) > 1
+    for _ in range(2 * activate.ahead + 1):
+        for layer, (rows, width) in enumerate(shapes):
+            hidden = activate(torch.ones(rows, width), torch.zeros(width), layer)
+            assert torch.equal(hidden, stream.keep(rows * width).view(rows, width).float())
