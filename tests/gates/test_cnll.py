@@ -14,11 +14,11 @@ from pace.gates.cnll import (
     blend,
     calibrate,
     calibrate_all,
-    excess,
     in_step,
     slope,
 )
 from pace.task import nll
+from tests.gates.plain_mixture import excess
 
 Drawn = tuple[Tensor, Tensor, Tensor]
 

@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from pace.gates.cnll import blend, calibrate
-from pace.gates.mixture import HALVINGS, Problem, minimiser, mix, optimal, weigh
+from pace.gates.mixture import HALVINGS, Problems, minimisers, mix, optimal, weigh
 from pace.task import nll
 
 Drawn = tuple[Tensor, Tensor]
@@ -28,6 +28,17 @@ def problems(draw: st.DrawFn, least: int = 2) -> Drawn:
     return (scale * (knows + noise)).double(), labels
 
 
+class Problem(Problems):
+    """All nodes as the only part."""
+
+    def __init__(self, sets: Tensor, labels: Tensor, ridge: float) -> None:
+        super().__init__(sets, labels, torch.ones(1, len(labels), dtype=torch.bool), ridge)
+
+
+def value_at(problem: Problem, weights: Tensor) -> float:
+    return float(problem.value(weights[None]))
+
+
 RIDGES = st.sampled_from([0.1, 2.0, 50.0])
 quick = settings(max_examples=60)
 
@@ -38,8 +49,8 @@ def test_r_is_convex(drawn: Drawn, ridge: float, seed: int, part: float) -> None
     problem = Problem(*drawn, ridge)
     generator = torch.Generator().manual_seed(seed)
     one, other = 3 * torch.rand(2, len(drawn[0]), generator=generator).double()
-    between = problem.value((1 - part) * one + part * other)
-    assert between <= (1 - part) * problem.value(one) + part * problem.value(other) + 1e-9
+    between = value_at(problem, (1 - part) * one + part * other)
+    assert between <= (1 - part) * value_at(problem, one) + part * value_at(problem, other) + 1e-9
 
 
 @given(problems(), RIDGES, st.integers(0, 2**31))
@@ -56,34 +67,36 @@ def test_gradient_and_hessian_are_those_of_autograd(drawn: Drawn, ridge: float, 
 
     hessian = torch.autograd.functional.hessian(r, weights)
     assert isinstance(hessian, Tensor)
-    torch.testing.assert_close(problem.hessian(weights), hessian)
+    torch.testing.assert_close(problem.derivatives(weights[None])[1][0], hessian)
     asked = weights.clone().requires_grad_()
-    torch.testing.assert_close(problem.gradient(weights), torch.autograd.grad(r(asked), asked)[0])
-    assert problem.value(weights) == pytest.approx(float(r(weights)))
+    torch.testing.assert_close(
+        problem.derivatives(weights[None])[0][0], torch.autograd.grad(r(asked), asked)[0]
+    )
+    assert value_at(problem, weights) == pytest.approx(float(r(weights)))
 
 
 @given(problems(), RIDGES)
 @quick
 def test_the_weights_are_those_of_a_general_optimiser(drawn: Drawn, ridge: float) -> None:
     problem = Problem(*drawn, ridge)
-    weights = minimiser(problem)
-    assert optimal(problem, weights)
+    weights = minimisers(problem)[0]
+    assert optimal(problem, (weights)[None])
 
     def value(free: object) -> float:
-        return problem.value(torch.as_tensor(free, dtype=torch.float64))
+        return value_at(problem, torch.as_tensor(free, dtype=torch.float64))
 
     start = [1.0] + [0.1] * (len(drawn[0]) - 1)
     other = minimize(value, start, bounds=[(0, None)] * len(start), method="L-BFGS-B", tol=1e-14)
-    assert problem.value(weights) <= other.fun + 1e-9
+    assert value_at(problem, weights) <= other.fun + 1e-9
 
 
 @given(problems(), RIDGES)
 @quick
 def test_the_conditions_of_optimality_refuse_another_point(drawn: Drawn, ridge: float) -> None:
     problem = Problem(*drawn, ridge)
-    weights = minimiser(problem)
-    assert not optimal(problem, weights + 0.5)
-    assert not optimal(problem, weights - 0.5 * (weights == weights.max()) - 1e-3)
+    weights = minimisers(problem)[0]
+    assert not optimal(problem, (weights + 0.5)[None])
+    assert not optimal(problem, (weights - 0.5 * (weights == weights.max()) - 1e-3)[None])
 
 
 @given(problems(), RIDGES)
@@ -94,7 +107,7 @@ def test_no_regret_on_validation_nodes(drawn: Drawn, ridge: float) -> None:
     weights = weigh(list(sets), labels, ridge)
     assert nll(mix(list(sets), weights), labels) <= nll(sets[0], labels)
     problem = Problem(sets, labels, ridge)
-    least = problem.value(minimiser(problem))
+    least = value_at(problem, minimisers(problem)[0])
     for external in sets[1:]:
         alpha = calibrate(sets[0], external, labels)
         assert least <= nll(blend(sets[0], external, alpha), labels) + 1e-9
@@ -148,7 +161,7 @@ def test_a_temperature_cures_overconfidence() -> None:
     labels = torch.randint(3, (300,), generator=generator)
     honest = 2.0 * torch.nn.functional.one_hot(labels, 3) + torch.randn(300, 3, generator=generator)
     problem = Problem(torch.stack([10 * honest, torch.zeros(300, 3)]).double(), labels, 2.0)
-    weights = minimiser(problem)
+    weights = minimisers(problem)[0]
     # Logits 2 y + noise of variance one are those of a Gaussian with margin 2: twice as sure is right.
     assert weights[0] == pytest.approx(0.2, abs=0.03)
 
@@ -191,7 +204,7 @@ def test_newtons_method_ends_where_rounding_leaves_no_way_down() -> None:
     class Counted(Problem):
         asked = 0
 
-        def value(self, weights: Tensor) -> float:
+        def value(self, weights: Tensor) -> Tensor:
             self.asked += 1
             return super().value(weights)
 
@@ -202,5 +215,5 @@ def test_newtons_method_ends_where_rounding_leaves_no_way_down() -> None:
     problem = Counted(
         torch.stack([local, huge]), torch.randint(3, (9,), generator=random), ridge=2.0
     )
-    minimiser(problem)
+    minimisers(problem)[0]
     assert 1 < problem.asked <= 1 + HALVINGS

@@ -44,8 +44,8 @@ def calibrate_all(receivers: Sequence[Receiver]) -> list[float]:
     alphas = [0.0] * len(receivers)
     for places in batches.values():
         slopes = Slopes([receivers[place] for place in places])
-        found = in_step([search(rounding) for rounding in slopes.rounding], slopes)
-        for place, alpha in zip(places, found, strict=True):
+        roots = in_step([search(rounding) for rounding in slopes.rounding], slopes)
+        for place, alpha in zip(places, roots, strict=True):
             alphas[place] = alpha
     return alphas
 
@@ -117,8 +117,8 @@ def bracketed(
 
 def in_step(searches: Sequence[Search], slopes: Slopes) -> list[float]:
     """What each search finds, whose receivers are those of `slopes`: all ask, all are answered."""
-    found = [0.0] * len(searches)
-    asked = [next(each) for each in searches]
+    alphas = [0.0] * len(searches)
+    asked = [next(one) for one in searches]
     active = list(range(len(searches)))  # whose slopes are computed
     while active:
         going = []
@@ -128,10 +128,10 @@ def in_step(searches: Sequence[Search], slopes: Slopes) -> list[float]:
                 asked[place] = searches[place].send(value)
                 going.append(number)
             except StopIteration as end:
-                found[place] = end.value
+                alphas[place] = end.value
         if len(going) < len(active):
             slopes, active = slopes.only(going), [active[number] for number in going]
-    return found
+    return alphas
 
 
 class Slopes:
@@ -198,16 +198,6 @@ def blend(local: Tensor, external: Tensor, alpha: float) -> Tensor:
 def slope(local: Tensor, external: Tensor, labels: Tensor, alpha: float) -> float:
     """R'(α): the displacement the blend expects less the displacement of the true labels."""
     return Slopes([(local, external, labels)])([alpha])[0]
-
-
-def excess(logits: Tensor, sets: Tensor, observed: Tensor) -> Tensor:
-    """mean_v ( E_{c ~ p}[z_vc] - z_{v,y_v} ) of each of (K, n, classes), with p = softmax(logits).
-
-    It is the derivative of the NLL of `logits` in the direction of each set; `observed` are the sets
-    `at_labels`.
-    """
-    expected = (logits.softmax(1) * sets).sum(2)
-    return (expected - observed).mean(1)
 
 
 def at_labels(sets: Tensor, labels: Tensor) -> Tensor:

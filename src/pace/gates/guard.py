@@ -1,4 +1,4 @@
-"""A guard for those who fear harm more than they want gain: is the evidence for Externals enough?
+"""A guard against harm: is the evidence that Externals help strong enough?
 
 The validation nodes are divided into folds. For each fold the weights are chosen on the others, and
 the mixture's predictions on the fold are compared with Local's: some nodes are gained (only the

@@ -30,8 +30,7 @@ def threshold(dropout: float) -> int:
 class Dropout:
     """A stream of draws keyed by the seed and the client's edges.
 
-    The stream is NumPy's SFC64, in bits, so it is the same on every device and whoever else trains
-    beside it. A keep probability of one half costs one random bit a number; any other is rounded to
+    The stream is NumPy's SFC64, in bits, so it is the same on every device and in every batch. A keep probability of one half costs one random bit a number; any other is rounded to
     a multiple of 2^-16.
     """
 
@@ -61,10 +60,10 @@ class Dropout:
         return [self._ones(part, count) for part, count in zip(parts, counts, strict=True)]
 
     def _ones(self, words: np.ndarray[Any, np.dtype[np.uint64]], count: int) -> Tensor:
-        each = np.ascontiguousarray(words)
+        words = np.ascontiguousarray(words)
         if fair(self.threshold):
-            return torch.from_numpy(np.unpackbits(each.view(np.uint8), axis=1, count=count))
-        return torch.from_numpy((each.view(np.uint16)[:, :count] >= self.threshold).view(np.uint8))
+            return torch.from_numpy(np.unpackbits(words.view(np.uint8), axis=1, count=count))
+        return torch.from_numpy((words.view(np.uint16)[:, :count] >= self.threshold).view(np.uint8))
 
 
 class Activation:
@@ -133,9 +132,10 @@ class DropoutMasks:
         if self.kind == 0:
             self.prefetched_epochs = max(1, epochs)
             return
-        each = masks_per_word(self.threshold)
+        per_word = masks_per_word(self.threshold)
         lengths = [
-            (count * width + each - 1) // each for count, width in zip(rows, widths, strict=True)
+            (count * width + per_word - 1) // per_word
+            for count, width in zip(rows, widths, strict=True)
         ]
         ends = torch.stack(lengths).cumsum(0)  # (layers, clients)
         self.firsts = ends - torch.stack(lengths)

@@ -1,4 +1,4 @@
-"""What many models say of every node: on a GPU all clients' models in one pass."""
+"""The logits of many models at every node: on a GPU all clients' models in one pass."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Forward:
         self.operators: dict[tuple[int, ...], Operators] = {}  # by clients
 
     def __call__(self, models: Sequence[Sequence[Params]]) -> list[list[Tensor]]:
-        counts = {len(each) for each in models}
+        counts = {len(by_client) for by_client in models}
         with torch.no_grad():
             if self.together and isinstance(self.network, GCN) and len(counts) == 1 and max(counts):
                 with torch.cuda.device(self.device):
@@ -46,19 +46,19 @@ class Forward:
 
     def _batches(self, gcn: GCN, models: Sequence[Sequence[Params]]) -> list[list[Tensor]]:
         """In groups of clients that fit on the device together."""
-        found: dict[int, list[Tensor]] = {}
+        by_client: dict[int, list[Tensor]] = {}
         sized = dict(enumerate(models[0]))
         for batch in cohort.batches(dict(enumerate(self.graphs)), sized, self.device):
             logits = self.batch(gcn, batch, [models[client] for client in batch])
             for client, by_model in zip(batch, logits, strict=True):
-                found[client] = [each[: self.graphs[client].nodes] for each in by_model]
-        return [found[client] for client in range(len(self.graphs))]
+                by_client[client] = [rows[: self.graphs[client].nodes] for rows in by_model]
+        return [by_client[client] for client in range(len(self.graphs))]
 
     def batch(self, gcn: GCN, clients: Sequence[int], models: Sequence[Sequence[Params]]) -> Tensor:
         """(clients, models, rows of the largest client, classes)."""
         params: dict[str, Tensor] = {}
         for name, like in models[0][0].items():
-            beside = torch.stack([model[name] for each in models for model in each])
+            beside = torch.stack([model[name] for by_client in models for model in by_client])
             shape = (len(models), len(models[0]), *like.shape)
             params[name] = beside.to(self.device).view(shape)
         first, *above = self.whole(gcn.layers, clients)
@@ -76,7 +76,7 @@ class Forward:
         """The constants of a pass over all nodes of these clients."""
         if tuple(clients) not in self.operators:
             graphs = [self.graphs[client] for client in clients]
-            everybody = [torch.ones(graph.nodes, dtype=torch.bool) for graph in graphs]
-            found = fields(graphs, layers, 1.0, self.device, everybody)
-            self.operators[tuple(clients)] = found.operators
+            all_nodes = [torch.ones(graph.nodes, dtype=torch.bool) for graph in graphs]
+            whole = fields(graphs, layers, 1.0, self.device, all_nodes)
+            self.operators[tuple(clients)] = whole.operators
         return self.operators[tuple(clients)]

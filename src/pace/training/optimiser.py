@@ -34,8 +34,8 @@ class Proximal:
 class Optimiser:
     """Parameters on their way down: `params` and `gradients` are views by name of flat buffers.
 
-    Whoever writes the gradients of a loss into `gradients` may then take a `step`. The slope of a
-    proximal term is added there if `pulled` says so; autograd has it in the gradients already.
+    Write the gradients of a loss into `gradients`, then take a `step`. The slope of a proximal term is
+    added there if `pulled` says so; autograd has it in the gradients already.
     """
 
     def __init__(self, start: Params, recipe: Recipe, *, pulled: bool = True) -> None:
@@ -48,9 +48,7 @@ class Optimiser:
         self.gradients = views(self.slope, start)
         self.mean = torch.zeros_like(self.values)
         self.square = torch.zeros_like(self.values)  # of Adam
-        self.step_count = torch.zeros(
-            (), device=self.values.device
-        )  # steps, where the kernel reads it
+        self.step_count = torch.zeros((), device=self.values.device)  # where the kernel reads it
 
     def step(self) -> None:
         """One update of every parameter by the gradients written last."""
@@ -114,7 +112,7 @@ class DeviceOptimiser(Optimiser):
     def __init__(self, start: Params, recipe: Recipe) -> None:
         super().__init__(start, recipe)
         self.kernels: Any = own_kernels(self.values.device.type)
-        self.apart = 0  # how many values somebody else steps
+        self.apart = 0  # how many values are stepped elsewhere
         powers = torch.arange(1, recipe.epochs + 1, dtype=torch.float64)[:, None]
         first, second = (1 - torch.tensor(BETAS, dtype=torch.float64) ** powers).unbind(1)
         corrections = torch.stack([first, second.sqrt()], 1).float()

@@ -38,8 +38,7 @@ def train(
     A client without training nodes has nothing to learn and keeps the start. What a client learns
     depends on its graph, the federation and the seed: its dropout is its own.
     """
-    told = progress if progress is not None else lambda epoch: None
-    return learner(graph, model, recipe, told)(start, seed)
+    return learner(graph, model, recipe, progress or (lambda epoch: None))(start, seed)
 
 
 def train_cohort(
@@ -53,9 +52,9 @@ def train_cohort(
 ) -> dict[int, list[dict[str, Tensor]]]:
     """`train` for every client and every seed of `starts` (seed -> W_0): by seed, in order of clients.
 
-    `progress` is told the seed of each model that is done. A CPU takes client by client and makes
-    its constants once for all seeds; a GPU takes all clients and seeds at once. Nobody learns
-    anything else for being in company.
+    `progress` is called with the seed of each model that is done. A CPU takes client by client and
+    makes its constants once for all seeds; a GPU takes all clients and seeds at once. Each model
+    equals what training it alone gives.
     """
     learnt: dict[int, dict[int, dict[str, Tensor]]] = {seed: {} for seed in starts}
 
@@ -127,12 +126,14 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int]
     """
     from_graph = training_set(graph, gcn)
     field = gcn.field(graph, graph.train)
-    first, *above = (each for each in field.operators if not isinstance(each, Tensor))
+    first, *above = field.operators
     active = first.active
     if len(active) < first.shape[1]:
         first = first.columns(active)
-    operators = [first, *(each.times(scale(gcn.dropout)) for each in above)]
-    shapes = [(each.shape[1], width) for each, width in zip(above, gcn.widths[1:-1], strict=True)]
+    operators = [first, *(operator.times(scale(gcn.dropout)) for operator in above)]
+    shapes = [
+        (operator.shape[1], width) for operator, width in zip(above, gcn.widths[1:-1], strict=True)
+    ]
 
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
         dropout = from_graph.dropout(seed)
@@ -141,7 +142,7 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int]
         optimiser = Optimiser({**whole, "0.weight": weight[:, active]}, recipe)
         gradient = Gradient(optimiser.params, optimiser.gradients, operators, from_graph.target)
         activate = Activation(dropout, shapes)
-        with torch.inference_mode():  # there is nothing for autograd to note down
+        with torch.inference_mode():  # autograd has nothing to record
             for epoch in range(recipe.epochs):
                 gradient(activate)
                 optimiser.step()

@@ -5,10 +5,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pace.gates import folds
-from pace.gates.folds import weigh_parts
-from pace.gates.mixture import local_alone, mix, weigh
+from pace.gates import mixture
+from pace.gates.mixture import local_alone, mix, weigh_parts
 from pace.task import nll
+from tests.gates.plain_mixture import weigh
 
 seeds = st.integers(0, 2**31)
 
@@ -52,7 +52,7 @@ def test_groups_of_parts_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None
     labels = torch.randint(4, (90,), generator=random)
     parts = torch.rand(10, 90, generator=random) < 0.9
     whole = weigh_parts(sets, labels, parts)
-    monkeypatch.setattr(folds, "AT_ONCE", 3 * 90 * 4 * 3)
+    monkeypatch.setattr(mixture, "AT_ONCE", 3 * 90 * 4 * 3)
     for one, other in zip(whole, weigh_parts(sets, labels, parts), strict=True):
         assert one == pytest.approx(other, abs=1e-6)
 
