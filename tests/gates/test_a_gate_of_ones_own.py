@@ -13,7 +13,7 @@ GATE = '''
 
 def majority(local, external, labels):
     ours, theirs = ((logits.argmax(1) == labels).sum() for logits in (local, external))
-    return 1.0 if theirs > ours else 0.25
+    return 1.0 if theirs > ours else 0.125
 '''
 
 
@@ -24,9 +24,9 @@ def test_a_gate_from_a_folder_is_used_and_kept_from_harm(tmp_path: Path) -> None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    graphs, gcn = clients(3), GCN((FEATURES, 8, CLASSES))
-    federation = Federation(gcn, Pace(gate=module.majority), 3, epochs=5)
-    assert federation.digest != Federation(gcn, Pace(), 3, epochs=5).digest
+    graphs, gcn = clients(3), GCN((FEATURES, 16, CLASSES))
+    federation = Federation(gcn, Pace(gate=module.majority), 3, epochs=30)
+    assert federation.digest != Federation(gcn, Pace(), 3, epochs=30).digest
     kept, uploads = zip(*(fit(graph, federation) for graph in graphs), strict=True)
     alphas = []
     for graph, own, returned in zip(graphs, kept, merge(uploads, federation), strict=True):

@@ -30,8 +30,8 @@ def threshold(dropout: float) -> int:
 class Dropout:
     """A stream of draws keyed by the seed and the client's edges.
 
-    The stream is NumPy's SFC64, in bits, so it is the same on every device and in every batch. A keep probability of one half costs one random bit a number; any other is rounded to
-    a multiple of 2^-16.
+    The stream is NumPy's SFC64, in bits, so it is the same on every device and in every batch. A keep
+    probability of one half costs one random bit a number; any other is rounded to a multiple of 2^-16.
     """
 
     def __init__(self, dropout: float, seed: int, graph: Graph) -> None:
