@@ -14,9 +14,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from pace.gates.cnll import calibrate_all
-from pace.gates.folds import weigh_parts
 from pace.gates.guard import admitted
-from pace.gates.mixture import RIDGE, Weights, local_alone, weigh
+from pace.gates.mixture import RIDGE, Weights, local_alone, weigh, weigh_parts
 
 Gate = Callable[[Sequence[Tensor], Tensor], Weights]
 """Of logits on the validation nodes, Local's first, each (nodes, classes), and labels: the weights."""
