@@ -70,7 +70,7 @@ def test_a_repr_is_a_line_and_names_what_matters() -> None:
     size = f"{graph.nodes} nodes, {edges} edges, {FEATURES} features"
     assert repr(graph) == f"Graph({size}, {masks})"
     assert repr(adoption).startswith(f"Adoption(alpha={adoption.alpha:.4f}, {graph.nodes} nodes")
-    assert repr(Pace(rank=2)) == "Pace(rank=2, geometry=propagated, gate=calibrate)"
+    assert repr(Pace(rank=2)) == "Pace(rank=2, geometry=propagated, gate=cnll)"
 
 
 def test_no_method_shows_an_address() -> None:
