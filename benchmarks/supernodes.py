@@ -94,11 +94,9 @@ class Deployment:
         return bool(self.says(name, "SuperNode ID"))
 
     def run(self) -> dict[str, Any]:
-        pace = [str(Path(sys.executable).with_name("pace")), "flower", "run", "job.pace", "--json"]
-        reach = ["--superlink", f"127.0.0.1:{PORT + 1}", "--root-certificates", "ca.crt"]
-        reach += ["--secret", "secret"]
+        pace = [str(Path(sys.executable).with_name("pace")), "flower", "run", "--json"]
         here = self.work / "kits" / SERVER
-        done = subprocess.run([*pace, *reach, "--deadline", "120"], cwd=here, capture_output=True)
+        done = subprocess.run([*pace, "--deadline", "120"], cwd=here, capture_output=True)
         found: dict[str, Any] = json.loads(done.stdout)
         return found
 

@@ -34,12 +34,6 @@ class Deployment:
     def server(self) -> Path:
         return self.work / "kits" / "server"
 
-    @property
-    def reach(self) -> list[str]:
-        """The options that every `pace flower` command at the server takes."""
-        control = f"127.0.0.1:{self.port + 1}"
-        return ["--superlink", control, "--root-certificates", str(self.server / "ca.crt")]
-
     def provision(self, job: Path) -> None:
         """The kits of a job, with ports that nobody else has."""
         more = ["--port", str(self.port), "--node-port", str(free_port(8)), "--json"]
@@ -77,20 +71,20 @@ class Deployment:
     def pace(self, *words: str) -> subprocess.Popen[bytes]:
         """`pace flower …` with its output at hand."""
         return subprocess.Popen(
-            [str(BIN / "pace"), "flower", *words, *self.reach, "--json"],
-            cwd=self.server,  # where its settings and names are
+            [str(BIN / "pace"), "flower", *words, "--json"],
+            cwd=self.server,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
 
     def run(self, *words: str) -> subprocess.Popen[bytes]:
-        return self.pace("run", "job.pace", "--secret", "secret", *words)
+        return self.pace("run", *words)
 
     def certificate(self) -> bytes:
         """Of an authority that has nothing to do with this deployment."""
-        from pace.runtimes.flower import certificates
+        from pace.runtimes.flower.certificates import new_authority
 
-        return certificates.authority()[1]
+        return new_authority()[1]
 
     def log(self, name: str) -> str:
         return (self.work / f"{name}.log").read_text(errors="replace")

@@ -38,7 +38,9 @@ ONLY_IN = {
         f"training/gpu/kernels/{name}.py"
         for name in ("dropout", "layers", "sparse", "steps", "tensor_cores")
     },
-    "flwr": {f"runtimes/flower/{name}.py" for name in ("exchange", "superlink", "tasks")},
+    "flwr": {
+        f"runtimes/flower/{name}.py" for name in ("control", "exchange", "superlink", "tasks")
+    },
 }
 
 

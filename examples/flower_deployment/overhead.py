@@ -57,9 +57,9 @@ def say(whole: float, said: dict[str, Any], sites: int) -> None:
     for step in ("upload", "return"):
         seconds = [each["seconds"] for each in report["contacts"] if each["step"] == step]
         print(f"{step}: {min(seconds):.1f} to {max(seconds):.1f} s until a node's answer was here")
-    print(f"the run: {said['elapsed']:.1f} s; with set-up, start and stop: {whole:.1f} s")
+    print(f"the run: {said['seconds']:.1f} s; with set-up, start and stop: {whole:.1f} s")
     frames = sites * sum(report["bytes"][f"{kind}_frame"] for kind in ("upload", "return"))
-    moved = said["network-traffic"]["total-bytes"]
+    moved = said["bytes"]
     print(
         f"frames: {frames:,} bytes; moved, as Flower counts: {moved:,} ({moved / frames:.2f} times)"
     )
@@ -82,7 +82,7 @@ def main() -> None:
     now = deployed(work, given.sites)
     say(*now, given.sites)
     if given.before:
-        print(f"now against before: {now[1]['elapsed'] / before[1]['elapsed']:.2f} of the seconds")
+        print(f"now against before: {now[1]['seconds'] / before[1]['seconds']:.2f} of the seconds")
     print(f"the same round in one process: {in_process(work):.2f} s")
 
 

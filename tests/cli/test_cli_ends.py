@@ -154,9 +154,9 @@ def test_a_stream_that_is_closed_is_nobody_to_talk_to(closed: str) -> None:
         "server check nowhere.pace a.up --json",
         "inspect nowhere --json",
         "keys new . --json",
-        "flower status --superlink nowhere --json",
-        "flower run job.pace --superlink nowhere --json",
-        "flower register key.pub --superlink nowhere --json",
+        "flower status --kit nowhere --json",
+        "flower run --kit nowhere --json",
+        "flower register key.pub --kit nowhere --json",
     ],
 )
 def test_a_command_that_fails_prints_no_json(line: str, pace: Preloaded, tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ WRITERS = {
     "cli/console.py",  # `say` and `one_object`, through `shown` and ASCII JSON
     "cli/manual.py",  # the help: our own words, in colour
     "runtimes/network/messages.py",  # a node's log, through `shown`
-    "runtimes/flower/launch.py",  # a child whose output another process reads
 }
 WAYS = {
     "print", "typer.echo", "typer.secho", "click.echo", "click.secho", "rich.print",

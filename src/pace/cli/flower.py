@@ -15,8 +15,8 @@ from pace.cli.given import Allow, As_json, Job_file
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pace.runtimes.flower.launch import Link, Run
-    from pace.runtimes.network.progress import Event, Table
+    from pace.runtimes.flower.control import Control, Run
+    from pace.runtimes.network.progress import Event, Progress
     from pace.runtimes.network.round import RoundReport
 
 PROVISION = """
@@ -30,32 +30,28 @@ kits/server/run.sh.
 SUPERLINK = """
 Example:
 
-  pace flower superlink kits/server
+  pace flower superlink --kit kits/server
 """
 RUN = """
 Examples:
 
-  pace flower run job.pace --superlink 127.0.0.1:18081
-  --root-certificates ca.crt --secret secret
+  pace flower run --kit kits/server
 
-  pace flower run job.pace --superlink 127.0.0.1:18081
-  --root-certificates ca.crt --secret secret --deadline 3600 --json
+  pace flower run --kit kits/server --deadline 3600 --json
 
 Run again, it goes on where an earlier run of the job ended.
 """
 STATUS = """
 Examples:
 
-  pace flower status --superlink 127.0.0.1:18081 --root-certificates ca.crt
+  pace flower status --kit kits/server
 
-  pace flower status 1234 --superlink 127.0.0.1:18081
-  --root-certificates ca.crt --json
+  pace flower status 1234 --kit kits/server --json
 """
 STOP = """
 Example:
 
-  pace flower stop 1234 --superlink 127.0.0.1:18081
-  --root-certificates ca.crt
+  pace flower stop 1234 --kit kits/server
 
 What came is kept: `pace flower run` goes on with the same job.
 """
@@ -66,36 +62,21 @@ Examples:
 
   pace flower node node.toml
 """
-Superlink = Annotated[
-    str, typer.Option(help="The operator's port of the SuperLink, as HOST:PORT.", metavar="ADDRESS")
-]
-Certificate = Annotated[
-    Path,
-    typer.Option("--root-certificates", help="The CA file of the SuperLink.", metavar="FILE"),
-]
-Home = Annotated[
-    Path, typer.Option(help="Folder for Flower's settings; never ~/.flwr.", metavar="FOLDER")
-]
-HOME = Path(".pace-flower")
-PORT_HELP = "The port that sites reach; the next one is for the operator, on this machine only."
-
 REGISTER = """
-Examples:
+Example:
 
-  pace flower register north.pub --superlink 127.0.0.1:18081
-  --root-certificates ca.crt
-
-  pace flower register kits/server/nodes/*.pub
-  --superlink 127.0.0.1:18081 --root-certificates ca.crt
+  pace flower register north.pub --kit kits/server
 """
 EXAMPLES = """
   pace flower provision job.pace --host server.example --out kits
 
-  pace flower run job.pace --superlink 127.0.0.1:18081
-  --root-certificates ca.crt --secret secret
+  pace flower run --kit kits/server
 
-  pace flower status --superlink 127.0.0.1:18081 --root-certificates ca.crt
+  pace flower status --kit kits/server
 """
+Kit = Annotated[Path, typer.Option("--kit", help="The server's kit.", metavar="FOLDER")]
+HERE = Path()
+PORT_HELP = "The port that sites reach; the next one is for the operator, on this machine only."
 
 app = typer.Typer(
     cls=manual.Group,
@@ -165,41 +146,31 @@ def node(
 
 
 @app.command("superlink", cls=manual.Command, epilog=SUPERLINK)
-def superlink(
-    kit: Annotated[Path, typer.Argument(help="The server's kit.", metavar="FOLDER")],
-    port: Annotated[int, typer.Option(help=PORT_HELP, metavar="N")] = 18080,
-) -> None:
+def superlink(kit: Kit = HERE) -> None:
     """Be the server: Flower's SuperLink, of which sites reach only what nodes need."""
-    import os
-
-    from pace.runtimes.flower.launch import QUIET, program
-
-    program("flower-superlink")  # says what to install
-    os.environ |= QUIET | {"FLWR_HOME": str(kit.absolute() / "flwr-home")}
+    server = _control(kit).kit
     from pace.runtimes.flower.superlink import serve
 
-    serve(kit, port)
+    serve(server)
 
 
 @app.command("run", cls=manual.Command, epilog=RUN)
 def run(
-    job_file: Job_file,
-    superlink: Superlink,
-    certificate: Certificate,
-    secret: Annotated[
-        Path, typer.Option(help="The server's secret, as in its kit.", metavar="FILE")
-    ],
+    kit: Kit = HERE,
     journal: Annotated[
         Path | None,
-        typer.Option(help="The job's crash-safe folder (default: JOB.journal).", metavar="FOLDER"),
+        typer.Option(help="The job's crash-safe folder (default: in the kit).", metavar="FOLDER"),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder for the report (default: JOB.report).", metavar="FOLDER"),
+        typer.Option(help="The folder for the report (default: in the kit).", metavar="FOLDER"),
     ] = None,
     key: Annotated[
         Path | None,
-        typer.Option(help="The server's private key, if the job has keys.", metavar="FILE"),
+        typer.Option(
+            help="The server's private key, if the job has keys (default: server.key in the kit).",
+            metavar="FILE",
+        ),
     ] = None,
     nodes: Annotated[
         str, typer.Option(help="Fix who is who: north=123,south=456.", metavar="NAME=ID")
@@ -219,7 +190,6 @@ def run(
             help="Seconds for one answer (default: by the number of nodes).", metavar="SECONDS"
         ),
     ] = None,
-    home: Home = HOME,
     allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
@@ -230,61 +200,60 @@ def run(
     """
     from pace.cli import console
     from pace.errors import FlowerError
-    from pace.io import regular
     from pace.io.records import plain_record
     from pace.jobs.job_file import read_job
-    from pace.runtimes.flower.launch import COMPLETED
     from pace.runtimes.network.bindings import parse
-    from pace.runtimes.network.progress import Table
+    from pace.runtimes.network.progress import Progress
     from pace.runtimes.network.settings import Settings
 
+    job = read_job(kit / "job.pace")
     settings = Settings(
-        job_file,
-        journal or job_file.with_suffix(".journal"),
-        out or job_file.with_suffix(".report"),
-        key=key,
+        kit / "job.pace",
+        journal or kit / "job.journal",
+        out or kit / "job.report",
+        key=key or (kit / "server.key" if job.signed else None),
         nodes=parse(nodes),
         deadline=deadline,
         delivery=delivery,
         patience=patience,
     )
-    link = _link(superlink, certificate, home)
-    job = read_job(job_file)
-    if caution := job.federation.method.caution(len(job.participants)):
-        console.say(caution, err=True)
+    control = _control(kit)
+    from pace.runtimes.flower.control import COMPLETED
     from pace.runtimes.flower.server import play_run
 
-    password, number = regular.read(secret, 1024), link.start()
-    table = Table(link.labels())
+    if caution := job.federation.method.caution(len(job.participants)):
+        console.say(caution, err=True)
+    number = control.start()
+    progress = Progress({node.node: node.name for node in control.nodes()})
     try:
-        with following(f"Run {number}", table, quiet=as_json) as show:
-            ended, report = play_run(link, number, password, settings, show)
+        with following(f"Run {number}", progress, quiet=as_json) as show:
+            ended, report = play_run(control, number, settings, show)
     except FlowerError as error:
         console.say(f"pace: run {number} was lost: {error}. Run the same command again.", err=True)
         raise typer.Exit(1) from error
     if as_json:
-        participants = plain_record(list(table.rows.values()))
+        participants = plain_record(list(progress.rows.values()))
         found = {"participants": participants, "report": plain_record(report)}
-        console.one_object({**ended, **found})
+        console.one_object({**plain_record(ended), **found})
     else:
-        _show(ended, table, report, settings.out / "report.json")
-    if ended["status"] != COMPLETED:
+        _show(ended, progress, report, settings.out)
+    if ended.status != COMPLETED:
         raise typer.Exit(1)
 
 
 @contextmanager
-def following(title: str, table: Table, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
+def following(title: str, progress: Progress, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
     """Show events as they come: a table that changes on a terminal, plain lines in a pipe."""
     import sys
     from datetime import datetime
 
     from pace.cli import console
-    from pace.runtimes.network.progress import MISSING
+    from pace.runtimes.network.progress import HEADS, MISSING
 
     if quiet or not sys.stdout.isatty():
 
         def line(event: Event) -> None:
-            row = table.add(event)
+            row = progress.add(event)
             if not quiet and event.state != MISSING:  # at the start that is everybody
                 console.say(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
                 sys.stdout.flush()
@@ -294,26 +263,18 @@ def following(title: str, table: Table, *, quiet: bool) -> Iterator[Callable[[Ev
     with console.live(title) as show:
 
         def redraw(event: Event) -> None:
-            table.add(event)
-            show(*_cells(table))
+            progress.add(event)
+            show(HEADS, progress.cells())
 
         yield redraw
 
 
-def _cells(table: Table) -> tuple[tuple[str, ...], list[list[str]]]:
-    from pace.runtimes.network.progress import HEADS
-
-    return HEADS, table.cells()
-
-
 @app.command("status", cls=manual.Command, epilog=STATUS)
 def status(
-    superlink: Superlink,
-    certificate: Certificate,
     number: Annotated[
         str | None, typer.Argument(help="One run (default: all).", metavar="RUN")
     ] = None,
-    home: Home = HOME,
+    kit: Kit = HERE,
     as_json: As_json = False,
 ) -> None:
     """List runs and nodes; of one run, show who is where.
@@ -321,56 +282,43 @@ def status(
     Of one run, exit with 0 only if it is completed, with 1 if it failed, was stopped or still runs.
     """
     from pace.cli import console
-    from pace.io import records
-    from pace.runtimes.flower.launch import COMPLETED
-    from pace.runtimes.network.progress import Table, parse
+    from pace.io.records import plain_record
+    from pace.runtimes.network.progress import Progress, parse
 
-    link = _link(superlink, certificate, home)
-    found = link.runs(number)
-    labels = link.labels()
-    table = Table(labels)
-    nodes = [
-        {"name": labels.get(each["node-id"], f"node {each['node-id'][-5:]}"), **each}
-        for each in (link.nodes() if number is None else ())
-    ]
-    if number is not None:
-        for event in filter(None, map(parse, link.log(number))):
-            table.add(event)
+    control = _control(kit)
+    from pace.runtimes.flower.control import COMPLETED
+
+    runs, nodes = control.runs(number), control.nodes()
+    progress = Progress({node.node: node.name for node in nodes})
+    for event in filter(None, map(parse, control.log(number) if number else ())):
+        progress.add(event)
     if as_json:
-        participants = records.plain_record(list(table.rows.values()))
-        people = {"nodes": nodes} if number is None else {"participants": participants}
-        console.one_object({"runs": found, **people})
+        rows = {"participants": list(progress.rows.values())} if number else {"nodes": nodes}
+        console.one_object(plain_record({"runs": runs, **rows}))
     else:
-        rows = [
-            [each["run-id"], each["status"], f"{each['elapsed']:.0f}", _traffic(each)]
-            for each in found
-        ]
         to = console.console()
+        rows = [[run.run, run.status, f"{run.seconds:.0f}", f"{run.bytes:,}"] for run in runs]
         console.table("", ["Run", "Status", "Seconds", "Bytes"], rows, to, words=0)
-        if nodes:
-            listed = [[each["name"], each["status"], each["online-at"]] for each in nodes]
+        if not number:
+            listed = [[node.name, node.status, node.since] for node in nodes]
             console.table("", ["Node", "Status", "Online since"], listed, to)
-        if table.rows:
-            heads, cells = _cells(table)
-            console.table("", heads, cells, to, words=0, first=3)
-        if number is not None and (why := _why(found[0])):
-            to.print(why)
-    if number is not None:
-        raise typer.Exit(int(found[0]["status"] != COMPLETED))
+        _show_progress(progress)
+        if number and runs[0].why:
+            to.print(runs[0].why)
+    if number:
+        raise typer.Exit(int(runs[0].status != COMPLETED))
 
 
 @app.command("stop", cls=manual.Command, epilog=STOP)
 def stop(
     number: Annotated[str, typer.Argument(help="The run.", metavar="RUN")],
-    superlink: Superlink,
-    certificate: Certificate,
-    home: Home = HOME,
+    kit: Kit = HERE,
     as_json: As_json = False,
 ) -> None:
     """End a run. Uploads that were accepted stay accepted; the job can be run again."""
     from pace.cli import console
 
-    _link(superlink, certificate, home).stop(number)
+    _control(kit).stop(number)
     if as_json:
         console.one_object({"run": number, "stopped": True})
     else:
@@ -380,72 +328,58 @@ def stop(
 @app.command("register", cls=manual.Command, epilog=REGISTER)
 def register(
     publics: Annotated[list[Path], typer.Argument(help="Nodes' public keys, NAME.pub.")],
-    superlink: Superlink,
-    certificate: Certificate,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", help="Say nothing if the server is not up.")
-    ] = False,
-    home: Home = HOME,
+    kit: Kit = HERE,
     as_json: As_json = False,
 ) -> None:
-    """Let nodes join: the server's operator, once for each node.
+    """Let nodes join: those of the kit may already, this is for other keys.
 
     A key's file is named after its site; `pace flower run` shows these names.
     """
     from pace.cli import console
-    from pace.errors import FlowerError
 
-    link = _link(superlink, certificate, home)
-    named = [
-        (public.absolute().parent.name if public.stem == "node" else public.stem, public)
-        for public in publics
-    ]
-    made = {}
-    try:
-        for name, number in link.register(named):
-            made[name] = number
-            if not as_json:
-                console.say(f"Registered: {name} is node {number}")
-    except FlowerError as error:
-        if quiet:
-            raise typer.Exit(1) from error
-        raise
+    control, registered = _control(kit), {}
+    for public in publics:
+        name = public.absolute().parent.name if public.stem == "node" else public.stem
+        registered[name] = control.register(name, public)
+        if not as_json:
+            console.say(f"Registered: {name} is node {registered[name]}")
     if as_json:
-        console.one_object({"nodes": made})
+        console.one_object({"nodes": registered})
 
 
-def _link(superlink: str, certificate: Path, home: Path) -> Link:
-    import os
+def _control(kit: Path) -> Control:
+    """The SuperLink of a kit, with a sentence where Flower is not installed."""
+    from pace.errors import SettingError
+    from pace.runtimes.flower.kits import ServerKit
 
-    from pace.runtimes.flower.launch import QUIET, Link
-
-    os.environ |= QUIET | {"FLWR_HOME": str(home.absolute())}  # before Flower is imported
-    return Link(superlink, certificate, home.absolute())
-
-
-def _why(found: Run) -> str:
-    """What Flower says of a run that failed, on one line."""
-    said = " ".join(str(found.get("status-details", "")).split())
-    return "" if said == "N/A" else said[:500]
+    server = ServerKit.read(kit)
+    try:
+        from pace.runtimes.flower.control import Control
+    except ImportError as error:
+        raise SettingError(f"{error.name} is missing: pip install 'pace-fgl[flower]'") from error
+    return Control(server)
 
 
-def _traffic(found: Run) -> str:
-    return f"{found['network-traffic']['total-bytes']:,}"
+def _show_progress(progress: Progress) -> None:
+    from pace.cli import console
+    from pace.runtimes.network.progress import HEADS
+
+    if progress.rows:
+        console.table("", HEADS, progress.cells(), console.console(), words=0, first=3)
 
 
-def _show(ended: Run, table: Table, report: RoundReport | None, place: Path) -> None:
+def _show(ended: Run, progress: Progress, report: RoundReport | None, out: Path) -> None:
     from pace.cli import console
     from pace.runtimes.files.report import merge_sentences
 
     to = console.console()
-    if table.rows:
-        heads, cells = _cells(table)
-        console.table("", heads, cells, to, words=0, first=3)
+    _show_progress(progress)
     if report:
         for sentence in merge_sentences(report):
             to.print(sentence)
-        console.say(f"Written: {place} and report.md beside it")
-    seconds, traffic = f"{ended['elapsed']:.0f} s", _traffic(ended)
-    to.print(f"Run {ended['run-id']}: {ended['status']} after {seconds}, {traffic} bytes moved")
-    if not report and (why := _why(ended)):
-        to.print(why)
+        console.say(f"Written: {out}/report.json and report.md beside it")
+    to.print(
+        f"Run {ended.run}: {ended.status} after {ended.seconds:.0f} s, {ended.bytes:,} bytes moved"
+    )
+    if not report and ended.why:
+        to.print(ended.why)

@@ -21,8 +21,9 @@ from pace.jobs.job_file import read_job
 from pace.models import sized
 from pace.protocol import steps
 from pace.runtimes.flower import server
+from pace.runtimes.flower.control import Control
 from pace.runtimes.flower.exchange import unpack
-from pace.runtimes.flower.launch import Link
+from pace.runtimes.flower.kits import ServerKit
 from pace.runtimes.network import site_steps
 from pace.runtimes.network.messages import content
 from tests import own_methods
@@ -44,12 +45,13 @@ def run(root: Path, grid: HomeGrid, **changes: Any) -> dict[str, Any]:
     def carried(runtime: object, number: int) -> Iterator[tuple[HomeGrid, Any]]:
         yield grid, lambda line: None
 
-    (root / "ca.crt").touch()
-    link = Link("127.0.0.1:1", root / "ca.crt", root)
+    for name in ("ca.crt", "secret"):
+        (root / name).touch()
+    control = Control(ServerKit(root, 1))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "carrying_out", carried)
-        patch.setattr(Link, "ended", lambda link, number: {})
-        server.play_run(link, "7", b"", server_settings(root, **changes), lambda event: None)
+        patch.setattr(Control, "ended", lambda control, number: None)
+        server.play_run(control, "7", server_settings(root, **changes), lambda event: None)
     found: dict[str, Any] = json.loads((root / "server/job.report/report.json").read_bytes())
     return found
 

@@ -129,7 +129,7 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
     assert trial.upload == [len(upload) for upload in uploads]
     shutil.copy(at(here, "west", made, "west.up"), here.work / "replayed")
 
-    status = here.pace("status", found["run-id"])
+    status = here.pace("status", found["run"])
     told = json.loads(status.communicate()[0])
     assert told["runs"][0]["status"] == found["status"]
     assert {each["who"]: each["state"] for each in told["participants"]} == dict.fromkeys(
@@ -283,9 +283,7 @@ def started(here: Deployment, besides: str = "") -> str:
     def runs() -> bool:
         told = json.loads(here.pace("status").communicate()[0])["runs"]
         found[:] = [
-            each["run-id"]
-            for each in told
-            if each["status"] == "running" and each["run-id"] != besides
+            each["run"] for each in told if each["status"] == "running" and each["run"] != besides
         ]
         return bool(found)
 

@@ -46,7 +46,7 @@ class Here(NamedTuple):
         return self.deployment.work / "kits"
 
     def run(self, *words: str) -> tuple[int, dict[str, Any]]:
-        started = self.deployment.run("--key", "server.key", *words)
+        started = self.deployment.run(*words)
         out, err = started.communicate()
         assert out, err.decode()
         return started.returncode, json.loads(out)

@@ -19,7 +19,7 @@ pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flowe
 import httpx
 
 from pace.jobs.job_file import write_job
-from pace.runtimes.flower.launch import QUIET
+from pace.runtimes.flower import QUIET
 from pace.runtimes.flower.supernode import SuperNode
 from pace.runtimes.flower.tasks import Runtime
 from tests.deployment import BIN, LONG, Deployment, wait
@@ -167,9 +167,9 @@ def test_at_the_server_no_app_runs_but_what_the_operator_started(here: Deploymen
     assert done.returncode == 0, err.decode()
     assert json.loads(out)["report"]["finished"]
     runs = json.loads(here.pace("status").communicate()[0])["runs"]
-    (other,) = (each for each in runs if each["run-id"] == started["run-id"])
+    (other,) = (each for each in runs if each["run"] == started["run-id"])
     assert other["status"] == "finished:failed"
-    assert "pace flower run" in other["status-details"]
+    assert "pace flower run" in other["why"]
     assert not list(loot.iterdir())
 
 

@@ -41,7 +41,8 @@ def test_a_kit_holds_all_that_its_owner_needs_and_nothing_of_another(tmp_path: P
         assert (folder / "server" / "nodes" / f"{name}.pub").read_bytes() == (
             folder / name / "node.pub"
         ).read_bytes()
-    server = {"ca.key", "tls.key", "tls.crt", "secret", "nodes", "run.sh", "pace-superlink.service"}
+    server = {"ca.key", "tls.key", "tls.crt", "secret", "server.toml"}
+    server |= {"nodes", "run.sh", "pace-superlink.service"}
     assert {path.name for path in (folder / "server").iterdir()} == common | server
     for private in (
         "server/ca.key",

@@ -10,7 +10,7 @@ from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.network import messages
 from pace.runtimes.network.messages import UPLOAD, Words
-from pace.runtimes.network.progress import Event, Table, parse
+from pace.runtimes.network.progress import Event, Progress, parse
 from pace.runtimes.network.round import play
 from tests.networked import Clock, connected, run, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
@@ -47,12 +47,12 @@ def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path:
         ("returned", ""),
         ("adopted", ""),
     ]
-    table = Table()
+    progress = Progress()
     for event in events:
         again = parse(f"INFO : {event.line()}")
         assert again == event
-        table.add(again)
-    assert tuple(table.rows.values()) == report.participants
+        progress.add(again)
+    assert tuple(progress.rows.values()) == report.participants
     rows = {row.who: row for row in report.participants}
     assert set(rows) == set(NAMES)
     assert rows["south"].asked == 2
@@ -61,11 +61,11 @@ def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path:
 
 
 def test_a_node_has_the_operators_name_until_it_says_its_own() -> None:
-    table = Table({"12345678901234567890": "north"})
-    assert table.add(Event("asked", "12345678901234567890")).who == "north"
-    assert table.add(Event("asked", "98765432109876500042")).who == "node 00042"
-    assert table.add(Event("uploaded", "98765432109876500042", "south")).who == "south"
-    assert len(table.rows) == 2
+    progress = Progress({"12345678901234567890": "north"})
+    assert progress.add(Event("asked", "12345678901234567890")).who == "north"
+    assert progress.add(Event("asked", "98765432109876500042")).who == "node 00042"
+    assert progress.add(Event("uploaded", "98765432109876500042", "south")).who == "south"
+    assert len(progress.rows) == 2
 
 
 def test_whoever_is_listed_and_not_connected_is_shown_as_missing(tmp_path: Path) -> None:

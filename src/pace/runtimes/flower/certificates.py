@@ -28,21 +28,21 @@ SIGNS_CERTIFICATES = x509.KeyUsage(
 )
 
 
-def authority() -> tuple[bytes, bytes]:
+def new_authority() -> tuple[bytes, bytes]:
     """A new certificate authority: its key and its certificate, as PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "PACE CA")])
-    made = (
+    certificate = (
         _certificate(name, name, key)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(SIGNS_CERTIFICATES, critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-    return _pem(key), made.public_bytes(serialization.Encoding.PEM)
+    return _pem(key), certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def server(host: str, ca_key: bytes, ca: bytes) -> tuple[bytes, bytes]:
+def server_certificate(host: str, ca_key: bytes, ca: bytes) -> tuple[bytes, bytes]:
     """The server's key, and a certificate for its name and for this machine."""
     signer = serialization.load_pem_private_key(ca_key, None)
     assert isinstance(signer, ec.EllipticCurvePrivateKey)
@@ -50,10 +50,10 @@ def server(host: str, ca_key: bytes, ca: bytes) -> tuple[bytes, bytes]:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])])
     try:
-        names = [_alternative(each) for each in dict.fromkeys((host, *LOCAL))]
+        names = [_alternative(name) for name in dict.fromkeys((host, *LOCAL))]
     except ValueError as error:
         raise SettingError(f"--host is {host!r}, expected a machine's name or address") from error
-    made = (
+    certificate = (
         _certificate(name, issuer.subject, key)
         .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -62,10 +62,10 @@ def server(host: str, ca_key: bytes, ca: bytes) -> tuple[bytes, bytes]:
         )
         .sign(signer, hashes.SHA256())
     )
-    return _pem(key), made.public_bytes(serialization.Encoding.PEM)
+    return _pem(key), certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def node() -> tuple[bytes, bytes]:
+def node_key() -> tuple[bytes, bytes]:
     """A node's key as Flower takes it, as by `ssh-keygen -t ecdsa -b 384`: private, public."""
     key = ec.generate_private_key(ec.SECP384R1())
     private = key.private_bytes(
@@ -77,6 +77,13 @@ def node() -> tuple[bytes, bytes]:
         serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     )
     return private, public + b"\n"
+
+
+def public_pem(content: bytes) -> bytes:
+    """A node's public key, as Flower registers it."""
+    return serialization.load_ssh_public_key(content).public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
 
 
 def _certificate(

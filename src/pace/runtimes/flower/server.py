@@ -12,8 +12,8 @@ from pace.io.text import shown
 from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.files import report
+from pace.runtimes.flower.control import Control, Run
 from pace.runtimes.flower.exchange import GridExchange
-from pace.runtimes.flower.launch import Link, Run
 from pace.runtimes.flower.tasks import Runtime, carrying_out
 from pace.runtimes.network.progress import Event
 from pace.runtimes.network.round import RoundReport, play
@@ -30,21 +30,21 @@ class UnfinishedError(PaceError):
 
 
 def play_run(
-    link: Link, number: str, secret: bytes, settings: Settings, show: Callable[[Event], None]
+    control: Control, number: str, settings: Settings, show: Callable[[Event], None]
 ) -> tuple[Run, RoundReport | None]:
     """Play the whole round of a job.
 
     Args:
-        link: the SuperLink's operator port.
+        control: of the SuperLink.
         number: of the run, which was just started there.
-        secret: the kit's, for which the SuperLink lets this process carry out the run.
         show: called with every event as it happens; the SuperLink keeps them too.
 
     Returns:
         What Flower says of the run, and the report, if the round came to its end.
     """
     torch.set_num_threads(1)  # returns are the same whatever the machine
-    runtime = Runtime(link.address, secret, link.certificate.read_bytes())
+    kit = control.kit
+    runtime = Runtime(kit.control, kit.secret.read_bytes(), kit.certificate.read_bytes())
     finished = None
     try:
         with (
@@ -63,8 +63,8 @@ def play_run(
     except (UnfinishedError, KeyboardInterrupt):
         pass  # Flower's list says what became of the run
     except httpx.HTTPError as error:
-        raise FlowerError(f"the SuperLink at {link.address} was lost: {error}") from error
-    return link.ended(number), finished
+        raise FlowerError(f"the SuperLink at {kit.control} was lost: {error}") from error
+    return control.ended(number), finished
 
 
 def _unfinished(finished: RoundReport) -> str:

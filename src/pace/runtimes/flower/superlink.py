@@ -8,11 +8,13 @@ given for the kit's secret, and no process here loads an app (see `tasks`).
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 import sys
+import threading
+import time
 from collections.abc import Awaitable, Callable, MutableMapping
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -20,6 +22,11 @@ from flwr.supercore.http_logging import get_uvicorn_log_config
 from flwr.supercore.logger import console_handler
 from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superlink_lifespan_config
 from flwr.superlink.main import create_app
+
+from pace.errors import FileError, FlowerError
+from pace.runtimes.flower.control import Control
+from pace.runtimes.flower.kits import ServerKit
+from pace.runtimes.network.messages import log
 
 FLEET = "/v1/fleet/"
 LOOPBACK = "127.0.0.1"
@@ -30,29 +37,45 @@ Scope = MutableMapping[str, Any]
 Call = Callable[..., Awaitable[Any]]
 
 
-def serve(kit: Path, port: int) -> None:
-    """Serve until this process is ended: sites at `port`, the operator at the next one."""
-    options = {
-        "--host": LOOPBACK,
-        "--port": str(port + 1),
-        "--database": str(kit / "superlink.db"),
-        "--isolation": "process",
-        "--superexec-auth-secret-file": str(kit / "secret"),
-        "--ssl-certfile": str(kit / "tls.crt"),
-        "--ssl-keyfile": str(kit / "tls.key"),
-        "--ssl-ca-certfile": str(kit / "ca.crt"),
+def serve(kit: ServerKit) -> None:
+    """Serve until this process is ended, and let the kit's nodes in."""
+    files = {
+        "--database": "superlink.db",
+        "--superexec-auth-secret-file": "secret",
+        "--ssl-certfile": "tls.crt",
+        "--ssl-keyfile": "tls.key",
+        "--ssl-ca-certfile": "ca.crt",
     }
-    words = [word for option in options.items() for word in option]
+    words = [word for option, name in files.items() for word in (option, str(kit.folder / name))]
+    words += ["--host", LOOPBACK, "--port", str(kit.port + 1), "--isolation", "process"]
+    os.environ["FLWR_HOME"] = str((kit.folder / "flwr-home").absolute())
     sys.argv = ["flower-superlink", *words, "--enable-supernode-auth"]
-    app = create_app(_parse_superlink_lifespan_config(), SuperLinkLifespan)
+    lifespan = _parse_superlink_lifespan_config()
     config = uvicorn.Config(
-        fleet_only(app, port),
+        fleet_only(create_app(lifespan, SuperLinkLifespan), kit.port),
         log_config=get_uvicorn_log_config(console_handler.level),
-        ssl_certfile=options["--ssl-certfile"],
-        ssl_keyfile=options["--ssl-keyfile"],
+        ssl_certfile=str(kit.folder / "tls.crt"),
+        ssl_keyfile=str(kit.folder / "tls.key"),
     )
-    doors = [socket.create_server(("", port)), socket.create_server((LOOPBACK, port + 1))]
+    doors = [socket.create_server(("", kit.port)), socket.create_server((LOOPBACK, kit.port + 1))]
+    threading.Thread(target=_register, args=[kit], daemon=True).start()
     uvicorn.Server(config).run(sockets=doors)
+
+
+def _register(kit: ServerKit) -> None:
+    """Let the nodes of the kit join, as soon as the SuperLink answers."""
+    for public in sorted(kit.folder.glob("nodes/*.pub")):
+        while True:
+            try:
+                log(
+                    f"Registered: {public.stem} is node {Control(kit).register(public.stem, public)}"
+                )
+                break
+            except FlowerError:
+                time.sleep(1.0)
+            except FileError as error:
+                log(str(error))
+                break
 
 
 def fleet_only(app: Call, port: int) -> Call:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -23,7 +25,6 @@ from pathlib import Path
 from pace.errors import PaceError, SettingError
 from pace.io import atomic, plugins
 from pace.io.records import load_toml, read_record, record_key
-from pace.runtimes.flower.launch import QUIET, program
 from pace.runtimes.network.messages import log, pass_on
 from pace.runtimes.network.node import Node, load_steps, respond
 
@@ -123,7 +124,7 @@ class SuperNode(Node):
 
     def environment(self) -> Mapping[str, str]:
         home = {"FLWR_HOME": str(self.folder / "flwr-home"), "PYTHONUNBUFFERED": "1"}
-        return {**os.environ, **QUIET, **home}
+        return {**os.environ, **home}
 
     def run(self) -> int:
         """Until it is ended: the SuperNode's exit code."""
@@ -142,7 +143,6 @@ class SuperNode(Node):
 
     def answer(self) -> None:
         """Answer what the SuperNode receives, as long as this process lives."""
-        os.environ |= QUIET  # before Flower is imported
         from pace.runtimes.flower.exchange import answer
         from pace.runtimes.flower.tasks import Runtime, answer_tasks
 
@@ -201,3 +201,12 @@ class SuperNode(Node):
             lost.set()
             log(f"{self.name}: {LOST}")
         return child.returncode, lost.is_set() or (refused.is_set() and failed)
+
+
+def program(name: str) -> str:
+    """One of Flower's commands, beside this Python or on the PATH."""
+    beside = Path(sys.executable).with_name(name)
+    path = str(beside) if beside.exists() else shutil.which(name)
+    if path is None:
+        raise SettingError(f"{name} is not installed here: pip install 'pace-fgl[flower]'")
+    return path

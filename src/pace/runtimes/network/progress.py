@@ -76,7 +76,7 @@ class Row:
 
 
 @dataclass(eq=False)
-class Table:
+class Progress:
     """Rows in the order in which participants appeared."""
 
     labels: Mapping[str, str] = field(default_factory=dict)

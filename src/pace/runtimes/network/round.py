@@ -31,8 +31,8 @@ from pace.runtimes.network.progress import (
     RETURNED,
     UPLOADED,
     Event,
+    Progress,
     Row,
-    Table,
 )
 from pace.runtimes.network.settings import Settings
 
@@ -203,10 +203,10 @@ def play(
     say: Callable[[Event], None] = lambda event: None,
 ) -> RoundReport:
     """The whole round; its report, which says whether it is finished."""
-    table = Table()
+    progress = Progress()
 
     def told(event: Event) -> None:
-        table.add(event)
+        progress.add(event)
         say(event)
 
     server_key(book.job, settings.key)  # before anybody trains for nothing
@@ -227,7 +227,7 @@ def play(
     merged = merge_report(book, this.refused, uploads, waiting=waiting, roll=size)
     return RoundReport(
         **vars(merged),
-        participants=tuple(table.rows.values()),
+        participants=tuple(progress.rows.values()),
         contacts=tuple(this.contacts),
         undelivered=tuple(undelivered),
         finished=uploads is not None and not undelivered,
