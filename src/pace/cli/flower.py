@@ -159,11 +159,11 @@ def run(
     kit: Kit = HERE,
     journal: Annotated[
         Path | None,
-        typer.Option(help="The job's crash-safe folder (default: in the kit).", metavar="FOLDER"),
+        typer.Option(help="The job's crash-safe folder (default: JOB.journal).", metavar="FOLDER"),
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(help="The folder for the report (default: in the kit).", metavar="FOLDER"),
+        typer.Option(help="The folder for the report (default: JOB.report).", metavar="FOLDER"),
     ] = None,
     key: Annotated[
         Path | None,
@@ -293,8 +293,10 @@ def status(
     for event in filter(None, map(parse, control.log(number) if number else ())):
         progress.add(event)
     if as_json:
-        rows = {"participants": list(progress.rows.values())} if number else {"nodes": nodes}
-        console.one_object(plain_record({"runs": runs, **rows}))
+        participants = {"participants": list(progress.rows.values())}
+        console.one_object(
+            plain_record({"runs": runs, **(participants if number else {"nodes": nodes})})
+        )
     else:
         to = console.console()
         rows = [[run.run, run.status, f"{run.seconds:.0f}", f"{run.bytes:,}"] for run in runs]

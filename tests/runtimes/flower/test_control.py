@@ -28,7 +28,7 @@ def kit(tmp_path: Path) -> Path:
 def answers(monkeypatch: pytest.MonkeyPatch, **replies: Any) -> list[str]:
     """A SuperLink that gives these replies; the calls it got."""
     pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
-    from pace.runtimes.flower.control import ControlHttpClient
+    from flwr.supercore.control import ControlHttpClient
 
     calls = []
 

@@ -126,7 +126,8 @@ class Control:
         def first(client: ControlHttpClient) -> str:
             return next((part.log_output for part in client.StreamLogs(request)), "")
 
-        return self._call("read the log", first).splitlines()
+        lines: list[str] = self._call("read the log", first).splitlines()
+        return lines
 
     def nodes(self) -> list[Listed]:
         """The registered nodes, and whether each is online."""
