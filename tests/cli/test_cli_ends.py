@@ -85,7 +85,7 @@ def test_the_end_at_once_waits_for_what_is_still_to_be_done(before: str, says: s
     code = f"{before}\nfrom pace.cli import program\nprogram()"
     done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True)
     assert done.returncode == 0
-    assert done.stdout.split("\n")[1] == says
+    assert says in done.stdout.splitlines()
 
 
 def interrupted(running: subprocess.Popen[str]) -> tuple[str, str]:
@@ -212,7 +212,7 @@ def test_ctrl_c_ends_a_study_and_its_workers(tmp_path: Path) -> None:
     running = subprocess.Popen(
         [*COMMAND, *words], stdout=-1, stderr=-1, text=True, cwd=tmp_path, start_new_session=True
     )
-    while not list(tmp_path.glob("study/cells/**/*.json")):
+    while not list(tmp_path.glob("study/cells/**/*.jsonl")):
         assert running.poll() is None
         time.sleep(0.1)
     os.killpg(running.pid, signal.SIGINT)
@@ -226,7 +226,7 @@ def test_ctrl_c_ends_a_study_and_its_workers(tmp_path: Path) -> None:
             break
     assert not alive(running.pid)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert all(json.loads(path.read_text()) for path in files)
+    assert all(json.loads(line) for path in files for line in path.read_text().splitlines())
 
 
 def test_workers_do_not_hear_ctrl_c() -> None:
@@ -238,14 +238,12 @@ def test_workers_do_not_hear_ctrl_c() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize(
-    ("command", "option"), [("run", "--out"), ("run", "--tensorboard"), ("bench", "--out")]
-)
+@pytest.mark.parametrize("option", ["--out", "--tensorboard"])
 def test_work_that_could_not_be_written_is_not_begun(
-    command: str, option: str, pace: Preloaded, tmp_path: Path
+    option: str, pace: Preloaded, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
-    done = pace(command, option, "file/run", cwd=tmp_path)
+    done = pace("run", option, "file/run", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
     assert done.err == f"pace: {option} is file/run, but file is a file: name a folder\n"
 

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
-from pace.cli import given, manual
+from pace.cli import app, commands, given, manual
+from pace.errors import SettingError
 from pace.registry import DATASETS, METHODS, PARTITIONS
 from pace_study.command import PARTS
 from tests import command_page
@@ -33,6 +35,19 @@ QUICK = (
     "pace doctor",
     "pace doctor --json",
 )
+
+
+def test_the_list_of_commands_says_what_their_docstrings_say() -> None:
+    for name, about in commands.OURS.items():
+        assert manual.first(PAGES[f"pace {name}"][1].help) == about
+
+
+def test_a_command_of_a_package_that_is_not_installed_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(commands, "added_commands", dict)
+    with pytest.raises(SettingError, match="comes with the package pace-study: pip install"):
+        CliRunner().invoke(app, ["reproduce"], catch_exceptions=False)
 
 
 def test_all_commands_are_here() -> None:

@@ -70,30 +70,6 @@ def test_what_is_needed_must_be_there_and_import(monkeypatch: pytest.MonkeyPatch
     assert states(doctor_checks.versions())["numpy"] == BROKEN
 
 
-@pytest.mark.parametrize(
-    ("triton", "numpy", "named"),
-    [
-        ("3.6.0", "2.5.2", True),
-        ("3.2.0", "2.5.2", True),
-        ("3.6.0", "2.4.6", False),
-        ("3.9.0", "2.5.4", False),
-        (None, "2.5.2", False),
-    ],
-)
-def test_versions_known_to_fail_together_are_named(
-    monkeypatch: pytest.MonkeyPatch, triton: str | None, numpy: str, named: bool
-) -> None:
-    installed = {"triton": triton, "numpy": numpy}
-    monkeypatch.setattr(doctor_checks, "installed", installed.get)
-    asked(monkeypatch, "numpy>=1.26")
-    found = {each.about: each for each in doctor_checks.versions()}
-    together = f"triton {triton} with numpy {numpy}"
-    assert (together in found) == named
-    if named:
-        assert found[together].state == OPTIONAL
-        assert "numpy<2.5" in found[together].do
-
-
 def test_an_extra_may_be_missing_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     asked(
         monkeypatch,

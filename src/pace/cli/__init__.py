@@ -1,4 +1,4 @@
-"""The `pace` command: parse, call, print. Heavy imports wait until a command runs."""
+"""The `pace` command: parse, call, print. A command's module is loaded when it is asked for."""
 
 import atexit
 import contextlib
@@ -8,30 +8,12 @@ import os
 import sys
 import threading
 import traceback
-from importlib.metadata import entry_points
-from typing import Annotated, Any, NoReturn, get_type_hints
+from typing import Any, NoReturn
 
 import typer
 
 from pace import __version__
-from pace.cli import (
-    client,
-    codebook,
-    doctor,
-    export,
-    flower,
-    given,
-    graph,
-    inspect,
-    job,
-    keys,
-    manual,
-    methods,
-    partition,
-    report,
-    run,
-    server,
-)
+from pace.cli.commands import Commands
 from pace.cli.console import say
 from pace.cli.given import Allow
 from pace.errors import PaceError, ProblemsError
@@ -48,65 +30,24 @@ Exit codes: 0 done; 1 done, and the answer is no or not yet; 2 a mistake in what
 one sentence on stderr; 70 a mistake in pace itself; 130 interrupted.
 """
 WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
-# Click's exception, wherever this Typer keeps click.
-USAGE_ERROR: Any = typer.BadParameter.__mro__[2]
-ALONE, TOGETHER, LOOK = "In one process", "Across organisations", "Files and this machine"
+USAGE_ERROR: Any = typer.BadParameter.__mro__[
+    2
+]  # click's exception, in this Typer's own click or not
 
 app = typer.Typer(
     name="pace",
-    cls=manual.Group,
+    cls=Commands,
     help="One-shot personalized federated graph learning: one upload, one return, Local kept.",
     epilog=EPILOG,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for panel, name, command, examples in (
-    (ALONE, "run", run.run, run.EXAMPLES),
-    (ALONE, "methods", methods.methods, methods.EXAMPLES),
-    (ALONE, "partition", partition.partition, partition.EXAMPLES),
-    (ALONE, "report", report.report, report.EXAMPLES),
-    (TOGETHER, "new", job.new, job.NEW),
-    (TOGETHER, "show", job.show, job.SHOW),
-    (TOGETHER, "export", export.export, export.EXAMPLES),
-    (LOOK, "inspect", inspect.inspect, inspect.EXAMPLES),
-    (LOOK, "doctor", doctor.doctor, doctor.EXAMPLES),
-):
-    app.command(name, cls=manual.Command, epilog=examples, rich_help_panel=panel)(command)
-for entry in entry_points(group="pace.commands"):  # of packages beside this one, such as pace-study
-    added = entry.load()
-    examples = sys.modules[added.__module__].EXAMPLES
-    app.command(entry.name, cls=manual.Command, epilog=examples, rich_help_panel=ALONE)(added)
-for panel, name, group in (
-    (TOGETHER, "client", client.app),
-    (TOGETHER, "server", server.app),
-    (TOGETHER, "flower", flower.app),
-    (TOGETHER, "keys", keys.app),
-    (TOGETHER, "codebook", codebook.app),
-    (LOOK, "graph", graph.app),
-):
-    app.add_typer(group, name=name, rich_help_panel=panel)
-
-
-def resolve(commands: typer.Typer) -> None:
-    """Evaluate annotations once: Typer does so three times for each command, a third of `--help`."""
-    for each in commands.registered_commands:
-        if each.callback is not None:
-            each.callback.__annotations__ = get_type_hints(each.callback, include_extras=True)
-    for group in commands.registered_groups:
-        if group.typer_instance is not None:
-            resolve(group.typer_instance)
-
-
-resolve(app)
 
 
 @app.callback(invoke_without_command=True)
 def top(
     version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
     allow: Allow = None,
-    allow_model: Annotated[
-        list[str] | None, typer.Option(hidden=True, callback=given.allow)
-    ] = None,  # the former name
 ) -> None:
     if version:
         say(__version__)

@@ -16,8 +16,6 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from pace.cli import conflicts
-
 DISTRIBUTION = "pace-fgl"
 NOT_FOR_USE = {"dev", "docs", "fuzz", "site"}  # extras for those who work on PACE itself
 OK, OPTIONAL, BROKEN = "ok", "optional", "broken"
@@ -83,9 +81,6 @@ def versions() -> Iterator[Finding]:
             yield Finding(name, found, BROKEN, f"pip install '{name}{wanted}'")
         else:
             yield from guarded(name, imported(name, found))
-    for conflict in conflicts.present(installed):
-        together = " with ".join(f"{name} {installed(name)}" for name in conflict.versions)
-        yield Finding(together, conflict.fails, OPTIONAL, conflict.do)
 
 
 def imported(name: str, version: str) -> Callable[[], Iterator[Finding]]:

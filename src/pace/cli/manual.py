@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import shutil
 import textwrap
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -49,6 +50,11 @@ class Group(TyperGroup):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         formatter.write(text(page(self, ctx)))
 
+    def overview(self) -> Iterator[tuple[str, str, str]]:
+        """The title, the name and the sentence of each command."""
+        for name, command in self.commands.items():
+            yield "Commands", name, first(command.help)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help(), err=True)  # our own words, in colour
@@ -64,12 +70,10 @@ def page(command: Any, ctx: Any) -> Page:
     pieces = [ctx.command_path, *(placed(each) for each in arguments)]
     pieces += [f"{long(each)} {value(each)}" for each in options if each.required]
     sections: dict[str, list[tuple[str, str]]] = {}
-    if isinstance(command, TyperGroup):
+    if isinstance(command, Group):
         pieces.append("COMMAND ...")
-        for name, each in command.commands.items():
-            panel = getattr(each, "rich_help_panel", None)
-            title = panel if isinstance(panel, str) else "Commands"
-            sections.setdefault(title, []).append((name, first(each.help)))
+        for title, name, about in command.overview():
+            sections.setdefault(title, []).append((name, about))
     else:
         pieces.append("[OPTIONS]")
     lost = annotated(command) if any(each.help is None for each in arguments) else {}
