@@ -129,7 +129,7 @@ def test_a_dense_rank_is_a_full_model() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["run", "--dataset", "core"], "dataset 'core' is unknown"),
+        (["run", "--dataset", "core"], "there is no dataset 'core'"),
         (["run", "--dataset", "synthetic:nodes=-1"], "nodes is -1"),
         (["run", "--methods", "pacee"], "did you mean 'pace'?"),
         (["run", "--methods", ","], "name at least one method"),
@@ -149,7 +149,7 @@ def test_a_dense_rank_is_a_full_model() -> None:
         (["run", "--sedes", "3"], "No such option"),
         (
             ["reproduce", "--datasets", "core", "--out", "nowhere"],
-            "core: dataset 'core' is unknown",
+            "core: there is no dataset 'core'",
         ),
         (["reproduce", "--datasets", ",", "--out", "nowhere"], "leave nothing of the study"),
         (["report", "nowhere"], "nowhere has neither results.json"),

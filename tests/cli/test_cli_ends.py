@@ -226,7 +226,8 @@ def test_ctrl_c_ends_a_study_and_its_workers(tmp_path: Path) -> None:
             break
     assert not alive(running.pid)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert all(json.loads(line) for path in files for line in path.read_text().splitlines())
+    journals = [path.read_text() for path in files if path.suffix == ".jsonl"]
+    assert all(json.loads(line) for text in journals for line in text.split())
 
 
 def test_workers_do_not_hear_ctrl_c() -> None:
