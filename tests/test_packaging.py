@@ -39,7 +39,7 @@ NEEDS = [
     ("matplotlib", "report", ["bench", *SMALL, "--quick", "--out", "bench"]),
     ("pyarrow", "report", ["graph", "import", "--nodes", "nodes.parquet"]),
     ("cryptography", "crypto", ["keys", "new", "north"]),
-    ("onnx", "export", ["export", "mine.model", "--to", "onnx", "--out", "mine_onnx"]),
+    ("onnxscript", "export", ["export", "mine.model", "--to", "onnx", "--out", "mine_onnx"]),
     ("tensorboard", "tracking", [*QUICK, "--tensorboard", "runs"]),
     ("flwr", "flower", ["flower", "status", *SUPERLINK]),
 ]

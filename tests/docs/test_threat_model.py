@@ -18,13 +18,6 @@ PLAIN = "np.load"  # only where it is told to take no objects
 FILES = sorted(SOURCE.rglob("*.py"))
 
 
-def exported(path: Path, call: ast.Call) -> bool:
-    """An exported folder reads its own weights and graph, numbers and no objects; PACE never does."""
-    told = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-    plain = ({"weights_only": "True"}, {"allow_pickle": "False"})
-    return path.parent.name == "export" and told in plain
-
-
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_no_module_runs_what_it_reads(path: Path) -> None:
     """No pickle, no torch.load, no allow_pickle: benchmarks are read by PyG, from a trusted folder."""
@@ -35,9 +28,7 @@ def test_no_module_runs_what_it_reads(path: Path) -> None:
             assert node.module.split(".")[0] not in FORBIDDEN
         elif isinstance(node, ast.Call):
             told = {keyword.arg for keyword in node.keywords}
-            assert ast.unparse(node.func) not in CALLS or exported(path, node), (
-                f"line {node.lineno}"
-            )
+            assert ast.unparse(node.func) not in CALLS, f"line {node.lineno}"
             assert ast.unparse(node.func) != PLAIN or "allow_pickle" in told, f"line {node.lineno}"
             assert not any(
                 keyword.arg == "allow_pickle" and ast.unparse(keyword.value) != "False"
