@@ -1,5 +1,6 @@
 """Parameters as data: a name for each tensor, combined by name and never changed in place."""
 
+import math
 from collections.abc import Mapping
 
 from torch import Tensor
@@ -13,6 +14,11 @@ def add(left: Params, right: Params) -> dict[str, Tensor]:
 
 def subtract(left: Params, right: Params) -> dict[str, Tensor]:
     return {name: value - right[name] for name, value in left.items()}
+
+
+def norm(params: Params) -> float:
+    """The Frobenius norm of all parameters together."""
+    return math.sqrt(sum(float(value.double().square().sum()) for value in params.values()))
 
 
 def size(params: Params) -> int:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace.errors import FileError, OtherJobError, SettingError
-from pace.jobs.disclosure import disclosure, revealed
+from pace.jobs.disclosure import disclosure
 from pace.jobs.explain import job_facts
 from pace.jobs.job import Job, digest
 from pace.jobs.job_file import read_job, render_job, write_job
@@ -230,7 +230,7 @@ def test_what_is_disclosed_adds_up_to_the_frame(numbers: str) -> None:
     federation = job(numbers=numbers).federation
     upload = steps.fit(clients(1)[0], federation)[1]
     message = steps.check_upload(upload, federation)
-    found = disclosure(message, federation, 0)
+    found = disclosure(message, federation)
     assert found.frame == len(upload)
     place = wire.HEAD.size + len(steps.upload_layout(federation).table)
     for item in found.items:
@@ -243,8 +243,8 @@ def test_what_is_disclosed_adds_up_to_the_frame(numbers: str) -> None:
 def test_a_moment_that_was_rounded_away_is_not_said_to_be_absent() -> None:
     message = {"0.weight/m": torch.tensor([0.0] + [1.0] * 39)}
     exact, rounded = (
-        " ".join(revealed(disclosure(message, job(numbers=numbers).federation, 0), ()))
-        for numbers in ("float32", "int8")
+        " ".join(agreed.method.explain(message, agreed).sentences)
+        for agreed in (job(numbers=numbers).federation for numbers in ("float32", "int8"))
     )
     assert "occur nowhere in your" in exact
     assert "occur nowhere, or next to nowhere, in your" in rounded

@@ -9,7 +9,7 @@ import pytest
 import torch
 from benchmarks.backdoor import LIAR, Trigger, columns, poisoned
 
-from pace.jobs.received import LONG, received, sentences
+from pace.jobs.received import LONG, received, received_sentences
 from pace.methods import Limited, Pace
 from pace.protocol import steps, wire
 from pace.protocol.method import External
@@ -37,7 +37,7 @@ def test_a_backdoor_shows_in_the_receivers_report(method: Pace) -> None:
         assert {f"number {word}" for word in words.tolist()} <= set(found.long_columns) or not tied
         assert (found.shortened > 0) == isinstance(method, Limited)
         assert (found.left_out > 0.3) == (tied and isinstance(method, Limited))
-        said = " ".join(sentences(found))
+        said = " ".join(received_sentences(found))
         assert ("more than 10 times the median" in said) == tied
         assert ("Left out" in said) == isinstance(method, Limited)
 
@@ -56,7 +56,7 @@ def test_the_numbers_by_hand() -> None:
     assert len(found.flags) == 2
     nothing = received(External(local), local, start, ())
     assert (nothing.size, nothing.left_out, nothing.flags) == (0.0, 0.0, ())
-    assert sentences(nothing) == []
+    assert received_sentences(nothing) == []
 
 
 def test_what_is_not_finite_is_said_and_fits_into_json() -> None:

@@ -7,7 +7,7 @@ from torch.nn.functional import one_hot
 from pace.datasets import load
 from pace.datasets.partition import divide
 from pace.graph import Graph
-from pace.jobs.disclosure import disclosure, revealed, words
+from pace.jobs.disclosure import any_tensor_sentence, disclosure
 from pace.merging.ridge import SKETCH, compressed, expanded, solve_rows
 from pace.methods import PaceRidge, RidgeSums
 from pace.methods.beyond import ridge_sums as module
@@ -127,7 +127,7 @@ def test_what_the_sums_and_the_rows_tell_is_said(graphs: list[Graph]) -> None:
     lonely[graph.train.nonzero()[0]] = True  # the only training node of its class
     site = Graph(graph.x, graph.edges, graph.y, lonely, graph.val, graph.test)
     message = whole.method.share(whole.start, site, whole)
-    first, told, _ = revealed(disclosure(message, whole, 0), ())
+    first, told, _ = disclosure(message, whole).sentences
     assert "no edge" in first
     assert "A class with one training node sends that node's features" in told
     counts = torch.bincount(site.y[site.train], minlength=whole.model.classes)
@@ -135,7 +135,7 @@ def test_what_the_sums_and_the_rows_tell_is_said(graphs: list[Graph]) -> None:
     assert f"here {int((counts == 1).sum())} of {whole.model.classes}" in told
     factored = agreed(graphs, PaceRidge())
     message = factored.method.share(factored.start, graph, factored)
-    found = disclosure(message, factored, 0)
-    assert "fewer than 5 training nodes are not in it" in revealed(found, ())[1]
+    found = disclosure(message, factored)
+    assert "fewer than 5 training nodes are not in it" in found.sentences[1]
     assert all("of the method" not in item.words for item in found.items)
-    assert words("hop2/basis").startswith("everybody's regressions after 2 hops")
+    assert any_tensor_sentence("hop2/basis").startswith("everybody's regressions after 2 hops")

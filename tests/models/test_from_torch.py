@@ -123,7 +123,7 @@ def test_what_has_no_rows_of_nodes_is_averaged_and_named() -> None:
     assert seen.inputs["shared.weight"][graph.train].shape == (int(graph.train.sum()), 2, 8)
     agreed = Federation(model, Pace(), 7, 3)
     message = agreed.method.share(agreed.start, graph, agreed)
-    said = {item.name: item.words for item in disclosure(message, agreed, 0).items}
+    said = {item.name: item.words for item in disclosure(message, agreed).items}
     assert "plain mean" in said["on_edges.weight"]
     assert "plain mean" in said["norm.module.weight"]
     assert "plain mean" not in said["into.weight/L"]

@@ -74,8 +74,8 @@ class Probe(Limited):
 
 
 # What a server that reads uploads asks of a method, and what one that reads their sum asks instead.
-OPEN_ONLY = {"check", "merge", "consensus"}
-SEALED_ONLY = {"needs", "statistic", "statistic_of", "check_total", "personal"}
+OPEN_ONLY = {"check", "merge", "influence"}
+SEALED_ONLY = {"needs", "sums_reveal", "statistic", "statistic_of", "check_total", "personal"}
 
 
 def test_sealing_leaves_out_no_hook() -> None:
@@ -90,7 +90,8 @@ def test_sealing_leaves_out_no_hook() -> None:
             cached.cache_clear()
         seal = sealing.ephemeral_seals(["a", "b", "c"], b"salt")[0] if hidden else None
         kept, upload = steps.fit(graphs[0], agreed, seal=seal)
-        steps.check_upload(upload, agreed)
+        steps.explain_upload(steps.check_upload(upload, agreed), agreed)
+        steps.upload_weights(steps.received([upload], agreed), agreed)
         adoptions(graphs, [kept.local] * 3, agreed)
         steps.blank_externals(agreed)
         asked.append(set(READ))

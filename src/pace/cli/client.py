@@ -88,8 +88,8 @@ def adopt(
     from pace.cli import console
     from pace.io import records
     from pace.io.regular import read_exact
-    from pace.jobs import received
     from pace.jobs.job_file import read_job
+    from pace.jobs.received import received_sentences
     from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
     from pace.runtimes.files.adopt import adopt_files, read_roll, return_size
     from pace.runtimes.files.site import load_site
@@ -114,7 +114,7 @@ def adopt(
             f"{scores.adopted.nll:.4f} now."
         )
     for external in outcome.received:
-        for sentence in received.sentences(external):
+        for sentence in received_sentences(external):
             to.print(sentence)
     if outcome.test.nodes:
         show_scores(outcome.test, to)

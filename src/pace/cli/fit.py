@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pace.jobs.disclosure import Disclosure
-    from pace.jobs.job import Job
     from pace.runtimes.files.fit import Fitted
 
 EXAMPLES = """
@@ -90,7 +89,7 @@ def fit(
             to.print(f"{graph} has no split: train, validation and test were drawn ({shares}).")
         if large is not None:
             to.print(f"Warning: {large}", style="yellow")
-        state(disclosed, job, upload, to)
+        state(disclosed, upload, to)
         for sentence in explain.advice(job):
             to.print(f"Note: {sentence}")
         return yes or typer.confirm(shown(f"Write {upload}?"), err=as_json)
@@ -118,10 +117,9 @@ def fit(
     said(fitted, files=(keep, upload, place))
 
 
-def state(found: Disclosure, job: Job, upload: Path, to: Console) -> None:
+def state(found: Disclosure, upload: Path, to: Console) -> None:
     """What will leave the site, in plain words and bytes."""
     from pace.cli import console
-    from pace.jobs.disclosure import revealed
 
     total = found.frame + found.signature
     numbers = sum(item.bytes for item in found.items)
@@ -138,7 +136,7 @@ def state(found: Disclosure, job: Job, upload: Path, to: Console) -> None:
     )
     to.print(title)
     console.table("", ["Tensor", "Shape", "Bytes", "What it is"], rows, to)
-    for sentence in revealed(found, job.features, job.classes):
+    for sentence in found.sentences:
         to.print(sentence)
     to.print("")
 

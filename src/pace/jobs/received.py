@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from pace.params import Params, subtract
+from pace.params import Params, norm, subtract
 from pace.protocol.method import External
 
 FAR = 3.0  # times the receiver's own update, as in the server's report
@@ -40,7 +39,7 @@ def received(external: External, local: Params, start: Params, features: Sequenc
     correction = subtract(returned, local)
     if not all(torch.isfinite(value).all() for value in correction.values()):
         return Received(None, (), 0, 0.0, ("what came back is not finite",))
-    whole, own = _norm(correction), _norm(subtract(local, start))
+    whole, own = norm(correction), norm(subtract(local, start))
     size = whole / own if own > 0 else None
     first = next(name for name, value in local.items() if value.ndim == 2)
     lengths = correction[first].double().norm(dim=0)
@@ -53,33 +52,29 @@ def received(external: External, local: Params, start: Params, features: Sequenc
         flags.append(f"what came back changes the model {size:.3g} times as much as training did")
     if long:
         flags.append(f"{len(long):,} features change more than {LONG:g} times the median one")
-    left_out = (_norm(removed) / whole) ** 2 if whole > 0 else 0.0
+    left_out = (norm(removed) / whole) ** 2 if whole > 0 else 0.0
     return Received(size, names, shortened, left_out, tuple(flags))
 
 
-def sentences(received: Received) -> list[str]:
+def received_sentences(received: Received) -> list[str]:
     """What there is to say about it, for people."""
-    said = [f"Worth a look: {flag}." for flag in received.flags]
+    sentences = [f"Worth a look: {flag}." for flag in received.flags]
     if received.long_columns:
-        said.append(f"Changed most: {', '.join(received.long_columns)}.")
+        sentences.append(f"Changed most: {', '.join(received.long_columns)}.")
     if received.shortened:
-        said.append(
+        sentences.append(
             f"Left out for lack of evidence on the validation nodes: {100 * received.left_out:.1f}% "
             f"of the correction, in {received.shortened:,} features."
         )
-    return said
+    return sentences
 
 
-def noticed(models: Sequence[Received]) -> list[str]:
+def notable_sentences(models: Sequence[Received]) -> list[str]:
     """What there is to say about all that came back, if only that nothing is."""
     if not models:
         return ["What came back is of another kind than Local, so the two are not compared."]
-    said = [sentence for external in models for sentence in sentences(external)]
-    return said or ["Nothing about it was unusual, and nothing was left out of it."]
-
-
-def _norm(update: Params) -> float:
-    return math.sqrt(sum(float(value.double().square().sum()) for value in update.values()))
+    sentences = [sentence for external in models for sentence in received_sentences(external)]
+    return sentences or ["Nothing about it was unusual, and nothing was left out of it."]
 
 
 def _long(lengths: Tensor) -> list[int]:

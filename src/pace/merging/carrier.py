@@ -84,6 +84,21 @@ def truncate(matrix: Tensor, rank: int) -> LowRank:
     return LowRank(leading.to(matrix.dtype), (leading.t() @ exact).to(matrix.dtype))
 
 
+def norms(carriers: Carrier) -> Tensor:
+    """The Frobenius norms of a batch of updates, in float64; no product of factors is made.
+
+    ‖L R‖² = tr(LᵀL · R Rᵀ)
+    """
+    squares = []
+    for value in carriers.values():
+        if isinstance(value, LowRank):
+            left, right = value.left.double(), value.right.double()
+            squares.append(((left.mT @ left) * (right @ right.mT)).sum((1, 2)))
+        else:
+            squares.append(value.double().square().flatten(1).sum(1))
+    return torch.stack(squares).sum(0).clamp_min(0).sqrt()
+
+
 def dense(carrier: Carrier) -> dict[str, Tensor]:
     """The update a carrier stands for."""
     return {

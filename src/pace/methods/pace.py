@@ -1,23 +1,30 @@
 """PACE: a propagation-aware, receiver-anchored correction (the paper's method)."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from pace.errors import SettingError, WeightError
 from pace.gates.gate import Gate, cnll
 from pace.graph import Graph
 from pace.merging.batches import unbatched
-from pace.merging.carrier import RANK, Carrier, compress, pack, unpack
+from pace.merging.carrier import RANK, Carrier, compress, norms, pack, unpack
 from pace.merging.consensus import CLIENTS, Batch, mean, summed
 from pace.merging.correction import apply, correction, corrections
-from pace.merging.moments import Geometry, check, check_complete, propagated, uniform
+from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, uniform
 from pace.params import Params, subtract
 from pace.protocol.bounds import bounded
+from pace.protocol.explain import ATTACKS, tensor_sentence
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Summable, Uploads
+from pace.protocol.method import Explanation, External, Message, Summable, Uploads, Weight
+from pace.protocol.number_formats import KINDS
 from pace.protocol.uploads import Messages
+
+NAMED = 12  # features listed by name
+AVERAGED = "; it multiplies no rows, so the plain mean is taken"
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,8 @@ class Pace(Summable):
     """Whose second moments weigh the consensus: propagated rows, `raw` ones, or `uniform`."""
     gate: Gate = cnll
     """How a receiver chooses α; `Fixed(0.5)` takes one α for everyone."""
+
+    tensors: ClassVar[Mapping[str, str]] = {CLIENTS: "a one, to count by"}
 
     def __post_init__(self) -> None:
         if self.rank is not None and self.rank < 1:
@@ -93,10 +102,71 @@ class Pace(Summable):
         for batch in corrections(shared, owns, self.rank):
             yield from unbatched(pack(batch))
 
+    def explain(
+        self, message: Message, federation: Federation, features: Sequence[str] = ()
+    ) -> Explanation:
+        whole = {name for name in federation.model.averaged if not name.endswith("bias")}
+        tensors = {
+            name: tensor_sentence(name, self.tensors, update=True)
+            + (AVERAGED if name in whole else "")
+            for name in message
+        }
+        plain = Explanation(tensors)
+        moment = next((value for name, value in message.items() if name.endswith("/m")), None)
+        if moment is None:
+            return plain
+        rounded = federation.numbers != KINDS[0]
+        told = moment_sentences(moment, features, rounded=rounded)
+        return replace(plain, sentences=(*plain.sentences, *told))
+
+    def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
+        """A client's share is its weight C_k / Σ C in a column, averaged over all numbers of the model.
+
+        Where there is no moment, as for a bias, every client weighs the same.
+        """
+        start, lengths = federation.start, []
+        totals: dict[str, Tensor] = {}
+        for carriers, moments in Pairs(uploads, start):
+            lengths += norms(carriers).tolist()
+            for name, moment in moments.items():
+                totals[name] = totals.get(name, torch.zeros(())) + (moment.double() + EPS).sum(0)
+        numbers = sum(value.numel() for value in start.values())
+        shares: list[float] = []
+        for carriers, moments in Pairs(uploads, start):
+            clients = len(norms(carriers))
+            share = torch.zeros(clients, dtype=torch.float64)
+            for name, value in start.items():
+                equal = torch.full((clients,), 1 / len(uploads), dtype=torch.float64)
+                weight = moments.get(name)
+                part = equal if weight is None else ((weight.double() + EPS) / totals[name]).mean(1)
+                share += value.numel() / numbers * part
+            shares += share.tolist()
+        return [Weight(*pair) for pair in zip(shares, lengths, strict=True)]
+
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
         return [External(apply(local, unpack(returned, local)))]
+
+
+def moment_sentences(moment: Tensor, features: Sequence[str], *, rounded: bool) -> Iterator[str]:
+    """What the moments of the first layer's inputs tell; they may be rounded to zero."""
+    yield (
+        "The moments of layer 1 tell, for each feature, how strongly it occurs around your "
+        "training nodes."
+    )
+    yield ATTACKS
+    zeros = (moment == 0).nonzero().flatten().tolist()
+    if not zeros:
+        yield "None of them is zero: every feature occurs there."
+        return
+    names = [features[index] if features else f"number {index}" for index in zeros[:NAMED]]
+    where = "nowhere, or next to nowhere," if rounded else "nowhere"
+    more = f" and {len(zeros) - NAMED:,} more" if len(zeros) > NAMED else ""
+    yield (
+        f"{len(zeros):,} of {moment.numel():,} are exactly zero: the server learns that these "
+        f"features occur {where} in your training neighbourhoods: {', '.join(names)}{more}."
+    )
 
 
 @dataclass(frozen=True)

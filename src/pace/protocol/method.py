@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
@@ -12,8 +12,9 @@ from torch import Tensor
 from pace.gates.gate import Gate, cnll
 from pace.graph import Graph
 from pace.models.base import Model, Network
-from pace.params import Params, add
+from pace.params import Params, add, norm, subtract
 from pace.protocol.bounds import bounded
+from pace.protocol.explain import NO_PROMISE, PLAIN, tensor_sentence
 from pace.protocol.number_formats import KINDS
 from pace.protocol.uploads import Message as Message
 from pace.protocol.uploads import Uploads as Uploads
@@ -39,6 +40,26 @@ class External:
     """Its parameters as they came back, where the receiver left a part of them out."""
 
 
+@dataclass(frozen=True)
+class Explanation:
+    """What a message is, for the people whose data it was made of."""
+
+    tensors: Mapping[str, str]
+    """What each tensor is."""
+    sentences: tuple[str, ...] = (f"{PLAIN} {NO_PROMISE}",)
+    """What can be read out of it; the first says what it does not hold."""
+
+
+@dataclass(frozen=True)
+class Weight:
+    """How much one upload weighs in what everyone is sent."""
+
+    share: float | None = None
+    """Of all uploads; None where a method has no one weight for a client."""
+    norm: float | None = None
+    """The Frobenius norm of its update; None where it sends none."""
+
+
 def _in_short(method: Any) -> str:
     """`Pace(rank=6, geometry=propagated, gate=cnll)`: a function by its name."""
     settings = {field.name: getattr(method, field.name) for field in fields(method)}
@@ -61,6 +82,8 @@ class Method(Protocol):
 
     needs: ClassVar[str] = "its server reads every upload"
     """Why a sum over clients is not enough; empty where it is."""
+    tensors: ClassVar[Mapping[str, str]] = {}
+    """What the tensors of its messages are that are no parameters of the model; `hop/…` is any hop's."""
     quadratic: ClassVar[bool] = False
     """Whether the server sums all uploads anew for every client."""
 
@@ -104,6 +127,23 @@ class Method(Protocol):
         """The models that a receiver makes of its return; PACE makes one."""
         ...
 
+    def explain(
+        self, message: Message, federation: Federation, features: Sequence[str] = ()
+    ) -> Explanation:
+        """What an upload holds and what it tells the server; `features` are the columns' names."""
+        return Explanation({name: tensor_sentence(name, self.tensors) for name in message})
+
+    def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
+        """How much each upload weighs; by default, only the norm of a model that is sent whole."""
+        start = federation.start
+        weights = [
+            Weight(norm=norm(subtract({name: upload[name] for name in start}, start)))
+            if start.keys() <= upload.keys()
+            else Weight()
+            for upload in uploads
+        ]
+        return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
+
     def caution(self, clients: int) -> str:
         """What to tell people before a federation of so many clients begins, if anything."""
         if not self.quadratic or clients <= MANY:
@@ -128,6 +168,8 @@ class Summable(Method):
         cls.__repr__ = _in_short  # type: ignore[method-assign]  # which `dataclass` then leaves alone
 
     needs: ClassVar[str] = ""
+    sums_reveal: ClassVar[str] = ""
+    """What the sum over all clients tells of one, even where no upload can be read."""
 
     def statistic(self, local: Params, graph: Graph, federation: Federation) -> Message:
         """What a trained client adds to the sum, in float64."""

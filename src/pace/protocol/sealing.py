@@ -19,6 +19,7 @@ from pace.protocol.ring import Ring
 Seal = Callable[[Ring], Ring]  # adds this client's masks
 
 ONE = "one"  # of each client: their sum tells whether all masks have cancelled
+ONE_SENTENCE = "a one, by which the server finds that all masks have cancelled"
 LEAST = 3  # clients; of the sum of two, each knows the other's part
 
 
@@ -75,3 +76,16 @@ def opened_sum(uploads: Uploads, clients: int) -> Message:
             "sealed with another key or for another job; make a new job"
         )
     return total
+
+
+def sealed_sentences(clients: int, method: Summable) -> tuple[str, ...]:
+    """What a server that sees sums only can read, in words."""
+    sentences = (
+        f"It is sealed: with fewer than all {clients} uploads it is noise. Of all of them together "
+        "the server reads the sums, and nothing of one site.",
+        "If the server and others work together, they take their own parts out of the sum: with "
+        f"{clients - 2} of the others it sees the sum of you and one more site, with all "
+        f"{clients - 1} others your part alone.",
+        "No formal privacy is promised: sums over all sites may tell something about the data of all.",
+    )
+    return (*sentences, method.sums_reveal) if method.sums_reveal else sentences

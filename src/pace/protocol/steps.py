@@ -29,9 +29,17 @@ from pace.graph import Graph, expect_graph
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Summable
-from pace.protocol.sealing import Seal, counted, in_ring, opened_sum
-from pace.protocol.uploads import Message, Messages, Received, opened
+from pace.protocol.method import Explanation, External, Summable, Weight
+from pace.protocol.sealing import (
+    ONE,
+    ONE_SENTENCE,
+    Seal,
+    counted,
+    in_ring,
+    opened_sum,
+    sealed_sentences,
+)
+from pace.protocol.uploads import Message, Messages, Received, Uploads, opened
 from pace.training.train import train
 
 
@@ -431,6 +439,27 @@ def blank_externals(federation: Federation) -> tuple[External, ...]:
     start, graph = federation.start, _lonely(federation)
     message = _own_return(silent, start, federation)
     return tuple(federation.method.adopt(start, message, graph, federation))
+
+
+def explain_upload(
+    message: Message, federation: Federation, features: Sequence[str] = ()
+) -> Explanation:
+    """What an upload holds, and what a server, or one that sees sums only, can read out of it."""
+    if not federation.sealed:
+        return federation.method.explain(message, federation, features)
+    blank = {name: torch.zeros(shape) for name, shape in upload_layout(federation).items()}
+    tensors = {**federation.method.explain(blank, federation).tensors, ONE: ONE_SENTENCE}
+    return Explanation(
+        {name: f"sealed: {sentence}" for name, sentence in tensors.items()},
+        sealed_sentences(federation.clients, _summable(federation)),
+    )
+
+
+def upload_weights(uploads: Uploads, federation: Federation) -> list[Weight]:
+    """How much each upload weighs in what everyone is sent; of sealed ones nothing can be seen."""
+    if federation.sealed:
+        return [Weight()] * len(uploads)
+    return federation.method.influence(uploads, federation)
 
 
 def external_names(federation: Federation) -> tuple[str, ...]:

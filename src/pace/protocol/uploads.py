@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from os import SEEK_END
+from tempfile import TemporaryFile, gettempdir
 from typing import Protocol
+from weakref import finalize
 
+import torch
 from torch import Tensor
 
-from pace.errors import LayoutError, OtherJobError, SizeError
+from pace.errors import FileError, LayoutError, OtherJobError, SizeError
 from pace.merging.batches import BATCH, batches, unbatched
 from pace.models import kind_by_names
 from pace.protocol import wire
 
 Message = Mapping[str, Tensor]  # all that any method sends, either way
 TOGETHER = 2**25  # bytes of uploads that are decoded together, at most
-HELD = 2**24  # bytes up to which all uploads stay decoded: some 400 of Cora's
+HELD = 2**24  # bytes up to which decoded uploads stay in memory: some 400 of Cora's
 
 
 class Uploads(Protocol):
@@ -51,33 +55,23 @@ class Messages(Uploads):
 
 @dataclass
 class Received(Uploads):
-    """Uploads that came as frames. Small ones are decoded once, large ones whenever they are read."""
+    """Uploads that came as frames, each decoded once; many or large ones wait in a temporary file.
+
+    Sealed ones are added up once and not kept.
+    """
 
     frames: Sequence[bytes]
     layout: wire.Layout
     digest: bytes
     _checksums: list[bytes] = field(default_factory=list)  # of the frames, once all were read
-    _held: list[Message] = field(default_factory=list)
+    _kept: Sequence[Tensor] | Spilled | None = None  # decoded rows, in batches
 
     def __len__(self) -> int:
         return len(self.frames)
 
     def batches(self) -> Iterator[Message]:
-        if self._held:
-            yield from self._held
-            return
-        whole = bool(
-            self._checksums
-        )  # all were found in order once: bytes do not change thereafter
-        small = self.layout.memory * len(self) <= HELD
-        checksums: list[bytes] = []
-        held: list[Message] = []
-        for frames in self._several():
-            checksums += map(wire.checksum, frames)
-            if small:
-                held.append(self._decoded(frames, whole))
-            yield held[-1] if small else self._decoded(frames, whole)
-        self._checksums, self._held = checksums, held
+        rows = self._decoded() if self._kept is None else self._kept
+        return (wire.batch_of(several, self.layout) for several in rows)
 
     @property
     def checksums(self) -> list[bytes]:
@@ -87,19 +81,60 @@ class Received(Uploads):
                 pass
         return self._checksums
 
-    def _several(self) -> Iterator[list[bytes]]:
-        """As many frames as are decoded together, fewer where they are large."""
+    def _decoded(self) -> Iterator[Tensor]:
+        """The rows of every batch of frames, which are kept for the next time."""
+        kept: list[Tensor] | Spilled = []
+        if self.layout.memory * len(self) > HELD:
+            kept = Spilled()
+        checksums: list[bytes] = []
         frames = iter(self.frames)
-        while several := list(islice(frames, max(1, min(BATCH, TOGETHER // self.layout.size)))):
-            yield several
+        together = max(1, min(BATCH, TOGETHER // self.layout.size))
+        while several := list(islice(frames, together)):
+            checksums += map(wire.checksum, several)
+            rows = self._rows(several)
+            if self.layout.numbers != wire.SEALED:
+                kept.append(rows)
+            yield rows
+        self._checksums = checksums
+        if self.layout.numbers != wire.SEALED:
+            self._kept = kept
 
-    def _decoded(self, frames: list[bytes], whole: bool) -> Message:
+    def _rows(self, frames: list[bytes]) -> Tensor:
         begin = wire.opening(self.layout, self.digest)
         for frame in frames:
             plain = len(frame) == self.layout.size and frame.startswith(begin)
-            if not (plain and (whole or wire.intact(frame))):
+            if not (plain and wire.intact(frame)):
                 opened(frame, self.digest, self.layout)  # says what is wrong with it
-        return wire.numbers_of(frames, len(begin), self.layout, finite=whole) if self.layout else {}
+        return wire.decode_rows(frames, len(begin), self.layout)
+
+
+class Spilled:
+    """Batches of rows in a temporary file, read as often as they are asked for."""
+
+    def __init__(self) -> None:
+        self.file = TemporaryFile()  # noqa: SIM115 - closed with this object
+        finalize(self, self.file.close)
+        self.shapes: list[torch.Size] = []
+
+    def append(self, rows: Tensor) -> None:
+        try:
+            self.file.seek(0, SEEK_END)
+            self.file.write(rows.numpy().data)
+        except OSError as error:
+            raise FileError(
+                f"the decoded uploads do not fit into {gettempdir()} ({error.strerror}): set TMPDIR "
+                "to a folder with more space"
+            ) from error
+        self.shapes.append(rows.shape)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        begin = 0
+        for shape in self.shapes:
+            rows = torch.empty(shape)
+            self.file.seek(begin)  # others may read in between
+            self.file.readinto(rows.numpy().data)
+            begin += rows.nbytes
+            yield rows
 
 
 def opened(frame: bytes, digest: bytes, layout: wire.Layout) -> wire.Frame:

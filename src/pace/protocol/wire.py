@@ -178,7 +178,9 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
         raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
     if shapes.size != len(frame):
         raise SizeError(f"the frame has {len(frame)} bytes, its table describes {shapes.size}")
-    (message,) = unbatched(numbers_of([frame], offset, shapes)) if shapes else ({},)
+    if not shapes:
+        return Frame(digest, answers, {})
+    (message,) = unbatched(batch_of(decode_rows([frame], offset, shapes), shapes))
     return Frame(digest, answers, message)
 
 
@@ -197,40 +199,40 @@ def intact(frame: bytes) -> bool:
     return checksum(frame) == zlib.crc32(memoryview(frame)[:-CHECKSUM]).to_bytes(CHECKSUM, "little")
 
 
-def numbers_of(
-    frames: Sequence[bytes], offset: int, shapes: Layout, *, finite: bool = False
-) -> dict[str, Tensor]:
-    """The tensors of frames of one layout, as a batch, every number finite; or known to be `finite`."""
+def decode_rows(frames: Sequence[bytes], offset: int, shapes: Layout) -> Tensor:
+    """The numbers of frames of one layout, a row for each, every number finite.
+
+    Of sealed frames each number is its high and its low word: (frames, numbers, 2), int64.
+    """
     if shapes.numbers == SEALED:
-        return _words_of(frames, offset, shapes)
-    rows = np.empty((len(frames), sum(shapes.volumes)), np.float32)
-    for row, frame in zip(rows, frames, strict=True):
+        return _words_of(frames, offset, sum(shapes.volumes))
+    numbers = np.empty((len(frames), sum(shapes.volumes)), np.float32)
+    for row, frame in zip(numbers, frames, strict=True):
         _read(frame, offset, shapes, row)
-    whole = torch.from_numpy(rows)
-    parts = whole.split_with_sizes(shapes.volumes, 1)
-    message = {
-        name: part.view(len(frames), *shape)
-        for (name, shape), part in zip(shapes.items(), parts, strict=True)
-    }
+    rows = torch.from_numpy(numbers)
     # A finite sum has finite terms, and is faster to get than a look at each of them.
-    if not finite and not math.isfinite(whole.sum()):
-        for name, part in message.items():
+    if not math.isfinite(rows.sum()):
+        for name, part in batch_of(rows, shapes).items():
             if not torch.isfinite(part).all():
                 raise NumberError(f"tensor {name!r} holds a number that is not finite")
-    return message
+    return rows
 
 
-def _words_of(frames: Sequence[bytes], offset: int, shapes: Layout) -> dict[str, Tensor]:
-    """Sealed numbers, each as its high and its low word: (frames, *shape, 2), int64."""
-    words = np.empty((len(frames), sum(shapes.volumes), 2), np.int64)
-    for row, frame in zip(words, frames, strict=True):
-        numbers = ring.from_bytes(frame, len(row), offset)
-        row[:, 0], row[:, 1] = numbers.high.view(np.int64), numbers.low
-    parts = torch.from_numpy(words).split_with_sizes(shapes.volumes, 1)
+def batch_of(rows: Tensor, shapes: Layout) -> dict[str, Tensor]:
+    """The tensors of decoded rows; the first dimension is the frames'."""
+    parts = rows.split_with_sizes(shapes.volumes, 1)
     return {
-        name: part.reshape(len(frames), *shape, 2)
+        name: part.reshape(len(rows), *shape, *rows.shape[2:])
         for (name, shape), part in zip(shapes.items(), parts, strict=True)
     }
+
+
+def _words_of(frames: Sequence[bytes], offset: int, count: int) -> Tensor:
+    words = np.empty((len(frames), count, 2), np.int64)
+    for row, frame in zip(words, frames, strict=True):
+        numbers = ring.from_bytes(frame, count, offset)
+        row[:, 0], row[:, 1] = numbers.high.view(np.int64), numbers.low
+    return torch.from_numpy(words)
 
 
 def _read(frame: bytes, offset: int, shapes: Layout, row: number_formats.Array) -> None:

@@ -21,7 +21,7 @@ from pace.io import regular
 from pace.jobs import signatures
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, write_job
-from pace.protocol import steps, wire
+from pace.protocol import steps, uploads, wire
 from pace.runtimes.files import kept, model, tensors
 from pace.runtimes.files import merge as merging
 from pace.runtimes.files.site import load_site
@@ -130,7 +130,8 @@ def test_fit_says_what_will_leave_and_the_receipt_agrees(pace: Preloaded, root: 
         assert f"{4 * value.numel():,}" in done.out
     zeros = int((message["0.weight/m"] == 0).sum())
     receipt = json.loads((root / "north" / "mine.receipt.json").read_bytes())
-    assert receipt["zero_moments"] == {"count": zeros, "of": len(message["0.weight/m"])}
+    told = f"{zeros} of {len(message['0.weight/m'])} are exactly zero"
+    assert any(told in sentence for sentence in receipt["sentences"])
     assert receipt["bytes"]["file"] == receipt["bytes"]["frame"] == len(upload)
     assert receipt["bytes"]["signature"] == 0
     assert receipt["upload"]["checksum"] == wire.checksum(upload).hex()
@@ -731,24 +732,28 @@ def test_help_has_an_example_a_json_option_and_80_columns(
     assert max(map(len, done.out.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("held", [0, uploads.HELD], ids=["spilled", "in memory"])
 def test_the_server_decodes_an_upload_twice_and_reads_a_return_once(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
     """When it is admitted, and when it is merged and reported on."""
     decoded, read = Counter[bytes](), Counter[str]()
-    numbers_of, read_file = wire.numbers_of, regular.read
+    decode_rows, read_file = wire.decode_rows, regular.read
 
     def counted(frames: list[bytes], *options: Any, **more: Any) -> Any:
         decoded.update(frames)
-        return numbers_of(frames, *options, **more)
+        return decode_rows(frames, *options, **more)
 
     def seen(path: Path, limit: int) -> bytes:
         read[path.name] += path.parent.name == "returns"
         return read_file(path, limit)
 
-    monkeypatch.setattr(wire, "numbers_of", counted)
+    monkeypatch.setattr(wire, "decode_rows", counted)
     monkeypatch.setattr(regular, "read", seen)
-    inbox, journal, out = (root / "server" / name for name in ("inbox", "fresh", "away"))
+    monkeypatch.setattr(uploads, "HELD", held)
+    inbox, journal, out = (
+        root / "server" / name for name in ("inbox", f"fresh{held}", f"away{held}")
+    )
     merging.merge_files(the_job(root), [inbox], journal=journal, out=out)
     frames = [kept.read_kept(root / name / "mine.local", the_job(root)).frame for name in NAMES]
     assert [decoded[frame] - 1 for frame in frames] == [2] * 3  # `kept.read_kept` decodes it too

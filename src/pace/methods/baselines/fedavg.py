@@ -1,17 +1,18 @@
 """FedAvg, one round: the average of the local models replaces them (McMahan et al., 2017)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from pace.errors import WeightError
 from pace.graph import Graph
-from pace.params import Params
+from pace.params import Params, norm, subtract
 from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Summable
+from pace.protocol.method import External, Message, Summable, Uploads, Weight
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,8 @@ class FedAvg(Summable):
 
     W = Σ_i p_i W_i with p_i the share of all nodes, not of training nodes, as in OpenFGL.
     """
+
+    tensors: ClassVar[Mapping[str, str]] = {"nodes": "how many nodes your graph has"}
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         return {**local, "nodes": torch.tensor([float(graph.nodes)])}
@@ -38,6 +41,15 @@ class FedAvg(Summable):
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: (total[name] / total["nodes"]).float() for name in federation.start}
+
+    def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
+        """A client's share of the average is its share of all nodes."""
+        start, norms, nodes = federation.start, [], []
+        for upload in uploads:
+            norms.append(norm(subtract({name: upload[name] for name in start}, start)))
+            nodes.append(float(upload["nodes"]))
+        shares = [count / sum(nodes) for count in nodes]
+        return [Weight(*pair) for pair in zip(shares, norms, strict=True)]
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation

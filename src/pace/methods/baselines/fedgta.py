@@ -1,7 +1,7 @@
 """FedGTA, one round: an average among clients with similar smoothed labels (Li et al., 2024)."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,6 +39,10 @@ class FedGTA(Method):
     """
 
     needs: ClassVar[str] = "it mixes clients whose labels propagate alike"
+    tensors: ClassVar[Mapping[str, str]] = {
+        "moments": "statistics of propagated labels (from training labels)",
+        "confidence": "how sure the propagated labels are",
+    }
 
     threshold: float = 0.5
     orders: int = 10

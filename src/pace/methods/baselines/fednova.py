@@ -1,6 +1,8 @@
 """FedNova, one round: displacements are averaged by the step (Wang et al., 2020)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,6 +26,11 @@ class FedNova(FedAvg):
     shared rate (the default) fits its FedNova on Cora and CiteSeer, before and after CNLL.
     `FedNova(momentum=0.9)` is the official launch line.
     """
+
+    tensors: ClassVar[Mapping[str, str]] = {
+        **FedAvg.tensors,
+        "amount": "how much your client trained",
+    }
 
     momentum: float = 0.0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -40,6 +40,7 @@ class FedPub(Method):
     """
 
     needs: ClassVar[str] = "it mixes clients whose models act alike"
+    tensors: ClassVar[Mapping[str, str]] = {"embedding": "mean activation of your nodes"}
 
     tau: float = 10.0
     mask_l1: float = 0.0

@@ -1,6 +1,6 @@
 """FedTAD, one round: the average, distilled without data from what clients know (Zhu et al., 2024)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +12,8 @@ from pace.methods.baselines.distillation import distil
 from pace.methods.baselines.fedavg import FedAvg
 from pace.methods.baselines.mixing import gathered
 from pace.methods.baselines.reliability import reliability, walked_ids
+from pace.models.base import Model
+from pace.models.gcn import GCN, only_gcn
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Uploads
@@ -38,7 +40,15 @@ class FedTAD(FedAvg):
 
     needs: ClassVar[str] = "its server distils from every client's model"
 
+    tensors: ClassVar[Mapping[str, str]] = {
+        **FedAvg.tensors,
+        "reliability": "how reliable each class is (from training labels)",
+    }
+
     rounds: int = 5
+
+    def network(self, model: Model) -> GCN:
+        return only_gcn(model, "FedTAD")
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         if federation.model.classes > CLASSES:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from typing import ClassVar
@@ -28,8 +28,9 @@ from pace.merging.ridge import (
 )
 from pace.models.unit_rows import unit_rows
 from pace.params import Params
+from pace.protocol.explain import ATTACKS, NO_PROMISE
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Method, Uploads
+from pace.protocol.method import Explanation, External, Message, Method, Uploads
 from pace.protocol.number_formats import KINDS
 from pace.task import targets
 
@@ -42,6 +43,7 @@ OWN = 3.0  # μ
 SCALE = 10.0  # of the logits: answers lie between 0 and 1
 EXACT = 1024  # rows or features up to which the server's solution is exact
 PARTS = ("rows", "labels")  # Z and M
+NO_NODE = f"It holds no edge, and no feature value or label of a node as it is. {NO_PROMISE}"
 Sums = tuple[Tensor, Tensor, Tensor]  # GΩ, B and tr G
 LARGEST = 1e5  # rows have length one: larger numbers would take 10^10 training nodes
 
@@ -54,6 +56,17 @@ class Regressed(Method):
     10 h W_λ and, for each hop, 10 h V with V corrected on its own training nodes, by `gates.mixture`.
     Nothing is trained, and what Local is does not matter.
     """
+
+    tensors: ClassVar[Mapping[str, str]] = {
+        "hop/rows": "rows that stand for your training nodes' features after {} hops",
+        "hop/labels": "how these rows are spread over the classes",
+        "hop/class sums": "sum of your training nodes' features after {} hops, by class",
+        "hop/gram": "products of every two features after {} hops, summed over training nodes",
+        "hop/sketch": "random sums of these products after {} hops",
+        "hop/nodes": "how many training nodes you have",
+        "hop/basis": "everybody's regressions after {} hops: the directions they read",
+        "hop/mixing": "everybody's regressions after {} hops: how directions make classes",
+    }
 
     hops: tuple[int, ...] = HOPS
     strengths: tuple[float, ...] = STRENGTHS
@@ -162,6 +175,21 @@ class PaceRidge(Regressed):
                 whole[:sent] = value
                 message[f"hop{hop}/{part}"] = whole
         return message
+
+    def explain(
+        self, message: Message, federation: Federation, features: Sequence[str] = ()
+    ) -> Explanation:
+        labels = message[f"hop{self.hops[0]}/labels"]
+        told = (
+            f"{int(labels.any(1).sum())} rows at each hop are weighted sums of your training nodes' "
+            f"features and of what surrounds them, one row for every {self.nodes_per_row} nodes or "
+            "more. Together with their labels they tell the server, nearly exactly, the sum of these "
+            "features over each class and how many training nodes it has: of "
+            f"{int(labels.any(0).sum())} classes here. Classes with fewer than {self.smallest_class} "
+            "training nodes are not in it."
+        )
+        tensors = super().explain(message, federation).tensors
+        return Explanation(tensors, (NO_NODE, told, ATTACKS))
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         solve = self._sketched

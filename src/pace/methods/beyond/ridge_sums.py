@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
 from pace.merging.ridge import sketched, solve_gram, solve_sketch
-from pace.methods.beyond.ridge import ROWS, Regressed, omega_of, training_rows
+from pace.methods.beyond.ridge import NO_NODE, ROWS, Regressed, omega_of, training_rows
 from pace.params import Params
+from pace.protocol.explain import ATTACKS
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Summable
+from pace.protocol.method import Explanation, Message, Summable
 from pace.protocol.number_formats import KINDS
 
 WHOLE = 1024  # features up to which G itself is sent
+SINGLE = 1e-3  # from one, the length of one node's row
 FEW_CLASSES = 16  # up to which twelve directions are enough
 
 
@@ -30,6 +33,11 @@ class RidgeSums(Regressed, Summable):
     regression on all training nodes pooled, however they are divided. Numbers are float32: a sketch
     of G is inverted, which int8 does not survive.
     """
+
+    sums_reveal: ClassVar[str] = (
+        "Who reads the sums and holds a node, its features and its edges, can test whether some site "
+        f"trained on it, but not which. {ATTACKS}"
+    )
 
     numbers: str = KINDS[0]
 
@@ -53,6 +61,19 @@ class RidgeSums(Regressed, Summable):
         yield "sketch", sketch.float()
         yield "class sums", sums.float()
         yield "nodes", trace.float()[None]
+
+    def explain(
+        self, message: Message, federation: Federation, features: Sequence[str] = ()
+    ) -> Explanation:
+        sums = message[f"hop{self.hops[0]}/class sums"]
+        single = int(((sums.norm(dim=0) - 1).abs() < SINGLE).sum())
+        told = (
+            "The class sums are the sum of your training nodes' features, scaled to length one, over "
+            "each class. A class with one training node sends that node's features: here "
+            f"{single} of {sums.shape[1]} classes look like that. Meant for jobs whose sums are sealed."
+        )
+        tensors = super().explain(message, federation).tensors
+        return Explanation(tensors, (NO_NODE, told, ATTACKS))
 
     def rank(self, classes: int) -> int:
         """A regression tells `classes` classes apart in one direction fewer."""

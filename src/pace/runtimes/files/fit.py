@@ -58,8 +58,8 @@ class Receipt:
     """Of the file and its parts, and of the model sent whole."""
     tensors: tuple[Item, ...]
     """What the upload holds, in plain words."""
-    zero_moments: dict[str, int]
-    """How many columns of the first layer have none, and of how many."""
+    sentences: tuple[str, ...]
+    """What the server can read out of it."""
     trained: str
     """When, in UTC."""
     seconds: float
@@ -109,8 +109,14 @@ def fit_site(
         NumberError: training diverged.
     """
     kept = earlier or _train(job, site, who, device=device, progress=progress)
-    trailer = signatures.TRAILER if job.signed else 0
-    disclosed = disclosure(kept.message, job.federation, trailer, site.graph)
+    disclosed = disclosure(
+        kept.message,
+        job.federation,
+        signature=signatures.TRAILER if job.signed else 0,
+        graph=site.graph,
+        features=job.features,
+        classes=job.classes,
+    )
     upload = kept.frame
     if who.key is not None:
         upload = signatures.sign(
@@ -277,7 +283,7 @@ def _receipt(job: Job, kept: KeptModel, upload: bytes, disclosed: Disclosure) ->
             "share_of_dense": disclosed.share,
         },
         tensors=tuple(disclosed.items),
-        zero_moments={"count": len(disclosed.zeros), "of": disclosed.columns},
+        sentences=disclosed.sentences,
         trained=kept.about.trained,
         seconds=kept.about.seconds,
         device=kept.about.device,

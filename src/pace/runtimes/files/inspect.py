@@ -16,7 +16,7 @@ from pace.errors import FileError, PaceError, SignatureError
 from pace.io import records, regular
 from pace.jobs import explain, signatures
 from pace.jobs.admission import admit
-from pace.jobs.disclosure import words
+from pace.jobs.disclosure import any_tensor_sentence
 from pace.jobs.job import FORMAT, SERVER, Job
 from pace.jobs.job_file import JOB_SUFFIX, read_job
 from pace.jobs.journal import Journal, PastRefusal
@@ -358,7 +358,7 @@ def _tensor_facts(
             name,
             tuple(value.shape),
             number_formats.size(tuple(value.shape), numbers),
-            words(name, update),
+            any_tensor_sentence(name, update=update),
             float(value.min()) if value.numel() else None,
             float(value.max()) if value.numel() else None,
             int((value == 0).sum()),

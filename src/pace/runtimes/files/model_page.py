@@ -13,9 +13,9 @@ from torch import Tensor
 from pace.gates.gate import promises
 from pace.io.terminal import many
 from pace.io.text import Medium, shown
-from pace.jobs import received
 from pace.jobs.disclosure import SMALL
 from pace.jobs.job import Job
+from pace.jobs.received import notable_sentences
 from pace.jobs.roll import roll_sentences
 from pace.models import in_words
 from pace.protocol.steps import external_names
@@ -91,7 +91,7 @@ validation nodes.
 
 ## What came back
 
-{chr(10).join(f"- {sentence}" for sentence in received.noticed(outcome.received))}
+{chr(10).join(f"- {sentence}" for sentence in notable_sentences(outcome.received))}
 
 ## Where it comes from
 
@@ -175,7 +175,7 @@ def model_page(job: Job, outcome: Outcome, result: Result) -> str:
             *_by_class(job, result, mask),
             Section(
                 "What came back",
-                tuple(Text(shown(line)) for line in received.noticed(outcome.received)),
+                tuple(Text(shown(line)) for line in notable_sentences(outcome.received)),
             ),
             Section("Who was in", tuple(_roll(job, outcome))),
             Section("What left this site", tuple(_sent(result))),

@@ -15,7 +15,7 @@ from torch import Tensor
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN, Graph
 from pace.io import records
-from pace.jobs.disclosure import Item, disclosure, revealed
+from pace.jobs.disclosure import Item, disclosure
 from pace.jobs.job import Job
 from pace.jobs.received import Received
 from pace.jobs.roll import Roll
@@ -193,13 +193,20 @@ def mask_counts(adoption: Adoption, graph: Graph, mask: str, classes: int) -> di
 
 def sent_upload(job: Job, site: Site, message: Message, returned: int) -> Sent:
     """What the upload tells, as the site was told before it was sent."""
-    told = disclosure(message, job.federation, TRAILER if job.signed else 0, site.graph)
+    told = disclosure(
+        message,
+        job.federation,
+        signature=TRAILER if job.signed else 0,
+        graph=site.graph,
+        features=job.features,
+        classes=job.classes,
+    )
     return Sent(
         told.frame + told.signature,
         told.dense,
         returned,
         told.items,
-        tuple(revealed(told, job.features, job.classes)),
+        told.sentences,
     )
 
 
