@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 import pace
+from pace.methods import METHODS, make
 
 SOURCE = Path(pace.__file__).parent
 
@@ -117,6 +118,26 @@ def test_labels_are_read_in_three_places() -> None:
         "methods/beyond/ridge.py",
         "jobs/disclosure.py",
     }
+
+
+def test_a_method_is_asked_by_its_hooks_and_not_by_its_kind() -> None:
+    """Outside its own rooms no code asks which method it has before it."""
+    kinds = {
+        kind.__name__ for name in METHODS for kind in type(make(name)).__mro__ if kind is not object
+    }
+    asked = []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in (
+                "isinstance",
+                "issubclass",
+            ):
+                asked_for = {
+                    each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)
+                }
+                if kinds & asked_for and part(path) not in ("methods", "protocol"):
+                    asked.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    assert not asked
 
 
 def test_the_architecture_page_names_every_module() -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
 
-from torch import Tensor
-
-from pace.gates.mixture import RIDGE, Weights, weigh
+from pace.gates.gate import Gate, Mixture
 from pace.graph import Graph
 from pace.merging.carrier import RANK
 from pace.merging.ridge import solve_rows
@@ -17,7 +15,7 @@ from pace.methods import FedRCL, Pace, make
 from pace.methods.beyond.ridge import Regressed, training_rows
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import External, Message, Method, Uploads
 from pace.protocol.number_formats import KINDS
 from pace.registry import METHODS
 from pace.training.recipe import Recipe
@@ -36,12 +34,8 @@ class Rounded(Pace):
 class Tempered(Pace):
     """PACE with a temperature: the receiver's two weights need not sum to one."""
 
-    ridge: float = RIDGE
-    level: float = 1.0
+    gate: Gate = Mixture()  # noqa: RUF009 - a frozen setting
     numbers: str = KINDS[0]
-
-    def weigh(self, sets: Sequence[Tensor], labels: Tensor) -> Weights:
-        return weigh(sets, labels, self.ridge)
 
 
 @dataclass(frozen=True)
@@ -56,16 +50,15 @@ class OwnRidge(Regressed):
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         return repeat({}, len(uploads))
 
-    def externals(
+    def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> tuple[Params, ...]:
-        return tuple(
-            {f"hop{hop}": answer.float()}
-            for hop in self.hops
-            for answer in solve_rows(
-                *training_rows(graph, hop, federation.model.classes), self.strengths
-            )
-        )
+    ) -> list[External]:
+        found: list[External] = []
+        for hop in self.hops:
+            rows, labels = training_rows(graph, hop, federation.model.classes)
+            answers = [answer.float() for answer in solve_rows(rows, labels, self.strengths)]
+            found += self.regressions(hop, answers)
+        return found
 
 
 CONTROLS: Mapping[str, Callable[[], Method]] = {
