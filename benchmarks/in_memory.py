@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from pace.runtimes.network.exchange import Reply
-from pace.runtimes.network.messages import Words, known
+from pace.runtimes.network.messages import Words, known_words
 
 Handler = Callable[[str, Words], Words | None]  # kind, words -> reply; None: nothing ever comes
 
@@ -40,7 +40,7 @@ class InMemory:
                 continue
             if reply is not None:
                 self.said.append(set(reply))
-                self.waiting[ticket] = Reply(ticket, known(reply))
+                self.waiting[ticket] = Reply(ticket, known_words(reply))
         return tickets
 
     def replies(self, tickets: Collection[str]) -> list[Reply]:

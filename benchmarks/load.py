@@ -42,7 +42,7 @@ from pace.protocol import steps, wire
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.network import exchange
 from pace.runtimes.network import round as rounds
-from pace.runtimes.network.messages import UPLOAD, Words, content
+from pace.runtimes.network.messages import UPLOAD, Words, word_bytes
 from pace.runtimes.network.settings import Settings
 
 FEATURES, CLASSES = 40, 4
@@ -160,7 +160,7 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
                     late.discard(name)
                     raise LostError("late")
                 return None if name in silent else {"code": "ok", "name": name, "payload": signed}
-            came, roll = (content(words, key) for key in ("payload", "roll"))
+            came, roll = (word_bytes(words, key) for key in ("payload", "roll"))
             checked = {"kind": signatures.RETURN, "job": job.digest, "name": name}
             signatures.verify(came, keys[SERVER], **checked)
             rolls.check_roll(roll, job, name, upload=frame, returned=came)
@@ -181,7 +181,9 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
     clock = Skipped()
     with mock.patch.object(exchange, "time", clock), mock.patch.object(rounds, "time", clock):
         before, began, busy = OPENS[0], time.perf_counter(), time.process_time()
-        report = rounds.play(InMemory(handlers), settings, Journal.open(settings.journal, job))
+        report = rounds.play_round(
+            InMemory(handlers), settings, Journal.open(settings.journal, job)
+        )
         seconds, opens = time.perf_counter() - began, OPENS[0] - before
         busy = time.process_time() - busy
     assert report.finished, report.waiting

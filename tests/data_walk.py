@@ -41,7 +41,7 @@ from pace.runtimes.files.adopt import adopt_files
 from pace.runtimes.files.fit import FitFiles, fit_files
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.files.site import load_site
-from pace.runtimes.network.round import play
+from pace.runtimes.network.round import play_round
 from pace.runtimes.simulation import run_trials
 from tests.networked import connected, server_settings, site_nodes, stopped
 
@@ -126,12 +126,12 @@ FILES = (
 )  # fmt: skip
 NETWORK = (
     Hop("pace.runtimes.flower.server:play_run", lambda a, r: "a run of Flower's → its grid as a `GridExchange`, and the journal", traced=False),
-    Hop("pace.runtimes.network.round:play", lambda a, r: f"job and exchange → `RoundReport`, finished with {len(r.contacts)} contacts"),
+    Hop("pace.runtimes.network.round:play_round", lambda a, r: f"job and exchange → `RoundReport`, finished with {len(r.contacts)} contacts"),
     Hop("pace.runtimes.network.round:Round.collect", lambda a, r: "asks every node for its upload until all are here or time is up"),
     Hop("pace.runtimes.flower.exchange:GridExchange.send", lambda a, r: "words for each node → Flower messages", traced=False),
-    Hop("pace.runtimes.flower.exchange:answer", lambda a, r: "a message → `respond` → the reply", traced=False),
+    Hop("pace.runtimes.flower.exchange:reply_message", lambda a, r: "a message → `respond` → the reply", traced=False),
     Hop("pace.runtimes.network.node:respond", lambda a, r: "a child process with a time limit", traced=False),
-    Hop("pace.runtimes.network.site_steps:answer", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
+    Hop("pace.runtimes.network.site_steps:answer_message", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
     Hop("pace.runtimes.network.site_steps:make_upload", lambda a, r: "node and job → `NAME.up`, by `files.fit.fit_files` as above"),
     Hop("pace.runtimes.network.round:Round.take", lambda a, r: "an answer → `admit`, journal, and which node the name is bound to"),
     Hop("pace.jobs.journal:Journal.close", lambda a, r: f"the decision: {len(r)} names"),
@@ -219,7 +219,7 @@ def over_a_network(root: Path, job: Job) -> None:
     with pytest.MonkeyPatch.context() as patch, open(os.devnull, "w") as nothing:
         stopped(patch)
         patch.setattr(sys, "stderr", nothing)
-        report = play(connected(site_nodes(root, NAMES)), settings, book)
+        report = play_round(connected(site_nodes(root, NAMES)), settings, book)
     assert report.finished, report
 
 

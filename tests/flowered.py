@@ -57,7 +57,7 @@ class HomeGrid:
 
 def answer(message: Message, node: Node) -> Message:
     """What the node replies."""
-    return exchange.answer(message, partial(site_steps.answer, node))
+    return exchange.reply_message(message, partial(site_steps.answer_message, node))
 
 
 def asking(words: Mapping[str, Any], kind: str, node: int = 11) -> Message:

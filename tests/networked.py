@@ -17,7 +17,7 @@ from pace.jobs.journal import Journal
 from pace.runtimes.network import site_steps
 from pace.runtimes.network.messages import Words
 from pace.runtimes.network.node import Node
-from pace.runtimes.network.round import play
+from pace.runtimes.network.round import play_round
 from pace.runtimes.network.settings import Settings
 
 Tamper = Callable[[int, str, Words], Words | None]  # node, kind, its reply -> what arrives
@@ -66,7 +66,7 @@ def connected(
 
     def handler(node: int) -> Handler:
         def handle(kind: str, asked: Words) -> Words | None:
-            return tamper(node, kind, site_steps.answer(nodes[node], kind, asked))
+            return tamper(node, kind, site_steps.answer_message(nodes[node], kind, asked))
 
         return handle
 
@@ -83,7 +83,7 @@ def run(root: Path, exchange: InMemory, **changes: Any) -> Any:
     """One run of the server's job; its report as JSON has it."""
     settings = server_settings(root, **changes)
     book = Journal.open(settings.journal, read_job(settings.job))
-    return json.loads(json.dumps(records.plain_record(play(exchange, settings, book))))
+    return json.loads(json.dumps(records.plain_record(play_round(exchange, settings, book))))
 
 
 def files(root: Path, pattern: str) -> dict[str, bytes]:

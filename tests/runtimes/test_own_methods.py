@@ -159,12 +159,12 @@ def test_a_node_runs_what_its_own_settings_allow(
 ) -> None:
     write_sites(folder, made)
     without = site_node(folder, NAMES[0])
-    refused = site_steps.answer(without, "upload", {"job": made.digest})
+    refused = site_steps.answer_message(without, "upload", {"job": made.digest})
     assert refused == {"code": NotAllowedError.code}
     assert 'allow = ["own_scaled:Scaled"] in a Flower node' in capsys.readouterr().err
     assert not own_methods.imported(folder)
     agreed = replace(without, allow=("own_scaled:Scaled",))
-    reply = site_steps.answer(agreed, "upload", {"job": made.digest})
+    reply = site_steps.answer_message(agreed, "upload", {"job": made.digest})
     assert reply["payload"] == steps.fit(clients(3)[0], made.federation)[1]
     with pytest.raises(NotAllowedError):  # the next node in this process has not agreed to it
         plugins.load_code("own_scaled:Scaled", "method")

@@ -131,17 +131,17 @@ def node(
     from pace.cli import console
     from pace.runtimes.flower.supernode import SuperNode
 
-    found = SuperNode.read(settings)
+    site = SuperNode.read(settings)
     if not check:
-        raise typer.Exit(found.run())
-    problems = found.problems()
+        raise typer.Exit(site.run())
+    problems = site.problems()
     if as_json:
-        console.one_object({"name": found.name, "problems": problems})
+        console.one_object({"name": site.name, "problems": problems})
     else:
         for problem in problems:
             console.say(problem)
         if not problems:
-            console.say(f"{found.name} can take part: job, graph, keys and CA file fit.")
+            console.say(f"{site.name} can take part: job, graph, keys and CA file fit.")
     raise typer.Exit(int(bool(problems)))
 
 
@@ -202,7 +202,7 @@ def run(
     from pace.errors import FlowerError
     from pace.io.records import plain_record
     from pace.jobs.job_file import read_job
-    from pace.runtimes.network.bindings import parse
+    from pace.runtimes.network.bindings import parse_nodes
     from pace.runtimes.network.progress import Progress
     from pace.runtimes.network.settings import Settings
 
@@ -212,7 +212,7 @@ def run(
         journal or kit / "job.journal",
         out or kit / "job.report",
         key=key or (kit / "server.key" if job.signed else None),
-        nodes=parse(nodes),
+        nodes=parse_nodes(nodes),
         deadline=deadline,
         delivery=delivery,
         patience=patience,
@@ -283,14 +283,14 @@ def status(
     """
     from pace.cli import console
     from pace.io.records import plain_record
-    from pace.runtimes.network.progress import Progress, parse
+    from pace.runtimes.network.progress import Progress, parse_event
 
     control = _control(kit)
     from pace.runtimes.flower.control import COMPLETED
 
     runs, nodes = control.runs(number), control.nodes()
     progress = Progress({node.node: node.name for node in nodes})
-    for event in filter(None, map(parse, control.log(number) if number else ())):
+    for event in filter(None, map(parse_event, control.log(number) if number else ())):
         progress.add(event)
     if as_json:
         participants = {"participants": list(progress.rows.values())}

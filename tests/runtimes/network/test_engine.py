@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
 from pace.protocol import steps
 from pace.runtimes.network import site_steps
-from pace.runtimes.network.round import play
+from pace.runtimes.network.round import play_round
 from tests.graphs import clients
 from tests.networked import files, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
@@ -25,7 +26,7 @@ import json
 from pathlib import Path
 
 from pace.runtimes.network.exchange import Reply
-from pace.runtimes.network.messages import known
+from pace.runtimes.network.messages import known_words
 
 
 def write(path, words):
@@ -61,7 +62,7 @@ class Post:
     def replies(self, tickets):
         for path in self.folder.glob("*/*.reply"):
             if path.stem in tickets:
-                words = known(read(path))
+                words = known_words(read(path))
                 path.unlink()
                 yield Reply(path.stem, words)
 
@@ -69,7 +70,7 @@ class Post:
 def answer_letters(folder, answer):
     """What a node does, whenever it looks into its folder."""
     for path in sorted(folder.glob("*.upload")) + sorted(folder.glob("*.return")):
-        words = answer(path.suffix[1:], known(read(path)))
+        words = answer(path.suffix[1:], known_words(read(path)))
         path.unlink()
         write(path.with_suffix(".reply"), words)
 '''
@@ -94,12 +95,12 @@ def test_a_round_over_an_engine_of_ones_own(
         clock.now += seconds
         for number, node in nodes.items():
             folder = tmp_path / "post" / str(number)
-            post.answer_letters(folder, lambda kind, words: site_steps.answer(node, kind, words))  # noqa: B023
+            post.answer_letters(folder, partial(site_steps.answer_message, node))
 
     monkeypatch.setattr(clock, "sleep", look, raising=False)
     settings = server_settings(tmp_path)
     journal = Journal.open(settings.journal, read_job(settings.job))
-    report = play(post.Post(tmp_path / "post"), settings, journal)
+    report = play_round(post.Post(tmp_path / "post"), settings, journal)
     assert report.finished
     assert [client.name for client in report.took_part] == list(NAMES)
     uploads = [steps.fit(graph, made.federation)[1] for graph in clients(3)]

@@ -17,7 +17,7 @@ from pace.errors import FileError, OtherJobError, ParticipantError, SettingError
 from pace.protocol import steps
 from pace.runtimes.files import model
 from pace.runtimes.network import site_steps
-from pace.runtimes.network.bindings import Bindings, parse
+from pace.runtimes.network.bindings import Bindings, parse_nodes
 from pace.runtimes.network.messages import FAILED, TOO_SLOW, Words
 from pace.runtimes.network.node import PROCESSES, respond
 from pace.runtimes.network.settings import Settings
@@ -210,10 +210,10 @@ def test_a_name_belongs_to_one_node(tmp_path: Path) -> None:
     for name, node in (("north", 5), ("south", 2**63 + 1)):
         with pytest.raises(ParticipantError):
             bound.check(name, node)
-    moved = Bindings.open(tmp_path / "nodes", parse("north=5"))  # the site registered anew
+    moved = Bindings.open(tmp_path / "nodes", parse_nodes("north=5"))  # the site registered anew
     moved.check("north", 5)
     with pytest.raises(SettingError, match="north:5"):
-        parse("north:5")
+        parse_nodes("north:5")
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"node": "x"}', b"{", b"9" * 5000])

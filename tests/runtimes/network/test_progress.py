@@ -10,8 +10,8 @@ from pace.jobs.job_file import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.network import messages
 from pace.runtimes.network.messages import UPLOAD, Words
-from pace.runtimes.network.progress import Event, Progress, parse
-from pace.runtimes.network.round import play
+from pace.runtimes.network.progress import Event, Progress, parse_event
+from pace.runtimes.network.round import play_round
 from tests.networked import Clock, connected, run, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
 
@@ -37,7 +37,7 @@ def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path:
     book = Journal.open(settings.journal, read_job(settings.job))
     events: list[Event] = []
     nodes = connected(site_nodes(tmp_path, NAMES), refuse_once(set()))  # type: ignore[arg-type]
-    report = play(nodes, settings, book, events.append)
+    report = play_round(nodes, settings, book, events.append)
     of_south = [(each.state, each.code) for each in events if each.node == "12"]
     assert of_south == [
         ("asked", ""),
@@ -49,7 +49,7 @@ def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path:
     ]
     progress = Progress()
     for event in events:
-        again = parse(f"INFO : {event.line()}")
+        again = parse_event(f"INFO : {event.line()}")
         assert again == event
         progress.add(again)
     assert tuple(progress.rows.values()) == report.participants
@@ -105,7 +105,7 @@ def test_an_impostor_is_not_shown_under_the_name_it_claims(tmp_path: Path) -> No
     ],
 )
 def test_other_lines_of_the_log_are_no_events(line: str) -> None:
-    assert parse(line) is None
+    assert parse_event(line) is None
 
 
 def test_limits_follow_from_the_number_of_nodes(tmp_path: Path, clock: Clock) -> None:
@@ -138,8 +138,8 @@ def test_limits_follow_from_the_number_of_nodes(tmp_path: Path, clock: Clock) ->
 )
 def test_a_line_of_the_log_that_is_no_event_is_left_out(changed: str) -> None:
     """The log is what a SuperLink answers."""
-    assert parse('pace-event {"state": "asked", "node": "1"}') == Event("asked", "1")
-    assert parse('pace-event {"state": "asked", "node": "1", ' + changed + "}") is None
+    assert parse_event('pace-event {"state": "asked", "node": "1"}') == Event("asked", "1")
+    assert parse_event('pace-event {"state": "asked", "node": "1", ' + changed + "}") is None
 
 
 def test_a_nodes_log_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from pace.runtimes.network.exchange import Reply
-from pace.runtimes.network.messages import Words, known
+from pace.runtimes.network.messages import Words, known_words
 
 RECORD = "pace"
 QUERY = "query."  # Flower's kind of message that our kinds are names of
@@ -22,10 +22,10 @@ def pack(words: Words) -> RecordDict:
 
 def unpack(content: RecordDict) -> Words:
     record = content.get(RECORD)
-    return known(record) if isinstance(record, ConfigRecord) else {}
+    return known_words(record) if isinstance(record, ConfigRecord) else {}
 
 
-def answer(message: Message, respond: Callable[[str, Words], Words]) -> Message:
+def reply_message(message: Message, respond: Callable[[str, Words], Words]) -> Message:
     """A node's reply to a message of the server."""
     kind = message.metadata.message_type.removeprefix(QUERY)
     words = unpack(message.content) if message.has_content() else {}

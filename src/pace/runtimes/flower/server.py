@@ -16,7 +16,7 @@ from pace.runtimes.flower.control import Control, Run
 from pace.runtimes.flower.exchange import GridExchange
 from pace.runtimes.flower.tasks import Runtime, carrying_out
 from pace.runtimes.network.progress import Event
-from pace.runtimes.network.round import RoundReport, play
+from pace.runtimes.network.round import RoundReport, play_round
 from pace.runtimes.network.settings import Settings
 
 # Seconds for an earlier run of the job whose SuperLink was killed: it gives up after 30.
@@ -56,7 +56,7 @@ def play_run(
                 write(f"{shown(event.line())}\n")
                 show(event)
 
-            finished = play(GridExchange(grid), settings, journal, tell)
+            finished = play_round(GridExchange(grid), settings, journal, tell)
             report.write_report(settings.out, finished)
             if not finished.finished:
                 raise UnfinishedError(_unfinished(finished))

@@ -143,11 +143,11 @@ class SuperNode(Node):
 
     def answer(self) -> None:
         """Answer what the SuperNode receives, as long as this process lives."""
-        from pace.runtimes.flower.exchange import answer
+        from pace.runtimes.flower.exchange import reply_message
         from pace.runtimes.flower.tasks import Runtime, answer_tasks
 
         runtime = Runtime(f"{LOOPBACK}:{self.port}", self.secret.read_bytes())
-        answer_tasks(runtime, partial(answer, respond=partial(respond, self)))
+        answer_tasks(runtime, partial(reply_message, respond=partial(respond, self)))
 
     def _run_once(self, joined: threading.Event) -> tuple[int, bool]:
         """Its exit code, and whether it is worth another try: not let in, or the server lost.

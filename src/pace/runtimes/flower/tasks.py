@@ -144,7 +144,7 @@ def carrying_out(runtime: Runtime, run: int) -> Iterator[tuple[HttpGrid, Callabl
 
 
 def _token(runtime: Runtime, run: int) -> str:
-    """That of this run's task; tasks of runs that somebody else started fail."""
+    """That of this run's task; tasks of other runs are made to fail."""
     end = time.monotonic() + STARTS
     while time.monotonic() < end:
         if (acquired := runtime.acquire()) is None:

@@ -1,7 +1,7 @@
 """Which node is which participant: the first node whose upload was accepted, or who the operator says.
 
 The file journal/nodes/NAME.json is written once. So a resumed run knows whom not to ask again, and
-no other node is sent the return to somebody's upload.
+no other node is sent the return to another's upload.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class Bindings:
         return cls(folder, nodes, {node: name for name, node in nodes.items()})
 
     def check(self, name: str, node: int) -> None:
-        """Refuse a node that says it is somebody else."""
-        known, mine = self.nodes.get(name), self.names.get(node)
-        if known not in (None, node):
+        """Refuse a node that claims another's name, or another name than before."""
+        bound, mine = self.nodes.get(name), self.names.get(node)
+        if bound not in (None, node):
             raise ParticipantError(
-                f"{name!r} is node {known}, this is node {node}: if the site has registered anew, "
+                f"{name!r} is node {bound}, this is node {node}: if the site has registered anew, "
                 f"start the run with nodes = '{name}={node}'"
             )
         if mine not in (None, name):
             raise ParticipantError(f"node {node} is {mine!r}, and now says it is {name!r}")
 
     def bind(self, name: str, node: int) -> None:
-        """The first binding of a name stands."""
+        """A name keeps the first node it was bound to."""
         atomic.create(self.folder / f"{name}.json", json.dumps({"node": str(node)}).encode())
         self.names.setdefault(self.nodes.setdefault(name, node), name)
 
@@ -55,15 +55,15 @@ def _node(path: Path) -> int:
         raise FileError(f"{path} is damaged ({error!r}): restore it from a backup") from error
 
 
-def parse(text: str) -> dict[str, int]:
+def parse_nodes(text: str) -> dict[str, int]:
     """The operator's `north=123,south=456`."""
-    found = {}
+    nodes = {}
     for word in filter(None, (part.strip() for part in text.split(","))):
         name, _, number = word.partition("=")
         if not name or not number.isdecimal():
             raise SettingError(
-                f"nodes has {word!r}, expected a name and the number that `flwr supernode register` "
+                f"nodes has {word!r}, expected a name and the number that `pace flower register` "
                 "gave, such as north=123"
             )
-        found[name] = int(number)
-    return found
+        nodes[name] = int(number)
+    return nodes

@@ -29,18 +29,18 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 Words = dict[str, str | bytes]
 
 
-def known(words: Mapping[str, object]) -> Words:
+def known_words(words: Mapping[str, object]) -> Words:
     """The words of the kinds above; any other is ignored."""
     return {key: words[key] for key, kind in KINDS.items() if isinstance(words.get(key), kind)}  # type: ignore[misc]
 
 
-def text(words: Words, key: str) -> str:
+def word_text(words: Words, key: str) -> str:
     """A short printable word of a message, or nothing."""
     word = words.get(key, "")
     return word if isinstance(word, str) and len(word) <= 64 and word.isprintable() else ""
 
 
-def content(words: Words, key: str) -> bytes:
+def word_bytes(words: Words, key: str) -> bytes:
     """Bytes of a message, or none."""
     payload = words.get(key, b"")
     return payload if isinstance(payload, bytes) else b""

@@ -101,4 +101,4 @@ def _step(sender: Connection, node: Node, kind: str, words: Words) -> None:
         os._exit(1)
 
     threading.Thread(target=end_with_it, daemon=True).start()
-    sender.send(site_steps.answer(node, kind, words))
+    sender.send(site_steps.answer_message(node, kind, words))

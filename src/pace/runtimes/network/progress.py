@@ -1,6 +1,6 @@
 """Who is where in a round, for the operator: events as the round meets them, and a table of them.
 
-The server writes each event as a line of its log, and whoever follows the log makes the table again:
+The server writes each event as a line of its log, and who follows the log makes the table again:
 so it can be watched from any machine that reaches the engine.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
 from pace.io import untrusted
+from pace.io.records import read_record
 
 ASKED, UPLOADED, REFUSED, LOST = "asked", "uploaded", "refused", "lost"
 RETURNED, ADOPTED = "returned", "adopted"
@@ -25,7 +26,7 @@ class Event:
 
     state: str
     node: str
-    """Its number; none where somebody is missing."""
+    """Its number; empty for a participant that is missing."""
     name: str | None = None
     """The participant, once it is known which one the node is."""
     code: str = ""
@@ -44,19 +45,14 @@ class Event:
         return words + (f", after {self.seconds:.1f} s" if self.seconds else "")
 
 
-def parse(line: str) -> Event | None:
+def parse_event(line: str) -> Event | None:
     """The event of a line of the log, if it is one."""
-    _, mark, told = line.partition(MARK)
-    if not mark:
-        return None
+    _, mark, content = line.partition(MARK)
     try:
-        event = Event(**untrusted.json(told))
+        event = read_record(Event, untrusted.json(content), strict=True) if mark else None
     except (ValueError, TypeError):
         return None
-    words = (event.state, event.node, event.code, event.name or "")
-    known = all(isinstance(each, str) for each in words) and event.state in STATES
-    numbers = isinstance(event.seconds, int | float) and isinstance(event.bytes, int)
-    return event if known and numbers else None
+    return event if event and event.state in STATES else None
 
 
 @dataclass
@@ -84,8 +80,8 @@ class Progress:
     rows: dict[str, Row] = field(default_factory=dict)  # by node, or by name while it is missing
 
     def add(self, event: Event) -> Row:
-        place = _unseen(event.name) if event.state == MISSING else event.node
-        row = self.rows.setdefault(place, Row("", event.state, node=event.node))
+        key = _unseen(event.name) if event.state == MISSING else event.node
+        row = self.rows.setdefault(key, Row("", event.state, node=event.node))
         row.who = event.name or row.who or self.labels.get(event.node) or f"node {event.node[-5:]}"
         if event.state != MISSING:
             self.rows.pop(_unseen(row.who), None)
@@ -108,7 +104,7 @@ class Progress:
                 row.who,
                 row.state,
                 row.code,
-                *("-" if each is None else f"{each:.1f}" for each in seconds),
+                *("-" if time is None else f"{time:.1f}" for time in seconds),
                 f"{row.upload_bytes:,}",
                 f"{row.return_bytes:,}",
             ]

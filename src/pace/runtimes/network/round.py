@@ -21,7 +21,7 @@ from pace.runtimes.files.merge import decided_uploads, make_returns, merge_repor
 from pace.runtimes.files.report import MergeReport
 from pace.runtimes.network.bindings import Bindings
 from pace.runtimes.network.exchange import Answer, Asking, Exchange
-from pace.runtimes.network.messages import OK, RETURN, UPLOAD, Words, content, text
+from pace.runtimes.network.messages import OK, RETURN, UPLOAD, Words, word_bytes, word_text
 from pace.runtimes.network.progress import (
     ADOPTED,
     ASKED,
@@ -111,8 +111,8 @@ class Round:
 
     def take(self, answer: Answer) -> None:
         """Journal an upload that may count, before it counts; write down any other answer."""
-        name, code = text(answer.words, "name"), answer.lost or text(answer.words, "code")
-        sent = content(answer.words, "payload")
+        name, code = word_text(answer.words, "name"), answer.lost or word_text(answer.words, "code")
+        sent = word_bytes(answer.words, "payload")
         if code == OK:
             code = self._admitted(answer.node, name, sent)
         mine = code == OK or not self.bound.nodes.get(name)  # a name may be claimed, not taken
@@ -158,7 +158,7 @@ class Round:
         for answer in self._ask(RETURN, due, returned, seconds):
             if answer is not None:
                 name = self.bound.names.get(answer.node)
-                code = answer.lost or text(answer.words, "code") or OK
+                code = answer.lost or word_text(answer.words, "code") or OK
                 if code == OK:
                     waiting.discard(str(name))
                 self._met(RETURN, answer, name, code, 0)
@@ -196,7 +196,7 @@ class Round:
             self.say(Event(state, node, name or self.bound.names.get(answer.node), code, seconds))
 
 
-def play(
+def play_round(
     exchange: Exchange,
     settings: Settings,
     book: Journal,

@@ -26,17 +26,26 @@ from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
 from pace.runtimes.files.adopt import adopt_files
 from pace.runtimes.files.fit import FitFiles, fit_files, identity
 from pace.runtimes.files.site import load_site
-from pace.runtimes.network.messages import OK, RETURN, UPLOAD, Words, code_of, content, log, text
+from pace.runtimes.network.messages import (
+    OK,
+    RETURN,
+    UPLOAD,
+    Words,
+    code_of,
+    log,
+    word_bytes,
+    word_text,
+)
 from pace.runtimes.network.node import Node
 
 LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
 
 
-def answer(node: Node, kind: str, words: Words) -> Words:
+def answer_message(node: Node, kind: str, words: Words) -> Words:
     """The upload, or nothing once the return is applied; else a code. It raises nothing."""
     torch.set_num_threads(1)  # two threads on small products are slower than one
     began = time.perf_counter()
-    digest, returned = text(words, "job"), content(words, "payload")
+    digest, returned = word_text(words, "job"), word_bytes(words, "payload")
     try:
         with plugins.allowing(node.allow):
             if kind == UPLOAD:
@@ -47,7 +56,7 @@ def answer(node: Node, kind: str, words: Words) -> Words:
                 return {"code": OK, "name": node.name, "payload": upload}
             if kind == RETURN:
                 log(f"{node.name}: the return of job {digest[:16]} came, {len(returned):,} bytes")
-                adopt_return(node, digest, returned, content(words, "roll"))
+                adopt_return(node, digest, returned, word_bytes(words, "roll"))
                 log(f"{node.name}: confirmed, after {time.perf_counter() - began:.1f} s")
                 return {}
         raise FormatError(f"a message is {kind[:64]!r}, expected {UPLOAD} or {RETURN}")
