@@ -79,10 +79,7 @@ app = ServerApp()
 
 @app.main()
 def main(grid, context):
-    for _ in range(100):
-        nodes = list(grid.get_node_ids())
-        if len(nodes) == 3:
-            break
+    while len(nodes := list(grid.get_node_ids())) < 3:
         time.sleep(1)
     record = RecordDict({{"pace": ConfigRecord({{"job": "0" * 64}})}})
     asked = [Message(record, n, kind) for n in nodes for kind in ("query.upload", "query", "train")]
@@ -94,7 +91,8 @@ def main(grid, context):
         replies += came
         time.sleep(1)
     said = [dict(each.content["pace"]) if each.has_content() else each.error for each in replies]
-    Path({loot!r}, "replies").write_text("\\n".join(map(str, said)))
+    Path({loot!r}, "part").write_text("\\n".join(map(str, said)))
+    Path({loot!r}, "part").rename(Path({loot!r}, "replies"))
 """
 
 
