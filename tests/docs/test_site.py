@@ -120,13 +120,13 @@ LINKS = [
     ("api/page.md", "[read](../../README.md#in-python)", "[read](../files/README.md#in-python)"),
     ("page.md", "![rank](../results/figures/rank.png)", "![rank](files/results/figures/rank.png)"),
     ("page.md", "all [`cells`](../results/cells) here", "all `cells` here"),
-    ("files/README.md", "[a](docs/datasets.md#partitions)", "[a](../datasets.md#partitions)"),
+    ("files/README.md", "[a](docs/researcher.md#partitions)", "[a](../researcher.md#partitions)"),
     (
         "files/README.md",
         '<img src="docs/assets/protocol.svg">',
         '<img src="../assets/protocol.svg">',
     ),
-    ("page.md", "[a](datasets.md#partitions)", "[a](datasets.md#partitions)"),
+    ("page.md", "[a](researcher.md#partitions)", "[a](researcher.md#partitions)"),
     ("page.md", "[Flower](https://flower.ai)", "[Flower](https://flower.ai)"),
     ("page.md", "```text\n[a](../README.md)\n```", "```text\n[a](../README.md)\n```"),
 ]
@@ -231,7 +231,7 @@ BROKEN = r"""() => [...document.querySelectorAll("table code")].filter(code => {
 def test_on_a_phone_no_word_of_code_is_broken_in_a_table(site: Path) -> None:
     with chromium() as browser:
         page = browser.new_page(viewport={"width": 390, "height": 800})
-        for name in ("wire-format", "datasets", "mathematics"):
+        for name in ("wire-format", "researcher", "mathematics"):
             page.goto((site / f"{name}.html").as_uri())
             assert page.locator("table code").count() > 5
             assert page.evaluate(BROKEN) == [], name

@@ -194,7 +194,7 @@ def data() -> Iterator[Finding]:
     if absent:
         do = "PyG downloads a benchmark when it is first asked for"
         if "ogbn-arxiv" in absent:
-            do += "; ogbn-arxiv must be put there by hand: docs/datasets.md says how"
+            do += "; ogbn-arxiv must be put there by hand: docs/researcher.md says how"
         yield Finding("not found", ", ".join(absent), OPTIONAL, do)
     place = existing(cache())
     free = shutil.disk_usage(place).free

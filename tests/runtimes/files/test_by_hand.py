@@ -12,7 +12,7 @@ from tests.preloaded import Preloaded
 
 ROOT = Path(__file__).parents[3]
 SCRIPT = ROOT / "examples" / "by_hand.sh"
-PAGE = ROOT / "docs" / "three-sites-by-files.md"
+PAGE = ROOT / "docs" / "site.md"
 
 
 def run(folder: Path, path: Path) -> subprocess.CompletedProcess[str]:
@@ -64,7 +64,7 @@ def commands(text: str) -> set[str]:
 
 
 def test_the_page_shows_the_commands_of_the_example() -> None:
-    blocks = re.findall(r"```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    blocks = re.findall(r"run by [^\n]*\n```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
     shown = commands("\n".join(blocks))
     assert len(shown) == 10
     assert shown <= commands(SCRIPT.read_text())
