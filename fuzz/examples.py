@@ -94,7 +94,7 @@ def sealed_job() -> Job:
 def sealed_fits() -> list[tuple[steps.Kept, bytes]]:
     made = sealed_job()
     return [
-        steps.fit(graph_of(name), made.federation, seal=sealing.job_seal(made, name, key(name)))
+        steps.fit(graph_of(name), made.federation, seal=made.seal(name, key(name)))
         for name in SITES
     ]
 

@@ -51,7 +51,7 @@ Fitted = tuple[steps.Kept, bytes]
 
 
 def seals(job: Job) -> list[Seal]:
-    return [sealing.job_seal(job, name, key_of(name)) for name in job.participants]
+    return [job.seal(name, key_of(name)) for name in job.participants]
 
 
 def fitted(job: Job, graphs: Sequence[Graph]) -> list[Fitted]:
@@ -231,7 +231,7 @@ def test_a_sum_without_one_or_with_one_twice_opens_nothing() -> None:
 def test_a_key_that_changed_voids_the_job() -> None:
     made = sealed_job()
     frames = [frame for _, frame in fitted(made, clients(3))]
-    seal = sealing.job_seal(made, "north", key_of("another"))
+    seal = made.seal("north", key_of("another"))
     frames[0] = steps.fit(clients(3)[0], made.federation, seal=seal)[1]
     with pytest.raises(SealError, match="another key"):
         merged(frames, made)

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace.errors import PaceError
-from pace.jobs import admission, sealing, signatures
+from pace.jobs import admission, signatures
 from pace.jobs.job import SERVER, Job
 from pace.jobs.job_file import read_job, render_job
 from pace.models.gcn import GCN
@@ -355,7 +355,7 @@ def test_a_second_server_adds_up_sealed_uploads() -> None:
     agreed, graphs = made.federation, clients(3)
     plain, frames = [], []
     for name, graph in zip(made.participants, graphs, strict=True):
-        seal = sealing.job_seal(made, name, key_of(name))
+        seal = made.seal(name, key_of(name))
         kept, frame = steps.fit(graph, agreed, seal=seal)
         frames.append(second.read(frame, steps.upload_layout(agreed), "sealed"))
         assert isinstance(agreed.method, Summable)

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unicodedata import category, normalize
 
 from pace.errors import SettingError
@@ -18,15 +18,19 @@ from pace.io.plugins import code_digest, is_code_name
 from pace.io.records import OPTIONAL, REST, plain_record
 from pace.io.settings import NOTHING
 from pace.jobs import signatures
-from pace.jobs.sealing import sealing_key_bytes
+from pace.jobs.sealing import masks, sealing_key_bytes, sealing_secret
 from pace.methods import make
 from pace.models import Model, TorchModel, kind_of
 from pace.models import settings_of as settings_of_model
 from pace.protocol.federation import SEED, Federation, describe
 from pace.protocol.number_formats import KINDS
-from pace.protocol.sealing import check_sealable, check_sealed_clients
+from pace.protocol.sealing import Seal, check_sealable, check_sealed_clients
 from pace.registry import METHODS
 from pace.tables.codebook import Codebook
+
+if TYPE_CHECKING:
+    from pace.jobs.signatures import Key
+
 
 FORMAT = "pace-job-1"
 SERVER = "server"  # whose key signs returns
@@ -231,6 +235,14 @@ class Job:
     def sealed(self) -> bool:
         """Whether the server sees the sum over all participants, and no upload."""
         return bool(self.sealing)
+
+    def seal(self, name: str, key: Key) -> Seal:
+        """The masks of one participant, whose private key this is."""
+        publics = {
+            party: sealing_key_bytes(public, self.keys[party])
+            for party, public in self.sealing.items()
+        }
+        return masks(sealing_secret(key), name, publics, bytes.fromhex(self.digest))
 
     def missing(self, present: Iterable[str]) -> list[str]:
         """The listed participants who are not among `present`."""

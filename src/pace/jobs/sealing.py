@@ -27,7 +27,6 @@ from pace.protocol.sealing import Seal
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-    from pace.jobs.job import Job
     from pace.jobs.signatures import Key
 
 KIND = "x25519:"
@@ -80,14 +79,6 @@ def read_sealing_key(path: Path) -> str:
         )
     sealing_key_bytes(rest[0], signer)
     return rest[0]
-
-
-def job_seal(job: Job, name: str, key: Key) -> Seal:
-    """The masks of one participant of a job."""
-    publics = {
-        party: sealing_key_bytes(public, job.keys[party]) for party, public in job.sealing.items()
-    }
-    return masks(sealing_secret(key), name, publics, bytes.fromhex(job.digest))
 
 
 def ephemeral_seals(names: Sequence[str], salt: bytes) -> list[Seal]:

@@ -92,12 +92,8 @@ class Pace(Summable):
         own = compress(subtract(local, federation.start), self.rank)
         return pack(correction(answer, own, self.rank))
 
-    def consensus(self, uploads: Uploads, federation: Federation) -> dict[str, Tensor]:
-        """Δ of uploads that the server may see."""
-        return self.answer(self.total(uploads, federation), federation)
-
     def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
-        shared = self.consensus(uploads, federation)
+        shared = self.answer(self.total(uploads, federation), federation)
         owns = (carriers for carriers, _ in Pairs(uploads, federation.start))
         for batch in corrections(shared, owns, self.rank):
             yield from unbatched(pack(batch))

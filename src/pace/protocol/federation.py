@@ -1,4 +1,4 @@
-"""What everybody agrees on beforehand."""
+"""What all parties agree on beforehand."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SEED = SEEDS[0]
 
 @dataclass(frozen=True)
 class Federation:
-    """What everybody agrees on before anything is sent; its digest is in every message.
+    """What all parties agree on before anything is sent; its digest is in every message.
 
     Raises:
         SettingError: a setting is out of range.

@@ -157,7 +157,7 @@ class Method(Protocol):
 
 
 class Summable(Method):
-    """A method whose server needs of its clients no more than a sum, and answers everybody alike.
+    """A method whose server needs no more than a sum over clients, and gives all the same answer.
 
     It writes `share`, `statistic_of`, `answer` and `adopt`; a subclass that needs more says so in
     `needs`.
@@ -194,7 +194,7 @@ class Summable(Method):
 
     @abstractmethod
     def answer(self, total: Message, federation: Federation) -> Message:
-        """From the sum alone, the same for everybody."""
+        """From the sum alone, the same for every client."""
         ...
 
     def personal(self, answer: Message, local: Params, federation: Federation) -> Message:

@@ -54,11 +54,11 @@ def read(
         found = take(content, form, count=numbers, offset=offset).reshape(shape)
         if found.dtype == np.float32:
             return found
-        with np.errstate(invalid="ignore"):  # a signalling NaN: refused by whoever reads
+        with np.errstate(invalid="ignore"):  # a signalling NaN: the reader refuses it
             return found.astype(np.float32)
     scales = take(content, SINGLE, count=min(shape), offset=offset)
     steps = take(content, np.int8, count=numbers, offset=offset + scales.nbytes).reshape(shape)
-    with np.errstate(over="ignore", invalid="ignore"):  # not finite: refused by whoever reads
+    with np.errstate(over="ignore", invalid="ignore"):  # not finite: the reader refuses it
         by_row = scales[:, None] if shape[0] <= shape[1] else scales
         return np.multiply(steps, by_row, out=out)
 

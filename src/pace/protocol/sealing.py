@@ -72,7 +72,7 @@ def opened_sum(uploads: Uploads, clients: int) -> Message:
     total = {name: value.numbers() for name, value in sums.items()}
     if float(total.pop(ONE)) != clients:
         raise SealError(
-            "the masks of the sealed uploads do not cancel, so nothing can be read: somebody "
+            "the masks of the sealed uploads do not cancel, so nothing can be read: a client "
             "sealed with another key or for another job; make a new job"
         )
     return total

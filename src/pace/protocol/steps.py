@@ -107,7 +107,7 @@ def fit(
 
     Args:
         graph: the client's graph, with the federation's features and classes.
-        federation: what everybody agreed on.
+        federation: what all parties agreed on.
         seed: of the dropout masks; the federation's own by default.
         seal: the client's keys, where the federation's uploads are sealed.
         device: where to train, `"cpu"` or `"cuda"`.
@@ -176,7 +176,7 @@ def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
 
     Args:
         uploads: the bytes of `fit`, one for each client.
-        federation: what everybody agreed on.
+        federation: what all parties agreed on.
 
     Returns:
         One return for each upload, in the same order; each is for the sender of its upload alone.
@@ -209,7 +209,7 @@ def received(uploads: Sequence[bytes], federation: Federation) -> Received:
 
 
 def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
-    """The frame of each return, in order; what is the same for everybody is written once."""
+    """The frame of each return, in order; what is the same for all is written once."""
     if not len(uploads):
         raise TooFewError("there are no uploads, expected one or more to merge")
     last, content = None, b""
@@ -229,13 +229,13 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
         graph: the client's graph, as it was for `fit`.
         kept: what `fit` gave beside the upload.
         returned: the server's return to that upload.
-        federation: what everybody agreed on.
+        federation: what all parties agreed on.
 
     Returns:
         The logits of Local and External, and their weights.
 
     Raises:
-        ReceiverError: the return answers somebody else's upload.
+        ReceiverError: the return answers another client's upload.
         WireError: the return is damaged or of another federation.
 
     Example:

@@ -140,7 +140,7 @@ def encode_sealed(numbers: Ring, shapes: Layout, digest: bytes) -> bytes:
 
 
 def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
-    """All that stands before a frame's numbers."""
+    """All of a frame that comes before its numbers."""
     return HEAD.pack(MAGIC, VERSIONS[shapes.numbers], digest, answers, len(shapes)) + shapes.table
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pace.errors import FileError, OverlapError
-from pace.jobs import sealing
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, write_job
 from pace.protocol import steps, wire
@@ -68,7 +67,7 @@ def test_the_same_bytes_as_in_one_process_and_the_model_that_follows(root: Path)
     fitted = {}
     for name in NAMES:
         graph = load_site(root / name / "mine.graph", made).graph
-        seal = sealing.job_seal(made, name, key_of(name))
+        seal = made.seal(name, key_of(name))
         fitted[name] = steps.fit(graph, agreed, seal=seal)
         assert kept.read_kept(root / name / "mine.local", made).frame == fitted[name][1]
     returns = steps.merge([fitted[name][1] for name in sorted(NAMES)], agreed)

@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
 
 from pace.errors import TooFewError
-from pace.jobs import sealing
 from pace.jobs.job import SERVER, Job
 from pace.jobs.job_file import write_job
 from pace.protocol import steps
@@ -98,7 +97,7 @@ def test_when_it_has_come_all_adopt_what_one_process_gives(here: Here) -> None:
     assert {each["state"] for each in found["participants"]} == {"adopted"}
     agreed = here.job.federation
     fitted = [
-        steps.fit(graph, agreed, seal=sealing.job_seal(here.job, name, key_of(name)))
+        steps.fit(graph, agreed, seal=here.job.seal(name, key_of(name)))
         for name, graph in zip(FIVE, clients(5), strict=True)
     ]
     returns = steps.merge([frame for _, frame in fitted], agreed)

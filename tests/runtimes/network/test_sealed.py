@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from pace.jobs import sealing
 from pace.jobs.job import SERVER, Job
 from pace.jobs.job_file import write_job
 from pace.protocol import steps
@@ -53,7 +52,7 @@ def test_five_sites_are_opened_when_the_last_one_is_there(tmp_path: Path) -> Non
     assert finished["finished"]
     agreed = made.federation
     fitted = [
-        steps.fit(graph, agreed, seal=sealing.job_seal(made, name, key_of(name)))
+        steps.fit(graph, agreed, seal=made.seal(name, key_of(name)))
         for name, graph in zip(FIVE, clients(5), strict=True)
     ]
     returns = steps.merge([frame for _, frame in fitted], agreed)

@@ -19,7 +19,7 @@ from unicodedata import normalize
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
 from pace.io import atomic, lock, records, regular
 from pace.io.versions import installed
-from pace.jobs import sealing, signatures
+from pace.jobs import signatures
 from pace.jobs.disclosure import Disclosure, Item, disclosure
 from pace.jobs.job import Job, check_name
 from pace.jobs.journal import UP
@@ -214,7 +214,7 @@ def _train(
             "the graph has no labels, so there is nothing to learn from: import it with --label COLUMN"
         )
     began = time.perf_counter()
-    seal = sealing.job_seal(job, who.name, who.key) if job.sealed and who.key else None
+    seal = job.seal(who.name, who.key) if job.sealed and who.key else None
     kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress, seal=seal)
     about = Trained(
         name=who.name,
