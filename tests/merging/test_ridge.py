@@ -1,6 +1,7 @@
 """Ridge regression from rows and from sums, against the solution on all rows pooled."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from torch import Tensor
 from torch.nn.functional import normalize, one_hot
 
 from pace.merging.ridge import (
+    BLOCK,
+    PULL,
     SKETCH,
     compressed,
     condensed,
@@ -189,6 +192,80 @@ def expected_error(values: Tensor) -> float:
         + 2 * math.e**2 * SKETCH / (p**2 - 1) * float(values[SKETCH - p :].sum())
         for p in range(2, SKETCH - 1)
     )
+
+
+def eigh_of_the_long_side(
+    rows: Tensor, labels: Tensor, count: int, pull: float
+) -> tuple[Tensor, Tensor]:
+    """`condensed` by its definition: the leading eigenvectors of HHᵀ + γYYᵀ, times H and Y."""
+    kernel = rows @ rows.T + pull * labels @ labels.T
+    leading = torch.linalg.eigh(kernel).eigenvectors[:, -count:].flip(1).T
+    return leading @ rows, leading @ labels
+
+
+@given(st.integers(1, 60), st.integers(1, 14), st.floats(0.1, 10), seeds)
+@settings(max_examples=60, deadline=None)
+def test_rows_are_those_of_the_definition_whichever_side_is_short(
+    nodes: int, features: int, pull: float, seed: int
+) -> None:
+    """Up to the signs of the rows, and their order where eigenvalues are equal: by their products."""
+    rows, labels = client(nodes, features, seed)
+    count = min(4, nodes, features)
+    found, expected = (
+        form(rows, labels, count, pull) for form in (condensed, eigh_of_the_long_side)
+    )
+    for one, other in ((0, 0), (0, 1), (1, 1)):
+        torch.testing.assert_close(found[one].T @ found[other], expected[one].T @ expected[other])
+
+
+@pytest.mark.parametrize(("nodes", "features"), [(300, 20), (20, 300), (300, 297), (301, 297)])
+def test_no_matrix_of_the_long_side_is_factorised(
+    nodes: int, features: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sides: list[int] = []
+    for name in ("eigh", "solve"):
+        plain = getattr(torch.linalg, name)
+
+        def counted(matrix: Tensor, *more: Tensor, plain: Any = plain) -> Any:
+            sides.append(len(matrix))
+            return plain(matrix, *more)
+
+        monkeypatch.setattr(torch.linalg, name, counted)
+    rows, labels = client(nodes, features, 3)
+    condensed(rows, labels, 12)
+    own_residual(rows, labels, torch.zeros(features, CLASSES).double(), 3.0)
+    assert sides == [min(nodes, features + CLASSES), min(nodes, features)]
+
+
+def test_a_kernel_of_many_rows_is_whole_and_half_of_it_is_computed() -> None:
+    rows = torch.randn(1100, 7, generator=torch.Generator().manual_seed(2))
+    found = lower_kernel(rows)
+    torch.testing.assert_close(found.tril(), (rows @ rows.T).tril())
+    assert BLOCK == 96
+    assert found[0, :BLOCK].all()
+    assert not found[0, BLOCK:].any()
+
+
+def test_what_sites_must_agree_on() -> None:
+    """Another value would change messages, or the answer, without any error."""
+    rows, labels = client(30, 12, 1)
+    assert (SKETCH, PULL) == (64, 1.0)
+    assert public_matrix(12, torch.Generator().manual_seed(0)).shape == (12, 64)
+    for one, other in zip(
+        condensed(rows, labels, 5), eigh_of_the_long_side(rows, labels, 5, 1.0), strict=True
+    ):
+        torch.testing.assert_close(one.T @ one, other.T @ other)
+    assert not torch.allclose(
+        condensed(rows, labels, 5)[1].abs(), condensed(rows, labels, 5, 0.5)[1].abs(), atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(("smallest", "kept"), [(2e-7, 3), (5e-8, 2)])
+def test_a_direction_of_a_sketch_below_a_ten_millionth_is_rounding(
+    smallest: float, kept: int
+) -> None:
+    core = torch.diag(torch.tensor([1.0, 0.5, smallest], dtype=torch.float64))
+    assert len(nystrom(core, torch.eye(3, dtype=torch.float64))) == kept
 
 
 @given(st.integers(0, 250), st.integers(1, 9), seeds)

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch.nn.functional import one_hot
+from torch.nn.functional import normalize, one_hot
 
 from pace.datasets import load
 from pace.datasets.partition import divide
 from pace.errors import NumberError, SettingError
 from pace.graph import Graph
-from pace.merging.ridge import compressed, expanded, solve_rows
+from pace.merging.ridge import compressed, expanded, solve_gram, solve_rows
 from pace.methods import Pace, PaceRidge, make
 from pace.methods.beyond import ridge as module
-from pace.methods.beyond.ridge import Regressed, in_large_classes
+from pace.methods.beyond.ridge import OWN, Regressed, in_large_classes
 from pace.models import MODELS
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
@@ -174,6 +174,52 @@ def test_many_clients_are_answered_from_sums_or_a_sketch_near_the_exact_one(
         )
         torch.testing.assert_close(one, two, atol=1e-4, rtol=1e-4)
         torch.testing.assert_close(one, three, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("features", [257, 1024])
+def test_many_clients_are_answered_exactly_up_to_1024_features(features: int) -> None:
+    """90 clients of 12 rows: more than are stacked, and more than a sketch of 64 columns holds."""
+    random = torch.Generator().manual_seed(4)
+    method = PaceRidge(hops=(0,), strengths=(1.0,), own=None, numbers="float32")
+    whole = Federation(GCN((features, 8, 3)), method)
+    uploads = [
+        {
+            "hop0/rows": normalize(torch.randn(12, features, generator=random), dim=1),
+            "hop0/labels": one_hot(torch.randint(3, (12,), generator=random), 3).float(),
+        }
+        for _ in range(90)
+    ]
+    returned = next(iter(method.merge(Messages(uploads), whole)))
+    (found,) = expanded(returned["hop0/basis"], returned["hop0/mixing"], 1)
+    rows, labels = (
+        torch.cat([upload[f"hop0/{part}"] for upload in uploads]).double()
+        for part in ("rows", "labels")
+    )
+    (exact,) = solve_gram(rows.T @ rows, rows.T @ labels, (1.0,))
+    centred = (exact - exact.mean(1, keepdim=True)).float()
+    torch.testing.assert_close(found, centred, atol=1e-5, rtol=1e-4)
+
+
+def test_a_receiver_corrects_the_middle_answer(graphs: list[Graph]) -> None:
+    """Not the first or the last: V minimises |Y - HV|² + μ|V - W|² around W of λ = 3."""
+    method = PaceRidge(numbers="float32")
+    whole, graph = agreed(graphs, method), graphs[0]
+    uploads = [method.share(whole.start, graph, whole) for graph in graphs]
+    returned = next(iter(method.merge(Messages(uploads), whole)))
+    answers = method.externals(whole.start, returned, graph, whole)
+    labels = one_hot(graph.y[graph.train], whole.model.classes).double()
+    missing = labels - labels.mean(1, keepdim=True)
+    for place, hop in enumerate(method.hops):
+        first, middle, last, corrected = (
+            answer[f"hop{hop}"].double() for answer in answers[4 * place : 4 * place + 4]
+        )
+        rows = unit_rows(graph, hop)[graph.train].double()
+        slope = rows.T @ (rows @ corrected - missing)
+        distances = [
+            float((slope + OWN * (corrected - around)).norm()) for around in (first, middle, last)
+        ]
+        assert distances[1] < 1e-4
+        assert min(distances[0], distances[2]) > 100 * distances[1]
 
 
 def test_names_build_what_they_say() -> None:

@@ -1,9 +1,12 @@
 """Rows of length one that travelled along edges, against the dense formula."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from torch import Tensor
 
 from pace.graph import Graph
@@ -67,3 +70,29 @@ def test_rows_are_made_once_and_kept_with_the_graph() -> None:
     assert unit_rows(graph, 2) is unit_rows(graph, 2)
     assert unit_rows(graph, 2) is not unit_rows(graph, 0)
     assert unit_rows(graph, 0).to("cpu")[graph.train].equal(unit_rows(graph, 0)[graph.train])
+
+
+@pytest.mark.parametrize("filled", [0.005, 1.0], ids=["sparse", "dense"])
+def test_the_square_of_the_adjacency_matrix_of_a_hub_is_never_made(
+    filled: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A star of 2,000 leaves: P P has four million entries, P itself six thousand."""
+    nodes = 2001
+    random = torch.Generator().manual_seed(1)
+    x = torch.rand(nodes, 40, generator=random)
+    x *= torch.rand(nodes, 40, generator=random) < filled
+    edges = torch.stack([torch.zeros(nodes - 1, dtype=torch.int64), torch.arange(1, nodes)])
+    graph = Graph.build(x, edges, torch.zeros(nodes), train=torch.ones(nodes, dtype=torch.bool))
+    entries: list[int] = []
+    plain = sparse.csr_array.__matmul__
+
+    def counted(left: Any, right: Any) -> Any:
+        product = plain(left, right)
+        entries.append(product.nnz if sparse.issparse(product) else product.size)
+        return product
+
+    monkeypatch.setattr(sparse.csr_array, "__matmul__", counted)
+    found = unit_rows(graph, 2)[graph.train]
+    assert entries
+    assert max(entries) <= nodes * 40
+    torch.testing.assert_close(found.double(), dense(graph, 2), atol=1e-5, rtol=1e-4)

@@ -33,6 +33,9 @@ def condensed(
     Q has orthonormal rows, so G - ZᵀZ = Hᵀ(1 - QᵀQ)H is positive semidefinite: nothing is counted
     twice. γYYᵀ pulls the class indicators into Q; where it holds them, ZᵀM = B exactly.
 
+    With A = [H, √γY] the eigenvectors V of AᵀA give the same rows, QA = diag(σ)Vᵀ. The smaller of AAᵀ
+    and AᵀA is decomposed: cubic in min(n, d + classes).
+
     Args:
         rows: H, (n, d).
         labels: Y, (n, classes), one-hot.
@@ -40,13 +43,22 @@ def condensed(
     Returns:
         Z (count, d) and M (count, classes); zeros where there are fewer than `count` nodes.
     """
-    found = rows.new_zeros(count, rows.shape[1]), rows.new_zeros(count, labels.shape[1])
-    if len(rows) and count:
+    nodes, features = rows.shape
+    sent = rows.new_zeros(count, features), rows.new_zeros(count, labels.shape[1])
+    if not (nodes and count):
+        return sent
+    if nodes <= features + labels.shape[1]:
         kernel = (rows @ rows.T + pull * labels @ labels.T).double()
-        leading = torch.linalg.eigh(kernel).eigenvectors[:, -count:].flip(1)
-        for whole, part in zip(found, (rows, labels), strict=True):
-            whole[: leading.shape[1]] = leading.T.to(part.dtype) @ part
-    return found
+        leading = torch.linalg.eigh(kernel).eigenvectors[:, -count:].flip(1).T
+        parts = leading.to(rows.dtype) @ rows, leading.to(labels.dtype) @ labels
+    else:
+        both = torch.cat([rows, pull**0.5 * labels], 1).double()
+        squares, vectors = torch.linalg.eigh(both.T @ both)
+        leading = (vectors * squares.clamp_min(0).sqrt())[:, -count:].flip(1).T
+        parts = leading[:, :features], leading[:, features:] / pull**0.5
+    for whole, part in zip(sent, parts, strict=True):
+        whole[: len(part)] = part
+    return sent
 
 
 def solve_rows(rows: Tensor, labels: Tensor, strengths: Sequence[float]) -> Tensor:
@@ -61,11 +73,7 @@ def solve_rows(rows: Tensor, labels: Tensor, strengths: Sequence[float]) -> Tens
     """
     kernel = lower_kernel(rows).double()
     labels = labels.double()
-    duals = []
-    for strength in strengths:
-        damped = kernel.clone()
-        damped.diagonal().add_(strength)
-        duals.append(_solved(damped, labels))
+    duals = [_solved(_damped(kernel, strength), labels) for strength in strengths]
     answers = rows.T @ torch.cat(duals, 1).to(rows.dtype)
     return torch.stack(answers.double().split(labels.shape[1], 1))
 
@@ -98,8 +106,14 @@ def public_matrix(features: int, generator: torch.Generator) -> Tensor:
 
 def solve_gram(gram: Tensor, sums: Tensor, strengths: Sequence[float]) -> Tensor:
     """W_λ = (G + λI)⁻¹B for each λ, from G itself."""
-    identity = torch.eye(len(gram), dtype=gram.dtype)
-    return torch.stack([_solved(gram + strength * identity, sums) for strength in strengths])
+    return torch.stack([_solved(_damped(gram, strength), sums) for strength in strengths])
+
+
+def _damped(matrix: Tensor, strength: float) -> Tensor:
+    """M + λI."""
+    damped = matrix.clone()
+    damped.diagonal().add_(strength)
+    return damped
 
 
 def _solved(matrix: Tensor, right: Tensor) -> Tensor:
@@ -179,13 +193,17 @@ def expanded(basis: Tensor, mixing: Tensor, strengths: int) -> tuple[Tensor, ...
 def own_residual(rows: Tensor, labels: Tensor, answer: Tensor, strength: float) -> Tensor:
     """V = W + Hᵀ(HHᵀ + μI)⁻¹(Y - HW): everybody's answer, corrected by a ridge on what it misses here.
 
-    Of all V it minimises |Y - HV|² + μ |V - W|². Without rows of one's own it is W.
+    Of all V it minimises |Y - HV|² + μ |V - W|². Without rows of one's own it is W. The second term is
+    also (HᵀH + μI)⁻¹Hᵀ(Y - HW): cubic in the shorter side of H.
     """
     if not len(rows):
         return answer
     rows, labels = rows.double(), labels.double()
     centred = labels - labels.mean(1, keepdim=True)  # as the answer is
-    kernel = rows @ rows.T + strength * torch.eye(len(rows), dtype=torch.float64)
     missed = centred - rows @ answer.double()
-    correction: Tensor = rows.T @ torch.linalg.solve(kernel, missed)
+    correction: Tensor
+    if len(rows) <= rows.shape[1]:
+        correction = rows.T @ torch.linalg.solve(_damped(rows @ rows.T, strength), missed)
+    else:
+        correction = torch.linalg.solve(_damped(rows.T @ rows, strength), rows.T @ missed)
     return (answer.double() + correction).to(answer.dtype)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -82,12 +83,30 @@ def multiplied_out(along: Operator, features: Operator, hop: int, nodes: Tensor)
     """(P^k X')[nodes], dense; sparse products where both are sparse."""
     if hop == 0:
         return features[nodes]
-    matrix = csr_array(along.matrix)
-    left = matrix[nodes.cpu().numpy()]
-    for _ in range(hop - 1):
-        left = left @ matrix
-    if features.is_sparse:
-        product = (left @ csr_array(features.matrix)).toarray()
-    else:
-        product = left @ features.matrix.cpu().numpy()
-    return torch.from_numpy(np.ascontiguousarray(product)).to(features.matrix.device)
+    sparse_features = features.is_sparse
+    inner = csr_array(features.matrix) if sparse_features else features.matrix.cpu().numpy()
+    product = _product(csr_array(along.matrix), inner, hop, nodes.cpu().numpy())
+    dense = product.toarray() if sparse_features else np.ascontiguousarray(product)
+    return torch.from_numpy(dense).to(features.matrix.device)
+
+
+def _product(matrix: Any, features: Any, hop: int, nodes: Any) -> Any:
+    """(P^k X')[nodes] by P (P … X') on the rows that are reached, or by P P first if that costs less."""
+    left = matrix[nodes]
+    for remaining in range(hop - 1, 0, -1):
+        reached = np.unique(left.indices)
+        if _costs_less(left, matrix, reached, features):
+            left = left @ matrix
+        else:
+            return left[:, reached] @ _product(matrix, features, remaining, reached)
+    return left @ features
+
+
+def _costs_less(left: Any, matrix: Any, reached: Any, features: Any) -> bool:
+    """Whether (left P) X' takes fewer multiplications than left (P X'), by the entries of each."""
+    degrees = np.diff(matrix.indptr)
+    width = features.nnz / max(1, len(degrees)) if hasattr(features, "nnz") else features.shape[1]
+    neighbours = int(degrees[left.indices].sum())
+    rows = int(degrees[reached].sum())
+    wider = min(features.shape[1], width * rows / max(1, len(reached)))
+    return neighbours * (1 + width) <= rows * width + left.nnz * wider
