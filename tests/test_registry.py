@@ -35,6 +35,7 @@ from pace.datasets import Dataset
 from pace.graph import Graph
 from pace.methods import FedAvg
 from pace.models.mlp import MLP
+from pace.protocol.method import External
 
 Path(__file__).with_suffix(".imported").touch()
 
@@ -45,8 +46,8 @@ class Halved(FedAvg):
 
     part: float = 0.5
 
-    def adopt(self, local, returned, federation):
-        return {name: self.part * value for name, value in returned.items()}
+    def adopt(self, local, returned, graph, federation):
+        return [External({name: self.part * value for name, value in returned.items()})]
 
 
 @dataclass(frozen=True)

@@ -206,12 +206,12 @@ def test_a_receiver_corrects_the_middle_answer(graphs: list[Graph]) -> None:
     whole, graph = agreed(graphs, method), graphs[0]
     uploads = [method.share(whole.start, graph, whole) for graph in graphs]
     returned = next(iter(method.merge(Messages(uploads), whole)))
-    answers = method.externals(whole.start, returned, graph, whole)
+    answers = method.adopt(whole.start, returned, graph, whole)
     labels = one_hot(graph.y[graph.train], whole.model.classes).double()
     missing = labels - labels.mean(1, keepdim=True)
     for place, hop in enumerate(method.hops):
         first, middle, last, corrected = (
-            answer[f"hop{hop}"].double() for answer in answers[4 * place : 4 * place + 4]
+            answer.params[f"hop{hop}"].double() for answer in answers[4 * place : 4 * place + 4]
         )
         rows = unit_rows(graph, hop)[graph.train].double()
         slope = rows.T @ (rows @ corrected - missing)

@@ -88,7 +88,7 @@ def test_the_square_of_the_adjacency_matrix_of_a_hub_is_never_made(
 
     def counted(left: Any, right: Any) -> Any:
         product = plain(left, right)
-        entries.append(product.nnz if sparse.issparse(product) else product.size)
+        entries.append(getattr(product, "nnz", None) or product.size)
         return product
 
     monkeypatch.setattr(sparse.csr_array, "__matmul__", counted)

@@ -109,4 +109,4 @@ def _costs_less(left: Any, matrix: Any, reached: Any, features: Any) -> bool:
     neighbours = int(degrees[left.indices].sum())
     rows = int(degrees[reached].sum())
     wider = min(features.shape[1], width * rows / max(1, len(reached)))
-    return neighbours * (1 + width) <= rows * width + left.nnz * wider
+    return bool(neighbours * (1 + width) <= rows * width + left.nnz * wider)
