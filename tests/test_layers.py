@@ -113,7 +113,7 @@ def test_labels_are_read_in_three_places() -> None:
     # Before an upload the site itself is told which of its classes are small.
     assert readers("training_labels") == {
         "training/train.py",
-        "methods/baselines/reliability.py",
+        "methods/baselines/fedtad.py",
         "methods/baselines/fedgta.py",
         "methods/beyond/ridge.py",
         "jobs/disclosure.py",

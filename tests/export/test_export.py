@@ -145,7 +145,7 @@ def own(forward: Any) -> Any:
         def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
             return forward(self.out, x)  # type: ignore[no-any-return]
 
-    return from_torch(Own, FEATURES, CLASSES, name="own:Own")
+    return from_torch(Own, FEATURES, CLASSES, name="tests.export.test_export:Own")
 
 
 def test_a_network_of_ones_own_is_exported_if_torch_can_trace_it(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ from torch.nn.functional import one_hot
 
 from pace.graph import Graph
 from pace.methods import FedGTA, FedTAD
-from pace.methods.baselines.fedtad import within_clients
-from pace.methods.baselines.reliability import reliability, walked_ids
+from pace.methods.baselines.fedtad import reliability, walked_ids, within_clients
 from pace.protocol.federation import Federation
 from tests.graphs import CLASSES, clients, federation
 

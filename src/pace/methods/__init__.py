@@ -1,7 +1,7 @@
 """The methods by name: built in (a line of `pace.registry`), of a package, or by their code's path.
 
-The names in `__all__` are for everybody. Other rooms use `about`, `baselines.headed`,
-`baselines.masked`, `beyond.ridge` and `pace`.
+The names in `__all__` are for everybody. Other rooms use `about`, `baselines.masked`, `beyond.ridge`
+and `pace`.
 """
 
 from collections.abc import Mapping

@@ -8,7 +8,7 @@ from pace.gates.gate import Gate, keep_local
 from pace.graph import Graph
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Method, Uploads
+from pace.protocol.method import Message, Method, Uploads
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,6 @@ class Local(Method):
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         return ({} for _ in range(len(uploads)))
-
-    def adopt(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[External]:
-        return [External(local)]
 
     @property
     def gate(self) -> Gate:

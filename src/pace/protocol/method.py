@@ -73,7 +73,7 @@ class Method(Protocol):
     """A one-round method. A client trains by `recipe`, then shares and later adopts; the server merges.
 
     A method is a frozen dataclass that inherits from this class: its settings are its fields, and
-    it has no state. It writes `share`, `merge` and `adopt`; everything else has a default.
+    it has no state. It writes `share` and `merge`; everything else has a default.
     """
 
     def __init_subclass__(cls) -> None:
@@ -124,8 +124,8 @@ class Method(Protocol):
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> Sequence[External]:
-        """The models that a receiver makes of its return; PACE makes one."""
-        ...
+        """The models that a receiver makes of its return: by default Local, with what came back."""
+        return [External({**local, **returned})]
 
     def explain(
         self, message: Message, federation: Federation, features: Sequence[str] = ()
@@ -159,8 +159,7 @@ class Method(Protocol):
 class Summable(Method):
     """A method whose server needs no more than a sum over clients, and gives all the same answer.
 
-    It writes `share`, `statistic_of`, `answer` and `adopt`; a subclass that needs more says so in
-    `needs`.
+    It writes `share`, `statistic_of` and `answer`; a subclass that needs more says so in `needs`.
     """
 
     def __init_subclass__(cls) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,21 +12,16 @@ from torch.nn.functional import cosine_similarity
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.methods.baselines.headed import Headed, topped
-from pace.methods.baselines.masked import Masked, unmasked
-from pace.methods.baselines.mixing import attention, gathered, mixtures
+from pace.methods.baselines.masked import Headed, Masked, MaskedMixing, topped
 from pace.models.base import Drop, Field, Model, Pass, identity
-from pace.models.gcn import GCN, only_gcn
-from pace.models.layers import glorot
+from pace.models.gcn import only_gcn
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Method, Uploads
 
 ROUNDING = 2.0**-26  # below half a unit in the last place of float32
 
 
 @dataclass(frozen=True)
-class FedAux(Method):
+class FedAux(MaskedMixing):
     """Every client's own average of models whose auxiliary vectors are alike (Zhuo et al., 2025).
 
     W_i* = Σ_j softmax_j(τ cos(a_i, a_j)) W_j, evaluated with the receiver's own masks.
@@ -40,8 +34,8 @@ class FedAux(Method):
     """
 
     needs: ClassVar[str] = "it mixes clients whose lines are alike"
+    signature: ClassVar[str] = "line"
 
-    tau: float = 10.0
     sigma: float = 1.0
 
     def __post_init__(self) -> None:
@@ -52,43 +46,21 @@ class FedAux(Method):
         plain = Headed.on(only_gcn(model, "FedAux"))
         return Masked(Smoothed(plain.body, plain.classes, self.sigma))
 
-    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
-        return unmasked(local)
-
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        weights = attention(gathered(uploads, "line"), self.tau)
-        return mixtures(uploads, weights, unmasked(federation.start))
-
-    def adopt(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[External]:
-        return [External({**local, **returned})]
-
 
 @dataclass(frozen=True)
-class Smoothed:
+class Smoothed(Headed):
     """H = dropout(ReLU(GCN(X))),   Z = D^-1 κ H,   logits = [H ; Z] W^T + b
 
     κ_uv = exp(-(s_u - s_v)² / σ²) over all pairs of nodes, with s_v = cos(h_v, a) the place of v on
     the line a, and D its row sums. Whatever the centres, every node is needed.
     """
 
-    body: GCN
-    classes: int
     sigma: float
 
-    @property
-    def dropout(self) -> float:
-        return self.body.dropout
-
     def start(self, seed: int) -> dict[str, Tensor]:
-        generator = torch.Generator().manual_seed(seed)
-        width = self.body.classes
-        return self.body.initial(generator) | {
-            "head.weight": glorot((self.classes, 2 * width), generator),
-            "head.bias": glorot((1, self.classes), generator)[0],
-            "line": torch.rand(width, generator=generator),
-        }
+        generator, width = torch.Generator().manual_seed(seed), self.body.classes
+        drawn = self.initial(generator, 2 * width)  # before the line, from one stream
+        return drawn | {"line": torch.rand(width, generator=generator)}
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         below = self.body.field(graph)
@@ -105,9 +77,6 @@ class Smoothed:
         goal = field.centers[0]
         smooth = smoothed(hidden, place, goal, self.sigma)
         return topped(below, torch.cat([hidden[goal], smooth], dim=1), params)
-
-    def __call__(self, params: Params, graph: Graph) -> Pass:
-        return self.forward(params, self.field(graph))
 
 
 def smoothed(hidden: Tensor, place: Tensor, goal: Tensor, sigma: float) -> Tensor:

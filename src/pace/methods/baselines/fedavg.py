@@ -1,6 +1,6 @@
 """FedAvg, one round: the average of the local models replaces them (McMahan et al., 2017)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from pace.graph import Graph
 from pace.params import Params, norm, subtract
 from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Summable, Uploads, Weight
+from pace.protocol.method import Message, Summable, Uploads, Weight
 
 
 @dataclass(frozen=True)
@@ -51,25 +51,9 @@ class FedAvg(Summable):
         shares = [count / sum(nodes) for count in nodes]
         return [Weight(*pair) for pair in zip(shares, norms, strict=True)]
 
-    def adopt(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[External]:
-        return [External(returned)]
-
 
 def at_least(upload: Message, name: str, least: float) -> None:
     """Refuse an upload whose weight would count against others, or for everyone."""
     lowest = float(upload[name].min())
     if lowest < least:
         raise WeightError(f"{name!r} of the upload is {lowest:.3g}, expected {least:g} or more")
-
-
-def weighted_mean(models: Iterable[tuple[Params, float]], names: Params) -> dict[str, Tensor]:
-    """Σ_i p_i W_i over the named parameters, p_i = weight_i / Σ weights; a running sum in float64."""
-    total = 0.0
-    sums = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in names.items()}
-    for model, weight in models:
-        total += weight
-        for name, value in sums.items():
-            value += weight * model[name].double()
-    return {name: (value / total).float() for name, value in sums.items()}

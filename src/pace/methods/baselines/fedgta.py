@@ -17,7 +17,7 @@ from pace.models.operator import Operator, csr_tensor
 from pace.params import Params
 from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Method, Uploads
+from pace.protocol.method import Message, Method, Uploads
 from pace.task import targets
 
 STEPS, KEEP = 5, 0.5  # of label propagation
@@ -74,11 +74,6 @@ class FedGTA(Method):
         peers.fill_diagonal_(True)
         weights = gathered(uploads, "confidence").clamp_min(LEAST).t()  # (1, K)
         return mixtures(uploads, peers * weights, federation.start)
-
-    def adopt(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[External]:
-        return [External(returned)]
 
 
 def spread_labels(soft: Tensor, graph: Graph) -> Tensor:

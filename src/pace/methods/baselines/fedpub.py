@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
@@ -11,21 +11,18 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.methods.baselines.headed import Headed
-from pace.methods.baselines.masked import Masked, unmasked
-from pace.methods.baselines.mixing import attention, gathered, mixtures
+from pace.methods.baselines.masked import Headed, Masked, MaskedMixing
 from pace.models.base import Model
 from pace.models.gcn import only_gcn
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Method, Uploads
 from pace.training.recipe import Recipe
 
 BLOCKS, BLOCK_NODES, INSIDE = 5, 100, 0.1  # the proxy graph: a random partition graph, p_out = 0
 
 
 @dataclass(frozen=True)
-class FedPub(Method):
+class FedPub(MaskedMixing):
     """Every client's own average of models that act alike, with masks of its own (Baek et al., 2023).
 
     W_i* = Σ_j softmax_j(τ cos(e_i, e_j)) W_j, evaluated with the receiver's own masks.
@@ -41,8 +38,8 @@ class FedPub(Method):
 
     needs: ClassVar[str] = "it mixes clients whose models act alike"
     tensors: ClassVar[Mapping[str, str]] = {"embedding": "mean activation of your nodes"}
+    signature: ClassVar[str] = "embedding"
 
-    tau: float = 10.0
     mask_l1: float = 0.0
 
     @property
@@ -55,16 +52,7 @@ class FedPub(Method):
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         seen = federation.network(local, proxy(federation))
-        return unmasked(local) | {"embedding": seen.outputs[-2].mean(0)}
-
-    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
-        weights = attention(gathered(uploads, "embedding"), self.tau)
-        return mixtures(uploads, weights, unmasked(federation.start))
-
-    def adopt(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[External]:
-        return [External({**local, **returned})]
+        return super().share(local, graph, federation) | {"embedding": seen.outputs[-2].mean(0)}
 
 
 @dataclass(frozen=True)

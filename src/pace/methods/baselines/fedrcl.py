@@ -11,7 +11,7 @@ from torch.nn.functional import normalize, softplus
 from pace.graph import Graph
 from pace.params import Params
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Summable
+from pace.protocol.method import Message, Summable
 from pace.training.recipe import Recipe
 
 MATCHED = Recipe(optimiser="sgd")  # the shared rate, decay and budget
@@ -57,11 +57,6 @@ class FedRCL(Summable):
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: (total[name] / total["clients"]).float() for name in federation.start}
-
-    def adopt(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[External]:
-        return [External(returned)]
 
 
 @dataclass(frozen=True)

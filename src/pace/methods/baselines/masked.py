@@ -1,17 +1,90 @@
-"""Masks over a network's weights, trained with them and kept at home: FedPub's and FedAux's."""
+"""What FedPub and FedAux share: a GCN under a linear head, masks that stay at home, the mixture."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
+from pace.methods.baselines.mixing import attention, gathered, mixtures
 from pace.models.base import Drop, Field, Network, Pass, identity
+from pace.models.gcn import GCN
+from pace.models.layers import glorot
 from pace.params import Params
+from pace.protocol.federation import Federation
+from pace.protocol.method import Message, Method, Uploads
 
 NEGLIGIBLE = 1e-3  # a mask entry below this is zero in evaluation
+
+
+@dataclass(frozen=True)
+class MaskedMixing(Method):
+    """W_i* = Σ_j softmax_j(τ cos(s_i, s_j)) W_j, evaluated with the receiver's own masks."""
+
+    signature: ClassVar[str]
+    """The tensor of an upload that is s."""
+
+    tau: float = 10.0
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
+        return unmasked(local)
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
+        weights = attention(gathered(uploads, self.signature), self.tau)
+        return mixtures(uploads, weights, unmasked(federation.start))
+
+
+@dataclass(frozen=True)
+class Headed:
+    """H = dropout(ReLU(GCN(X))),   logits = H W^T + b.
+
+    Both the head's weight and its bias are drawn Glorot-uniform, as FedPub's release does.
+    """
+
+    body: GCN
+    classes: int
+
+    @property
+    def dropout(self) -> float:
+        return self.body.dropout
+
+    @classmethod
+    def on(cls, gcn: GCN) -> Headed:
+        """As many convolutions as `gcn` has, the last as wide as the one before it, then the head."""
+        return cls(GCN((*gcn.widths[:-1], gcn.widths[-2]), gcn.dropout), gcn.classes)
+
+    def start(self, seed: int) -> dict[str, Tensor]:
+        return self.initial(torch.Generator().manual_seed(seed), self.body.classes)
+
+    def initial(self, generator: torch.Generator, inputs: int) -> dict[str, Tensor]:
+        """The start, for a head that reads so many inputs."""
+        return self.body.initial(generator) | {
+            "head.weight": glorot((self.classes, inputs), generator),
+            "head.bias": glorot((1, self.classes), generator)[0],
+        }
+
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
+        below = self.body.field(graph, centers)
+        return replace(below, centers=(*below.centers, below.centers[-1]))
+
+    def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
+        below = self.body.forward(params, field, drop)
+        hidden = drop(below.logits.relu())
+        return topped(below, hidden, params)
+
+    def __call__(self, params: Params, graph: Graph) -> Pass:
+        return self.forward(params, self.field(graph))
+
+
+def topped(below: Pass, rows: Tensor, params: Params) -> Pass:
+    """A pass with a linear head on top of it, which multiplies `rows`."""
+    logits = rows @ params["head.weight"].t() + params["head.bias"]
+    inputs = {**below.inputs, "head.weight": rows}
+    return Pass(inputs, below.unpropagated, (*below.outputs, logits))
 
 
 @dataclass(frozen=True)

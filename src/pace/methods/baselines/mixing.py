@@ -1,12 +1,11 @@
 """Personalised averages: each receiver has weights of its own for the uploaded models."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from pace.methods.baselines.fedavg import weighted_mean
 from pace.params import Params
 from pace.protocol.method import Uploads
 
@@ -15,6 +14,17 @@ def mixtures(uploads: Uploads, weights: Tensor, names: Params) -> Iterator[dict[
     """W_i* = Σ_j A_ij W_j / Σ_j A_ij, receiver by receiver: a pass over the uploads for each."""
     for row in weights.tolist():
         yield weighted_mean(zip(uploads, row, strict=True), names)
+
+
+def weighted_mean(models: Iterable[tuple[Params, float]], names: Params) -> dict[str, Tensor]:
+    """Σ_i p_i W_i over the named parameters, p_i = weight_i / Σ weights; a running sum in float64."""
+    total = 0.0
+    sums = {name: torch.zeros_like(value, dtype=torch.float64) for name, value in names.items()}
+    for model, weight in models:
+        total += weight
+        for name, value in sums.items():
+            value += weight * model[name].double()
+    return {name: (value / total).float() for name, value in sums.items()}
 
 
 def gathered(uploads: Uploads, name: str) -> Tensor:
