@@ -8,7 +8,7 @@ import torch
 from fuzz.scratch import FOLDER
 
 from pace.datasets import Dataset, Names
-from pace.datasets.partition.divide import Division, division
+from pace.datasets.partition.divide import Division, divide
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.jobs import sealing, signatures
@@ -39,7 +39,7 @@ def weighted_dataset() -> Dataset:
 
 @cache
 def divided() -> Division:
-    return division(dataset(), "louvain", 2)
+    return divide(dataset(), "louvain", 2)
 
 
 @cache
