@@ -35,7 +35,6 @@ from tests.graphs import clients
 
 from pace.datasets import file as graph_file
 from pace.datasets.partition import file as partition_file
-from pace.gates.cnll import nll
 from pace.jobs import roll as rolls
 from pace.jobs import signatures
 from pace.jobs.admission import admit
@@ -48,6 +47,7 @@ from pace.protocol.method import External
 from pace.runtimes.files import kept, model
 from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.members import Members
+from pace.task import nll
 
 MODEL_FILES = (
     "model.json",
