@@ -20,11 +20,13 @@ from pace.datasets.partition import divide
 from pace.graph import Graph
 from pace.methods import make
 from pace.models.gcn import GCN
+from pace.reports.table import Table
 from pace.reports.trial import Trial
 from pace.runtimes.simulation import run_trials
+from pace.task import accuracy, pooled
 from pace_study.cell import HIDDEN
-from pace_study.diagnostics import each_gain, win_tie_loss
-from pace_study.records import score, title
+from pace_study.records import title
+from pace_study.scores import win_tie_loss
 from pace_study.study import CITATION
 
 DRAW, SEED, CLIENTS = 3, 1, 10
@@ -64,13 +66,18 @@ def strained(dataset: str, strain: str) -> dict[str, Trial]:
     return {trial.method: trial for trial in run_trials(graphs, gcn, methods, [SEED])}
 
 
-def row(strain: str, dataset: str, trials: Mapping[str, Trial]) -> list[str]:
-    local = score(trials[METHODS[0]], "local", "accuracy")
-    told = (
-        f"{score(trial, 'adopted', 'accuracy'):.1f} ({win_tie_loss(each_gain(trial))[2]})"
-        for trial in trials.values()
-    )
-    return [strain, title(dataset), f"{local:.1f}", *told]
+def strained_row(strain: str, dataset: str, trials: Mapping[str, Trial]) -> list[str]:
+    """Pooled accuracy of Local and, with the sites it harms in brackets, of each method."""
+
+    def percent(trial: Trial, reading: str) -> float:
+        return 100 * accuracy(pooled(trial.counts[reading]))
+
+    cells = []
+    for trial in trials.values():
+        pairs = zip(trial.counts["adopted"], trial.counts["local"], strict=True)
+        gains = [100 * (accuracy(after) - accuracy(before)) for after, before in pairs]
+        cells.append(f"{percent(trial, 'adopted'):.1f} ({win_tie_loss(gains)[2]})")
+    return [strain, title(dataset), f"{percent(trials[METHODS[0]], 'local'):.1f}", *cells]
 
 
 def main() -> None:
@@ -78,14 +85,13 @@ def main() -> None:
     parser.add_argument("--datasets", default=",".join(CITATION))
     given = parser.parse_args()
     torch.set_num_threads(1)
+    rows = [
+        strained_row(strain, dataset, strained(dataset, strain))
+        for strain in STRAINS
+        for dataset in given.datasets.split(",")
+    ]
     heads = ["Every site has", "Graph", "Local", *METHODS]
-    print("| " + " | ".join(heads) + " |\n|" + " --- |" * len(heads))
-    for strain in STRAINS:
-        for dataset in given.datasets.split(","):
-            print(
-                "| " + " | ".join(row(strain, dataset, strained(dataset, strain))) + " |",
-                flush=True,
-            )
+    print(Table.of("", heads, rows, names=2, words=0).markdown())
 
 
 if __name__ == "__main__":

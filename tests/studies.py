@@ -4,13 +4,18 @@ import json
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import torch
 
 from pace.reports.trial import READINGS, Trial
 from pace_study.cell import Cell, Store
+from pace_study.records import measured
+from pace_study.scores import score_cells
 from pace_study.study import PARTS, Part, narrowed
+from pace_study.study import SEEDS as PAPERS_SEEDS
 
 CLASSES, SEEDS = 3, [104729, 130363]
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>&\"'"
@@ -79,3 +84,16 @@ def png(width: int, height: int, dpi: int = 0) -> bytes:
         + chunk(b"IDAT", zlib.compress(rows))
         + chunk(b"IEND", b"")
     )
+
+
+@cache
+def committed_scores() -> pd.DataFrame:
+    """The scores of the committed study."""
+    return score_cells(Store(Path(__file__).parents[1] / "results" / "cells"))
+
+
+@cache
+def committed_numbers(name: str) -> pd.DataFrame:
+    """Ours of a part of the committed study: means and deviations in percent, by place."""
+    found = measured(PARTS[name], committed_scores(), PAPERS_SEEDS)
+    return found.set_index(["dataset", "method", "metric", "clients"]).sort_index()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from pace.reports.trial import Trial, auc
-from pace_study.cell import Store
-from pace_study.diagnostics import each_gain, t_interval, win_tie_loss
-from pace_study.records import score, title, trials
+import numpy as np
+import pandas as pd
+
+from pace.datasets.partition.split import DATA_SEED
+from pace.reports.table import Table, Value
+from pace_study.records import title
+from pace_study.scores import SETTING, TIE, of_part, t_interval
 from pace_study.study import (
+    BEYOND,
     DUO,
     GUARDS,
     LOCAL,
@@ -26,153 +31,379 @@ from pace_study.study import (
 
 HOMES = tuple(PARTS[name] for name in ("beyond", "beyond-metis", "beyond-dirichlet"))
 ELSEWHERE = tuple(PARTS[name] for name in ("beyond-twitch", "beyond-heterophilous"))
+SETTING_HEADS = (
+    "Setting", "Local", "PACE", "pace-duo", "− PACE", "95 % paired", "Harmed, PACE",
+    "Harmed, duo", "Worst, PACE", "Worst, duo", "Upload", "Return",
+)  # fmt: skip
+METHOD_HEADS = (
+    "Setting", "Local", "PACE", "pace-duo", "pace-ridge", "− PACE", "95 % paired", "sums",
+    "− PACE", "95 % paired", "Harmed: PACE", "duo", "ridge", "sums", "Worst, ridge", "Worst, sums",
+)  # fmt: skip
+ELSEWHERE_HEADS = (
+    "Graph", "Method", "Accuracy", "− Local", "− PACE", "95 % paired", "ROC AUC", "Harmed",
+    "Worst", "Upload", "Return",
+)  # fmt: skip
+LINE_HEADS = (
+    "", "− PACE", "− Local", "Lowest − PACE", "Lowest − Local", "Harmed", "Worst", "Upload",
+    "Return",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
-class Setting:
-    """Trials of one row on one dataset, partition and number of clients, seed by seed."""
+class Beyond:
+    """A study's scores, the seeds to read, and the folder that `benchmarks.one_exchange` wrote to."""
 
-    dataset: str
-    partition: str
-    clients: int
-    ours: tuple[Trial, ...]
-    pace: tuple[Trial, ...]
+    scores: pd.DataFrame
+    seeds: Sequence[int]
+    folder: Path | None = None
 
-    @property
-    def name(self) -> str:
-        return f"{title(self.dataset)}, {self.partition}, C = {self.clients}"
+    def settings(self, row: Row = DUO, homes: Iterable[Part] = HOMES) -> pd.DataFrame:
+        """A row against PACE, in every setting of which both are stored, by the setting's name."""
+        lines = {}
+        for part in homes:
+            ours, pace = (
+                dict(iter(of_part(self.scores, part, self.seeds, [each]).groupby(SETTING)))
+                for each in (row, PACE)
+            )
+            for dataset in part.datasets:
+                for clients in part.clients:
+                    place = dataset, part.partition, clients
+                    if place in ours and place in pace:
+                        name = f"{title(dataset)}, {part.partition}, C = {clients}"
+                        lines[name] = _setting(ours[place], pace[place])
+        return pd.DataFrame.from_dict(lines, orient="index")
 
-    @property
-    def accuracy(self) -> float:
-        return statistics.fmean(score(trial, "adopted", "accuracy") for trial in self.ours)
+    def lines(self, rows: Mapping[str, Row]) -> pd.DataFrame:
+        """Each row over the settings that all rows have; empty unless each has some."""
+        found = {label: self.settings(row) for label, row in rows.items()}
+        common = set.intersection(*(set(settings.index) for settings in found.values()))
+        if not common:
+            return pd.DataFrame()
+        kept = {
+            label: settings.loc[settings.index.isin(common)] for label, settings in found.items()
+        }
+        return pd.DataFrame({label: line(settings) for label, settings in kept.items()}).T
 
-    @property
-    def roc_auc(self) -> float | None:
-        """In percent, where there are two classes."""
-        areas = [area for trial in self.ours if (area := auc(trial, "adopted")) is not None]
-        return 100 * statistics.fmean(areas) if areas else None
+    def steps(self) -> pd.DataFrame:
+        """From PACE to pace-duo, a part at a time."""
+        return self.lines({row.label: row for row in STEPS if row is not LOCAL})
 
-    @property
-    def differences(self) -> list[float]:
-        """Ours minus PACE in points, seed by seed."""
-        return [
-            score(one, "adopted", "accuracy") - score(other, "adopted", "accuracy")
-            for one, other in zip(self.ours, self.pace, strict=True)
+    def levels(self) -> pd.DataFrame:
+        """The guard by its level, from none to strict."""
+        return self.lines({f"{level:g}": row for level, row in GUARDS.items()})
+
+    def methods(self) -> pd.DataFrame:
+        """PACE and everything beyond it that a user may choose."""
+        return self.lines({row.label: row for row in (PACE, DUO, RIDGE, SUMS)})
+
+    def choices(self) -> pd.DataFrame:
+        """What each choice of the closed form is worth."""
+        return self.lines({row.label: row for row in REGRESSIONS})
+
+    def over_rounds(self, method: str) -> pd.Series:
+        """A method minus FedAvg over a hundred rounds in the same gate, by setting, in points."""
+        path = self.folder / "rounds.jsonl" if self.folder else None
+        if path is None or not path.is_file():
+            return pd.Series(dtype=float)
+        played = pd.DataFrame(map(json.loads, path.read_text().splitlines()))
+        ours = self.scores[
+            (self.scores.method == method)
+            & (self.scores.reading == "adopted")
+            & (self.scores.data_seed == DATA_SEED)
+            & (self.scores.model == "gcn")
         ]
-
-    @property
-    def over_pace(self) -> float:
-        return statistics.fmean(self.differences)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return t_interval(self.differences)
-
-    @property
-    def over_local(self) -> float:
-        return statistics.fmean(
-            score(trial, "adopted", "accuracy") - score(trial, "local", "accuracy")
-            for trial in self.ours
-        )
-
-    @property
-    def harmed(self) -> int:
-        """Receivers on seeds that end below their Local."""
-        return sum(win_tie_loss(each_gain(trial))[2] for trial in self.ours)
-
-    @property
-    def worst(self) -> float:
-        """The worst receiver's mean gain over seeds."""
-        return min(map(statistics.fmean, zip(*map(each_gain, self.ours), strict=True)))
-
-    @property
-    def upload(self) -> float:
-        """Bytes against PACE's."""
-        return _total(self.ours, "upload") / _total(self.pace, "upload")
-
-    @property
-    def returned(self) -> float:
-        return _total(self.ours, "returned") / _total(self.pace, "returned")
+        both = ours.merge(played[played.method == "fedavg"], on=[*SETTING, "seed"])
+        names = [f"{title(d)}, {p}, C = {c}" for d, p, c in both[SETTING].itertuples(index=False)]
+        ahead: pd.Series = (both.accuracy - both.in_the_gate).groupby(names).mean()
+        return ahead
 
 
-def _total(found: Sequence[Trial], direction: str) -> int:
-    return sum(sum(getattr(trial, direction)) for trial in found)
+def _setting(ours: pd.DataFrame, pace: pd.DataFrame) -> dict[str, object]:
+    """Trials of one row and of PACE in one setting; `worst` is the worst receiver's mean gain."""
+    differences = ours.accuracy.to_numpy() - pace.accuracy.to_numpy()
+    low, high = t_interval(differences)
+    gains = np.stack(ours.gains.to_list())  # seed, receiver
+    return {
+        "accuracy": ours.accuracy.mean(),
+        "over_pace": differences.mean(),
+        "low": low,
+        "high": high,
+        "over_local": ours.over_local.mean(),
+        "harmed": int((gains < -TIE).sum()),
+        "receivers": int(ours.clients.sum()),
+        "worst": gains.mean(0).min(),
+        "upload": ours.upload.sum() / pace.upload.sum(),
+        "returned": ours.returned.sum() / pace.returned.sum(),
+        "roc_auc": ours.roc_auc.mean(),
+        **ours.iloc[0][[*SETTING, "method"]].to_dict(),
+    }
 
 
-def settings(
-    store: Store, seeds: Sequence[int], row: Row = DUO, homes: Iterable[Part] = HOMES
-) -> list[Setting]:
-    """Every setting of which both the row and PACE are stored."""
-    made = []
-    for part in homes:
-        for dataset in part.datasets:
-            for clients in part.clients:
-                both = [
-                    tuple(trials(part, each, dataset, clients, store, seeds))
-                    for each in (row, PACE)
-                ]
-                if all(both):
-                    made.append(Setting(dataset, part.partition, clients, both[0], both[1]))
-    return made
+def line(settings: pd.DataFrame) -> dict[str, float]:
+    """One row over all settings."""
+    return {
+        "settings": len(settings),
+        "over_pace": settings.over_pace.mean(),
+        "over_local": settings.over_local.mean(),
+        "lowest": settings.over_pace.min(),
+        "below_local": settings.over_local.min(),
+        "harmed": int(settings.harmed.sum()),
+        "receivers": int(settings.receivers.sum()),
+        "worst": settings.worst.min(),
+        "upload": settings.upload.mean(),
+        "returned": settings.returned.mean(),
+    }
+
+
+# --- what they set out to do --------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Line:
-    """One row over all settings."""
+class Aim:
+    """What a method set out to do, whether it did, and the numbers that say so."""
 
-    label: str
-    settings: int
-    over_pace: float  # mean over settings, points
-    over_local: float
-    lowest: float  # the worst setting's difference to PACE
-    below_local: float  # the worst setting's difference to Local
-    harmed: int
-    receivers: int
-    worst: float
-    upload: float
-    returned: float
+    statement: str
+    holds: bool
+    evidence: str
 
 
-def line(label: str, found: Sequence[Setting]) -> Line:
-    return Line(
-        label,
-        len(found),
-        statistics.fmean(each.over_pace for each in found),
-        statistics.fmean(each.over_local for each in found),
-        min(each.over_pace for each in found),
-        min(each.over_local for each in found),
-        sum(each.harmed for each in found),
-        sum(each.clients * len(each.ours) for each in found),
-        min(each.worst for each in found),
-        statistics.fmean(each.upload for each in found),
-        statistics.fmean(each.returned for each in found),
+def duo_aims(study: Beyond) -> list[Aim]:
+    """What pace-duo set out to do."""
+    found = study.lines({"old": PACE, "new": DUO})
+    if found.empty:
+        return []
+    ours, (old, new) = study.settings(), (found.loc[label] for label in ("old", "new"))
+    least, lowest = ours.over_pace.idxmin(), ours.over_local.idxmin()
+    most = ours[["upload", "returned"]].max(axis=1)
+    return [
+        Aim(
+            "No setting is worse than PACE by more than 0.1 point.",
+            new.lowest >= -0.1,
+            f"lowest {new.lowest:+.2f} ({least}); {(ours.over_pace < -0.1).sum()} of {len(ours)} "
+            "settings below -0.1",
+        ),
+        Aim(
+            "On average it is at least 0.3 point better than PACE.",
+            new.over_pace >= 0.3,
+            f"{new.over_pace:+.2f} over {new.settings:.0f} settings",
+        ),
+        Aim(
+            "No setting is below Local by more than 0.1 point.",
+            new.below_local >= -0.1,
+            f"lowest {new.below_local:+.2f} ({lowest}); PACE's lowest {old.below_local:+.2f}",
+        ),
+        Aim(
+            "At most half as many receivers are harmed as by PACE.",
+            new.harmed <= old.harmed / 2,
+            _harm(new, old),
+        ),
+        Aim(
+            "It costs at most 52 % of PACE's bytes, in each direction.",
+            most.max() <= 0.52,
+            f"upload {100 * new.upload:.1f} %, return {100 * new.returned:.1f} % on average; "
+            f"most {100 * most.max():.1f} % ({most.idxmax()})",
+        ),
+    ]
+
+
+def ridge_aims(study: Beyond) -> list[Aim]:
+    """What the closed form set out to do, in both its forms."""
+    found = study.lines({row.label: row for row in (PACE, RIDGE, SUMS)})
+    if found.empty:
+        return []
+    old, ridge, sums = (found.loc[label] for label in found.index)
+    aims = [
+        Aim(
+            f"{new.name}: on average at least {least} points above PACE.",
+            new.over_pace >= least,
+            f"{new.over_pace:+.2f} over {new.settings:.0f} settings",
+        )
+        for new, least in ((ridge, 3.0), (sums, 2.5))
+    ]
+    for new in (ridge, sums):
+        aims += [
+            Aim(
+                f"{new.name}: no setting more than 0.1 point below PACE or Local.",
+                min(new.lowest, new.below_local) >= -0.1,
+                f"lowest {new.lowest:+.2f} against PACE, {new.below_local:+.2f} against Local",
+            ),
+            Aim(
+                f"{new.name}: at most a third of PACE's harmed receivers.",
+                new.harmed <= old.harmed / 3,
+                _harm(new, old),
+            ),
+        ]
+        if len(rounds := study.over_rounds(str(new.name))):
+            aims.append(
+                Aim(
+                    f"{new.name}: no setting more than 0.1 point below a hundred rounds of FedAvg "
+                    "in the same gate.",
+                    rounds.min() >= -0.1,
+                    f"lowest {rounds.min():+.2f} ({rounds.idxmin()}), mean {rounds.mean():+.2f} "
+                    f"over {len(rounds)} settings",
+                )
+            )
+    aims.append(
+        Aim(
+            f"{ridge.name}: each direction at most PACE's bytes.",
+            max(ridge.upload, ridge.returned) <= 1,
+            f"upload {100 * ridge.upload:.1f} %, return {100 * ridge.returned:.1f} % on average; "
+            f"{sums.name} {100 * sums.upload:.0f} % and {100 * sums.returned:.0f} %",
+        )
+    )
+    return aims
+
+
+def _harm(new: pd.Series, old: pd.Series) -> str:
+    return (
+        f"{new.harmed:.0f} against {old.harmed:.0f} of {new.receivers:.0f}; worst receiver "
+        f"{new.worst:+.2f} against {old.worst:+.2f}"
     )
 
 
-def steps(store: Store, seeds: Sequence[int]) -> list[Line]:
-    """From PACE to pace-duo, a part at a time, over the settings that all rows have."""
-    return _lines({row.label: row for row in STEPS if row is not LOCAL}, store, seeds)
+# --- tables -------------------------------------------------------------------------------------
 
 
-def levels(store: Store, seeds: Sequence[int]) -> list[Line]:
-    """The guard by its level, from none to strict."""
-    return _lines({f"{level:g}": row for level, row in GUARDS.items()}, store, seeds)
+def duo_tables(study: Beyond) -> list[Table]:
+    """pace-duo's three tables and its aims."""
+    levels = _lines("The guard by its level", study.levels(), "Level")
+    return [
+        aims_table("What it set out to do", duo_aims(study)),
+        _numbers("Setting by setting", SETTING_HEADS, _setting_rows(study)),
+        _lines("Part by part", study.steps()),
+        levels,
+    ]
 
 
-def methods(store: Store, seeds: Sequence[int]) -> list[Line]:
-    """PACE and everything beyond it that a user may choose, over the settings that all have."""
-    return _lines({row.label: row for row in (PACE, DUO, RIDGE, SUMS)}, store, seeds)
+def ridge_tables(study: Beyond) -> list[Table]:
+    """The closed form's tables and aims."""
+    redrawn = _method_rows(study, [PARTS["beyond-masks"]])
+    return [
+        aims_table("What the closed form set out to do", ridge_aims(study)),
+        _lines("Which one to take", study.methods()),
+        _numbers("The closed form, setting by setting", METHOD_HEADS, _method_rows(study)),
+        _numbers("The closed form with ten redrawn masks", METHOD_HEADS, redrawn),
+        elsewhere_table(study),
+        _lines("What each choice is worth", study.choices()),
+    ]
 
 
-def choices(store: Store, seeds: Sequence[int]) -> list[Line]:
-    """What each choice of the closed form is worth."""
-    return _lines({row.label: row for row in REGRESSIONS}, store, seeds)
+def aims_table(caption: str, aims: Sequence[Aim]) -> Table:
+    words = {True: Value("reached"), False: Value("not reached", mark="best")}
+    rows = [[aim.statement, words[bool(aim.holds)], aim.evidence] for aim in aims]
+    return Table.of(caption, ("Aim", "", "Measured"), rows, names=3)
 
 
-def _lines(rows: dict[str, Row], store: Store, seeds: Sequence[int]) -> list[Line]:
-    found = {label: settings(store, seeds, row) for label, row in rows.items()}
-    if not all(found.values()):
-        return []
-    common = set.intersection(*({each.name for each in some} for some in found.values()))
-    kept = {label: [each for each in some if each.name in common] for label, some in found.items()}
-    return [line(label, some) for label, some in kept.items() if some]
+def _setting_rows(study: Beyond) -> list[list[str]]:
+    pace = study.settings(PACE)
+    return [
+        [
+            name,
+            f"{ours.accuracy - ours.over_local:.2f}",
+            f"{pace.accuracy[name]:.2f}",
+            *_against_pace(ours),
+            str(pace.harmed[name]),
+            str(ours.harmed),
+            f"{pace.worst[name]:+.2f}",
+            f"{ours.worst:+.2f}",
+            *_bytes(ours),
+        ]
+        for name, ours in study.settings().iterrows()
+    ]
+
+
+def _method_rows(study: Beyond, homes: Sequence[Part] = HOMES) -> list[list[str]]:
+    """The closed form beside PACE and pace-duo, setting by setting."""
+    pace, duo, ridge, sums = (study.settings(row, homes) for row in (PACE, DUO, RIDGE, SUMS))
+    return [
+        [
+            name,
+            f"{one.accuracy - one.over_local:.2f}",
+            f"{pace.accuracy[name]:.2f}",
+            f"{duo.accuracy[name]:.2f}",
+            *_against_pace(one),
+            *_against_pace(sums.loc[name]),
+            *(str(each.harmed[name]) for each in (pace, duo, ridge, sums)),
+            f"{one.worst:+.2f}",
+            f"{sums.worst[name]:+.2f}",
+        ]
+        for name, one in ridge.iterrows()
+        if name in sums.index and name in duo.index
+    ]
+
+
+def elsewhere_table(study: Beyond) -> Table:
+    """Twitch's countries and graphs whose neighbours differ, a line for each method."""
+    rows = (LOCAL, PACE, DUO, RIDGE, SUMS)
+    found = {row.label: study.settings(row, ELSEWHERE) for row in rows}
+    lines = []
+    for name in found[LOCAL.label].index:
+        for label, settings in found.items():
+            if name not in settings.index:
+                continue
+            ours = settings.loc[name]
+            lines.append(
+                [
+                    name,
+                    label,
+                    f"{ours.accuracy:.2f}",
+                    f"{ours.over_local:+.2f}",
+                    *_against_pace(ours)[1:],
+                    "-" if pd.isna(ours.roc_auc) else f"{ours.roc_auc:.2f}",
+                    f"{ours.harmed} of {ours.receivers}",
+                    f"{ours.worst:+.2f}",
+                    *_bytes(ours),
+                ]
+            )
+    caption = "Seven countries, and graphs whose neighbours differ"
+    return _numbers(caption, ELSEWHERE_HEADS, lines, names=2)
+
+
+def _against_pace(ours: pd.Series) -> list[str]:
+    spread = "one seed" if pd.isna(ours.low) else f"{ours.low:+.2f} to {ours.high:+.2f}"
+    return [f"{ours.accuracy:.2f}", f"{ours.over_pace:+.2f}", spread]
+
+
+def _bytes(found: pd.Series) -> list[str]:
+    """Against PACE's."""
+    return [f"{100 * found.upload:.1f} %", f"{100 * found.returned:.1f} %"]
+
+
+def _lines(caption: str, lines: pd.DataFrame, head: str = "") -> Table:
+    rows = [
+        [
+            str(label),
+            f"{found.over_pace:+.2f}",
+            f"{found.over_local:+.2f}",
+            f"{found.lowest:+.2f}",
+            f"{found.below_local:+.2f}",
+            f"{found.harmed:.0f} of {found.receivers:.0f}",
+            f"{found.worst:+.2f}",
+            *_bytes(found),
+        ]
+        for label, found in lines.iterrows()
+    ]
+    return _numbers(caption, (head, *LINE_HEADS[1:]), rows)
+
+
+def _numbers(
+    caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1
+) -> Table:
+    """A table that a page sorts by the number a cell begins with."""
+    values = [[Value(text, _sort(text)) for text in row] for row in rows]
+    return Table.of(caption, heads, values, names=names, words=0)
+
+
+def _sort(text: str) -> float | str:
+    try:
+        return float(text.split()[0])
+    except (ValueError, IndexError):
+        return text
+
+
+def tidy(study: Beyond) -> pd.DataFrame:
+    """One row for each setting and method."""
+    found = pd.concat([study.settings(row) for row in BEYOND if row is not LOCAL])
+    columns = ["accuracy", "over_pace", "low", "high", "over_local", "harmed", "worst"]
+    found = found.assign(dataset=found.dataset.map(title))
+    return found[[*SETTING, "method", *columns, "upload", "returned"]]

@@ -37,6 +37,8 @@ Examples:
   pace reproduce masks --datasets cora --out results/
 
   pace reproduce models --jobs 16 --out results/
+
+  pace reproduce --page --out results/
 """
 
 
@@ -75,35 +77,41 @@ def reproduce(
             help="Folder of cells, tables and figures; a second run adds to it.", metavar="FOLDER"
         ),
     ] = Path("results"),
+    page: Annotated[
+        bool, typer.Option("--page", help="Only write the page of what the folder holds.")
+    ] = False,
     as_json: As_json = False,
 ) -> None:
     """Compute the study's missing cells, then its tables and figures beside the published numbers."""
     from pace.cli import console, options
-    from pace.errors import SettingError
-    from pace_study import folder, outcome, page, run, study
-    from pace_study.cell import Store
 
     options.need("pace reproduce", "report", "matplotlib", "pyarrow")  # before the hours, not after
+    from pace_study import run
+    from pace_study.cell import Store
+    from pace_study.controls import CONTROLS
+    from pace_study.folder import note_command
+    from pace_study.outcome import Outcome
+    from pace_study.page import write_study_page
+    from pace_study.study import chosen, narrowed
+
+    if page:
+        path = write_study_page(out)
+        if as_json:
+            console.one_object({"page": str(path), "bytes": path.stat().st_size})
+        else:
+            console.say(path)
+        return
     chosen_seeds = options.seeds(seeds)
-    wanted = study.narrowed(
-        study.chosen(parts or ["main"]),
-        options.words(datasets),
-        options.method_names(methods),
-    )
+    own = [name for name in options.words(methods) or () if name in CONTROLS]
+    others = ",".join(name for name in options.words(methods) or () if name not in CONTROLS)
+    named = own + list(options.method_names(others or None) or ()) if methods else None
+    wanted = narrowed(chosen(parts or ["main"]), options.words(datasets), named)
     if any(part.partition == "metis" for part in wanted):
         options.need("the partition metis", "metis", "pymetis")
     options.at_least_one("--jobs", jobs)
     how = run.How(data_root, options.device(device), epochs)
     store = Store(out / "cells")
-    cells = list(dict.fromkeys(cell for part in wanted for cell in part.cells(chosen_seeds)))
-    if not cells:
-        raise SettingError("--datasets and --methods leave nothing of the study to run")
-    lacking = run.missing(cells, store, how)
-    todo, absent = run.available(lacking, how)
-    if not todo and len(lacking) == len(cells):
-        reasons = "".join(f"\n  {name}: {reason}" for name, reason in absent.items())
-        raise SettingError(f"nothing of this can be run:{reasons}")
-    store.fold()  # what an interrupted run left
+    todo, reused, absent = run.plan(wanted, chosen_seeds, store, how)
     with console.progress(len(todo), "Starting") as bar:
         run.compute(
             todo,
@@ -112,23 +120,22 @@ def reproduce(
             jobs=jobs,
             done=lambda cell: bar(f"{cell.dataset} C={cell.clients} {cell.method}"),
         )
-    store.fold()
-    written = outcome.write(wanted, store, chosen_seeds, out, absent)
-    written.append(folder.note_command(out, shlex.join(["pace", *sys.argv[1:]])))
-    page_path = page.write(out)
-    written.append(page_path)
+    found = Outcome(wanted, store, chosen_seeds)
+    written = found.write(out, absent)
+    written.append(note_command(out, shlex.join(["pace", *sys.argv[1:]])))
+    path = write_study_page(out)
+    written.append(path)
     if as_json:
-        found = {
-            "computed": len(todo),
-            "reused": sum(store.has(cell, epochs) for cell in cells) - len(todo),
-            "absent": absent,
-            "written": [str(path) for path in written],
-        }
-        console.one_object(found)
+        console.one_object(
+            {
+                "computed": len(todo),
+                "reused": reused,
+                "absent": absent,
+                "written": [str(each) for each in written],
+            }
+        )
         return
-    outcome.show(wanted, store, chosen_seeds, console.console())
+    found.show(console.console())
     for name, reason in absent.items():
         console.say(f"Not run: {name}: {reason}", err=True)
-    console.say(
-        f"Written: {page_path} and {len(written) - 1} files of tables and figures beside it"
-    )
+    console.say(f"Written: {path} and {len(written) - 1} files of tables and figures beside it")

@@ -2,107 +2,66 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pace.reports.trial import Trial
-from pace.task import accuracy
-from pace_study.cell import Store
-from pace_study.records import score, title, trials
-from pace_study.study import LOCAL, PACE, Part
+import numpy as np
+import pandas as pd
 
-TIE = 0.01  # points: a smaller difference is a tie (the paper's tolerance)
-
-
-@dataclass(frozen=True)
-class Paired:
-    """PACE minus Local over seeds, in points, with the 95 % interval of a paired t test."""
-
-    dataset: str
-    metric: str
-    differences: tuple[float, ...]
-
-    @property
-    def mean(self) -> float:
-        return statistics.fmean(self.differences)
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        return t_interval(self.differences)
-
-    @property
-    def counts(self) -> tuple[int, int, int]:
-        return win_tie_loss(self.differences)
-
-
-def t_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float]:
-    """mean ± t · s / √n; a single value has no interval."""
-    from scipy.stats import t
-
-    if len(values) < 2:
-        return math.nan, math.nan
-    reach = float(t.ppf((1 + level) / 2, len(values) - 1))
-    half = reach * statistics.stdev(values) / math.sqrt(len(values))
-    mean = statistics.fmean(values)
-    return mean - half, mean + half
-
-
-def win_tie_loss(differences: Sequence[float]) -> tuple[int, int, int]:
-    """How many are above, within and below the tolerance."""
-    wins = sum(difference > TIE for difference in differences)
-    losses = sum(difference < -TIE for difference in differences)
-    return wins, len(differences) - wins - losses, losses
-
-
-def paired(part: Part, store: Store, seeds: Sequence[int]) -> list[Paired]:
-    """Seed by seed, on each dataset and metric."""
-    found = []
-    for dataset in part.datasets:
-        ours = trials(part, PACE, dataset, part.clients[0], store, seeds)
-        for metric in part.metrics if ours else ():
-            differences = tuple(
-                score(trial, "adopted", metric) - score(trial, "local", metric) for trial in ours
-            )
-            found.append(Paired(title(dataset), metric, differences))
-    return found
+from pace_study.records import title
+from pace_study.scores import Array, of_part, t_interval, win_tie_loss
+from pace_study.study import PACE, Part
 
 
 @dataclass(frozen=True)
-class Receivers:
-    """Each receiver's accuracy gain on each seed, in points."""
+class Gains:
+    """PACE less Local on one dataset, in points."""
 
     dataset: str
-    gains: tuple[tuple[float, ...], ...]  # receiver, seed
-    alphas: tuple[tuple[float, ...], ...]  # receiver, seed
+    differences: dict[str, Array]
+    """By metric, one a seed."""
+    receivers: Array
+    """Accuracy, (receiver, seed)."""
+    alphas: Array
+    """(receiver, seed)."""
+
+    def interval(self, metric: str) -> tuple[float, float]:
+        """The 95 % interval of a paired t test over seeds."""
+        return t_interval(self.differences[metric])
+
+    def counts(self, metric: str) -> tuple[int, int, int]:
+        """Seeds won, tied and lost."""
+        return win_tie_loss(self.differences[metric])
 
     @property
-    def counts(self) -> tuple[int, int, int]:
+    def receiver_counts(self) -> tuple[int, int, int]:
         """Helped, tied and harmed receiver-seed units."""
-        return win_tie_loss([gain for receiver in self.gains for gain in receiver])
+        return win_tie_loss(self.receivers.ravel())
 
     @property
     def worst(self) -> float:
         """The worst receiver's mean over seeds."""
-        return min(statistics.fmean(receiver) for receiver in self.gains)
+        return float(self.receivers.mean(1).min())
 
 
-def receivers(part: Part, store: Store, seeds: Sequence[int]) -> list[Receivers]:
-    """Receiver by receiver, on each dataset."""
-    found = []
+def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> list[Gains]:
+    """Each dataset of a part."""
+    found = of_part(scores, part, seeds, [PACE])
+    before = of_part(scores, part, seeds, [replace(PACE, reading="local")])
+    made = []
     for dataset in part.datasets:
-        ours = trials(part, PACE, dataset, part.clients[0], store, seeds)
-        if ours:
-            gains = tuple(zip(*(each_gain(trial) for trial in ours), strict=True))
-            alphas = tuple(zip(*(trial.alphas for trial in ours), strict=True))
-            found.append(Receivers(title(dataset), gains, alphas))
-    return found
-
-
-def each_gain(trial: Trial) -> list[float]:
-    """What each receiver's accuracy gained over its Local, in points."""
-    return [
-        100 * (accuracy(after) - accuracy(before))
-        for after, before in zip(trial.counts["adopted"], trial.counts[LOCAL.reading], strict=True)
-    ]
+        ours, own = (table[table.dataset == dataset] for table in (found, before))
+        if ours.empty:
+            continue
+        made.append(
+            Gains(
+                title(dataset),
+                {
+                    metric: ours[metric].to_numpy() - own[metric].to_numpy()
+                    for metric in part.metrics
+                },
+                np.stack(ours.gains.to_list(), axis=1),
+                np.stack(ours.alphas.to_list(), axis=1),
+            )
+        )
+    return made

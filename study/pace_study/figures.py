@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,19 +12,18 @@ import matplotlib as mpl
 mpl.use("Agg")  # draw to files; no window is wanted
 
 import matplotlib.pyplot as plt
+import pandas as pd
 
 from pace.io import atomic
 from pace.merging.carrier import RANK
-from pace_study import beyond
-from pace_study.cell import Store
-from pace_study.diagnostics import paired, receivers
-from pace_study.records import CITATION_MEAN, measured, score, title, trials
+from pace_study.beyond import Beyond, line
+from pace_study.diagnostics import gains
+from pace_study.records import CITATION_MEAN, measured, title
+from pace_study.scores import of_part
 from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from pace.reports.trial import Trial
 
 BLUE, ORANGE, GREEN, RED, GREY = "#1f5fb4", "#d9822b", "#2e8b57", "#b3312c", "#8a8f98"
 MARKS = ("D", "o", "^", "v", "<", ">", "s", "p", "P", "*")  # one for each row of the matrix
@@ -41,67 +39,53 @@ STYLE = {
 }
 
 
-def rank_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | None:
+def rank_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
     """Accuracy by rank on each dataset, with Local dashed, and the bytes of both directions."""
-    records = measured(part, store, seeds)
-    if not records:
+    numbers = measured(part, scores, seeds)
+    if numbers.empty:
         return None
     labels = [row.label.removeprefix("PACE rank ") for row in part.rows]
-    names = [title(name) for name in part.datasets]
-    figure, axes = plt.subplots(1, len(names) + 1, figsize=(2.7 * (len(names) + 1), 2.4))
-    for axis, name, dataset in zip(axes, names, part.datasets, strict=False):
-        found = [r for r in records if r.dataset == name and r.metric == "accuracy"]
-        places = [labels.index(r.method.removeprefix("PACE rank ")) for r in found]
-        axis.errorbar(
-            places,
-            [r.mean for r in found],
-            [r.std or 0 for r in found],
-            color=BLUE,
-            marker="o",
-            capsize=2,
-        )
-        local = trials(part, LOCAL, dataset, part.clients[0], store, seeds)
-        if local:
-            mean = statistics.fmean(score(trial, "local", "accuracy") for trial in local)
-            axis.axhline(mean, color=GREY, linestyle="--", label="Local")
+    numbers = numbers.assign(place=numbers.method.str.removeprefix("PACE rank ").map(labels.index))
+    local = of_part(scores, part, seeds, [LOCAL]).groupby("dataset").accuracy.mean()
+    figure, axes = plt.subplots(
+        1, len(part.datasets) + 1, figsize=(2.7 * (len(part.datasets) + 1), 2.4)
+    )
+    for axis, dataset in zip(axes, part.datasets, strict=False):
+        found = numbers[(numbers.dataset == title(dataset)) & (numbers.metric == "accuracy")]
+        deviations = found["std"].fillna(0)
+        axis.errorbar(found.place, found["mean"], deviations, color=BLUE, marker="o", capsize=2)
+        if dataset in local:
+            axis.axhline(local[dataset], color=GREY, linestyle="--", label="Local")
             axis.legend(frameon=False, loc="best")
         axis.axvline(labels.index(str(RANK)), color=GREY, linestyle=":")
-        axis.set_title(name)
-        axis.set_ylabel("Accuracy (%)")
-    for metric, colour in (("upload_percent", ORANGE), ("downlink_percent", GREEN)):
-        found = [r for r in records if r.dataset == CITATION_MEAN and r.metric == metric]
-        places = [labels.index(r.method.removeprefix("PACE rank ")) for r in found]
-        word = "upload" if metric == "upload_percent" else "return"
-        axes[-1].plot(places, [r.mean for r in found], color=colour, marker="s", label=word)
-    axes[-1].set_yscale("log")
-    axes[-1].set_title("Bytes")
-    axes[-1].set_ylabel("% of dense")
+        axis.set(title=title(dataset), ylabel="Accuracy (%)")
+    for metric, colour, word in (
+        ("upload_percent", ORANGE, "upload"),
+        ("downlink_percent", GREEN, "return"),
+    ):
+        found = numbers[(numbers.dataset == CITATION_MEAN) & (numbers.metric == metric)]
+        axes[-1].plot(found.place, found["mean"], color=colour, marker="s", label=word)
+    axes[-1].set(yscale="log", title="Bytes", ylabel="% of dense")
     axes[-1].legend(frameon=False)
     for axis in axes:
         axis.set_xticks(range(len(labels)), labels)
         axis.set_xlabel("Rank")
-    figure.tight_layout()
     return figure
 
 
-def transfer_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | None:
+def transfer_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
     """(a-b) PACE - Local with 95 % paired t intervals; (c) helped, tied and harmed receivers."""
-    differences = paired(part, store, seeds)
-    each = receivers(part, store, seeds)
-    if not each:
+    found = gains(part, scores, seeds)[::-1]
+    if not found:
         return None
-    figure, axes = plt.subplots(1, 3, figsize=(11, 0.7 + 0.42 * len(each)), sharey=True)
-    names = [r.dataset for r in each][::-1]
-    for axis, metric, head in zip(
-        axes, ("accuracy", "weighted_f1"), ("(a) Accuracy", "(b) Weighted F1"), strict=False
-    ):
-        for found in (d for d in differences if d.metric == metric):
-            low, high = found.interval
-            place = names.index(found.dataset)
-            axis.plot([low, high], [place, place], color=BLUE, linewidth=2)
-            axis.plot(found.mean, place, "o", color=BLUE)
+    figure, axes = plt.subplots(1, 3, figsize=(11, 0.7 + 0.42 * len(found)), sharey=True)
+    heads = {"accuracy": "(a) Accuracy", "weighted_f1": "(b) Weighted F1"}
+    for axis, (metric, head) in zip(axes, heads.items(), strict=False):
+        for place, each in enumerate(found):
+            axis.plot(each.interval(metric), [place, place], color=BLUE, linewidth=2)
+            axis.plot(each.differences[metric].mean(), place, "o", color=BLUE)
             axis.annotate(
-                "{}/{}/{}".format(*found.counts),
+                "{}/{}/{}".format(*each.counts(metric)),
                 (1.0, place),
                 xycoords=("axes fraction", "data"),
                 xytext=(-2, 5),
@@ -111,106 +95,88 @@ def transfer_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | 
                 color=GREY,
             )
         axis.axvline(0, color=GREY, linewidth=0.8)
-        axis.set_title(f"{head}: PACE - Local")
-        axis.set_xlabel("points, 95 % paired t; win/tie/loss")
-    for one in each:
-        place, left = names.index(one.dataset), 0
-        for count, colour in zip(one.counts, (GREEN, GREY, RED), strict=True):
+        axis.set(title=f"{head}: PACE - Local", xlabel="points, 95 % paired t; win/tie/loss")
+    for place, each in enumerate(found):
+        left = 0
+        for count, colour in zip(each.receiver_counts, (GREEN, GREY, RED), strict=True):
             axes[2].barh(place, count, left=left, color=colour, height=0.6)
             left += count
-        axes[2].annotate(
-            f"worst {one.worst:+.2f}",
-            (left, place),
-            xytext=(4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=7,
-        )
-    axes[2].set_title("(c) Receivers helped, tied, harmed")
-    axes[2].set_xlabel("receiver-seed units")
+        word = f"worst {each.worst:+.2f}"
+        offset = {"xytext": (4, 0), "textcoords": "offset points"}
+        axes[2].annotate(word, (left, place), va="center", fontsize=7, **offset)
+    axes[2].set(title="(c) Receivers helped, tied, harmed", xlabel="receiver-seed units")
     axes[2].margins(x=0.18)
-    axes[0].set_yticks(range(len(names)), names)
-    figure.tight_layout()
+    axes[0].set_yticks(range(len(found)), [each.dataset for each in found])
     return figure
 
 
-def alpha_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | None:
+def alpha_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
     """Every receiver's alpha on every seed, receivers sorted by their mean."""
-    each = receivers(part, store, seeds)
-    if not each:
+    found = gains(part, scores, seeds)
+    if not found:
         return None
     figure, axes = plt.subplots(
-        1, len(each), figsize=(2.2 * len(each), 2.4), sharey=True, squeeze=False
+        1, len(found), figsize=(2.2 * len(found), 2.4), sharey=True, squeeze=False
     )
-    for axis, found in zip(axes[0], each, strict=True):
-        order = sorted(found.alphas, key=statistics.fmean)
+    for axis, each in zip(axes[0], found, strict=True):
+        order = each.alphas[each.alphas.mean(1).argsort(kind="stable")]
         for place, alphas in enumerate(order):
             axis.plot([place] * len(alphas), alphas, "o", color=BLUE, alpha=0.35, markersize=3)
-            axis.plot(place, statistics.fmean(alphas), "_", color=ORANGE, markersize=9, mew=2)
-        axis.set_title(found.dataset)
-        axis.set_xlabel("receiver")
+            axis.plot(place, alphas.mean(), "_", color=ORANGE, markersize=9, mew=2)
+        axis.set(title=each.dataset, xlabel="receiver", ylim=(-0.04, 1.04))
         axis.xaxis.get_major_locator().set_params(integer=True)
-        axis.set_ylim(-0.04, 1.04)
     axes[0][0].set_ylabel("α")
-    figure.tight_layout()
     return figure
 
 
-def bytes_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | None:
+def bytes_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
     """Accuracy against the bytes a client exchanges, for every method."""
-    names = [
-        name for name in part.datasets if trials(part, LOCAL, name, part.clients[0], store, seeds)
-    ]
+    published = [row for row in MATRIX if row.method not in UNPUBLISHED]
+    found = of_part(scores, part, seeds, published)
+    found = found[found.clients == part.clients[0]]
+    found = found.assign(kilobytes=(found.upload + found.returned) / found.alphas.map(len) / 1000)
+    found.loc[found.label == LOCAL.label, "kilobytes"] = 0.0
+    means = found.groupby(["dataset", "label"])[["kilobytes", "accuracy"]].mean()
+    names = [name for name in part.datasets if (name, LOCAL.label) in means.index]
     if not names:
         return None
     figure, axes = plt.subplots(1, len(names), figsize=(2.4 * len(names) + 1, 2.7), squeeze=False)
-    published = [row for row in MATRIX if row.method not in UNPUBLISHED]
     for axis, name in zip(axes[0], names, strict=True):
         for row, mark in zip(published, MARKS, strict=True):
-            found = trials(part, row, name, part.clients[0], store, seeds)
-            if found:
-                sent = 0.0 if row is LOCAL else statistics.fmean(map(_exchanged, found)) / 1000
-                height = statistics.fmean(score(trial, row.reading, "accuracy") for trial in found)
+            if (name, row.label) in means.index:
                 colour = {"PACE": ORANGE, "Local": GREY}.get(row.label, BLUE)
-                axis.plot(sent, height, mark, color=colour, label=row.label, alpha=0.85)
-        axis.set_title(title(name))
-        axis.set_xlabel("kB up + down, per client")
+                point = means.loc[name, row.label]
+                axis.plot(*point, mark, color=colour, label=row.label, alpha=0.85)
+        axis.set(title=title(name), xlabel="kB up + down, per client")
         axis.set_xscale("symlog", linthresh=1)
     axes[0][0].set_ylabel("Accuracy (%)")
     axes[0][-1].legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5), fontsize=8)
-    figure.tight_layout()
     return figure
 
 
-def guard_figure(store: Store, seeds: Sequence[int], part: Part) -> Figure | None:
+def guard_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
     """Mean gain over Local against receivers harmed, by the guard's level; PACE beside it."""
-    found = beyond.levels(store, seeds)
-    if not found:
+    study = Beyond(scores, seeds)
+    found = study.levels()
+    if found.empty:
         return None
-    pace = beyond.line("PACE", beyond.settings(store, seeds, PACE))
+    pace = line(study.settings(PACE))
     figure, axis = plt.subplots(figsize=(4.6, 3.0))
-    shares = [100 * line.harmed / line.receivers for line in found]
-    axis.plot(shares, [line.over_local for line in found], "o-", color=ORANGE, label="pace-duo")
-    for share, line in zip(shares, found, strict=True):
-        word = "no guard" if line.label == "1" else f"level {line.label}"
-        axis.annotate(
-            word, (share, line.over_local), (6, -9), textcoords="offset points", fontsize=8
-        )
-    axis.plot(100 * pace.harmed / pace.receivers, pace.over_local, "D", color=BLUE, label="PACE")
+    shares = 100 * found.harmed / found.receivers
+    axis.plot(shares, found.over_local, "o-", color=ORANGE, label="pace-duo")
+    for level, share in shares.items():
+        word = "no guard" if level == "1" else f"level {level}"
+        place = (share, found.over_local[level])
+        axis.annotate(word, place, (6, -9), textcoords="offset points", fontsize=8)
+    share = 100 * pace["harmed"] / pace["receivers"]
+    axis.plot(share, pace["over_local"], "D", color=BLUE, label="PACE")
     axis.plot(0, 0, "s", color=GREY, label="Local")
-    axis.set_xlabel("receivers harmed (%)")
-    axis.set_ylabel("accuracy over Local (points)")
+    axis.set(xlabel="receivers harmed (%)", ylabel="accuracy over Local (points)")
     axis.legend(frameon=False, loc="lower right")
-    figure.tight_layout()
     return figure
 
 
-def _exchanged(trial: Trial) -> float:
-    """Bytes a client sends and receives."""
-    return statistics.fmean(trial.upload) + statistics.fmean(trial.returned)
-
-
-FIGURES: dict[str, tuple[str, Callable[[Store, Sequence[int], Part], Figure | None]]] = {
+FIGURES: dict[str, tuple[str, Callable[[pd.DataFrame, Sequence[int], Part], Figure | None]]] = {
     # name: the part it belongs to, what draws it
     "rank": ("rank", rank_figure),
     "transfer": ("diagnostics", transfer_figure),
@@ -220,23 +186,29 @@ FIGURES: dict[str, tuple[str, Callable[[Store, Sequence[int], Part], Figure | No
 }
 
 
-def draw(parts: Sequence[Part], store: Store, seeds: Sequence[int], folder: Path) -> list[str]:
-    """Draw the figures of these parts into the folder; the names of those drawn."""
+def draw_figures(
+    parts: Sequence[Part], scores: pd.DataFrame, seeds: Sequence[int], folder: Path
+) -> list[Path]:
+    """Draw the figures of these parts into the folder; the files written."""
     wanted = {part.name: part for part in parts}
-    drawn = []
+    written = []
     with plt.rc_context(STYLE):  # type: ignore[arg-type]
         for name, (home, make) in FIGURES.items():
-            if home not in wanted:
-                continue
-            figure = make(store, seeds, wanted[home])
-            if figure is None:
-                continue
-            for kind in ("png", "pdf"):
-                buffer = io.BytesIO()
-                # No date inside: the same numbers give the same file.
-                metadata = {"CreationDate": None} if kind == "pdf" else None
-                figure.savefig(buffer, format=kind, metadata=metadata)
-                atomic.write(folder / f"{name}.{kind}", buffer.getvalue())
-            plt.close(figure)
-            drawn.append(name)
-    return drawn
+            figure = make(scores, seeds, wanted[home]) if home in wanted else None
+            if figure is not None:
+                figure.tight_layout()
+                written += save_figure(figure, folder / name)
+    return written
+
+
+def save_figure(figure: Figure, stem: Path) -> list[Path]:
+    """As PNG and PDF, without a date inside: the same numbers give the same file."""
+    written = []
+    for kind, metadata in (("png", None), ("pdf", {"CreationDate": None})):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=kind, metadata=metadata)
+        path = stem.with_suffix(f".{kind}")
+        atomic.write(path, buffer.getvalue())
+        written.append(path)
+    plt.close(figure)
+    return written

@@ -6,13 +6,17 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from pace.errors import FileError
 from pace.io import atomic, regular, untrusted
 from pace_study.cell import Cell, Store
-from pace_study.records import CITATION_MEAN, Record, measured, rank_bytes
+from pace_study.records import CITATION_MEAN, measured
+from pace_study.scores import score_cells
 from pace_study.study import CITATION, OWN, PARTS, SIX, Part, in_order, narrowed
 
 COMMANDS = "commands.json"
@@ -28,23 +32,39 @@ class MadeWith:
     epochs: int | None
 
 
-@dataclass(frozen=True)
 class Study:
     """Everything of a folder that a page tells of."""
 
-    store: Store
-    cells: frozenset[Cell]
-    made_with: tuple[MadeWith, ...]  # as many as there were
-    commands: tuple[str, ...]
-    absent: tuple[str, ...]  # datasets that could not be loaded
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = Store(folder / "cells")
+        self.cells = frozenset(self.store.rows)
+        if not self.cells:
+            raise FileError(
+                f"{folder} has no cells: write some with `pace reproduce --out {folder}`"
+            )
+        self.commands = tuple(_json(folder / COMMANDS) or ())
+        present = {cell.dataset for cell in self.cells}
+        absent = _json(folder / "absent.json") or ()
+        self.absent = tuple(name for name in absent if name not in present)
 
-    @property
+    @cached_property
+    def scores(self) -> pd.DataFrame:
+        return score_cells(self.store)
+
+    @cached_property
+    def made_with(self) -> list[MadeWith]:
+        rows = self.store.rows.values()
+        found = {(row["versions"], row["device"], row["epochs"]): None for row in rows}
+        return [MadeWith(json.loads(versions), *rest) for versions, *rest in found]
+
+    @cached_property
     def datasets(self) -> list[str]:
         """Those with cells, the paper's first and in its order."""
         found = {cell.dataset for cell in self.cells}
         return [name for name in SIX if name in found] + sorted(found - set(SIX))
 
-    @property
+    @cached_property
     def parts(self) -> list[Part]:
         """The parts of the study of which anything is here, and the datasets that matter to it."""
         kept = narrowed(PARTS.values(), [*self.datasets, *self.absent], None)
@@ -52,9 +72,8 @@ class Study:
 
     def of(self, part: Part, dataset: str) -> set[Cell]:
         """The cells here that a part needs on a dataset, whatever their seed."""
-        seeds = {cell.seed for cell in self.cells}
-        needed = set(replace(part, datasets=(dataset,)).cells(list(seeds)))
-        return needed & self.cells
+        every = {cell.seed for cell in self.cells}
+        return set(replace(part, datasets=(dataset,)).cells(list(every))) & self.cells
 
     def seeds_of(self, part: Part, dataset: str) -> list[int]:
         """The seeds that every row which was run at all has: rows are compared on equal seeds."""
@@ -63,7 +82,7 @@ class Study:
             by_row.setdefault(replace(cell, seed=0), set()).add(cell.seed)
         return in_order(set.intersection(*by_row.values())) if by_row else []
 
-    @property
+    @cached_property
     def seeds(self) -> list[int]:
         """The seeds of most of the study: those that claims are judged on."""
         counts = Counter(
@@ -74,42 +93,21 @@ class Study:
             if self.of(part, dataset)
         )
         most = [seeds for seeds, count in counts.items() if count == max(counts.values())]
-        longest = max(most, key=len, default=())
-        return list(longest)
+        return list(max(most, key=len, default=()))
 
-    def records(self, part: Part) -> list[Record]:
+    def numbers(self, part: Part) -> pd.DataFrame:
         """A part's numbers, each dataset's over its own seeds."""
-        found = []
-        for name in part.datasets:
-            one = replace(part, datasets=(name,))
-            numbers = measured(one, self.store, self.seeds_of(part, name))
-            found += [number for number in numbers if number.dataset != CITATION_MEAN]
+        found = [
+            measured(replace(part, datasets=(name,)), self.scores, self.seeds_of(part, name))
+            for name in part.datasets
+        ]
         if part.name == "rank" and set(CITATION) <= set(part.datasets):
-            citation = replace(part, datasets=CITATION)
             common = set.intersection(*(set(self.seeds_of(part, name)) for name in CITATION))
-            found += rank_bytes(citation, self.store, in_order(common)) if common else []
-        return found
-
-
-def read(folder: Path) -> Study:
-    """The study in a folder."""
-    store = Store(folder / "cells")
-    if not store.rows:
-        raise FileError(f"{folder} has no cells: write some with `pace reproduce --out {folder}`")
-    made_with = []
-    for row in store.rows.values():
-        how = MadeWith(json.loads(row["versions"]), row["device"], row["epochs"])
-        if how not in made_with:
-            made_with.append(how)
-    present = {cell.dataset for cell in store.rows}
-    absent = _json(folder / "absent.json") or {}
-    return Study(
-        store,
-        frozenset(store.rows),
-        tuple(made_with),
-        tuple(_json(folder / COMMANDS) or ()),
-        tuple(name for name in absent if name not in present),
-    )
+            if common:
+                every = replace(part, datasets=CITATION)
+                means = measured(every, self.scores, in_order(common))
+                found.append(means[means.dataset == CITATION_MEAN])
+        return pd.concat(found, ignore_index=True)
 
 
 def note_command(folder: Path, command: str) -> Path:

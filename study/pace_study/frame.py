@@ -10,7 +10,7 @@ from pace.reports.dataframe import TrialKey, tidy_frame
 from pace.reports.trial import Trial
 from pace_study.cell import HIDDEN, LAYERS
 from pace_study.controls import study_method
-from pace_study.folder import read
+from pace_study.folder import Study
 
 if TYPE_CHECKING:
     import pandas
@@ -31,7 +31,7 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
 
 
 def _trials(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
-    store = read(folder).store
+    store = Study(folder).store
     for cell, row in store.rows.items():
         trial = store.read(cell)
         assert trial is not None

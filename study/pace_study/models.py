@@ -2,208 +2,128 @@
 
 from __future__ import annotations
 
-import math
-import statistics
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import product
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
 
-from pace.reports.trial import Trial, auc
-from pace_study.cell import Cell, Store
-from pace_study.formats import TidyRow
-from pace_study.records import score, title
-from pace_study.study import CALIBRATED, LOCAL, MODEL_PARTS, PACE, PARTS, RAW, Part, Row
+import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    from rich.console import Console
+from pace.reports.table import Table
+from pace_study.records import title
+from pace_study.scores import of_part
+from pace_study.study import CALIBRATED, LOCAL, MODEL_PARTS, PACE, PARTS, RAW
 
 ORDER = ("gcn", "sage", "gin", "gat", "sgc", "appnp", "mlp")
-HEADS = ("Graph", "Model", "Local", "FedAvg+CNLL", "PACE", "PACE − Local", "mean α")
-GEOMETRY_HEADS = ("Graph", "Model", "External", "adopted", "draws won")
+SHOWN = (LOCAL, CALIBRATED[0], PACE)
+METHODS = {LOCAL.label: "local", CALIBRATED[0].label: "fedavg+cnll", PACE.label: "pace"}
 
 
-@dataclass(frozen=True)
-class Line:
-    """One model on one graph: scores in percent by row, seed by seed, and PACE's alphas."""
+def model_scores(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
+    """A row for each graph, model, metric and seed, a column for each method, and PACE's mean α.
 
-    dataset: str
-    model: str
-    metric: str
-    local: Sequence[float]
-    average: Sequence[float]
-    pace: Sequence[float]
-    alpha: float
-
-    @property
-    def gains(self) -> list[float]:
-        return [ours - alone for ours, alone in zip(self.pace, self.local, strict=True)]
-
-
-@dataclass(frozen=True)
-class Geometry:
-    """PACE with propagated moments minus PACE with raw ones, in points, draw by draw."""
-
-    dataset: str
-    model: str
-    external: Sequence[float]
-    adopted: Sequence[float]
-
-
-def lines(store: Store, seeds: Sequence[int]) -> Iterator[Line]:
-    """Everything stored of the parts that compare models; ROC AUC too where there are two classes."""
+    ROC AUC too, where there are two classes.
+    """
+    found = []
     for part in (PARTS[name] for name in MODEL_PARTS if name != "models-masks"):
-        for dataset, metric in product(reversed(part.datasets), ("accuracy", "roc_auc")):
-            for model in sorted(part.models, key=ORDER.index):
-                rows = [_trials(part, row, dataset, model, store, seeds) for row in _shown()]
-                if not all(rows):
-                    continue
-                alpha = statistics.fmean(alpha for trial in rows[-1] for alpha in trial.alphas)
-                if metric == "roc_auc" and not rows[-1][0].roc_auc:
-                    continue
-                local, average, ours = (
-                    [_score(trial, row.reading, metric) for trial in trials]
-                    for row, trials in zip(_shown(), rows, strict=True)
-                )
-                yield Line(dataset, model, metric, local, average, ours, alpha)
+        here = of_part(scores, part, seeds, SHOWN)
+        alphas = here[here.label == PACE.label].groupby(["dataset", "model"]).mean_alpha.mean()
+        for dataset in reversed(part.datasets):
+            for metric in ("accuracy", "roc_auc"):
+                values = here[(here.dataset == dataset) & here[metric].notna()]
+                for model in sorted(part.models, key=ORDER.index):
+                    table = values[values.model == model].pivot(
+                        index="seed", columns="label", values=metric
+                    )
+                    if len(table.columns) == len(SHOWN):
+                        alpha = alphas[dataset, model]
+                        table = table.reindex(part.seeds(seeds)).reset_index()
+                        where = {"dataset": dataset, "model": model, "metric": metric}
+                        found.append(table.assign(**where, alpha=alpha))
+    empty = pd.DataFrame(columns=["seed", *METHODS, "dataset", "model", "metric", "alpha"])
+    return pd.concat(found, ignore_index=True) if found else empty
 
 
-def geometries(store: Store, seeds: Sequence[int]) -> Iterator[Geometry]:
-    """What propagated moments change, over redrawn masks."""
+def geometries(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
+    """Propagated minus raw moments in points, a row for each graph, model and redrawn mask."""
     part = PARTS["models-masks"]
-    for dataset in reversed(part.datasets):
-        for model in sorted(part.models, key=ORDER.index):
-            ours, raw = (
-                _trials(part, row, dataset, model, store, part.seeds(seeds)) for row in (PACE, RAW)
-            )
-            if not ours or not raw:
+    readings = {"external": "external", "adopted": "adopted"}
+    columns = []
+    for reading in readings:
+        rows = [replace(row, label=row.method, reading=reading) for row in (PACE, RAW)]
+        found = of_part(scores, part, seeds, rows)
+        keys = ["dataset", "model", "data_seed"]
+        table = found.pivot(index=keys, columns="method", values="accuracy")
+        table = table.reindex(columns=[PACE.method, RAW.method])
+        columns.append((table[PACE.method] - table[RAW.method]).rename(reading).dropna())
+    return pd.concat(columns, axis=1).reset_index()
+
+
+def model_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
+    """The first table of docs/models.md; a graph is named where its rows begin."""
+    rows, before = [], ""
+    groups = model_scores(scores, seeds).groupby(["dataset", "metric", "model"], sort=False)
+    for (dataset, metric, model), found in groups:
+        name = title(dataset) + (" (ROC AUC)" if metric == "roc_auc" else "")
+        columns = (found[row.label] for row in SHOWN)
+        gains = found[PACE.label] - found[LOCAL.label]
+        alpha = f"{found.alpha.iloc[0]:.2f}"
+        shown = name if name != before else ""
+        rows.append([shown, model, *map(spread, columns), spread(gains, "+.2f"), alpha])
+        before = name
+    heads = ("Graph", "Model", "Local", "FedAvg+CNLL", "PACE", "PACE − Local", "mean α")
+    return Table.of("Models", heads, rows, names=2, words=0)
+
+
+def geometry_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
+    """What propagated moments change, over redrawn masks."""
+    found = geometries(scores, seeds)
+    rows, before = [], ""
+    for dataset in reversed(PARTS["models-masks"].datasets):
+        for model in ORDER:
+            draws = found[(found.dataset == dataset) & (found.model == model)]
+            if draws.empty:
                 continue
-            differences = [
-                [
-                    score(one, reading, "accuracy") - score(other, reading, "accuracy")
-                    for one, other in zip(ours, raw, strict=True)
-                ]
-                for reading in ("external", "adopted")
-            ]
-            yield Geometry(dataset, model, *differences)
+            won = f"{(draws.adopted > 0).sum()} of {len(draws)}"
+            name = title(dataset) if title(dataset) != before else ""
+            rows.append([name, model, with_error(draws.external), with_error(draws.adopted), won])
+            before = title(dataset)
+    heads = ("Graph", "Model", "External", "adopted", "draws won")
+    return Table.of("Propagated − raw", heads, rows, names=2, words=0)
 
 
-def _shown() -> tuple[Row, Row, Row]:
-    return LOCAL, CALIBRATED[0], PACE
-
-
-def _trials(
-    part: Part, row: Row, dataset: str, model: str, store: Store, seeds: Sequence[int]
-) -> list[Trial]:
-    """All trials of a row, or none."""
-    cells = [
-        Cell(dataset, part.partition, part.clients[0], row.method, row.rank, seed, draw, model)
-        for draw in part.data_seeds
-        for seed in seeds
-    ]
-    found = [trial for cell in cells if (trial := store.read(cell)) is not None]
-    return found if len(found) == len(cells) else []
-
-
-def _score(trial: Trial, reading: str, metric: str) -> float:
-    if metric == "roc_auc":
-        return 100 * (auc(trial, reading) or 0.0)
-    return score(trial, reading, metric)
-
-
-def words(line: Line) -> list[str]:
-    what = title(line.dataset) + (" (ROC AUC)" if line.metric == "roc_auc" else "")
-    return [
-        what,
-        line.model,
-        *(spread(values) for values in (line.local, line.average, line.pace)),
-        spread(line.gains, "+.2f"),
-        f"{line.alpha:.2f}",
-    ]
-
-
-def geometry_words(found: Geometry) -> list[str]:
-    won = sum(value > 0 for value in found.adopted)
-    return [
-        title(found.dataset),
-        found.model,
-        with_error(found.external),
-        with_error(found.adopted),
-        f"{won} of {len(found.adopted)}",
-    ]
-
-
-def spread(values: Sequence[float], form: str = ".2f") -> str:
+def spread(values: pd.Series, form: str = ".2f") -> str:
     """Mean ± sample standard deviation over seeds."""
-    if len(values) < 2:
-        return f"{values[0]:{form}}"
-    return f"{statistics.fmean(values):{form}} ± {statistics.stdev(values):.2f}"
+    mean = f"{values.mean():{form}}"
+    return mean if len(values) < 2 else f"{mean} ± {values.std():.2f}"
 
 
-def with_error(values: Sequence[float]) -> str:
+def with_error(values: pd.Series) -> str:
     """Mean ± standard error over draws."""
-    if len(values) < 2:
-        return f"{values[0]:+.2f}"
-    error = statistics.stdev(values) / math.sqrt(len(values))
-    return f"{statistics.fmean(values):+.2f} ± {error:.2f}"
+    mean = f"{values.mean():+.2f}"
+    return mean if len(values) < 2 else f"{mean} ± {values.std() / np.sqrt(len(values)):.2f}"
 
 
-def markdown(store: Store, seeds: Sequence[int]) -> str:
-    """Both tables, as they stand in docs/models.md."""
+def models_markdown(scores: pd.DataFrame, seeds: Sequence[int]) -> str:
+    """Both tables, each under what it shows."""
     many = f"{len(seeds)} seeds" if len(seeds) > 1 else "one seed"
-    blocks = [
+    text = (
         f"Pooled test accuracy in percent, mean ± standard deviation over {many}; gains are paired "
-        "by seed.\n\n" + table(HEADS, [words(line) for line in lines(store, seeds)])
-    ]
-    if found := [geometry_words(each) for each in geometries(store, seeds)]:
-        draws = len(PARTS["models-masks"].data_seeds)
-        blocks.append(
-            f"Propagated minus raw moments, points of accuracy, mean ± standard error over {draws} "
-            "draws of the masks; External is the returned model alone (α = 1).\n\n"
-            + table(GEOMETRY_HEADS, found)
+        f"by seed.\n\n{model_table(scores, seeds).markdown()}\n"
+    )
+    table = geometry_table(scores, seeds)
+    if table.rows:
+        text += (
+            f"\nPropagated minus raw moments, points of accuracy, mean ± standard error over "
+            f"{len(PARTS['models-masks'].data_seeds)} draws of the masks; External is the returned "
+            f"model alone (α = 1).\n\n{table.markdown()}\n"
         )
-    return "\n\n".join(blocks) + "\n"
+    return text
 
 
-def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Markdown; a graph is named where its rows begin."""
-    text = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
-    before = ""
-    for first, *rest in rows:
-        text.append("| " + " | ".join([first if first != before else "", *rest]) + " |")
-        before = first
-    return "\n".join(text)
-
-
-def tidy(store: Store, seeds: Sequence[int]) -> list[TidyRow]:
-    """One row a graph, model, metric, reading and seed."""
-    rows: list[TidyRow] = []
-    for line in lines(store, seeds):
-        for method, values in (
-            ("local", line.local),
-            ("fedavg+cnll", line.average),
-            ("pace", line.pace),
-        ):
-            rows += [
-                {
-                    "dataset": line.dataset,
-                    "model": line.model,
-                    "metric": line.metric,
-                    "method": method,
-                    "seed": seed,
-                    "value": value,
-                }
-                for seed, value in zip(seeds, values, strict=True)
-            ]
-    return rows
-
-
-def show(store: Store, seeds: Sequence[int], console: Console) -> None:
-    """Both tables in a terminal."""
-    from pace.reports.table import Table
-
-    rows = [words(line) for line in lines(store, seeds)]
-    Table.of("Models", HEADS, rows, words=0).show(console)
-    found = [geometry_words(each) for each in geometries(store, seeds)]
-    if found:
-        Table.of("Propagated − raw", GEOMETRY_HEADS, found, words=0).show(console)
+def tidy(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
+    """One row a graph, model, metric, method and seed."""
+    wide = model_scores(scores, seeds).rename(columns=METHODS)
+    keys = ["dataset", "model", "metric"]
+    return wide.melt([*keys, "seed"], list(METHODS.values()), "method", "value")[
+        [*keys, "method", "seed", "value"]
+    ]

@@ -1,100 +1,139 @@
-"""What the stored cells amount to: tables, their twins, figures and claims, as files."""
+"""What the stored cells amount to: tables, figures and claims, as files and in the terminal."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pandas as pd
+
 from pace.io import atomic
-from pace_study import beyond, beyond_aims, beyond_tables, formats, models
+from pace_study import beyond, models, records, tables
 from pace_study.cell import Store
-from pace_study.claims import claims
-from pace_study.compare import Twin, twins
-from pace_study.draws import known_draws
-from pace_study.records import measured
+from pace_study.claims import judge_claims
+from pace_study.figures import draw_figures
+from pace_study.scores import score_cells
 from pace_study.study import MODEL_PARTS, Part
-from pace_study.summaries import claims_table, fairness_summary, unexplained
-from pace_study.tables import grids, places, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def write(
-    parts: Sequence[Part],
-    store: Store,
-    seeds: Sequence[int],
-    out: Path,
-    absent: Iterable[str],
-) -> list[Path]:
-    """Write `tables/` and `figures/`; the paths written."""
-    written: list[Path] = []
-    redrawn = known_draws(store, seeds)
+class Outcome:
+    """What is made of some parts of a study, from the cells of a store and some seeds."""
 
-    def put(path: Path, text: str) -> None:
-        atomic.write(path, text.encode())
-        written.append(path)
+    def __init__(self, parts: Sequence[Part], store: Store, seeds: Sequence[int]) -> None:
+        self.parts, self.seeds = parts, seeds
+        self.scores = score_cells(store)
+        self.beyond = beyond.Beyond(self.scores, seeds, store.folder.parent)
+        redrawn = records.known_draws(self.scores, seeds)
+        self.numbers: dict[Part, pd.DataFrame] = {}
+        for part in parts:
+            if part.table and len(found := records.measured(part, self.scores, seeds)):
+                self.numbers[part] = records.beside(found, redrawn)
 
-    compared: dict[Part, list[Twin]] = {}
-    for part in parts:
-        records = measured(part, store, seeds)
-        if not records or not part.table:
-            continue
-        beside = compared[part] = twins(records, redrawn)
-        made = grids(part, records)
-        stem = out / "tables" / part.name
-        titled = [(f"## {grid.title}", grid) for grid in made]
-        put(
-            stem.with_suffix(".md"),
-            "\n\n".join(f"{head}\n\n{formats.markdown(grid, beside)}" for head, grid in titled)
-            + "\n",
-        )
-        put(
-            out / "tables" / f"{part.name}-beside-paper.md",
-            "\n\n".join(
-                f"{head}\n\n{formats.markdown_twins(grid, beside)}" for head, grid in titled
-            )
-            + "\n",
-        )
-        put(stem.with_suffix(".tex"), "\n\n".join(map(formats.latex, made)) + "\n")
-        rows = formats.tidy(beside)
-        formats.write_csv(stem.with_suffix(".csv"), rows)
-        formats.write_parquet(stem.with_suffix(".parquet"), rows)
-        written += [stem.with_suffix(".csv"), stem.with_suffix(".parquet")]
-        if part.name == "fairness":
-            put(stem.with_name("fairness-summary.md"), fairness_summary(records) + "\n")
-    if _ours(parts) and beyond.settings(store, seeds):
-        put(out / "tables" / "beyond.md", beyond_tables.markdown(store, seeds))
-        if beyond.methods(store, seeds):
-            put(out / "tables" / "ridge.md", beyond_tables.ridge_markdown(store, seeds))
-        rows = beyond_tables.tidy(store, seeds)
-        formats.write_csv(out / "tables" / "beyond.csv", rows)
-        formats.write_parquet(out / "tables" / "beyond.parquet", rows)
-        written += [out / "tables" / f"beyond.{kind}" for kind in ("csv", "parquet")]
-    if any(part.name in MODEL_PARTS for part in parts):
-        put(out / "tables" / "models.md", models.markdown(store, seeds))
-        if rows := models.tidy(store, seeds):
-            formats.write_csv(out / "tables" / "models.csv", rows)
-            written.append(out / "tables" / "models.csv")
-    if compared:
-        put(out / "tables" / "unexplained.md", unexplained(compared) + "\n")
-    judged = claims(store, seeds)
-    put(out / "claims.json", json.dumps([asdict(claim) for claim in judged], indent=1) + "\n")
-    put(out / "claims.md", claims_table(judged) + "\n")
-    put(out / "absent.json", json.dumps(_absent(out / "absent.json", absent, parts)) + "\n")
-    from pace_study.figures import draw
+    @property
+    def _ours(self) -> bool:
+        """Whether what is beyond the paper was asked for."""
+        names = {part.name for part in beyond.HOMES}
+        return any(part.name in names for part in self.parts)
 
-    for name in draw(parts, store, seeds, out / "figures"):
-        written += [out / "figures" / f"{name}.{kind}" for kind in ("png", "pdf")]
-    return written
+    @property
+    def _models(self) -> bool:
+        return any(part.name in MODEL_PARTS for part in self.parts)
+
+    def write(self, out: Path, absent: Iterable[str]) -> list[Path]:
+        """Write `tables/` and `figures/`; the paths written."""
+        texts = {f"tables/{name}": text for name, text in self._tables()}
+        claims = judge_claims(self.scores, self.seeds)
+        texts["claims.json"] = json.dumps([asdict(claim) for claim in claims], indent=1) + "\n"
+        texts["claims.md"] = tables.markdown(tables.claims_tables(claims))
+        unavailable = _absent(out / "absent.json", absent, self.parts)
+        texts["absent.json"] = json.dumps(unavailable) + "\n"
+        written = []
+        for name, text in texts.items():
+            atomic.write(out / name, text if isinstance(text, bytes) else text.encode())
+            written.append(out / name)
+        return written + draw_figures(self.parts, self.scores, self.seeds, out / "figures")
+
+    def _tables(self) -> Iterable[tuple[str, str | bytes]]:
+        for part, numbers in self.numbers.items():
+            ours = tables.part_tables(part, numbers, tables.show_ours)
+            pairs = tables.part_tables(part, numbers, tables.show_beside)
+            yield f"{part.name}.md", tables.markdown(ours)
+            yield f"{part.name}-beside-paper.md", tables.markdown(pairs)
+            yield f"{part.name}.tex", "\n\n".join(table.latex() for table in ours) + "\n"
+            yield from _data(part.name, records.tidy(numbers))
+            if part.name == "fairness":
+                yield "fairness-summary.md", tables.markdown([tables.fairness_summary(numbers)])
+        if self.numbers:
+            yield "unexplained.md", tables.markdown([tables.unexplained(self.numbers)])
+        if self._ours and len(self.beyond.settings()):
+            yield "beyond.md", tables.markdown(_filled(beyond.duo_tables(self.beyond)))
+            if len(self.beyond.methods()):
+                yield "ridge.md", tables.markdown(_filled(beyond.ridge_tables(self.beyond)))
+            yield from _data("beyond", beyond.tidy(self.beyond))
+        if self._models:
+            yield "models.md", models.models_markdown(self.scores, self.seeds)
+            if len(rows := models.tidy(self.scores, self.seeds)):
+                yield from _data("models", rows)
+
+    def show(self, console: Console) -> None:
+        """Each part's table in the terminal, a column for each dataset's first metric."""
+        for part, numbers in self.numbers.items():
+            for table in tables.part_tables(part, numbers, tables.show_ours):
+                head = table.columns[1].head
+                kept = [
+                    at
+                    for at, column in enumerate(table.columns)
+                    if at == 0
+                    or (
+                        (column.head == head or part.name in ("communication", "rank"))
+                        and any(row[at] is not tables.NOT_RUN for row in table.rows)
+                    )
+                ]
+                columns = [table.columns[at] for at in kept]
+                replace(
+                    table,
+                    title=f"{table.title}: {head}",
+                    columns=(
+                        columns[0],
+                        *(replace(c, head=c.group or c.head, group="") for c in columns[1:]),
+                    ),
+                    rows=tuple(
+                        tuple(
+                            replace(row[at], text=row[at].text.replace(" ± ", "±")) for at in kept
+                        )
+                        for row in table.rows
+                    ),
+                ).show(console)
+        if self._models:
+            for table in _filled(
+                [
+                    models.model_table(self.scores, self.seeds),
+                    models.geometry_table(self.scores, self.seeds),
+                ]
+            ):
+                table.show(console)
+        if self._ours and (aims := beyond.duo_aims(self.beyond)):
+            console.print("What pace-duo and the closed form set out to do\n")
+            for aim in (*aims, *beyond.ridge_aims(self.beyond)):
+                console.print(f"{'reached' if aim.holds else 'NOT reached'}: {aim.statement}")
+                console.print(f"  {aim.evidence}\n")
+            beyond.duo_tables(self.beyond)[2].show(console)
 
 
-def _ours(parts: Iterable[Part]) -> bool:
-    """Whether what is beyond the paper is among what was asked for."""
-    return any(part.name == home.name for part in parts for home in beyond.HOMES)
+def _filled(found: Iterable[tables.Table]) -> list[tables.Table]:
+    return [table for table in found if table.rows]
+
+
+def _data(name: str, rows: pd.DataFrame) -> Iterable[tuple[str, str | bytes]]:
+    """Tidy rows as CSV and Parquet."""
+    yield f"{name}.csv", rows.to_csv(index=False)
+    yield f"{name}.parquet", rows.to_parquet(index=False)
 
 
 def _absent(path: Path, found: Iterable[str], parts: Sequence[Part]) -> list[str]:
@@ -102,46 +141,3 @@ def _absent(path: Path, found: Iterable[str], parts: Sequence[Part]) -> list[str
     known = set(json.loads(path.read_text())) if path.is_file() else set()
     asked = {dataset for part in parts for dataset in part.datasets}
     return sorted(known - asked | set(found))
-
-
-def show(parts: Sequence[Part], store: Store, seeds: Sequence[int], console: Console) -> None:
-    """Each part's table in the terminal, a column for each dataset's first metric."""
-    from pace.reports.table import Table, Value
-
-    for part in parts:
-        records = measured(part, store, seeds)
-        if not records or not part.table:
-            continue
-        for grid in grids(part, records):
-            chosen = [
-                column
-                for column, (_, head) in enumerate(grid.heads)
-                if (head == grid.heads[0][1] or part.name in ("communication", "rank"))
-                and any(cells[column] is not None for _, cells in grid.rows)
-            ]
-            heads = ["", *(grid.heads[column][0] or grid.heads[column][1] for column in chosen)]
-            rows = []
-            for (label, cells), marks in zip(grid.rows, places(grid), strict=True):
-                values: list[str | Value] = [label]
-                for column in chosen:
-                    record = cells[column]
-                    text = "not run" if record is None else shown(record).replace(" ± ", "±")
-                    values.append(Value(text, mark=("", "best", "second")[marks[column]]))
-                rows.append(values)
-            title = f"{grid.title}: {grid.heads[0][1]}"
-            Table.of(title, heads, rows, words=0).show(console)
-    if any(part.name in MODEL_PARTS for part in parts):
-        models.show(store, seeds, console)
-    if _ours(parts) and (judged := beyond_aims.aims(store, seeds)):
-        console.print("What pace-duo and the closed form set out to do")
-        console.print("")
-        for claim in (*judged, *beyond_aims.regression_aims(store, seeds)):
-            console.print(f"{'reached' if claim.holds else 'NOT reached'}: {claim.statement}")
-            console.print(f"  {claim.evidence}")
-            console.print("")
-        Table.of(
-            "Part by part, points over all settings",
-            ["", *beyond_tables.LINE_HEADS[1:6]],
-            [beyond_tables.line_row(line)[:6] for line in beyond.steps(store, seeds)],
-            words=0,
-        ).show(console)

@@ -1,39 +1,19 @@
-"""Records: every number of the study in one form, the paper's and ours."""
+"""The numbers of the paper's tables: ours, the published ones, and what redrawn masks explain."""
 
 from __future__ import annotations
 
 import json
-import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from pace.reports.trial import Trial
-from pace.task import SCORES, pooled
-from pace_study.cell import Cell, Store
-from pace_study.study import CITATION, Part, Row
+import numpy as np
+import pandas as pd
 
-
-@dataclass(frozen=True)
-class Record:
-    """One number of one table; percent where it is a share."""
-
-    table: str
-    dataset: str  # as the paper prints it
-    method: str  # the row's label
-    metric: str
-    mean: float
-    std: float | None  # sample standard deviation over seeds
-    partition: str
-    clients: int
-
-    @property
-    def key(self) -> tuple[str, str, str, str, int]:
-        """What the same number is called in the paper and here."""
-        return self.table, self.dataset, self.method, self.metric, self.clients
-
+from pace.protocol.federation import SEEDS
+from pace_study.scores import SCORES, SHARES, Draws, of_part, of_rows, student_t
+from pace_study.study import CITATION, FAMILIES, PARTS, REDRAW_SEEDS, REDRAWS, Part, in_order
 
 TITLES = {
     "cora": "Cora",
@@ -44,6 +24,17 @@ TITLES = {
     "ogbn-arxiv": "ogbn-arxiv",
 }
 CITATION_MEAN = "Cora+CiteSeer+PubMed mean"  # the rank table's bytes are averaged over these
+PRINTED = 0.005  # points: what rounding to two digits hides
+NUMBER = ["table", "dataset", "method", "metric", "clients"]  # what tells a number of the paper
+SAME = {  # labels of one row in several tables -> its label among the redraws
+    "Full PACE": "PACE",
+    "Transport + CNLL": "PACE",
+    "PACE rank 6": "PACE",
+    "Transport": "Transport (alpha=1)",
+    "Local+CNLL": "Local",
+}
+Key = tuple[str, str, str, str, int]  # dataset's title, row's label, metric, partition, clients
+Redrawn = Mapping[Key, Draws]
 
 
 def title(dataset: str) -> str:
@@ -52,68 +43,112 @@ def title(dataset: str) -> str:
 
 
 @cache
-def published() -> tuple[Record, ...]:
-    """The paper's numbers."""
+def published() -> pd.DataFrame:
+    """The paper's numbers: percent, with the standard deviation over seeds where it prints one."""
     text = resources.files("pace_study").joinpath("paper.json").read_text(encoding="utf-8")
-    return tuple(Record(**record) for record in json.loads(text)["records"])
+    return pd.DataFrame(json.loads(text)["records"])
 
 
-def score(trial: Trial, reading: str, metric: str) -> float:
-    """One number of one trial."""
-    if metric in SCORES:
-        return 100 * SCORES[metric](pooled(trial.counts[reading]))
-    return {
-        "mean_alpha": statistics.fmean(trial.alphas),
-        "alpha_zero_percent": 100 * statistics.fmean(alpha == 0 for alpha in trial.alphas),
-        "upload_percent": 100 * statistics.fmean(trial.upload) / trial.dense,
-        "downlink_percent": 100 * statistics.fmean(trial.returned) / trial.dense,
-    }[metric]
-
-
-def trials(
-    part: Part, row: Row, dataset: str, clients: int, store: Store, seeds: Sequence[int]
-) -> list[Trial]:
-    """A row's stored trials, seed by seed; empty unless all seeds are there."""
-    cells = [
-        Cell(dataset, part.partition, clients, row.method, row.rank, seed, data_seed)
-        for data_seed in part.data_seeds
-        for seed in part.seeds(seeds)
+def measured(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
+    """The numbers of a part's table: `NUMBER`, partition, mean and sample standard deviation."""
+    found = of_part(scores, part, seeds)
+    groups = found.groupby(["dataset", "clients", "label"], sort=False)
+    parts = [
+        groups[metric].agg(["mean", "std"]).reset_index().assign(metric=metric)
+        for metric in part.metrics
     ]
-    found = [trial for cell in cells if (trial := store.read(cell)) is not None]
-    return found if len(found) == len(cells) else []
+    if part.name == "rank" and set(part.datasets) == set(CITATION) == set(found.dataset):
+        first = found[found.seed == part.seeds(seeds)[0]]
+        for metric in ("upload_percent", "downlink_percent"):
+            mean = first.groupby(["clients", "label"], sort=False)[metric].agg(["mean", "size"])
+            mean = mean[mean["size"] == len(CITATION)].reset_index()
+            parts.append(mean.assign(dataset=CITATION_MEAN, metric=metric, std=np.nan))
+    table = pd.concat(parts, ignore_index=True)
+    order = [*part.datasets, *part.clients, *(row.label for row in part.rows), *part.metrics]
+    places = {name: place for place, name in enumerate(order)}
+    table = table.sort_values(
+        ["dataset", "clients", "label", "metric"],
+        key=lambda column: column.map(places).fillna(len(order)),
+        ignore_index=True,
+    )
+    table = table.assign(
+        table=part.table, dataset=table.dataset.map(title), partition=part.partition
+    ).rename(columns={"label": "method"})
+    return table[["table", "dataset", "method", "metric", "mean", "std", "partition", "clients"]]
 
 
-def measured(part: Part, store: Store, seeds: Sequence[int]) -> list[Record]:
-    """The numbers of a part's table that the stored cells give."""
-    records = []
-    for dataset in part.datasets:
-        for clients in part.clients:
-            for row in part.rows:
-                found = trials(part, row, dataset, clients, store, seeds)
-                for metric in part.metrics if found else ():
-                    values = [score(trial, row.reading, metric) for trial in found]
-                    records.append(record(part, row, title(dataset), metric, values, clients))
-    if part.name == "rank":
-        records += rank_bytes(part, store, seeds)
-    return records
+def known_draws(scores: pd.DataFrame, seeds: Sequence[int]) -> dict[Key, Draws]:
+    """Every score that `pace reproduce masks` has measured, as far as it has."""
+    chosen = in_order(seeds)[:REDRAW_SEEDS]
+    here = scores[
+        scores.data_seed.isin(range(REDRAWS)) & scores.seed.isin(chosen) & (scores.model == "gcn")
+    ]
+    known: dict[Key, Draws] = {}
+    metrics = [*SCORES, *SHARES[:2]]
+    for part in (part for part in PARTS.values() if part.name.split("-")[0] == FAMILIES[0]):
+        found = of_rows(
+            here[
+                (here.partition == part.partition)
+                & (here.clients == part.clients[0])
+                & here.dataset.isin(part.datasets)
+            ],
+            part.rows,
+        )
+        groups = found.groupby(["dataset", "label", "data_seed"])
+        means = groups[metrics].mean()[groups.size() == len(chosen)]
+        for (dataset, label), draws in means.groupby(level=[0, 1]):
+            for metric in metrics if len(draws) > 1 else ():
+                key = (title(dataset), label, metric, part.partition, part.clients[0])
+                known[key] = Draws(tuple(draws[metric]))
+    return known
 
 
-def record(
-    part: Part, row: Row, dataset: str, metric: str, values: Sequence[float], clients: int
-) -> Record:
-    std = statistics.stdev(values) if len(values) > 1 else None
-    mean = statistics.fmean(values)
-    return Record(part.table, dataset, row.label, metric, mean, std, part.partition, clients)
+def beside(records: pd.DataFrame, redrawn: Redrawn) -> pd.DataFrame:
+    """Our numbers with the paper's, and whether a draw of the masks explains the difference.
+
+    Draws of the same row with ten Louvain clients are borrowed where those of its own setting were not
+    made. `reach` is how far two draws and two sets of seeds are apart at most, with 95 %:
+
+        t sqrt(2 s² + (σ² + σ'²) / 5),   s over draws, σ and σ' over our seeds and the paper's
+    """
+    paper = published().rename(columns={"mean": "published_mean", "std": "published_std"})
+    table = records.merge(paper.drop(columns="partition"), on=NUMBER, how="left")
+    table["difference"] = table["mean"] - table.published_mean
+    rows = table[["dataset", "method", "metric", "partition", "clients"]].itertuples(index=False)
+    found = []
+    for dataset, method, metric, partition, clients in rows:
+        row = dataset, SAME.get(method, method), metric
+        own, other = (*row, partition, clients), (*row, "louvain", 10)
+        found.append((redrawn.get(own) or redrawn.get(other), own not in redrawn))
+    table["spread"], table["borrowed"] = zip(*found, strict=True) if found else ((), ())
+    table["within_draws"] = [
+        _within(*row)
+        for row in zip(
+            table.difference, table["std"], table.published_std, table.spread, strict=True
+        )
+    ]
+    return table
 
 
-def rank_bytes(part: Part, store: Store, seeds: Sequence[int]) -> list[Record]:
-    """The rank table's two columns of bytes, averaged over the three datasets of the paper's."""
-    records = []
-    for row in part.rows:
-        each = [trials(part, row, name, part.clients[0], store, seeds) for name in part.datasets]
-        whole = all(each) and set(part.datasets) == set(CITATION)
-        for metric in ("upload_percent", "downlink_percent") if whole else ():
-            values = [score(found[0], row.reading, metric) for found in each]
-            mean = record(part, row, CITATION_MEAN, metric, values, part.clients[0])
-            records.append(replace(mean, std=None))
-    return records
+def _within(difference: float, ours: float, theirs: float, draws: Draws | None) -> bool | None:
+    if draws is None or np.isnan(difference):
+        return None
+    seeds = np.nan_to_num(ours) ** 2 + np.nan_to_num(theirs) ** 2
+    both = 2 * draws.std**2 + seeds / len(SEEDS)
+    reach = student_t(len(draws.values)) * float(np.sqrt(both))
+    return bool(abs(difference) <= reach + PRINTED)
+
+
+def tidy(table: pd.DataFrame) -> pd.DataFrame:
+    """One row a number, ours and the paper's, for CSV and Parquet."""
+    own = [
+        draws if draws is not None and not borrowed else None
+        for draws, borrowed in zip(table.spread, table.borrowed, strict=True)
+    ]
+    return table.drop(columns=["spread", "borrowed", "within_draws"]).assign(
+        draws=[len(each.values) if each else 0 for each in own],
+        draws_mean=[each.mean if each else None for each in own],
+        draws_low=[each.interval[0] if each else None for each in own],
+        draws_high=[each.interval[1] if each else None for each in own],
+        within_draws=table.within_draws,
+    )

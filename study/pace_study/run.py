@@ -17,12 +17,13 @@ import torch
 
 from pace.datasets import load
 from pace.datasets.partition import divide
-from pace.errors import PaceError
+from pace.errors import PaceError, SettingError
 from pace.graph import Graph
 from pace.models import sized
 from pace.runtimes.simulation import run_trials
 from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.controls import study_method
+from pace_study.study import Part
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,28 @@ class How:
     data_root: Path | None = None
     device: str = "cpu"
     epochs: int | None = None
+
+
+def plan(
+    parts: Iterable[Part], seeds: Sequence[int], store: Store, how: How
+) -> tuple[list[Cell], int, dict[str, str]]:
+    """The cells to compute, how many are stored already, and for each absent dataset the reason.
+
+    Cells that are stored with other settings are computed again.
+
+    Raises:
+        SettingError: there is nothing to do, and nothing stored.
+    """
+    cells = list(dict.fromkeys(cell for part in parts for cell in part.cells(seeds)))
+    if not cells:
+        raise SettingError("--datasets and --methods leave nothing of the study to run")
+    store.fold()  # what an interrupted run left
+    lacking = missing(cells, store, how)
+    todo, absent = available(lacking, how)
+    if not todo and len(lacking) == len(cells):
+        reasons = "".join(f"\n  {name}: {reason}" for name, reason in absent.items())
+        raise SettingError(f"nothing of this can be run:{reasons}")
+    return todo, len(cells) - len(lacking), absent
 
 
 def missing(cells: Iterable[Cell], store: Store, how: How) -> list[Cell]:
@@ -73,7 +96,18 @@ def compute(
         for group in groups:
             for cell in _group(group, store, how):
                 done(cell)
-        return
+    else:
+        _compute_in_processes(groups, store, how, jobs, done)
+    store.fold()
+
+
+def _compute_in_processes(
+    groups: Sequence[Sequence[Cell]],
+    store: Store,
+    how: How,
+    jobs: int,
+    done: Callable[[Cell], None],
+) -> None:
     with workers(jobs) as pool:
         with _deaf():
             running = [pool.submit(_whole_group, group, store, how) for group in groups]

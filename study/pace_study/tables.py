@@ -1,12 +1,18 @@
-"""Tables in the paper's layout, made of records."""
+"""Tables in the paper's layout, and short ones over the whole study."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
-from pace_study.records import CITATION_MEAN, Record, title
-from pace_study.study import Part
+import pandas as pd
+
+from pace.reports.table import Column, Table, Value
+from pace_study.claims import VERDICTS, Claim
+from pace_study.records import CITATION_MEAN, SAME, Redrawn, published, title
+from pace_study.scores import SCORES
+from pace_study.study import NAMES, UNPUBLISHED, Part
 
 METRIC = {
     "accuracy": "Accuracy",
@@ -18,97 +24,290 @@ METRIC = {
     "downlink_percent": "Downlink (%)",
 }
 DIGITS = {"mean_alpha": 3, "alpha_zero_percent": 1}  # two, where nothing is said
-RANKED = ("accuracy", "weighted_f1", "macro_f1")  # metrics whose best is marked
+NOT_RUN = Value("not run", mark="absent")
+FIRST = {"communication": "Dataset", "resolver": "Setting"}  # what the rows are; methods elsewhere
+BESIDE = (
+    "Ours, and below it the paper's number and the difference; a column sorts by difference. In "
+    "square brackets: where one more draw of the masks falls with 95 %. ✓ or ✗: two draws and two "
+    "sets of seeds explain the difference or not; with the mark in brackets, by the draws of ten "
+    "Louvain clients; no mark: not measured."
+)
 
-Find = Callable[[str, str, str, int], Record | None]  # dataset, row, metric, clients
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table to be set: heads in two rows, then a label and its records in each row."""
-
-    title: str
-    heads: tuple[tuple[str, str], ...]  # dataset and metric above each column
-    rows: tuple[tuple[str, tuple[Record | None, ...]], ...]
-
-
-def grids(part: Part, records: Sequence[Record]) -> list[Grid]:
-    """The tables of a part, as the paper lays them out."""
-    known = {(r.dataset, r.method, r.metric, r.clients): r for r in records}
-
-    def find(dataset: str, row: str, metric: str, clients: int) -> Record | None:
-        return known.get((dataset, row, metric, clients))
-
-    if part.name == "communication":
-        return [_by_dataset(part, find)]
-    if part.name == "resolver":
-        return [_by_setting(part, find)]
-    return [_by_method(part, find, clients) for clients in part.clients]
+Row = Any  # a row of `records.beside`, as a named tuple
+Place = tuple[str, str, str, int]  # dataset, method, metric, clients
+Show = Callable[[Row, str], Value]  # of a number and its mark, "best", "second" or ""
 
 
-def _by_method(part: Part, find: Find, clients: int) -> Grid:
-    """Methods down, datasets across; the rank table has its bytes on the right."""
-    columns = [(title(name), metric) for name in part.datasets for metric in part.metrics]
+def part_tables(part: Part, numbers: pd.DataFrame, show: Show, note: str = "") -> list[Table]:
+    """A part's tables as the paper lays them out, each number as `show` writes it."""
+    known = {(r.dataset, r.method, r.metric, r.clients): r for r in numbers.itertuples()}
+    names = [title(name) for name in part.datasets]
+    if part.name == "communication":  # datasets down, metrics across, of the one row there is
+        (row,) = part.rows
+        clients = part.clients[0]
+        lines: dict[str, list[Place]] = {
+            name: [(name, row.label, metric, clients) for metric in part.metrics] for name in names
+        }
+        columns = [Column(METRIC[metric]) for metric in part.metrics]
+        return [_table(part, part.title, columns, lines, known, show, note)]
+    if part.name == "resolver":  # settings down, rows and metrics across
+        lines = {
+            f"{name}, C = {clients}": [
+                (name, row.label, metric, clients) for row in part.rows for metric in part.metrics
+            ]
+            for name in names
+            for clients in part.clients
+        }
+        columns = [Column(METRIC[m], row.label) for row in part.rows for m in part.metrics]
+        return [_table(part, part.title, columns, lines, known, show, note)]
+    places = [(name, metric) for name in names for metric in part.metrics]
     if part.name == "rank":
-        columns += [(CITATION_MEAN, metric) for metric in ("upload_percent", "downlink_percent")]
-    rows = tuple(
-        (row.label, tuple(find(dataset, row.label, metric, clients) for dataset, metric in columns))
-        for row in part.rows
-    )
-    several = f", C = {clients}" if len(part.clients) > 1 else ""
-    heads = tuple(("mean" if name == CITATION_MEAN else name, METRIC[m]) for name, m in columns)
-    return Grid(part.title + several, heads, rows)
+        places += [(CITATION_MEAN, metric) for metric in ("upload_percent", "downlink_percent")]
+    columns = [
+        Column(METRIC[metric], "mean" if name == CITATION_MEAN else name) for name, metric in places
+    ]
+    made = []
+    for clients in part.clients:
+        lines = {
+            row.label: [(name, row.label, metric, clients) for name, metric in places]
+            for row in part.rows
+        }
+        several = f", C = {clients}" if len(part.clients) > 1 else ""
+        made.append(_table(part, part.title + several, columns, lines, known, show, note))
+    return made
 
 
-def _by_dataset(part: Part, find: Find) -> Grid:
-    """Datasets down, metrics across, of the one row there is."""
-    (row,) = part.rows
-    rows = tuple(
-        (
-            title(name),
-            tuple(find(title(name), row.label, metric, part.clients[0]) for metric in part.metrics),
-        )
-        for name in part.datasets
-    )
-    return Grid(part.title, tuple(("", METRIC[metric]) for metric in part.metrics), rows)
+def _table(
+    part: Part,
+    head: str,
+    columns: Sequence[Column],
+    lines: Mapping[str, Sequence[Place]],
+    known: Mapping[Place, Row],
+    show: Show,
+    note: str,
+) -> Table:
+    marks = [_marks([known.get(line[at]) for line in lines.values()]) for at in range(len(columns))]
+    rows = []
+    for down, (label, places) in enumerate(lines.items()):
+        cells = [
+            show(known[place], marks[across][down]) if place in known else NOT_RUN
+            for across, place in enumerate(places)
+        ]
+        rows.append((Value(label, label), *cells))
+    first = Column(FIRST.get(part.name, "Method"), numeric=False)
+    return Table(head, (first, *columns), tuple(rows), note)
 
 
-def _by_setting(part: Part, find: Find) -> Grid:
-    """Datasets and client counts down, rows and metrics across."""
-    columns = [(row.label, metric) for row in part.rows for metric in part.metrics]
-    rows = tuple(
-        (
-            f"{title(name)}, C = {clients}",
-            tuple(find(title(name), label, metric, clients) for label, metric in columns),
-        )
-        for name in part.datasets
-        for clients in part.clients
-    )
-    return Grid(part.title, tuple((label, METRIC[metric]) for label, metric in columns), rows)
+def _marks(column: Sequence[Row | None]) -> list[str]:
+    """The best and the second-best distinct displayed mean of a column of scores."""
+    means = [f"{r.mean:.2f}" if r is not None and r.metric in SCORES else "" for r in column]
+    order = sorted(set(means) - {""}, key=float, reverse=True)[: 2 if len(column) > 1 else 0]
+    words = dict(zip(order, ("best", "second"), strict=False))
+    return [words.get(mean, "") for mean in means]
 
 
-def shown(record: Record, sign: str = "±") -> str:
+def mean_and_std(row: Row, *, published: bool = False) -> str:
     """`80.34 ± 0.61` with the digits the paper prints."""
-    digits = DIGITS.get(record.metric, 2)
-    mean = f"{record.mean:.{digits}f}"
-    if record.std is None or record.metric not in RANKED:
-        return mean
-    return f"{mean} {sign} {record.std:.{digits}f}"
+    mean, std = (row.published_mean, row.published_std) if published else (row.mean, row.std)
+    digits = DIGITS.get(row.metric, 2)
+    text = f"{mean:.{digits}f}"
+    return text if pd.isna(std) or row.metric not in SCORES else f"{text} ± {std:.{digits}f}"
 
 
-def places(grid: Grid) -> list[list[int]]:
-    """1 for the best and 2 for the second-best distinct displayed mean of a column, else 0.
+def over_draws(row: Row) -> str:
+    """` [79.31, 80.92]`: where one more draw of the masks falls with 95 %."""
+    if row.spread is None or row.borrowed:
+        return ""
+    digits = DIGITS.get(row.metric, 2)
+    low, high = row.spread.interval
+    return f" [{low:.{digits}f}, {high:.{digits}f}]"
 
-    Only columns of scores are ranked, and only where more than one row stands there.
-    """
-    marks = [[0] * len(grid.heads) for _ in grid.rows]
-    if len(grid.rows) < 2:
-        return marks
-    for column in range(len(grid.heads)):
-        found = [records[column] for _, records in grid.rows]
-        means = {f"{r.mean:.2f}" for r in found if r is not None and r.metric in RANKED}
-        order = sorted(means, key=float, reverse=True)[:2]
-        for line, record in enumerate(found):
-            if record is not None and f"{record.mean:.2f}" in order and record.metric in RANKED:
-                marks[line][column] = 1 + order.index(f"{record.mean:.2f}")
-    return marks
+
+def explained(row: Row) -> str:
+    """Whether the draws explain the difference; in brackets where they are borrowed."""
+    text = {True: "✓", False: "✗", None: ""}[row.within_draws]
+    return f" ({text})" if text and row.borrowed else f" {text}".rstrip()
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """With its sign; what rounds to zero is +0, not -0."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"
+
+
+def show_ours(row: Row, mark: str) -> Value:
+    return Value(mean_and_std(row), row.mean, mark)
+
+
+def show_beside(row: Row, mark: str) -> Value:
+    """Ours with both intervals, the paper's in brackets, the difference; ✓ or ✗ by the draws."""
+    ours = mean_and_std(row) + over_draws(row)
+    if pd.isna(row.difference):
+        return Value(ours)
+    digits = DIGITS.get(row.metric, 2)
+    paper = mean_and_std(row, published=True)
+    return Value(f"{ours} ({paper}) {row.difference:+.{digits}f}{explained(row)}")
+
+
+def show_pair(row: Row, mark: str) -> Value:
+    """For a page: ours, and below it the paper's and the difference."""
+    digits = DIGITS.get(row.metric, 2)
+    ours = f"{row.mean:.{digits}f}"
+    if pd.isna(row.difference):
+        return Value(ours, below="not in the paper")
+    tone = {True: "good", False: "bad", None: ""}[row.within_draws]
+    below = f"{row.published_mean:.{digits}f}  {signed(row.difference, digits)}{explained(row)}"
+    return Value(ours + over_draws(row), row.difference, below=below, tone=tone)
+
+
+def fairness_summary(numbers: pd.DataFrame) -> Table:
+    """For each dataset and metric the best baseline with CNLL, PACE and the gap; the paper's beside."""
+    paper = published()
+    ours, theirs = (
+        {
+            place: rows.set_index("method")["mean"]
+            for place, rows in table.groupby(["metric", "dataset"], sort=False)
+        }
+        for table in (numbers, paper[paper.table == "fairness"])
+    )
+    rivals = [f"{label}+CNLL" for name, label in NAMES.items() if name not in UNPUBLISHED]
+    rows = []
+    for (metric, dataset), here in ours.items():
+        if "PACE" not in here or (metric, dataset) not in theirs:
+            continue
+        there = theirs[metric, dataset]
+        best = [each[each.index.isin(rivals)].idxmax() for each in (here, there)]
+        scores = [
+            (each[name], each["PACE"]) for each, name in zip((here, there), best, strict=True)
+        ]
+        rows.append(
+            [
+                dataset,
+                METRIC[metric],
+                "{} ({})".format(*best),
+                *(f"{mine:.2f} ({its:.2f})" for mine, its in zip(*scores, strict=True)),
+                "{:+.2f} ({:+.2f})".format(*(pace - rival for rival, pace in scores)),
+            ]
+        )
+    heads = ["Dataset", "Metric", "Best with CNLL", "Its score", "PACE", "Gap"]
+    rows.sort(key=lambda row: row[1])
+    return Table.of("Fairness summary", heads, rows, names=3, words=0)
+
+
+def unexplained(numbers: Mapping[Part, pd.DataFrame]) -> Table:
+    """Every score that is farther from the paper than the draws explain, METIS first, each once."""
+    rows: list[list[str]] = []
+    told: set[tuple[object, ...]] = set()
+    for part in sorted(numbers, key=lambda part: part.name != "metis"):
+        found: dict[str, dict[str, dict[str, Row]]] = {}  # place, method, metric
+        for row in numbers[part].itertuples():
+            label = SAME.get(row.method, row.method)
+            number = row.dataset, label, row.metric, row.partition, row.clients
+            if row.within_draws is False and row.metric in SCORES and number not in told:
+                told.add(number)
+                place = row.dataset + (f", C = {row.clients}" if len(part.clients) > 1 else "")
+                found.setdefault(place, {}).setdefault(row.method, {})[row.metric] = row
+        for place, methods in found.items():
+            words = [f"{name} {_differences(part, each)}" for name, each in methods.items()]
+            rows.append([part.title, place, "; ".join(words)])
+    return Table.of("", ["Table", "Dataset", "Ours less the paper's"], rows, names=2)
+
+
+def _differences(part: Part, metrics: Mapping[str, Row]) -> str:
+    """`-9.20 / -10.58`, a dash where the draws do explain it; brackets where they are borrowed."""
+    text = " / ".join(
+        f"{metrics[name].difference:+.2f}" if name in metrics else "–" for name in part.metrics
+    )
+    return f"({text})" if all(row.borrowed for row in metrics.values()) else text
+
+
+def claims_tables(claims: Sequence[Claim]) -> list[Table]:
+    """Counts of the verdicts, then every sentence."""
+    counts = Counter(claim.verdict for claim in claims)
+    heads = ["Where", "The paper's sentence", "Here", "Numbers"]
+    return [
+        Table.of("", VERDICTS, [[str(counts[verdict]) for verdict in VERDICTS]], names=0, words=0),
+        Table.of(
+            "",
+            heads,
+            [
+                [
+                    claim.place,
+                    claim.statement,
+                    Value(claim.verdict, mark="best" if claim.verdict == VERDICTS[2] else ""),
+                    claim.evidence,
+                ]
+                for claim in claims
+            ],
+            names=4,
+        ),
+    ]
+
+
+def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
+    """For each part, how far its scores are from the published ones."""
+    rows = []
+    for part, table in numbers.items():
+        scores = table[table.difference.notna() & table.metric.isin(SCORES)]
+        if scores.empty:
+            continue
+        sizes = scores.difference.abs()
+        farthest = scores.loc[sizes.idxmax()]
+        judged = [within for within in scores.within_draws if within is not None]
+        explained = f"{sum(judged)} of {len(judged)}"
+        rows.append(
+            (
+                Value(part.title, part.title),
+                Value(str(len(scores)), len(scores)),
+                Value(f"{sizes.median():.2f}", sizes.median()),
+                Value(
+                    signed(farthest.difference),
+                    sizes.max(),
+                    below=f"{farthest.method}, {farthest.dataset}",
+                ),
+                Value(explained, sum(judged) / len(judged))
+                if judged
+                else Value("not measured", mark="absent"),
+            )
+        )
+    heads = ("Numbers", "Median |difference|", "Farthest", "Explained by the draw")
+    return Table(
+        "Our scores against the published ones, in points",
+        (Column("Part", numeric=False), *map(Column, heads)),
+        tuple(rows),
+    )
+
+
+def mask_table(redrawn: Redrawn) -> Table:
+    """How far a draw of the masks alone moves each score: mean over redraws ± standard deviation."""
+    metrics = [name for name in SCORES if any(key[2] == name for key in redrawn)]
+    rows = []
+    for dataset, label, partition, clients in dict.fromkeys(
+        (key[0], key[1], key[3], key[4]) for key in redrawn
+    ):
+        found = [redrawn.get((dataset, label, name, partition, clients)) for name in metrics]
+        words = dataset, f"{partition}, C = {clients}", label
+        rows.append(
+            (
+                *(Value(word, word) for word in words),
+                *(Value(f"{d.mean:.2f} ± {d.std:.2f}", d.std) if d else NOT_RUN for d in found),
+            )
+        )
+    return Table(
+        "Mean ± standard deviation over redraws of the masks; sorts by the latter",
+        (
+            *(Column(name, numeric=False) for name in ("Dataset", "Clients", "Method")),
+            *(Column(METRIC[metric]) for metric in metrics),
+        ),
+        tuple(rows),
+    )
+
+
+def markdown(tables: Iterable[Table]) -> str:
+    """Tables below each other, each under its title."""
+    return (
+        "\n\n".join(
+            f"## {table.title}\n\n{table.markdown()}" if table.title else table.markdown()
+            for table in tables
+        )
+        + "\n"
+    )

@@ -3,9 +3,10 @@
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
-from benchmarks import one_exchange_page as page
+from benchmarks import one_exchange as page
 
 from pace.datasets.partition.split import DATA_SEED
 from pace.reports.trial import Trial
@@ -47,28 +48,38 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def markdown(results: Path) -> str:
+    return "\n".join(table.markdown() for table in page.tables(page.settings(results)))
+
+
 def test_a_setting_is_averaged_over_the_seeds_of_which_everything_is_there(results: Path) -> None:
-    (both,) = page.settings(results / "rounds.jsonl", results)
-    assert (both.name, both.seeds) == ("Cora, louvain, C = 10", 2)
-    assert both.played("fedavg", "in_the_gate") == 76.0
-    assert both.adopted("pace-ridge") == pytest.approx(81.0, abs=1e-3)
-    assert both.site("both") == 86.0
-    assert both.moved("pace") == 1500
+    both = page.settings(results)
+    assert list(both.index) == ["Cora, louvain, C = 10"]
+    row = both.iloc[0]
+    assert row.seeds == 2
+    assert row["fedavg", "in_the_gate"] == 76.0
+    assert row["pace-ridge", "accuracy"] == pytest.approx(81.0, abs=1e-3)
+    assert row["ceiling", "both"] == 86.0
+    assert row["pace", "bytes"] == 1500
     path = results / "rounds.jsonl"
     lines = path.read_text().splitlines()
     path.write_text("\n".join(line for line in lines if f'"fedpub", "seed": {SECOND}' not in line))
-    (one,) = page.settings(results / "rounds.jsonl", results)
+    one = page.settings(results).iloc[0]
     assert one.seeds == 1
-    assert one.played("fedavg", "in_the_gate") == 75.0
-    path.write_text("\n".join(line for line in lines if '"fedpub"' not in line))
-    (without,) = page.settings(results / "rounds.jsonl", results)
-    assert without.seeds == 2
-    assert "| 76.0 | 60.0 | 70.0 | 77.0 | - | - | - | 72.0 |" in page.markdown([without, both])
-    assert one.adopted("pace-ridge") == pytest.approx(80.0, abs=1e-3)
+    assert one["fedavg", "in_the_gate"] == 75.0
+    assert one["pace-ridge", "accuracy"] == pytest.approx(80.0, abs=1e-3)
+    path.write_text("\n".join(line for line in lines if f'"fedgta", "seed": {SECOND}' not in line))
+    assert "| 1 | 50.0 |" in markdown(results)
+
+
+def test_a_method_that_was_not_run_has_a_dash(results: Path) -> None:
+    found = page.settings(results).drop(columns=[("fedpub", key) for key in page.READINGS])
+    table, _ = page.tables(pd.concat([found, page.settings(results)]))
+    assert "| 76.0 | 60.0 | 70.0 | 77.0 | - | - | - | 72.0 |" in table.markdown()
 
 
 def test_the_table_says_where_one_exchange_is_ahead_least(results: Path) -> None:
-    text = page.markdown(list(page.settings(results / "rounds.jsonl", results)))
+    text = markdown(results)
     assert "| Cora, louvain, C = 10 | 2 | 50.0 | 60.0 | 70.0 | 76.0 |" in text
     assert "| pace-ridge | +5.00 | +5.00 (Cora, louvain, C = 10) |" in text
     assert "-1.00 (Cora, louvain, C = 10) |" in text  # FedPub is above it
@@ -76,6 +87,6 @@ def test_the_table_says_where_one_exchange_is_ahead_least(results: Path) -> None
 
 def test_the_figure_has_a_mark_for_every_method(results: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures need the extra `report`")
-    drawn = page.figure(list(page.settings(results / "rounds.jsonl", results)))
+    drawn = page.figure(page.settings(results))
     labels = drawn.axes[0].get_legend_handles_labels()[1]
     assert len(labels) == len(page.ROUNDS) + len(page.ONCE) + 2

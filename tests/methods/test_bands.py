@@ -22,7 +22,6 @@ from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled
 from pace_study.cell import Cell, Store
 from pace_study.controls import study_method
-from pace_study.records import score
 from pace_study.study import NAMES, UNPUBLISHED
 
 SEEDS = [104729, 130363, 155921, 181081, 206639]
@@ -112,7 +111,7 @@ def test_the_committed_baselines_land_in_their_bands(dataset: str) -> None:
         for seed in SEEDS:
             trial = store.read(Cell(dataset, "louvain", 10, method, 6, seed, 2024))
             assert trial is not None
-            found.setdefault(method, []).append(score(trial, "external", "accuracy"))
+            found.setdefault(method, []).append(100 * accuracy(pooled(trial.counts["external"])))
     assert outside(dataset, found) == {}
     assert set(BANDS[dataset]) == set(NAMES)
 

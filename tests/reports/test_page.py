@@ -1,8 +1,6 @@
 """The page: nothing on it that is not in the data, nothing in the data that can act on it."""
 
-import json
 import re
-from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from importlib import resources
@@ -42,14 +40,8 @@ from pace.reports import (
 from pace.reports.run_result import RunResult
 from pace.reports.run_tables import ranked
 from pace.runtimes.simulation import simulate
-from pace.task import accuracy
-from pace_study import folder as study_folder
-from pace_study import page as study_page
-from pace_study.claims import claims
-from pace_study.records import measured
-from pace_study.tables import grids, places, shown
 from tests.graphs import CLASSES, FEATURES, clients
-from tests.studies import HOSTILE, SEEDS, part, png, trial, write_study
+from tests.studies import HOSTILE, png
 
 
 class Outline(HTMLParser):
@@ -165,103 +157,6 @@ def test_a_chart_of_changes_has_an_axis_around_its_values() -> None:
     assert "<span>90 %</span><span>100 %</span>" in render_page(
         Document("t", "l", (), (Section("s", one),))
     )
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Outline]:
-    folder = tmp_path_factory.mktemp("study")
-    write_study(folder)
-    return folder, Outline(study_page.write(folder).read_text(encoding="utf-8"))
-
-
-def test_the_studys_tables_are_those_of_its_cells(made: tuple[Path, Outline]) -> None:
-    """The main table on the page is the grid that Markdown and LaTeX are made of, marks and all."""
-    folder, outline = made
-    store = study_folder.read(folder).store
-    records = measured(part("main"), store, SEEDS)
-    wanted = replace(part("main"), datasets=("cora", "citeseer", "ogbn-arxiv"))
-    (grid,) = grids(wanted, records)
-    for (label, found), marks in zip(grid.rows, places(grid), strict=True):
-        row = [(label, "")]
-        for record, mark in zip(found, marks, strict=True):
-            kind = ("", "strong", "u")[mark]
-            row.append(("not run", "i") if record is None else (shown(record), kind))
-        assert row in outline.rows
-
-
-def test_a_number_stands_beside_the_papers_with_its_difference(made: tuple[Path, Outline]) -> None:
-    _, outline = made
-    ours = measured(part("main"), study_folder.read(made[0]).store, SEEDS)
-    mean = next(
-        r.mean for r in ours if (r.dataset, r.method, r.metric) == ("Cora", "PACE", "accuracy")
-    )
-    low, high = r"\[-?[\d.]+, ", r"-?[\d.]+\]"  # where one more draw falls
-    paper = rf"80\.34  {re.escape(f'{mean - 80.34:+.2f}')} [✓✗]"
-    pattern = rf"{mean:.2f} {low}{high}{paper}"
-    assert any(re.fullmatch(pattern, text) for row in outline.rows for text, _ in row)
-
-
-def test_claims_carry_their_verdict_in_words(made: tuple[Path, Outline]) -> None:
-    folder, outline = made
-    marks = {"holds": "✓", "holds within the draw's spread": "≈", "does not hold": "✗"}
-    for claim in claims(study_folder.read(folder).store, SEEDS):
-        place = outline.texts.index(f"{claim.statement} ({claim.place})")
-        mark = marks.get(claim.verdict, "–")
-        assert outline.texts[place - 1] == f"{mark} {claim.verdict}"
-        assert outline.texts[place + 1] == claim.evidence
-
-
-def test_receivers_are_those_of_the_cells(made: tuple[Path, Outline]) -> None:
-    folder, outline = made
-    cells = [c for c in study_folder.read(folder).cells if c.clients == 20 and c.method == "pace"]
-    first, second = (trial(c) for c in sorted(cells, key=lambda c: c.seed))
-    each = [
-        [100 * accuracy(t.counts[reading][7]) for t in (first, second)]
-        for reading in ("local", "adopted")
-    ]
-    local, ours = (sum(values) / 2 for values in each)
-    alphas = [first.alphas[7], second.alphas[7]]
-    numbers = [f"{local:.2f}", f"{ours:.2f}", f"{ours - local:+.2f}", f"{sum(alphas) / 2:.3f}"]
-    row = ["Receiver 7", str(int(first.counts["local"][7].sum())), *numbers]
-    assert [*row, *(f"{a:.3f}" for a in alphas)] in [[text for text, _ in r] for r in outline.rows]
-
-
-def test_a_dataset_without_data_is_said_to_be_not_run(made: tuple[Path, Outline]) -> None:
-    _, outline = made
-    assert outline.texts[outline.texts.index("ogbn-arxiv") + 1] == "not run: data not available"
-    assert "alert" not in "".join(outline.elements)
-    assert outline.handlers == []
-
-
-def test_the_page_is_a_function_of_the_folder(made: tuple[Path, Outline]) -> None:
-    folder, _ = made
-    before = (folder / "index.html").read_bytes()
-    assert study_page.write(folder).read_bytes() == before
-
-
-def test_rows_are_compared_on_seeds_that_all_of_them_have(tmp_path: Path) -> None:
-    """A study cut short, and a dataset with fewer seeds, still give whole tables."""
-    gone = ("citeseer", "fedavg", 130363)
-    store = write_study(tmp_path, lambda cell: (cell.dataset, cell.method, cell.seed) == gone)
-    study = study_folder.read(tmp_path)
-    main = next(p for p in study.parts if p.name == "main")
-    assert study.seeds_of(main, "cora") == SEEDS
-    assert study.seeds_of(main, "citeseer") == SEEDS[:1]
-    found = [r for r in study.records(main) if r.dataset == "CiteSeer"]
-    assert found == measured(replace(part("main"), datasets=("citeseer",)), store, SEEDS[:1])
-
-
-def test_commands_are_noted_once(tmp_path: Path) -> None:
-    for command in ("pace reproduce main", "pace reproduce masks", "pace reproduce main"):
-        path = study_folder.note_command(tmp_path, command)
-    assert json.loads(path.read_text()) == ["pace reproduce main", "pace reproduce masks"]
-
-
-def test_a_file_that_holds_no_cells_is_named(tmp_path: Path) -> None:
-    (tmp_path / "cells").mkdir()
-    (tmp_path / "cells" / "1.parquet").write_text("{")
-    with pytest.raises(FileError, match=r"1\.parquet"):
-        study_page.write(tmp_path)
 
 
 def run_example() -> RunResult:

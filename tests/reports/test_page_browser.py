@@ -10,8 +10,8 @@ from playwright.sync_api import Browser, Page
 
 from pace.reports import Document, Figure, Section
 from pace.reports import render_page as render
-from pace_study import folder as study_folder
-from pace_study import page as study_page
+from pace_study.folder import Study
+from pace_study.page import write_study_page
 from tests.browser import chromium, needs_chromium
 from tests.studies import SEEDS, png, trial, write_study
 
@@ -28,7 +28,7 @@ def browser() -> Iterator[Browser]:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     write_study(folder)
-    study_page.write(folder)
+    write_study_page(folder)
     return folder
 
 
@@ -123,9 +123,7 @@ def test_drilling_down_shows_the_chosen_receiver(view: Page, made: Path) -> None
     detail = shown.locator(".detail")
     detail.get_by_role("combobox", name="Seed").select_option(str(SEEDS[1]))
     (cell,) = [
-        c
-        for c in study_folder.read(made).cells
-        if (c.method, c.clients, c.seed) == ("pace", 20, SEEDS[1])
+        c for c in Study(made).cells if (c.method, c.clients, c.seed) == ("pace", 20, SEEDS[1])
     ]
     stored = trial(cell)
     assert detail.locator("h4").inner_text() == "Receiver 13"

@@ -8,9 +8,18 @@ from pathlib import Path
 import pytest
 import torch
 
+from pace.reports.table import Table
 from pace.reports.trial import Trial
-from pace_study import beyond, beyond_aims, beyond_tables, outcome
+from pace_study.beyond import (
+    Beyond,
+    duo_aims,
+    elsewhere_table,
+    ridge_aims,
+    ridge_tables,
+)
 from pace_study.cell import Cell, Store
+from pace_study.outcome import Outcome
+from pace_study.scores import score_cells
 from pace_study.study import BEYOND, OWN, PACE, PARTS, chosen, narrowed
 
 SEEDS = [104729, 130363]
@@ -58,11 +67,20 @@ def write(
     return store
 
 
+def study(store: Store) -> Beyond:
+    return Beyond(score_cells(store), SEEDS, store.folder.parent)
+
+
+def texts(table: Table) -> list[list[str]]:
+    return [[value.text for value in row] for row in table.rows]
+
+
 def test_a_setting_by_hand(tmp_path: Path) -> None:
-    (found,) = beyond.settings(write(tmp_path), SEEDS)
-    assert found.name == "Cora, metis, C = 10"
+    settings = study(write(tmp_path)).settings()
+    assert list(settings.index) == ["Cora, metis, C = 10"]
+    found = settings.iloc[0]
     assert found.accuracy == pytest.approx(statistics.fmean([72.0, 73.0]), abs=1e-3)
-    assert found.differences == pytest.approx([1.5, 1.5], abs=1e-3)
+    assert (found.low, found.high) == pytest.approx((1.5, 1.5), abs=1e-3)
     assert found.over_pace == pytest.approx(1.5, abs=1e-3)
     assert found.over_local == pytest.approx(2.5, abs=1e-3)
     assert found.harmed == 0
@@ -71,25 +89,25 @@ def test_a_setting_by_hand(tmp_path: Path) -> None:
 
 
 def test_pace_itself_and_the_lines(tmp_path: Path) -> None:
-    store = write(tmp_path)
-    (pace,) = beyond.settings(store, SEEDS, PACE)
+    found = study(write(tmp_path))
+    pace = found.settings(PACE).iloc[0]
     assert pace.harmed == 1  # the second client on the first seed: 69 against 70
     assert pace.worst == pytest.approx(-0.5, abs=1e-3)
-    labels = [line.label for line in beyond.steps(store, SEEDS)]
+    labels = list(found.steps().index)
     assert labels[0] == "PACE"
     assert labels[-1] == "pace-duo"
-    assert [line.label for line in beyond.levels(store, SEEDS)] == ["1", "0.5", "0.2", "0.05"]
-    free = beyond.levels(store, SEEDS)[0]
+    assert list(found.levels().index) == ["1", "0.5", "0.2", "0.05"]
+    free = found.levels().iloc[0]
     assert (free.harmed, free.receivers) == (1, 20)
     assert free.over_local == pytest.approx(2.5, abs=1e-3)
 
 
 def test_aims_are_judged_both_ways(tmp_path: Path) -> None:
-    assert all(aim.holds for aim in beyond_aims.aims(write(tmp_path / "good"), SEEDS))
+    assert all(aim.holds for aim in duo_aims(study(write(tmp_path / "good"))))
     RIGHT["pace-duo"], kept = (69, 69), RIGHT["pace-duo"]
     BYTES["pace-duo"] = (530, 450)
     try:
-        found = beyond_aims.aims(write(tmp_path / "bad"), SEEDS)
+        found = duo_aims(study(write(tmp_path / "bad")))
     finally:
         RIGHT["pace-duo"] = kept
         del BYTES["pace-duo"]
@@ -99,22 +117,20 @@ def test_aims_are_judged_both_ways(tmp_path: Path) -> None:
 
 
 def test_the_closed_form_is_judged_both_ways(tmp_path: Path) -> None:
-    store = write(tmp_path / "good")
-    assert all(aim.holds for aim in beyond_aims.regression_aims(store, SEEDS))
-    assert [line.label for line in beyond.methods(store, SEEDS)] == [
-        *("PACE", "pace-duo", "pace-ridge", "pace-ridge-sums")
-    ]
-    ridge, sums, alone = beyond.choices(store, SEEDS)[:3]
+    good = study(write(tmp_path / "good"))
+    assert all(aim.holds for aim in ridge_aims(good))
+    assert list(good.methods().index) == [*("PACE", "pace-duo", "pace-ridge", "pace-ridge-sums")]
+    ridge, sums, alone = (line for _, line in good.choices().iloc[:3].iterrows())
     assert ridge.over_pace == pytest.approx(5.5, abs=1e-3)
     assert sums.over_pace == pytest.approx(5.0, abs=1e-3)
     assert alone.over_local == pytest.approx(0.5, abs=1e-3)
-    (row,) = beyond_tables.method_rows(store, SEEDS)
+    (row,) = texts(ridge_tables(good)[2])
     assert row[:6] == ["Cora, metis, C = 10", "70.00", "71.00", "72.50", "76.50", "+5.50"]
     assert row[10:14] == ["1", "0", "0", "0"]
     RIGHT["pace-ridge"], kept = (69, 69), RIGHT["pace-ridge"]
     BYTES["pace-ridge"] = (1001, 450)
     try:
-        found = beyond_aims.regression_aims(write(tmp_path / "bad"), SEEDS)
+        found = ridge_aims(study(write(tmp_path / "bad")))
     finally:
         RIGHT["pace-ridge"] = kept
         del BYTES["pace-ridge"]
@@ -132,9 +148,10 @@ def test_a_hundred_rounds_are_compared_setting_by_setting(tmp_path: Path) -> Non
         for seed, gate in zip(SEEDS, (76.05, 76.55), strict=True)
     ]
     (tmp_path / "rounds.jsonl").write_text("\n".join(lines))
-    ahead = beyond_aims.over_rounds(store, "pace-ridge")
-    assert ahead == {"Cora, metis, C = 10": pytest.approx((-0.05 + 0.45) / 2, abs=1e-3)}
-    judged = beyond_aims.regression_aims(store, SEEDS)
+    found = study(store)
+    ahead = found.over_rounds("pace-ridge")
+    assert ahead.to_dict() == {"Cora, metis, C = 10": pytest.approx((-0.05 + 0.45) / 2, abs=1e-3)}
+    judged = ridge_aims(found)
     rounds = {aim.statement.split(":")[0]: aim for aim in judged if "rounds" in aim.statement}
     assert rounds["pace-ridge"].holds
     assert not rounds["pace-ridge-sums"].holds  # 75.5 and 76.5, on average 0.3 below
@@ -142,7 +159,8 @@ def test_a_hundred_rounds_are_compared_setting_by_setting(tmp_path: Path) -> Non
 
 def test_other_graphs_have_a_line_for_each_method(tmp_path: Path) -> None:
     store = write(tmp_path, part="beyond-twitch", data="twitch")
-    rows = beyond_tables.elsewhere_rows(store, SEEDS)
+    found = study(store)
+    rows = texts(elsewhere_table(found))
     assert [row[1] for row in rows] == [
         "Local",
         "PACE",
@@ -151,13 +169,13 @@ def test_other_graphs_have_a_line_for_each_method(tmp_path: Path) -> None:
         "pace-ridge-sums",
     ]
     local, pace, _, ridge, _ = rows
-    assert local[2:5] == ["70.50", "+0.50", "-0.50"]  # made up, as the others are
+    assert local[2:5] == ["70.00", "+0.00", "-1.00"]
     assert pace[3] == "+1.00"
     assert ridge == [
         *("twitch, column, C = 7", "pace-ridge", "76.50", "+6.50", "+5.50", "+5.50 to +5.50"),
         *("55.00", "0 of 14", "+4.50", "50.0 %", "50.0 %"),
     ]
-    assert beyond.settings(store, SEEDS) == []  # no part of the 25 settings
+    assert found.settings().empty  # no part of the 25 settings
 
 
 def test_a_graph_of_ones_own_joins_every_part_but_those_of_a_column() -> None:
@@ -171,16 +189,16 @@ def test_a_graph_of_ones_own_joins_every_part_but_those_of_a_column() -> None:
 
 
 def test_nothing_is_said_of_what_was_not_run(tmp_path: Path) -> None:
-    store = write(tmp_path, ["local", "pace"])
-    assert beyond_aims.aims(store, SEEDS) == []
-    assert beyond.steps(store, SEEDS) == []
-    assert beyond.settings(store, SEEDS) == []
+    found = study(write(tmp_path, ["local", "pace"]))
+    assert duo_aims(found) == []
+    assert found.steps().empty
+    assert found.settings().empty
 
 
 def test_tables_and_figure_are_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures need the extra `report`")
     store = write(tmp_path)
-    outcome.write(chosen(["beyond"]), store, SEEDS, tmp_path, [])
+    Outcome(chosen(["beyond"]), store, SEEDS).write(tmp_path, [])
     text = (tmp_path / "tables" / "beyond.md").read_text()
     assert "| Cora, metis, C = 10 | 70.00 | 71.00 | 72.50 | +1.50 |" in text
     assert (tmp_path / "figures" / "guard.png").stat().st_size > 5000

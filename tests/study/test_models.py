@@ -9,6 +9,7 @@ import pytest
 from pace.models import MODELS
 from pace_study import models, run
 from pace_study.cell import Cell, Store
+from pace_study.scores import score_cells
 from pace_study.study import EVERY_MODEL, FEW_MODELS, MODEL_PARTS, PARTS, chosen, narrowed
 from pace_study.study import SEEDS as STUDY_SEEDS
 
@@ -50,9 +51,10 @@ def test_every_model_has_a_place_in_the_study() -> None:
 
 @pytest.mark.usefixtures("small")
 def test_lines_are_computed_from_the_stored_trials(store: Store) -> None:
-    lines = list(models.lines(store, SEEDS))
-    assert [(line.model, line.metric) for line in lines[:4]] == [
-        ("gcn", "accuracy"), ("sage", "accuracy"), ("gcn", "roc_auc"), ("sage", "roc_auc")
+    found = models.model_scores(score_cells(store), SEEDS)
+    lines = dict(iter(found.groupby(["metric", "model"], sort=False)))
+    assert list(lines) == [
+        ("accuracy", "gcn"), ("accuracy", "sage"), ("roc_auc", "gcn"), ("roc_auc", "sage")
     ]  # fmt: skip
     part = PARTS["models"]
     cell = Cell(SMALL, part.partition, 3, "pace", 6, 2, 2024, "sage")
@@ -60,33 +62,34 @@ def test_lines_are_computed_from_the_stored_trials(store: Store) -> None:
     assert trial is not None
     hits = sum(int(counts.diagonal().sum()) for counts in trial.counts["adopted"])
     nodes = sum(int(counts.sum()) for counts in trial.counts["adopted"])
-    assert lines[1].pace[1] == pytest.approx(100 * hits / nodes)
-    assert lines[1].gains[1] == pytest.approx(lines[1].pace[1] - lines[1].local[1])
+    second = lines["accuracy", "sage"].iloc[1]
+    assert second.seed == 2
+    assert pytest.approx(100 * hits / nodes) == second.PACE
     areas = trial.roc_auc["adopted"]
     assert all(area is None or 0 <= area <= 1 for area in areas)
-    assert 0 <= lines[3].pace[1] <= 100
+    assert 0 <= lines["roc_auc", "sage"].PACE.iloc[1] <= 100
 
 
 @pytest.mark.usefixtures("small")
 def test_geometry_is_the_difference_on_the_same_draws(store: Store) -> None:
-    found = {each.model: each for each in models.geometries(store, SEEDS)}
-    assert set(found) == {"gcn", "sage"}
-    assert len(found["gcn"].adopted) == len(PARTS["models-masks"].data_seeds)
-    text = models.markdown(store, SEEDS)
+    scores = score_cells(store)
+    found = models.geometries(scores, SEEDS)
+    assert set(found.model) == {"gcn", "sage"}
+    assert (found.model == "gcn").sum() == len(PARTS["models-masks"].data_seeds)
+    text = models.models_markdown(scores, SEEDS)
     assert "| sage |" in text
     assert "Propagated minus raw" in text
-    rows = models.tidy(store, SEEDS)
-    assert {row["method"] for row in rows} == {"local", "fedavg+cnll", "pace"}
+    assert set(models.tidy(scores, SEEDS).method) == {"local", "fedavg+cnll", "pace"}
 
 
 def test_an_empty_store_has_tables_without_rows(tmp_path: Path) -> None:
-    assert list(models.lines(Store(tmp_path), SEEDS)) == []
-    assert models.tidy(Store(tmp_path), SEEDS) == []
-    assert "Propagated" not in models.markdown(Store(tmp_path), SEEDS)
+    scores = score_cells(Store(tmp_path))
+    assert models.model_scores(scores, SEEDS).empty
+    assert models.tidy(scores, SEEDS).empty
+    assert "Propagated" not in models.models_markdown(scores, SEEDS)
 
 
-def test_the_page_shows_the_tables_of_the_committed_cells() -> None:
-    root = Path(__file__).parents[2]
-    made = models.markdown(Store(root / "results" / "models" / "cells"), STUDY_SEEDS)
-    assert made in (root / "docs" / "models.md").read_text()
-    assert made == (root / "results" / "models" / "tables" / "models.md").read_text()
+def test_the_committed_cells_give_the_committed_tables() -> None:
+    folder = Path(__file__).parents[2] / "results" / "models"
+    made = models.models_markdown(score_cells(Store(folder / "cells")), STUDY_SEEDS)
+    assert made == (folder / "tables" / "models.md").read_text()

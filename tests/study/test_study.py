@@ -9,22 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import stats
 
 from pace.errors import FileError, SettingError
+from pace.reports.table import Table
 from pace.reports.trial import READINGS, Trial
-from pace_study import run
+from pace.task import SCORES
+from pace_study import records, run
 from pace_study.cell import JOURNAL, STEPS, Cell, Store
-from pace_study.compare import Twin, twins
-from pace_study.diagnostics import paired, receivers, t_interval, win_tie_loss
-from pace_study.draws import Draws, known_draws
-from pace_study.formats import latex, markdown, markdown_twins, tidy
-from pace_study.outcome import write
-from pace_study.records import Record, measured, published
-from pace_study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, chosen, narrowed
-from pace_study.tables import Grid, grids, places
+from pace_study.diagnostics import gains
+from pace_study.outcome import Outcome
+from pace_study.records import beside, known_draws, measured, published, tidy
+from pace_study.scores import Draws, score, score_cells, t_interval, win_tie_loss
+from pace_study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, Row, chosen, narrowed
+from pace_study.tables import part_tables, show_beside, show_ours
 
 SMALL = "synthetic:nodes=300,features=40,communities=12"
 HOW = run.How(epochs=3)
@@ -281,32 +282,48 @@ def store(tmp_path: Path) -> Store:
 MAIN = narrowed([PARTS["main"]], ["cora", "citeseer"], ["local", "fedavg", "pace"])[0]
 
 
-def test_records_are_computed_from_the_confusions(store: Store) -> None:
-    (ours,) = (
-        r
-        for r in measured(MAIN, store, SEEDS)
-        if (r.dataset, r.method, r.metric) == ("Cora", "PACE", "accuracy")
+def number(table: pd.DataFrame, dataset: str, method: str, metric: str = "accuracy") -> pd.Series:
+    (row,) = (
+        row
+        for _, row in table.iterrows()
+        if (row.dataset, row.method, row.metric) == (dataset, method, metric)
     )
+    return row
+
+
+def test_numbers_are_computed_from_the_confusions(store: Store) -> None:
+    ours = number(measured(MAIN, score_cells(store), SEEDS), "Cora", "PACE")
     values = [60.0, 65.0, 70.0, 70.0, 70.0]
-    assert ours.mean == pytest.approx(np.mean(values))
-    assert ours.std == pytest.approx(np.std(values, ddof=1))
+    assert ours["mean"] == pytest.approx(np.mean(values))
+    assert ours["std"] == pytest.approx(np.std(values, ddof=1))
+
+
+def test_scores_are_those_of_the_library(store: Store) -> None:
+    """Of random confusion matrices with an empty class."""
+    random = torch.Generator().manual_seed(0)
+    for _ in range(20):
+        counts = torch.randint(0, 9, (4, 4), generator=random)
+        counts[3], counts[:, 3] = 0, 0
+        theirs = {name: 100 * metric(counts) for name, metric in SCORES.items()}
+        assert score(counts.numpy()) == pytest.approx(theirs, rel=1e-12)
 
 
 def test_a_row_with_a_missing_seed_is_not_shown(store: Store) -> None:
     del store.rows[Cell("cora", "louvain", 10, "pace", 6, SEEDS[2], 2024)]
-    assert not any((r.dataset, r.method) == ("Cora", "PACE") for r in measured(MAIN, store, SEEDS))
+    found = measured(MAIN, score_cells(store), SEEDS)
+    assert set(found[found.dataset == "Cora"].method) == {"Local", "FedAvg"}
+    assert set(found[found.dataset == "CiteSeer"].method) == {"Local", "FedAvg", "PACE"}
 
 
 def test_differences_are_paired_by_seed_and_receiver(store: Store) -> None:
     part = replace(PARTS["diagnostics"], datasets=("cora",))
-    accuracy = paired(part, store, SEEDS)[0]
-    assert accuracy.differences == pytest.approx([0, 5, 10, 10, 10])
-    assert accuracy.counts == (4, 1, 0)
-    (each,) = receivers(part, store, SEEDS)
-    assert each.gains[0] == pytest.approx([0, 10, 20, 20, 20])
-    assert each.gains[1] == pytest.approx([0] * 5)
-    assert each.counts == (4, 6, 0)
-    assert each.worst == 0
+    (found,) = gains(part, score_cells(store), SEEDS)
+    assert found.differences["accuracy"] == pytest.approx([0, 5, 10, 10, 10], abs=1e-4)
+    assert found.counts("accuracy") == (4, 1, 0)
+    assert found.receivers[0] == pytest.approx([0, 10, 20, 20, 20], abs=1e-4)
+    assert found.receivers[1] == pytest.approx([0] * 5)
+    assert found.receiver_counts == (4, 6, 0)
+    assert found.worst == 0
 
 
 def test_a_draw_is_the_mean_over_the_first_three_seeds(tmp_path: Path) -> None:
@@ -317,10 +334,11 @@ def test_a_draw_is_the_mean_over_the_first_three_seeds(tmp_path: Path) -> None:
             store.write(place, trial(shift=shift), epochs=None, device="cpu")
         place = Cell("cora", "louvain", 10, "pace", 6, SEEDS[4], data_seed)
         store.write(place, trial(shift=2), epochs=None, device="cpu")  # a seed too many
-    draws = known_draws(store, SEEDS)["Cora", "PACE", "accuracy", "louvain", 10]
+    known = known_draws(score_cells(store), SEEDS)
+    draws = known["Cora", "PACE", "accuracy", "louvain", 10]
     assert draws.values == pytest.approx((60, 65, 70))
-    assert known_draws(store, SEEDS).keys() >= {("Cora", "PACE", "mean_alpha", "louvain", 10)}
-    assert ("Cora", "PACE", "accuracy", "louvain", 20) not in known_draws(store, SEEDS)
+    assert known.keys() >= {("Cora", "PACE", "mean_alpha", "louvain", 10)}
+    assert ("Cora", "PACE", "accuracy", "louvain", 20) not in known
 
 
 def test_the_interval_over_draws_is_where_one_more_would_fall() -> None:
@@ -333,45 +351,58 @@ def test_the_interval_over_draws_is_where_one_more_would_fall() -> None:
     assert np.mean(inside) == pytest.approx(0.95, abs=0.01)
 
 
-def test_draws_and_seeds_together_explain_nineteen_differences_in_twenty() -> None:
+def printed(mean: float, std: float = 0.5, row: str = "PACE") -> pd.DataFrame:
+    """A number of ours in the main table."""
+    place = {"table": "main", "dataset": "Cora", "method": row, "metric": "accuracy"}
+    return pd.DataFrame([place | {"mean": mean, "std": std, "partition": "louvain", "clients": 10}])
+
+
+CORA = ("Cora", "PACE", "accuracy", "louvain", 10)
+
+
+def test_draws_and_seeds_together_explain_nineteen_differences_in_twenty(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Ours and the paper's: each one draw of the masks and five seeds, of one truth."""
     random = np.random.default_rng(1)
     explained = []
-    for _ in range(4000):
+    for _ in range(800):
         draws = random.normal(0, 2.0, size=12)
         seeds = random.normal(0, 3.0, size=(2, 5))
         ours, paper = (
-            Record("main", "Cora", "x", "accuracy", draw + s.mean(), s.std(ddof=1), "louvain", 10)
+            printed(draw + s.mean(), s.std(ddof=1))
             for draw, s in zip(draws[10:], seeds, strict=True)
         )
-        explained.append(Twin(ours, paper, Draws(tuple(draws[:10]))).within)
-    assert 0.94 < explained.count(True) / len(explained) < 0.98  # t is for the fewer of the two
+        monkeypatch.setattr(records, "published", lambda paper=paper: paper)
+        (within,) = beside(ours, {CORA: Draws(tuple(draws[:10]))}).within_draws
+        explained.append(within)
+    assert 0.93 < explained.count(True) / len(explained) < 0.985  # t is for the fewer of the two
 
 
-def test_what_rounds_to_the_same_number_is_no_difference() -> None:
-    ours = Record("main", "Cora", "x", "accuracy", 29.504, 0.0, "louvain", 10)
-    still = Draws((29.504,) * 10)
-    assert Twin(ours, replace(ours, mean=29.5), still).within is True
-    assert Twin(ours, replace(ours, mean=29.51), still).within is False
+def test_what_rounds_to_the_same_number_is_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    still = {CORA: Draws((29.504,) * 10)}
+    for theirs, within in ((29.5, True), (29.51, False)):
+        monkeypatch.setattr(records, "published", lambda theirs=theirs: printed(theirs, 0.0))
+        assert beside(printed(29.504, 0.0), still).within_draws.tolist() == [within]
 
 
 # --- tables -----------------------------------------------------------------------------------
 
 
 def test_the_published_numbers_are_all_there() -> None:
-    assert len(published()) == 996
-    assert len({record.key for record in published()}) == 996
+    assert len(published()) == len(published().drop_duplicates(records.NUMBER)) == 996
 
 
 @pytest.mark.parametrize("name", [name for name, part in PARTS.items() if part.table])
 def test_every_published_number_has_a_place_in_its_part(name: str) -> None:
     """The part's rows, datasets, metrics and client counts are exactly the paper's table."""
     part = PARTS[name]
-    theirs = {r.key for r in published() if r.table == part.table}
-    from pace_study.records import CITATION_MEAN, title
-
+    paper = published()
+    theirs = set(
+        paper[paper.table == part.table][records.NUMBER].itertuples(index=False, name=None)
+    )
     ours = {
-        (part.table, title(dataset), row.label, metric, clients)
+        (part.table, records.title(dataset), row.label, metric, clients)
         for dataset in part.datasets
         for row in part.rows
         if row.method not in UNPUBLISHED
@@ -380,79 +411,73 @@ def test_every_published_number_has_a_place_in_its_part(name: str) -> None:
     }
     if name == "rank":
         ours |= {
-            (part.table, CITATION_MEAN, row.label, metric, 10)
+            (part.table, records.CITATION_MEAN, row.label, metric, 10)
             for row in part.rows
             for metric in ("upload_percent", "downlink_percent")
         }
     assert ours == theirs
 
 
-def example(*means: float) -> Grid:
-    def record(mean: float) -> Record:
-        return Record("main", "Cora", "x", "accuracy", mean, 0.5, "louvain", 10)
-
-    rows = tuple((f"m{i}", (record(mean),)) for i, mean in enumerate(means))
-    return Grid("t", (("Cora", "Accuracy"),), rows)
+def example(*means: float) -> Table:
+    rows = tuple(Row(f"m{place}", f"m{place}") for place in range(len(means)))
+    part = replace(PARTS["main"], rows=rows, datasets=("cora",), metrics=("accuracy",))
+    table = pd.concat([printed(mean, row=row.label) for row, mean in zip(rows, means, strict=True)])
+    (made,) = part_tables(part, beside(table, {}), show_ours)
+    return made
 
 
 def test_best_and_second_are_distinct_displayed_means() -> None:
-    assert places(example(80.001, 80.004, 79.0, 78.0)) == [[1], [1], [2], [0]]
+    marks = [row[1].mark for row in example(80.001, 80.004, 79.0, 78.0).rows]
+    assert marks == ["best", "best", "second", ""]
+    assert [row[1].mark for row in example(80.0).rows] == [""]
 
 
 def test_markdown_and_latex_mark_best_and_second() -> None:
-    grid = example(80, 79, 78)
-    assert "| m0 | **80.00 ± 0.50** |" in markdown(grid)
-    assert "| m1 | <u>79.00 ± 0.50</u> |" in markdown(grid)
-    assert r"m0 & \textbf{80.00$\pm$0.50} \\" in latex(grid)
-    assert r"m1 & \underline{79.00$\pm$0.50} \\" in latex(grid)
-    assert latex(grid).count(r"\toprule") == latex(grid).count(r"\bottomrule") == 1
+    table = example(80, 79, 78)
+    assert "| m0 | **80.00 ± 0.50** |" in table.markdown()
+    assert "| m1 | <u>79.00 ± 0.50</u> |" in table.markdown()
+    assert r"m0 & \textbf{80.00 $\pm$ 0.50} \\" in table.latex()
+    assert r"m1 & \underline{79.00 $\pm$ 0.50} \\" in table.latex()
+    assert table.latex().count(r"\toprule") == table.latex().count(r"\bottomrule") == 1
 
 
-def test_twins_stand_beside_the_paper(store: Store) -> None:
-    records = measured(MAIN, store, SEEDS)
+def test_numbers_stand_beside_the_papers(store: Store) -> None:
     redrawn = {
         ("Cora", "PACE", "accuracy", "louvain", 10): Draws((78.0, 80.0, 82.0)),
         ("Cora", "Local", "accuracy", "louvain", 10): Draws((60.0, 61.0, 62.0)),
     }
-    found = {(t.ours.dataset, t.ours.method, t.ours.metric): t for t in twins(records, redrawn)}
-    pace = found["Cora", "PACE", "accuracy"]
-    assert pace.paper is not None
-    assert pace.paper.mean == 80.34
+    found = beside(measured(MAIN, score_cells(store), SEEDS), redrawn)
+    pace = number(found, "Cora", "PACE")
+    assert pace.published_mean == 80.34
     assert pace.difference == pytest.approx(67 - 80.34)
-    assert pace.within is True
-    assert found["Cora", "Local", "accuracy"].within is False
-    assert found["Cora", "FedAvg", "accuracy"].within is None
-    page = markdown_twins(grids(MAIN, records)[0], list(found.values()))
-    assert "67.00 ± 4.47 [70.06, 89.94] (80.34 ± 0.61) -13.34 ✓" in page
-    assert "60.00 ± 0.00 [56.03, 65.97] (79.16 ± 0.25) -19.16 ✗" in page
-    assert "**67.00 ± 4.47** [70.06, 89.94]" in markdown(
-        grids(MAIN, records)[0], list(found.values())
-    )
+    assert pace.within_draws is True
+    assert number(found, "Cora", "Local").within_draws is False
+    assert number(found, "Cora", "FedAvg").within_draws is None
+    (table,) = part_tables(MAIN, found, show_beside)
+    texts = [value.text for row in table.rows for value in row]
+    assert "67.00 ± 4.47 [70.06, 89.94] (80.34 ± 0.61) -13.34 ✓" in texts
+    assert "60.00 ± 0.00 [56.03, 65.97] (79.16 ± 0.25) -19.16 ✗" in texts
 
 
 def test_draws_of_ten_louvain_clients_lend_their_spread_to_other_settings(store: Store) -> None:
-    records = [
-        replace(record, table="metis", partition="metis")
-        for record in measured(MAIN, store, SEEDS)
-        if record.dataset == "Cora"
-    ]
+    part = replace(MAIN, datasets=("cora",), partition="metis")
+    found = measured(replace(MAIN, datasets=("cora",)), score_cells(store), SEEDS)
+    found = found.assign(table="metis", partition="metis")
     for spread, mark in ((0.1, "(✗)"), (5.0, "(✓)")):
-        redrawn = {
-            ("Cora", "PACE", "accuracy", "louvain", 10): Draws((50 - spread, 50.0, 50 + spread))
-        }
-        (pace,) = [t for t in twins(records, redrawn) if t.draws]
-        assert pace.borrowed
-        part = replace(MAIN, datasets=("cora",), partition="metis")
-        page = markdown_twins(grids(part, records)[0], twins(records, redrawn))
-        assert f"67.00 ± 4.47 (79.68 ± 0.25) -12.68 {mark}" in page
+        table = beside(found, {CORA: Draws((50 - spread, 50.0, 50 + spread))})
+        assert number(table, "Cora", "PACE").borrowed
+        (made,) = part_tables(part, table, show_beside)
+        assert f"67.00 ± 4.47 (79.68 ± 0.25) -12.68 {mark}" in [
+            value.text for row in made.rows for value in row
+        ]
 
 
 def test_tidy_rows_hold_both_numbers() -> None:
-    ours = Record("main", "Cora", "PACE", "accuracy", 80.0, 0.1, "louvain", 10)
-    (row,) = tidy([Twin(ours, replace(ours, mean=80.5), None)])
+    (row,) = tidy(beside(printed(80.0), {})).to_dict("records")
     assert row["mean"] == 80.0
-    assert row["published_mean"] == 80.5
-    assert row["difference"] == -0.5
+    assert row["published_mean"] == 80.34
+    assert row["difference"] == pytest.approx(-0.34)
+    assert row["draws"] == 0
 
 
 def test_every_format_is_written_and_readable(folder: Path) -> None:
@@ -474,7 +499,7 @@ def test_every_format_is_written_and_readable(folder: Path) -> None:
 def test_absent_datasets_are_rows_that_say_so(store: Store, tmp_path: Path) -> None:
     part = narrowed([PARTS["main"]], ["cora", "ogbn-arxiv"], ["local", "pace"])[0]
     out = tmp_path / "out"
-    write([part], store, SEEDS, out, ["ogbn-arxiv"])
+    Outcome([part], store, SEEDS).write(out, ["ogbn-arxiv"])
     assert "not run" in (out / "tables" / "main.md").read_text()
 
 

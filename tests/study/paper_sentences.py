@@ -1,7 +1,7 @@
 """The paper's quantitative sentences, Section 5 and the appendix, so that no claim is left out.
 
-    python benchmarks/paper_sentences.py ../shared/paper/pace.tex           # list them
-    python benchmarks/paper_sentences.py ../shared/paper/pace.tex --check   # against what is judged
+    python tests/study/paper_sentences.py ../shared/paper/pace.tex           # list them
+    python tests/study/paper_sentences.py ../shared/paper/pace.tex --check   # against what is judged
 
 A sentence is quantitative if it holds a digit or a word that counts or compares (`QUANTITY`). Tables'
 bodies and displayed equations are left out: every number of a table has its own place beside ours.

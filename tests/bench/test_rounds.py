@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from benchmarks import rounds
+from benchmarks.rounds import Schedule
 
 from pace.datasets.dataset import Dataset
 from pace.datasets.partition.divide import Division
@@ -17,8 +19,6 @@ from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.task import nll
 from pace.training.train import train
-from pace_study import ceiling, rounds
-from pace_study.rounds import Schedule
 from tests.graphs import CLASSES, FEATURES, clients, federation
 
 GCN_OF = GCN((FEATURES, 8, CLASSES))
@@ -78,11 +78,11 @@ def test_the_ceiling_has_everybodys_nodes_masks_and_edges() -> None:
     parts = [graph_of(graph, nodes) for nodes in halves]
     dataset = Dataset("one", graph, CLASSES)
     division = Division(parts, nodes=halves, dataset=dataset, partition="halves", data_seed=None)
-    whole = ceiling.whole(dataset, division)
+    whole = rounds.whole(dataset, division)
     for mask in ("train", "val", "test"):
         assert getattr(whole, mask).equal(getattr(graph, mask))
     assert whole.edges.equal(graph.edges)
-    found = ceiling.ceiling(whole, GCN_OF, [1, 2])
+    found = rounds.ceiling(whole, GCN_OF, [1, 2])
     assert [len(values) for values in found.values()] == [2, 2, 2]
     assert found["ridge"] == found["ridge"][:1] * 2  # no seed enters a regression
     assert (SCALE, HOPS, STRENGTHS) == (10.0, (0, 2), (1.0, 3.0, 10.0))

@@ -1,0 +1,156 @@
+"""Every score of the study as one table: a row for each cell and reading, in percent and points."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from pace.reports.trial import READINGS
+from pace.task import mean_auc
+from pace_study.cell import KEY, Store, confusions
+from pace_study.study import Part, Row
+
+Array = np.ndarray[Any, Any]
+
+SCORES = ("accuracy", "weighted_f1", "macro_f1")
+SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent")
+DENSE = 0  # the rank of dense messages in the table, which has no missing numbers
+SETTING = ["dataset", "partition", "clients"]
+COLUMNS = [*KEY, "reading", *SCORES, *SHARES, "roc_auc", "over_local", "upload", "returned"]
+COLUMNS += ["alphas", "gains"]  # arrays, one number a receiver
+TIE = 0.01  # points: a smaller difference is a tie (the paper's tolerance)
+LEVEL = 0.95
+
+
+def score_cells(store: Store) -> pd.DataFrame:
+    """All cells of a store; `gains` are receivers' accuracies less their Local's, in points."""
+    rows = [line for row in store.rows.values() for line in _lines(row)]
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
+    clients = len(row["alphas"])
+    counts = {reading: confusions(row[reading], clients) for reading in READINGS}
+    alphas = np.array(row["alphas"])
+    local = accuracies(counts["local"])
+    pooled = {reading: score(counts[reading].sum(0)) for reading in READINGS}
+    shared = {name: row[name] for name in KEY} | {
+        "rank": row["rank"] or DENSE,
+        "mean_alpha": alphas.mean(),
+        "alpha_zero_percent": 100 * (alphas == 0).mean(),
+        "upload_percent": 100 * np.mean(row["upload"]) / row["dense"],
+        "downlink_percent": 100 * np.mean(row["returned"]) / row["dense"],
+        "upload": sum(row["upload"]),
+        "returned": sum(row["returned"]),
+        "alphas": alphas,
+    }
+    areas = dict(zip(READINGS, row["roc_auc"] or (), strict=False))
+    nodes = counts["local"].sum((1, 2)).tolist()
+    return [
+        shared
+        | pooled[reading]
+        | {
+            "reading": reading,
+            "roc_auc": 100 * (mean_auc(areas[reading], nodes) or 0.0) if areas else np.nan,
+            "over_local": pooled[reading]["accuracy"] - pooled["local"]["accuracy"],
+            "gains": 100 * (accuracies(counts[reading]) - local),
+        }
+        for reading in READINGS
+    ]
+
+
+def accuracies(counts: Array) -> Array:
+    """Of each confusion matrix, as `pace.metrics.accuracy` rounds it."""
+    hits = np.trace(counts, axis1=-2, axis2=-1).astype(np.float32)
+    return (hits / np.maximum(counts.sum((-2, -1)), 1).astype(np.float32)).astype(float)
+
+
+def score(counts: Array) -> dict[str, float]:
+    """The three scores of one confusion matrix, in percent."""
+    support = counts.sum(1)
+    f1 = 2 * counts.diagonal() / np.maximum(counts.sum(0) + support, 1)
+    return {
+        "accuracy": 100 * float(accuracies(counts)),
+        "weighted_f1": 100 * float((f1 * support).sum() / max(support.sum(), 1)),
+        "macro_f1": 100 * float(f1.mean()),
+    }
+
+
+def of_rows(scores: pd.DataFrame, rows: Iterable[Row]) -> pd.DataFrame:
+    """The scores that a table's rows read, with their labels, in the rows' order."""
+    table = pd.DataFrame(list(map(astuple, rows)), columns=["label", "method", "reading", "rank"])
+    table["rank"] = table["rank"].fillna(DENSE).astype(int)
+    return table.merge(scores, on=["method", "reading", "rank"])
+
+
+def of_part(
+    scores: pd.DataFrame, part: Part, seeds: Sequence[int], rows: Iterable[Row] | None = None
+) -> pd.DataFrame:
+    """What a part shows: only rows, on a dataset and number of clients, of which all seeds are there."""
+    wanted = part.seeds(seeds)
+    here = scores[
+        (scores.partition == part.partition)
+        & scores.dataset.isin(part.datasets)
+        & scores.clients.isin(part.clients)
+        & scores.model.isin(part.models)
+        & scores.data_seed.isin(part.data_seeds)
+        & scores.seed.isin(wanted)
+    ]
+    found = of_rows(here, part.rows if rows is None else rows)
+    whole = found.groupby([*SETTING, "model", "label"]).seed.transform("size")
+    found = found[whole == len(wanted) * len(part.data_seeds)]
+    order = {seed: place for place, seed in enumerate(wanted)}
+    return found.sort_values(
+        ["data_seed", "seed"],
+        key=lambda column: column.map(order) if column.name == "seed" else column,
+        kind="stable",
+    )
+
+
+@dataclass(frozen=True)
+class Draws:
+    """A number on each redraw of the masks, each over the same seeds."""
+
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return float(np.mean(self.values))
+
+    @property
+    def std(self) -> float:
+        return float(np.std(self.values, ddof=1))
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Where one more draw falls with 95 %: mean ± t s sqrt(1 + 1/n)."""
+        half = student_t(len(self.values)) * self.std * (1 + 1 / len(self.values)) ** 0.5
+        return self.mean - half, self.mean + half
+
+
+@cache
+def student_t(count: int) -> float:
+    """The quantile of Student's t for so many values."""
+    from scipy.stats import t
+
+    return float(t.ppf((1 + LEVEL) / 2, count - 1))
+
+
+def t_interval(values: Sequence[float] | pd.Series) -> tuple[float, float]:
+    """mean ± t · s / √n; a single value has no interval."""
+    if len(values) < 2:
+        return np.nan, np.nan
+    half = student_t(len(values)) * float(np.std(values, ddof=1)) / len(values) ** 0.5
+    return float(np.mean(values)) - half, float(np.mean(values)) + half
+
+
+def win_tie_loss(differences: Iterable[float]) -> tuple[int, int, int]:
+    """How many are above, within and below the tolerance."""
+    values = np.array(list(differences))
+    wins, losses = int((values > TIE).sum()), int((values < -TIE).sum())
+    return wins, len(values) - wins - losses, losses
