@@ -1,6 +1,7 @@
 """The page: nothing on it that is not in the data, nothing in the data that can act on it."""
 
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from importlib import resources
@@ -40,6 +41,7 @@ from pace.reports import (
 from pace.reports.run_result import RunResult
 from pace.reports.run_tables import ranked
 from pace.runtimes.simulation import simulate
+from pace.task import accuracy
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.studies import HOSTILE, png
 

@@ -11,9 +11,10 @@ from pace.datasets.partition import dirichlet, louvain
 from pace.datasets.partition.split import DATA_SEED
 from pace.gates.cnll import BISECTIONS, calibrate
 from pace.merging.carrier import RANK
-from pace.methods import PAPER, make
+from pace.methods import make
 from pace.models.gcn import GCN
 from pace.protocol.federation import describe
+from pace.registry import METHODS
 from pace_study.cell import HIDDEN, LAYERS, Store
 from pace_study.claims import sentences
 from pace_study.study import AVAILABLE, NAMES, PARTS, SEEDS, UNPUBLISHED
@@ -77,7 +78,7 @@ def test_constants() -> None:
 def test_matched_budgets_but_for_networks_and_solvers() -> None:
     """FedNova and FedRCL need SGD, FedPub and FedAux networks of their own, to give its numbers."""
     shape, plain = GCN((1, HIDDEN, 1)), make("pace").recipe
-    methods = {name: make(name) for name in PAPER}
+    methods = {name: make(name) for name in METHODS.groups["all"]}
     networks = {n for n, m in methods.items() if describe(m.network(shape)) != describe(shape)}
     solvers = {n for n, m in methods.items() if m.recipe.optimiser != plain.optimiser}
     assert networks == {"fedpub", "fedaux"}
