@@ -136,26 +136,34 @@ def test_the_program_runs_without_pace(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path / "out", env={}, check=True)
 
 
-def own(forward: Any) -> Any:
-    class Own(torch.nn.Module):
-        def __init__(self, features: int, classes: int) -> None:
-            super().__init__()
-            self.out = torch.nn.Linear(features, classes)
+class Own(torch.nn.Module):
+    """A network of one's own that torch can trace."""
 
-        def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
-            return forward(self.out, x)  # type: ignore[no-any-return]
+    def __init__(self, features: int, classes: int) -> None:
+        super().__init__()
+        self.out = torch.nn.Linear(features, classes)
 
-    return from_torch(Own, FEATURES, CLASSES, name="tests.export.test_export:Own")
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.out(x).tanh()  # type: ignore[no-any-return]
+
+
+class Branching(Own):
+    """One that asks its features which way to go, which a trace cannot hold."""
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return super().forward(x, edge_index) * (1 if float(x.sum()) > 0 else -1)
 
 
 def test_a_network_of_ones_own_is_exported_if_torch_can_trace_it(tmp_path: Path) -> None:
-    model = made(model=own(lambda out, x: out(x).tanh()))
-    export_model(model, "torch", tmp_path / "out")
+    own, branching = (
+        made(model=from_torch(kind, FEATURES, CLASSES, name=f"{__name__}:{kind.__name__}"))
+        for kind in (Own, Branching)
+    )
+    export_model(own, "torch", tmp_path / "out")
     logits, _ = answers(tmp_path / "out", "torch", graph())
-    torch.testing.assert_close(logits, model(graph()).logits)
-    untraceable = own(lambda out, x: out(x) if float(x.sum()) > 0 else -out(x))
+    torch.testing.assert_close(logits, own(graph()).logits)
     with pytest.raises(SettingError, match="torch cannot export this network of one's own"):
-        export_model(made(model=untraceable), "torch", tmp_path / "data_dependent")
+        export_model(branching, "torch", tmp_path / "branching")
 
 
 def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
