@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import platform
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -190,15 +191,20 @@ def render(outcomes: Mapping[int, Mapping[str, Sequence[str]]]) -> str:
         f"{len(outcomes)} faults, {len(cases)} cases: {_counted(cases)} "
         f"(Python {platform.python_version()}, {platform.system()}).",
         "",
-        "| # | Fault | Expected | Test | Result |",
-        "|---|---|---|---|---|",
+        "| # | Fault | Expected | Tests, and their cases where there are several |",
+        "|---|---|---|---|",
     ]
     for row, tests in sorted(outcomes.items()):
-        what, expected = FAULTS[row].what, FAULTS[row].expected
-        for test, ends in sorted(tests.items()):
-            lines.append(f"| {row} | {what} | {expected} | `{test}` | {_counted(ends)} |")
-            row, what, expected = "", "", ""  # type: ignore[assignment]
+        shown = "<br>".join(f"`{test}`{_cases(ends)}" for test, ends in sorted(tests.items()))
+        lines.append(f"| {row} | {FAULTS[row].what} | {FAULTS[row].expected} | {shown} |")
     return "\n".join(lines) + "\n"
+
+
+def _cases(ends: Sequence[str]) -> str:
+    """How many cases passed, where there are several; how they ended, where not all passed."""
+    if set(ends) != {"passed"}:
+        return f" ({_counted(ends)})"
+    return f" ×{len(ends)}" if len(ends) > 1 else ""
 
 
 def _counted(ends: Sequence[str]) -> str:
@@ -207,11 +213,5 @@ def _counted(ends: Sequence[str]) -> str:
 
 def listed(page: str) -> dict[int, set[str]]:
     """Row -> its tests, as a page says."""
-    found: dict[int, set[str]] = {}
-    row = 0
-    for line in page.splitlines():
-        cells = [cell.strip() for cell in line.split("|")]
-        if len(cells) == 7 and cells[4].startswith("`"):
-            row = int(cells[1] or row)
-            found.setdefault(row, set()).add(cells[4].strip("`"))
-    return found
+    rows = re.findall(r"^\| (\d+) \|.*\| (`[^|]*) \|$", page, re.M)
+    return {int(row): set(re.findall(r"`([\w/]+::\w+)`", tests)) for row, tests in rows}
