@@ -70,8 +70,8 @@ class Received(Uploads):
         return len(self.frames)
 
     def batches(self) -> Iterator[Message]:
-        rows = self._decoded() if self._kept is None else self._kept
-        return (wire.batch_of(several, self.layout) for several in rows)
+        for rows in self._decoded() if self._kept is None else self._kept:
+            yield wire.batch_of(rows, self.layout)
 
     @property
     def checksums(self) -> list[bytes]:
