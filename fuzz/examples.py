@@ -44,7 +44,7 @@ def divided() -> Division:
 
 @cache
 def graph() -> Graph:
-    return divided().graphs[0]
+    return divided()[0]
 
 
 @cache
@@ -100,4 +100,4 @@ def sealed_fits() -> list[tuple[steps.Kept, bytes]]:
 
 
 def graph_of(name: str) -> Graph:
-    return divided().graphs[SITES.index(name) % 2]
+    return divided()[SITES.index(name) % 2]
