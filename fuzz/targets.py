@@ -34,7 +34,7 @@ from tests.export.models import unscored
 from tests.graphs import clients
 
 from pace.datasets import file as graph_file
-from pace.datasets.partition import file as partition_file
+from pace.datasets.partition.file import read_partition, write_partition
 from pace.jobs import roll as rolls
 from pace.jobs import signatures
 from pace.jobs.admission import admit
@@ -126,7 +126,7 @@ def graph_reader(data: bytes) -> None:
 
 
 def partition(data: bytes) -> None:
-    quiet(partition_file.read_division, placed(data, "a.json"), dataset())
+    quiet(read_partition, placed(data, "a.json"), dataset())
 
 
 def model_reader(data: bytes) -> None:
@@ -164,7 +164,7 @@ def inspected(data: bytes) -> None:
 
 def rolled(data: bytes) -> None:
     """A roll as it comes beside a return; and, where the job has keys, any bytes that are signed."""
-    with_return = partial(rolls.check, upload=fitted()[1], returned=b"return")
+    with_return = partial(rolls.check_roll, upload=fitted()[1], returned=b"return")
     quiet(with_return, data, job(), "north")
     made = signed_job()
     told = signatures.sign(data, key(SERVER), kind=signatures.ROLL, job=made.digest, name="north")
@@ -216,11 +216,7 @@ def seeds() -> dict[str, list[bytes]]:
     trained = kept.Trained("north", "0", "2026-01-01T00:00:00+00:00", 1.0, "cpu", {})
     kept_bytes = kept.KeptModel(fitted()[0], honest, {}, trained, members()).encode(job())
     compact = written(lambda path: graph_file.write(path, dataset()))
-    split = written(
-        lambda path: partition_file.write(
-            path, dataset(), divided(), partition="louvain", data_seed=1
-        )
-    )
+    split = written(lambda path: write_partition(path, dataset(), divided()))
     weighted = written(lambda path: graph_file.write(path, weighted_dataset()))
     text = render_job(job()).encode()
     attended = Roll(
