@@ -115,7 +115,7 @@ class Counts:
     """
 
     confusion: tuple[tuple[int, ...], ...]
-    """[t][p]: nodes of class t that were called p."""
+    """Row t, column p: nodes of class t that were called p."""
     bins: tuple[Bin, ...]
     """Its calibration."""
 
