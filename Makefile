@@ -82,29 +82,29 @@ format: .venv/dev
 
 .venv/core: pyproject.toml constraints.txt
 	$(VENV)
-	$(PIP) --editable '.[metis,report,crypto]' --editable ./study
+	$(PIP) --editable '.[research,report]' --editable ./study
 	touch $@
 
 .venv/dev: .venv/core
-	$(PIP) --editable '.[dev,docs,metis,report,crypto,tracking,notebook]' --editable ./study
+	$(PIP) --editable '.[dev,docs,research,report,tracking,notebook]' --editable ./study
 	touch $@
 
 .venv-flower/dev: pyproject.toml constraints.txt
 	$(VENV)
 	.venv-flower/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-	  --editable '.[dev,metis,report,flower]' --editable ./study
+	  --editable '.[dev,research,report,flower]' --editable ./study
 	touch $@
 
 .venv-lowest/dev: pyproject.toml constraints-lowest.txt
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints-lowest.txt \
-	  --only-binary :all: --editable '.[dev,metis,report,crypto,tracking,notebook]' --editable ./study
+	  --only-binary :all: --editable '.[dev,research,report,tracking,notebook]' --editable ./study
 	touch $@
 
 .venv-latest/dev: pyproject.toml
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade --upgrade-strategy eager \
-	  --editable '.[dev,metis,report,crypto,tracking,notebook]' --editable ./study
+	  --editable '.[dev,research,report,tracking,notebook]' --editable ./study
 	touch $@
 
 clean:

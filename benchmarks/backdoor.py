@@ -120,7 +120,7 @@ def outcome(
         kept = fitted[place][0]
         adoption = steps.adopt(graph, kept, returns[place], federation)
         changed = triggered(graph, words)
-        sets = steps.logit_sets(changed, kept.local, adoption.models, federation)
+        sets = steps.logit_sets(changed, kept.local, adoption.model.externals, federation)
         others = graph.test & (graph.y != wanted)
         for reading, clean, after in (
             ("adopted", adoption.logits, mix(sets, adoption.weights)),

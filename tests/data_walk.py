@@ -119,7 +119,7 @@ FILES = (
     Hop("pace.protocol.steps:returns", lambda a, r: f"uploads of the decision → **return, {size(r)}** each, by `Pace.merge` as above"),
     Hop("pace.jobs.roll:Attendance.roll", lambda a, r: "who was merged, refused, missing → `north.roll`, beside the return"),
     Hop("pace.runtimes.files.adopt:adopt_files", lambda a, r: "kept model, return and roll → the model folder, `Outcome`"),
-    Hop("pace.protocol.steps:adopt", lambda a, r: f"graph, Local and return → External, {numbers(r.models[0].params)}, logits, {size(r.local)}, and {len(r.weights)} weights"),
+    Hop("pace.protocol.steps:adopt", lambda a, r: f"graph, Local and return → External, {numbers(r.model.externals[0].params)}, logits, {size(r.local)}, and {len(r.weights)} weights"),
     Hop("pace.jobs.roll:check_roll", lambda a, r: f"the roll, if it is this server's for this return: {len(r.merged)} merged"),
     Hop("pace.runtimes.files.outcome:mask_scores", lambda a, r: "logits and this site's own labels → `MaskScores`"),
     Hop("pace.runtimes.files.model:write_model", lambda a, r: "parameters, weights, outcome → `mine.model/`, whole or absent"),

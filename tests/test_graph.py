@@ -6,6 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import Tensor
 from torch_geometric.data import Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import remove_self_loops, subgraph, to_undirected
@@ -44,7 +45,7 @@ def test_messages_are_the_propagated_features(binary: bool) -> None:
 
 
 def test_isolated_nodes_keep_their_own_message() -> None:
-    graph = Graph.build(torch.eye(3), torch.tensor([[0], [1]]), torch.zeros(3))
+    graph = Graph.build(torch.eye(3), torch.tensor([[0], [1]]), torch.zeros(3).long())
     assert torch.equal(
         times_features(propagation(graph), graph)[torch.tensor([2])], torch.eye(3)[2:]
     )
@@ -74,15 +75,15 @@ def test_pyg_data_without_labels_is_a_graph_to_predict_and_without_edges_none() 
         Graph.from_pyg(Data(x=torch.ones(3, 2)))
 
 
-X, EDGES, Y = torch.zeros(4, 2), torch.tensor([[0, 1], [1, 2]]), torch.zeros(4)
+X, EDGES, Y = torch.zeros(4, 2), torch.tensor([[0, 1], [1, 2]]), torch.zeros(4).long()
 
 
 @pytest.mark.parametrize(
     ("change", "says"),
     [
         ({"x": torch.tensor([[0.0, float("nan")]] * 4)}, "feature 1 of node 0 is nan"),
-        ({"x": torch.zeros(0, 2), "y": torch.zeros(0)}, "edges name nodes"),
-        ({"y": torch.zeros(3)}, r"labels have shape \(3,\), expected \(4,\)"),
+        ({"x": torch.zeros(0, 2), "y": torch.zeros(0).long()}, "edges name nodes"),
+        ({"y": torch.zeros(3).long()}, r"labels have shape \(3,\), expected \(4,\)"),
         ({"y": torch.full((4,), -2)}, "smallest label is -2"),
         ({"edges": torch.tensor([[0], [4]])}, "number the nodes from zero"),
         ({"edges": torch.tensor([0, 4])}, "expected \\(2, number of edges\\)"),
@@ -172,3 +173,36 @@ def test_nothing_of_pygs_edges_is_dropped_silently() -> None:
 def test_weights_that_no_model_can_use_are_refused(weights: list[float], says: str) -> None:
     with pytest.raises(GraphError, match=says):
         Graph.build(X, ONE_WAY, Y, weights=torch.tensor(weights))
+
+
+def labelled(**parts: Any) -> Data:
+    base = {"x": torch.eye(3), "edge_index": torch.tensor([[0, 1], [1, 0]]), "y": torch.arange(3)}
+    return Data(**{**base, **parts})
+
+
+@pytest.mark.parametrize(
+    ("parts", "says"),
+    [
+        ({"y": torch.tensor([0.5, 1.7, 2.0])}, "labels are of type float32, as numbers to be pred"),
+        ({"y": torch.tensor([[1, 0], [0, 1], [1, 1]])}, r"shape \(3, 2\), several a node"),
+        ({"edge_attr": torch.ones(2, 4)}, "has `edge_attr`, which no model here reads"),
+        (
+            {"train_mask": torch.ones(3, 10).bool()},
+            r"`train_mask` has shape \(3, 10\), several spl",
+        ),
+    ],
+)
+def test_what_a_graph_cannot_represent_is_refused(parts: dict[str, Tensor], says: str) -> None:
+    with pytest.raises(GraphError, match=says):
+        Graph.from_pyg(labelled(**parts))
+
+
+def test_a_column_of_labels_is_one_a_node() -> None:
+    assert Graph.from_pyg(labelled(y=torch.arange(3)[:, None])).y.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("layout", ["to_sparse", "to_sparse_csr"])
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
+def test_sparse_features_become_dense(layout: str) -> None:
+    graph = Graph.from_pyg(labelled(x=getattr(torch.eye(3), layout)()))
+    assert graph.x.equal(torch.eye(3))

@@ -30,15 +30,12 @@ SUPERLINK = ["--superlink", "127.0.0.1:1", "--insecure"]
 
 # A command that needs each library, and the extra that has it.
 NEEDS = [
-    ("pymetis", "metis", [*QUICK, "--partition", "metis"]),
-    ("pymetis", "metis", ["partition", *SMALL, "--partition", "metis"]),
-    ("pymetis", "metis", ["reproduce", "metis", "--out", "study"]),
-    ("matplotlib", "report", ["partition", *SMALL, "--plot", "clients.png"]),
+    ("pymetis", "research", [*QUICK, "--partition", "metis"]),
+    ("pymetis", "research", ["partition", *SMALL, "--partition", "metis"]),
+    ("pymetis", "research", ["reproduce", "metis", "--out", "study"]),
     ("matplotlib", "report", ["reproduce", "--out", "study"]),
     ("pyarrow", "report", ["reproduce", "--out", "study"]),
-    ("matplotlib", "report", ["bench", *SMALL, "--quick", "--out", "bench"]),
     ("pyarrow", "report", ["graph", "import", "--nodes", "nodes.parquet"]),
-    ("cryptography", "crypto", ["keys", "new", "north"]),
     ("onnxscript", "export", ["export", "mine.model", "--to", "onnx", "--out", "mine_onnx"]),
     ("tensorboard", "tracking", [*QUICK, "--tensorboard", "runs"]),
     ("flwr", "flower", ["flower", "status", *SUPERLINK]),
@@ -146,7 +143,7 @@ def test_every_extra_is_in_the_readme_and_every_extra_named_exists() -> None:
 
 
 def test_the_oldest_versions_that_are_tested_are_the_oldest_that_are_allowed() -> None:
-    extras = ("metis", "report", "crypto", "tracking", "notebook", "dev")
+    extras = ("research", "report", "tracking", "notebook", "dev")
     lines = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
     oldest = dict(
         re.findall(r"^([\w-]+)>=([\d.]+)", "\n".join(PROJECT["dependencies"] + lines), re.M)

@@ -82,6 +82,7 @@ class Graph:
             ends: Tensor = undirected(edges, len(x))
         else:
             ends, weights = coalesced(edges, len(x), weights, directed=directed)
+        _check_labels(y, len(x))
         features, labels = x.float().contiguous(), y.reshape(-1).long()
         return cls(features, ends, labels, train, val, test, weights, directed)
 
@@ -90,6 +91,8 @@ class Graph:
         cls, data: Data, *, directed: bool | None = None, ignore_edge_attr: bool = False
     ) -> Graph:
         """A PyG `Data` with `x`, `edge_index` and, if it has them, `y`, `edge_weight` and its masks.
+
+        Sparse features become dense.
 
         Without `y` no node has a label: such a graph can be predicted, not trained on. Nothing is
         dropped silently: edges that go one way need a word on what to do with them, and edge
@@ -117,12 +120,19 @@ class Graph:
                 "Graph.from_pyg(data, directed=True) to keep directions, or directed=False to let "
                 "every edge go both ways"
             )
+        x = data.x if getattr(data.x, "layout", None) is torch.strided else data.x.to_dense()
         labels = getattr(data, "y", None)
         if labels is None:
-            labels = torch.full((len(data.x),), UNKNOWN)
-        masks = {name: getattr(data, f"{name}_mask", None) for name in ("train", "val", "test")}
+            labels = torch.full((len(x),), UNKNOWN)
+        masks = {name: getattr(data, f"{name}_mask", None) for name in MASKS}
+        for name, mask in masks.items():
+            if mask is not None and mask.ndim != 1:
+                raise GraphError(
+                    f"`{name}_mask` has shape {tuple(mask.shape)}, several splits: choose one, "
+                    f"data.{name}_mask = data.{name}_mask[:, 0]"
+                )
         kept = bool(directed)
-        return cls.build(data.x, data.edge_index, labels, **masks, weights=weights, directed=kept)
+        return cls.build(x, data.edge_index, labels, **masks, weights=weights, directed=kept)
 
     def to_pyg(self) -> Data:
         """The same graph for PyG."""
@@ -190,6 +200,21 @@ class Graph:
     @cached_property
     def _derived(self) -> dict[str, Any]:
         return {}
+
+
+def _check_labels(y: Tensor, nodes: int) -> None:
+    """Refuse labels that are no class: a number to be predicted, or several classes a node."""
+    if y.is_floating_point() or y.is_complex():
+        raise GraphError(
+            f"labels are of type {str(y.dtype).removeprefix('torch.')}, as numbers to be predicted are, "
+            "which no model here learns: if they are classes, number them from 0 and give whole "
+            "numbers, y.long()"
+        )
+    if y.ndim > 1 and y.numel() != nodes:
+        raise GraphError(
+            f"labels have shape {tuple(y.shape)}, several a node, which no model here learns: give "
+            "one class a node, such as y.argmax(1) where exactly one is set"
+        )
 
 
 def undirected(edges: Tensor, nodes: int) -> Tensor:

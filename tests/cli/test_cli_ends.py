@@ -227,7 +227,7 @@ def test_ctrl_c_ends_a_study_and_its_workers(tmp_path: Path) -> None:
     assert not alive(running.pid)
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     journals = [path.read_text() for path in files if path.suffix == ".jsonl"]
-    assert all(json.loads(line) for text in journals for line in text.split())
+    assert all(json.loads(line) for text in journals for line in text.splitlines() if line)
 
 
 def test_workers_do_not_hear_ctrl_c() -> None:

@@ -170,7 +170,7 @@ def test_mistakes_are_said_in_a_sentence() -> None:
 
 def test_metis_without_pymetis_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pymetis", None)
-    with pytest.raises(SettingError, match=r"pip install 'pace-fgl\[metis\]'"):
+    with pytest.raises(SettingError, match=r"pip install 'pace-fgl\[research\]'"):
         divide(dataset(), "metis", 2)
 
 

@@ -311,12 +311,8 @@ def edge_cases() -> dict[str, Graph]:
     empty, one_class = none(graph.nodes), graph.y == int(graph.y[graph.train][0])
     return {
         "no edges": rebuilt(graph, edges=torch.zeros((2, 0), dtype=torch.int64)),
-        "no training nodes": rebuilt(graph, train=empty),
         "no validation nodes": rebuilt(graph, val=empty),
         "no test nodes": rebuilt(graph, test=empty),
-        "no labels": rebuilt(
-            graph, y=torch.full_like(graph.y, -1), train=empty, val=empty, test=empty
-        ),
         "one class": rebuilt(
             graph,
             train=graph.train & one_class,
@@ -486,3 +482,25 @@ def test_test_labels_change_no_adoption(name: str, hidden: bool) -> None:
     for one, other in zip(*results, strict=True):
         assert one.weights == other.weights
         assert torch.equal(one.logits, other.logits)
+
+
+def test_an_adopted_model_predicts_other_graphs() -> None:
+    agreed = PACE
+    graphs = clients(3)
+    fitted = [fit(graph, agreed) for graph in graphs]
+    returns = merge([upload for _, upload in fitted], agreed)
+    for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True):
+        adoption = adopt(graph, kept, returned, agreed)
+        assert torch.equal(adoption.model(graph), adoption.logits)
+        part = graph.induced(torch.arange(graph.nodes // 2))
+        logits = adoption.model(part)
+        assert logits.shape == (part.nodes, adoption.logits.shape[1])
+        assert torch.isfinite(logits).all()
+        with pytest.raises(GraphError, match="features a node, the federation agreed on"):
+            adoption.model(rebuilt(part, x=part.x[:, :2]))
+
+
+def test_a_graph_without_training_nodes_is_refused() -> None:
+    graph = clients(1)[0]
+    with pytest.raises(GraphError, match="the graph has no training nodes: mark some"):
+        fit(rebuilt(graph, train=none(graph.nodes)), PACE)

@@ -10,6 +10,7 @@ import contextlib
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from torch import Tensor
@@ -21,6 +22,7 @@ from pace.datasets.raw import Benchmark, download, fingerprint, locate
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 
+PYG_READS = ("Planetoid", "Coauthor", "Amazon")
 PLANETOID = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 
 BENCHMARKS = {
@@ -62,6 +64,8 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
 def process(name: str, raw: Path) -> Dataset:
     """The dataset of the raw files. The public masks are dropped: clients draw their own."""
     known = BENCHMARKS[name]
+    if known.family in PYG_READS and find_spec("torch_geometric") is None:
+        raise SettingError(f"{name} is read by PyG: pip install 'pace-fgl[research]'")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old pickles and archives: nothing to act on

@@ -18,6 +18,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cryptography.hazmat.primitives.asymmetric import x25519
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
 from pace.errors import SettingError
 from pace.jobs import signatures
 from pace.protocol import ring
@@ -25,8 +32,6 @@ from pace.protocol.ring import Ring
 from pace.protocol.sealing import Seal
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
     from pace.jobs.signatures import Key
 
 KIND = "x25519:"
@@ -37,8 +42,6 @@ START = bytes(16)  # ChaCha20's counter and nonce: a secret gives one stream
 
 def sealing_secret(key: Key) -> X25519PrivateKey:
     """The private half that goes with a signing key."""
-    from cryptography.hazmat.primitives.asymmetric import x25519
-
     derived = _derived(key.private_bytes_raw(), salt=b"", info=b"pace " + PURPOSE.encode())
     return x25519.X25519PrivateKey.from_private_bytes(derived)
 
@@ -83,9 +86,6 @@ def read_sealing_key(path: Path) -> str:
 
 def ephemeral_seals(names: Sequence[str], salt: bytes) -> list[Seal]:
     """Masks of keys that are drawn here: for clients that are all in this process."""
-    signatures.library()  # says what to install
-    from cryptography.hazmat.primitives.asymmetric import x25519
-
     secrets = {name: x25519.X25519PrivateKey.generate() for name in names}
     publics = {name: key.public_key().public_bytes_raw() for name, key in secrets.items()}
     return [masks(secrets[name], name, publics, salt) for name in names]
@@ -93,8 +93,6 @@ def ephemeral_seals(names: Sequence[str], salt: bytes) -> list[Seal]:
 
 def masks(secret: X25519PrivateKey, name: str, publics: Mapping[str, bytes], salt: bytes) -> Seal:
     """Add the streams shared with those after `name` in the alphabet, take away the others'."""
-    from cryptography.hazmat.primitives.asymmetric import x25519
-
     def sealed(numbers: Ring) -> Ring:
         for other in sorted(publics.keys() - {name}):
             try:
@@ -112,15 +110,9 @@ def masks(secret: X25519PrivateKey, name: str, publics: Mapping[str, bytes], sal
 
 def stream(secret: bytes, count: int) -> Ring:
     """`count` elements of the ring, drawn by ChaCha20."""
-    from cryptography.hazmat.primitives.ciphers import Cipher
-    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-
     encryptor = Cipher(ChaCha20(secret, START), mode=None).encryptor()
     return ring.from_bytes(encryptor.update(bytes(ring.NUMBER * count)), count)
 
 
 def _derived(secret: bytes, *, salt: bytes, info: bytes) -> bytes:
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
     return HKDF(SHA256(), length=32, salt=salt, info=info).derive(secret)

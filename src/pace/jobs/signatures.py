@@ -12,15 +12,16 @@ import base64
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ed25519
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pace.errors import FileError, SettingError, SignatureError
 from pace.io import atomic, regular
 
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    Key = Ed25519PrivateKey
+Key = Ed25519PrivateKey
 
 KIND = "ed25519:"
 FINGERPRINT, SIGNATURE = 8, 64
@@ -42,7 +43,6 @@ def new_keys(private: Path, public: Path) -> str:
     """
     from pace.jobs import sealing  # which signs its keys by this module
 
-    serialization, ed25519 = library()
     for path in (private, public):
         if os.path.lexists(path):
             raise _in_the_way(path)
@@ -68,7 +68,6 @@ def _in_the_way(path: Path) -> FileError:
 
 def load_key(path: Path) -> Key:
     """The private key of a file."""
-    serialization, ed25519 = library()
     try:
         found = serialization.load_pem_private_key(regular.read(path, LARGEST), None)
     except OSError as error:
@@ -157,9 +156,6 @@ def signer(content: bytes) -> bytes:
 
 def verify(content: bytes, public: str, *, kind: str, job: str, name: str) -> bytes:
     """The frame of a signed message, if this key signed it for this purpose."""
-    from cryptography.exceptions import InvalidSignature
-
-    _, ed25519 = library()
     frame, signature = content[:-TRAILER], content[-SIGNATURE:]
     if signer(content) != fingerprint(public):
         raise SignatureError(
@@ -180,15 +176,3 @@ def verify(content: bytes, public: str, *, kind: str, job: str, name: str) -> by
 
 def _statement(kind: str, job: str, name: str) -> bytes:
     return f"pace {kind}\n{job}\n{name}\n".encode()
-
-
-def library() -> tuple[Any, Any]:
-    """The two modules of the optional library."""
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError:
-        raise SettingError(
-            "signatures need the package cryptography: pip install 'pace-fgl[crypto]'"
-        ) from None
-    return serialization, ed25519

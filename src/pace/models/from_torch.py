@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -200,23 +201,31 @@ def _chosen(spread: Callable[[Tensor], Tensor], rows: Tensor) -> Callable[[Tenso
     return lambda nodes: spread(rows)[nodes]
 
 
-@contextmanager
-def _watched(module: nn.Module, params: Params) -> Iterator[Watched]:
-    """Hooks on every linear layer and on the convolutions that multiply before they propagate."""
+def _layer_types() -> tuple[tuple[type, ...], tuple[type, ...], tuple[type, ...]]:
+    """Linear layers, GCN and GAT convolutions, of PyG too where the module may have some of them."""
+    if "torch_geometric" not in sys.modules:
+        return (nn.Linear,), (), ()
     from torch_geometric.nn import GATConv, GCNConv
     from torch_geometric.nn.dense.linear import Linear
 
+    return (nn.Linear, Linear), (GCNConv,), (GATConv,)
+
+
+@contextmanager
+def _watched(module: nn.Module, params: Params) -> Iterator[Watched]:
+    """Hooks on every linear layer and on the convolutions that multiply before they propagate."""
+    linears, gcns, gats = _layer_types()
     seen = Watched()
     handles = []
     for path, part in module.named_modules():
         name = f"{path}.weight" if path else "weight"
-        if isinstance(part, nn.Linear | Linear) and name in params:
+        if isinstance(part, linears) and name in params:
 
             def note(_: nn.Module, given: Any, name: str = name) -> None:
                 seen.given.setdefault(name, []).append(given[0])
 
             handles.append(part.register_forward_pre_hook(note))
-        rule = _gcn if isinstance(part, GCNConv) else _gat if isinstance(part, GATConv) else None
+        rule = _gcn if isinstance(part, gcns) else _gat if isinstance(part, gats) else None
         weight = f"{path}.lin.weight" if path else "lin.weight"
         if rule is not None and weight in params:
 
@@ -318,7 +327,7 @@ NODES = 3  # of the graph on which a module is tried: unlike its number of edges
 
 def _probe(features: int) -> Graph:
     edges = torch.tensor([[0], [1]])
-    return Graph.build(torch.ones(NODES, features), edges, torch.zeros(NODES))
+    return Graph.build(torch.ones(NODES, features), edges, torch.zeros(NODES, dtype=torch.int64))
 
 
 def _seed_of(drop: Drop) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import repeat
 
@@ -57,6 +57,34 @@ class Kept:
 
 
 @dataclass(frozen=True, eq=False)
+class AdoptedModel:
+    """Local and the Externals with their weights: what a receiver predicts with from now on."""
+
+    federation: Federation
+    local: Params
+    """W_L."""
+    externals: tuple[External, ...]
+    weights: Weights
+    """Of Local, then of each External."""
+
+    def __call__(self, graph: Graph) -> Tensor:
+        """The logits of any graph with the federation's features, (nodes, classes)."""
+        return self.adoption(graph).logits
+
+    def adoption(self, graph: Graph) -> Adoption:
+        """What every part of it says of a graph.
+
+        An External that is finite on the receiver's graph may overflow on another: then Local answers.
+        """
+        check(graph, self.federation)
+        sets = logit_sets(graph, self.local, self.externals, self.federation)
+        found = Adoption(sets[0], tuple(sets[1:]), self.weights, self)
+        if torch.isfinite(found.logits).all():
+            return found
+        return replace(found, weights=local_alone(sets))
+
+
+@dataclass(frozen=True, eq=False)
 class Adoption:
     """What a receiver ends up with."""
 
@@ -66,8 +94,8 @@ class Adoption:
     """Logits of each External; PACE has one."""
     weights: Weights
     """Weight of Local, then of each External."""
-    models: tuple[External, ...] = ()
-    """The Externals themselves."""
+    model: AdoptedModel
+    """Predicts other graphs, such as nodes that came later: `model(graph)` are their logits."""
 
     def __repr__(self) -> str:
         nodes, classes = self.local.shape
@@ -117,7 +145,8 @@ def fit(
         What to keep for `adopt`, and the upload's bytes, to be sent once.
 
     Raises:
-        GraphError: the graph has other features or classes than the federation.
+        GraphError: the graph has other features or classes than the federation, or no training
+            nodes.
         NumberError: training diverged, as happens with unscaled features.
 
     Example:
@@ -131,6 +160,11 @@ def fit(
         b'PACE'
     """
     check(graph, federation)
+    if not graph.train.any():
+        raise GraphError(
+            "the graph has no training nodes: mark some with Graph.build(…, train=mask), or divide a "
+            "dataset, which draws masks"
+        )
     local = train(
         graph.to(device),
         federation.network,
@@ -248,8 +282,11 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
         >>> fitted = [fit(graph, federation) for graph in graphs]
         >>> returns = merge([upload for _, upload in fitted], federation)
         >>> kept, returned = fitted.pop()[0], returns.pop()
-        >>> 0 <= adopt(graphs.pop(), kept, returned, federation).alpha <= 1
+        >>> adoption = adopt(graphs.pop(), kept, returned, federation)
+        >>> 0 <= adoption.alpha <= 1
         True
+        >>> adoption.model(dataset.graph).shape  # any graph with these features
+        torch.Size([90, 3])
     """
     return adopt_all([Receiver(graph, kept, returned, federation)])[0]
 
@@ -287,9 +324,13 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
         logits = _predicted(receivers, wanted) if predict is None else predict(wanted)
         sets = [_logit_sets(*each) for each in zip(receivers, externals, logits, strict=True)]
     weights = _weighed(receivers, sets)
+    adopted = [
+        AdoptedModel(receiver.federation, receiver.kept.local, tuple(models), chosen)
+        for receiver, models, chosen in zip(receivers, externals, weights, strict=True)
+    ]
     return [
-        Adoption(local.cpu(), tuple(each.cpu() for each in others), chosen, tuple(models))
-        for (local, *others), chosen, models in zip(sets, weights, externals, strict=True)
+        Adoption(local.cpu(), tuple(each.cpu() for each in others), model.weights, model)
+        for (local, *others), model in zip(sets, adopted, strict=True)
     ]
 
 

@@ -50,9 +50,15 @@ def remembered(edges: Array, side: int, resolution: float) -> Array:
 
     Importing scikit-network takes half a second, a tenth of a warm `pace run --dataset cora`.
     """
+    try:
+        version = metadata.version("scikit-network")
+    except metadata.PackageNotFoundError:
+        raise SettingError(
+            "the partition louvain needs scikit-network: pip install 'pace-fgl[research]', or choose "
+            "the partition dirichlet"
+        ) from None
     if side < REMEMBERED:
         return computed(edges, side, resolution)
-    version = metadata.version("scikit-network")
     key = hashlib.sha256(f"{side} {resolution} {version} ".encode() + edges.tobytes()).hexdigest()
     kept = cache() / "louvain" / f"{key}.labels"
     with contextlib.suppress(OSError, ValueError):

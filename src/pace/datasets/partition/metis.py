@@ -1,4 +1,4 @@
-"""METIS: parts of equal size with few edges between them (the extra `metis`)."""
+"""METIS: parts of equal size with few edges between them (the extra `research`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def metis(edges: Tensor, nodes: int, clients: int) -> list[Array]:
         import pymetis
     except ImportError:
         raise SettingError(
-            "the partition metis needs pymetis: pip install 'pace-fgl[metis]'"
+            "the partition metis needs pymetis: pip install 'pace-fgl[research]'"
         ) from None
     source, target = edges.numpy()
     starts = np.searchsorted(source, np.arange(nodes + 1))

@@ -62,7 +62,7 @@ def adopt_return(
         roll=called,
         received=tuple(
             received(external, local, federation.start, job.features)
-            for external in adoption.models
+            for external in adoption.model.externals
             if external.predict is None  # one of another kind changes nothing of Local
         ),
         validation=mask_scores(adoption, graph, graph.val, mask="val", classes=classes),
@@ -76,7 +76,9 @@ def adopt_return(
         site.drawn,
         sent_upload(job, site, kept.message, len(returned)),
     )
-    return SiteModel(job, local, adoption.models, adoption.weights, outcome, kept.members, result)
+    return SiteModel(
+        job, local, adoption.model.externals, adoption.weights, outcome, kept.members, result
+    )
 
 
 def adopt_files(

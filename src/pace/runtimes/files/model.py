@@ -12,10 +12,8 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
 from pace.errors import FileError
-from pace.gates.mixture import Weights, local_alone
+from pace.gates.mixture import Weights
 from pace.graph import Graph
 from pace.io import atomic, records
 from pace.jobs.job import Job
@@ -59,17 +57,9 @@ class SiteModel:
         return steps.alpha(self.weights)
 
     def __call__(self, graph: Graph) -> steps.Adoption:
-        """The logits of every node.
-
-        An External that is finite on this site's graph may overflow on another: then Local answers.
-        """
-        steps.check(graph, self.job.federation)
-        federation = self.job.federation
-        local, *externals = steps.logit_sets(graph, self.local, self.externals, federation)
-        adoption = steps.Adoption(local, tuple(externals), self.weights)
-        if torch.isfinite(adoption.logits).all():
-            return adoption
-        return replace(adoption, weights=local_alone((local, *externals)))
+        """The logits of every node."""
+        parts = self.local, tuple(self.externals), self.weights
+        return steps.AdoptedModel(self.job.federation, *parts).adoption(graph)
 
     def evaluate(self, site: Site, mask: str) -> MaskScores:
         """Scores on the nodes of a mask, by what each node was used for when the model was made."""
