@@ -26,7 +26,6 @@ EXTRAS = sorted(set(PROJECT["optional-dependencies"]) - OURS)
 KINDS = {".py", ".json", ".css", ".js", ".toml", ".jinja"}  # what the package may be made of
 SMALL = ["--dataset", "synthetic:nodes=300,features=50,communities=6"]
 QUICK = ["run", *SMALL, "--clients", "3", "--epochs", "5", "--seeds", "1"]
-SUPERLINK = ["--superlink", "127.0.0.1:1", "--insecure"]
 
 # A command that needs each library, and the extra that has it.
 NEEDS = [
@@ -38,7 +37,7 @@ NEEDS = [
     ("pyarrow", "report", ["graph", "import", "--nodes", "nodes.parquet"]),
     ("onnxscript", "export", ["export", "mine.model", "--to", "onnx", "--out", "mine_onnx"]),
     ("tensorboard", "tracking", [*QUICK, "--tensorboard", "runs"]),
-    ("flwr", "flower", ["flower", "status", *SUPERLINK]),
+    ("flwr", "flower", ["flower", "status"]),
 ]
 IMPORT = ["--edges", "edges.parquet", "--label", "kind", "--out", "mine.graph"]
 

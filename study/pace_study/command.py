@@ -107,7 +107,7 @@ def reproduce(
     named = own + list(options.method_names(others or None) or ()) if methods else None
     wanted = narrowed(chosen(parts or ["main"]), options.words(datasets), named)
     if any(part.partition == "metis" for part in wanted):
-        options.need("the partition metis", "metis", "pymetis")
+        options.need("the partition metis", "research", "pymetis")
     options.at_least_one("--jobs", jobs)
     how = run.How(data_root, options.device(device), epochs)
     store = Store(out / "cells")

@@ -147,7 +147,7 @@ def test_metis_separates_two_cliques() -> None:
     graph = Graph.build(
         torch.zeros(12, 1),
         torch.cat([clique, clique + 6, torch.tensor([[0], [6]])], 1),
-        torch.zeros(12),
+        torch.zeros(12).long(),
     )
     parts = sorted(part.tolist() for part in metis(graph.edges, 12, 2))
     assert parts == [list(range(6)), list(range(6, 12))]

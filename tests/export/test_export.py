@@ -61,7 +61,7 @@ def lonely(weighted: bool) -> Graph:
     """A single node without edges."""
     weights = torch.ones(0) if weighted else None
     none = torch.zeros(2, 0, dtype=torch.int64)
-    return Graph.build(torch.rand(1, FEATURES), none, torch.zeros(1), weights=weights)
+    return Graph.build(torch.rand(1, FEATURES), none, torch.zeros(1).long(), weights=weights)
 
 
 # The program of ONNX is torch's, translated: every network is translated, not every depth and method.

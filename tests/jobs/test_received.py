@@ -31,7 +31,9 @@ def test_a_backdoor_shows_in_the_receivers_report(method: Pace) -> None:
     words = columns(graphs[LIAR], Trigger())
     for uploads, tied in ((honest, False), ([lie, *honest[1:]], True)):
         kept, graph = fitted[1][0], graphs[1]
-        (external,) = steps.adopt(graph, kept, steps.merge(uploads, agreed)[1], agreed).models
+        (external,) = steps.adopt(
+            graph, kept, steps.merge(uploads, agreed)[1], agreed
+        ).model.externals
         found = received(external, kept.local, agreed.start, ())
         assert bool(found.long_columns) == tied
         assert {f"number {word}" for word in words.tolist()} <= set(found.long_columns) or not tied

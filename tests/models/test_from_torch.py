@@ -147,7 +147,7 @@ def test_batch_norm_is_of_the_graph_it_is_given() -> None:
     model = from_torch(Wrapped(), FEATURES, 8)
     from pace.graph import Graph
 
-    graph = Graph.build(rows, torch.zeros(2, 0), torch.zeros(20))
+    graph = Graph.build(rows, torch.zeros(2, 0), torch.zeros(20).long())
     params = {name: value.detach() for name, value in Wrapped().named_parameters()}
     torch.testing.assert_close(model(params, graph).logits, expected)
     assert not any("running" in name for name in model.shapes)

@@ -283,7 +283,7 @@ def test_inputs_are_kept_sparse_or_in_factors() -> None:
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_a_client_without_edges_or_with_one_node(kind: str) -> None:
-    graph = Graph.build(torch.ones(1, 5), torch.zeros(2, 0), torch.zeros(1))
+    graph = Graph.build(torch.ones(1, 5), torch.zeros(2, 0), torch.zeros(1).long())
     model = make(kind, (5, 3) if kind == "sgc" else (5, 8, 3))
     seen = model(model.start(0), graph)
     assert seen.logits.shape == (1, 3)

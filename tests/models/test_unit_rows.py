@@ -22,7 +22,7 @@ def graph_of(nodes: int, features: int, filled: float, seed: int) -> Graph:
     x *= torch.rand(nodes, features, generator=generator) < filled
     edges = torch.randint(nodes, (2, 2 * nodes), generator=generator)
     train = torch.rand(nodes, generator=generator) < 0.4
-    return Graph.build(x, edges, torch.zeros(nodes), train=train)
+    return Graph.build(x, edges, torch.zeros(nodes).long(), train=train)
 
 
 def dense(graph: Graph, hop: int) -> Tensor:
@@ -82,7 +82,9 @@ def test_the_square_of_the_adjacency_matrix_of_a_hub_is_never_made(
     x = torch.rand(nodes, 40, generator=random)
     x *= torch.rand(nodes, 40, generator=random) < filled
     edges = torch.stack([torch.zeros(nodes - 1, dtype=torch.int64), torch.arange(1, nodes)])
-    graph = Graph.build(x, edges, torch.zeros(nodes), train=torch.ones(nodes, dtype=torch.bool))
+    graph = Graph.build(
+        x, edges, torch.zeros(nodes).long(), train=torch.ones(nodes, dtype=torch.bool)
+    )
     entries: list[int] = []
     plain = sparse.csr_array.__matmul__
 

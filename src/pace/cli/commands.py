@@ -101,9 +101,9 @@ def added_commands() -> dict[str, EntryPoint]:
 
 def click_command(name: str, source: Any) -> Any:
     """The command of a Typer application, or of a function that has EXAMPLES beside it."""
-    if isinstance(source, typer.Typer):
-        group, make = source, typer.main.get_group
-    else:
+    make: Any = typer.main.get_group
+    group = source
+    if not isinstance(source, typer.Typer):
         module = import_module(source.__module__)
         examples = getattr(module, "EXAMPLES", None) or getattr(module, name.upper())
         group, make = typer.Typer(add_completion=False), typer.main.get_command

@@ -354,12 +354,11 @@ def _control(kit: Path) -> Control:
     from pace.errors import SettingError
     from pace.runtimes.flower.kits import ServerKit
 
-    server = ServerKit.read(kit)
     try:
         from pace.runtimes.flower.control import Control
     except ImportError as error:
         raise SettingError(f"{error.name} is missing: pip install 'pace-fgl[flower]'") from error
-    return Control(server)
+    return Control(ServerKit.read(kit))
 
 
 def _show_progress(progress: Progress) -> None:

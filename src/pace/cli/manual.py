@@ -72,8 +72,8 @@ def page(command: Any, ctx: Any) -> Page:
     sections: dict[str, list[tuple[str, str]]] = {}
     if isinstance(command, Group):
         pieces.append("COMMAND ...")
-        for title, name, about in command.overview():
-            sections.setdefault(title, []).append((name, about))
+        for title, name, sentence in command.overview():
+            sections.setdefault(title, []).append((name, sentence))
     else:
         pieces.append("[OPTIONS]")
     lost = annotated(command) if any(each.help is None for each in arguments) else {}

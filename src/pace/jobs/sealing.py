@@ -93,6 +93,7 @@ def ephemeral_seals(names: Sequence[str], salt: bytes) -> list[Seal]:
 
 def masks(secret: X25519PrivateKey, name: str, publics: Mapping[str, bytes], salt: bytes) -> Seal:
     """Add the streams shared with those after `name` in the alphabet, take away the others'."""
+
     def sealed(numbers: Ring) -> Ring:
         for other in sorted(publics.keys() - {name}):
             try:

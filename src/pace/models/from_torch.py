@@ -201,7 +201,7 @@ def _chosen(spread: Callable[[Tensor], Tensor], rows: Tensor) -> Callable[[Tenso
     return lambda nodes: spread(rows)[nodes]
 
 
-def _layer_types() -> tuple[tuple[type, ...], tuple[type, ...], tuple[type, ...]]:
+def _layer_types() -> tuple[Any, Any, Any]:
     """Linear layers, GCN and GAT convolutions, of PyG too where the module may have some of them."""
     if "torch_geometric" not in sys.modules:
         return (nn.Linear,), (), ()

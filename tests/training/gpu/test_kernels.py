@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,6 @@ import torch
 from packaging.version import Version
 from torch import Tensor
 
-from pace.cli import conflicts, doctor_checks
 from pace.models.gcn import GCN
 from pace.training.gpu import cohort
 from pace.training.gradients import WIDEST
@@ -58,9 +58,9 @@ def test_a_small_cohort_learns_what_its_clients_learn_alone(
 @pytest.mark.skipif(INTERPRETED, reason="this is the interpreter")
 def test_the_same_in_tritons_interpreter() -> None:
     pytest.importorskip("triton")
-    for conflict in conflicts.present(doctor_checks.installed):
-        if "triton" in conflict.versions:
-            pytest.skip(f"{conflict.versions}: {conflict.fails}")
+    triton, numpy = (Version(metadata.version(name)) for name in ("triton", "numpy"))
+    if triton < Version("3.7") and numpy >= Version("2.5"):
+        pytest.skip("Triton's interpreter fails with these versions; kernels on a GPU work")
     alone = ["-p", "no:xdist", "-p", "no:cacheprovider"]  # plugins may warn about an idle xdist
     # Triton 3.2 does what NumPy 2.5 will refuse
     older = ["-W", "ignore:Conversion of an array with ndim:DeprecationWarning"]
