@@ -357,7 +357,9 @@ def _control(kit: Path) -> Control:
     try:
         from pace.runtimes.flower.control import Control
     except ImportError as error:
-        raise SettingError(f"{error.name} is missing: pip install 'pace-fgl[flower]'") from error
+        raise SettingError(
+            f"flwr is not installed here ({error.name} is missing): pip install 'pace-fgl[flower]'"
+        ) from error
     return Control(ServerKit.read(kit))
 
 
