@@ -213,7 +213,7 @@ def _check_labels(y: Tensor, nodes: int) -> None:
     if y.ndim > 1 and y.numel() != nodes:
         raise GraphError(
             f"labels have shape {tuple(y.shape)}, several a node, which no model here learns: give "
-            "one class a node, such as y.argmax(1) where exactly one is set"
+            "each node the number of one class"
         )
 
 
