@@ -1,28 +1,27 @@
 """What liars do to honest clients: attacks against PACE and pace-limited, and backdoors.
 
-    python -m benchmarks.attacks [--data cora] [--seeds 5] [--out docs]
+    python -m benchmarks.attacks [--data cora] [--seeds 5] [--out results]
 
 Ten clients; the first one to three lie, and the seven who never do are scored on their own test
 nodes. Then one liar plants a backdoor (see backdoor.py). Every message goes through bytes and is
-admitted as the server would. Writes attacks.md, attacks.json and attacks.svg.
+admitted as the server would. Writes tables/attacks.md, tables/backdoors.md and figures/attacks.png,
+which docs/attacks.md explains.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
+import pandas as pd
 import torch
 from torch import Tensor
 
-from benchmarks import backdoor_page
+from benchmarks.backdoor import Trigger, outcome
 from pace.datasets import load
 from pace.datasets.partition.divide import divide
 from pace.graph import Graph
@@ -31,10 +30,16 @@ from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method
+from pace.reports.table import Table
 from pace.reports.trial import READINGS
 from pace.runtimes.simulation import evaluate
 from pace.task import accuracy, pooled
 from pace.training.train import train_cohort
+from pace_study.figures import save_figure
+from pace_study.tables import write_tables
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 CLIENTS, MOST = 10, 3
 SEEDS = (104729, 130363, 155921, 181081, 206639)
@@ -69,21 +74,6 @@ ATTACKS: dict[str, Callable[[Message], Message]] = {
     "other labels": lambda message: message,  # trained on labels turned round: see `learnt`
     "one column": concentrated,
 }
-
-
-@dataclass(frozen=True)
-class Score:
-    """Accuracy of the honest clients' test nodes together, in percent, one for each seed."""
-
-    attack: str
-    liars: int
-    rule: str
-    reading: str  # local; external: External always taken; adopted: through the gate
-    accuracies: list[float]
-
-    @property
-    def mean(self) -> float:
-        return statistics.fmean(self.accuracies)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,126 +131,146 @@ def study(
     classes: int,
     seeds: Sequence[int],
     attacks: Sequence[str] = tuple(ATTACKS),
-) -> list[Score]:
+) -> pd.DataFrame:
+    """Accuracy of the honest clients' test nodes together, in percent, means over seeds.
+
+    A row for each attack and number of liars, a column for each rule and reading: `local`, `external`
+    (External always taken) and `adopted` (through the gate).
+    """
     gcn = GCN((graphs[0].features, 64, classes))
     cases = [("none", 0), *((attack, n) for attack in attacks for n in range(1, MOST + 1))]
-    found: dict[tuple[str, int, str, str], list[float]] = {}
+    rows = []
     for seed in seeds:
         known = learnt(graphs, classes, gcn, seed)
         for attack, liars in cases:
             messages = known.honest if attack == "none" else attacked(known, attack, liars)
             for rule, method in RULES.items():
                 scores = scored(graphs, known, messages, Federation(gcn, method, seed))
-                for reading, score in scores.items():
-                    found.setdefault((attack, liars, rule, reading), []).append(score)
-    return [Score(*key, values) for key, values in found.items()]
+                rows.append({"attack": attack, "liars": liars, "rule": rule, **scores})
+    means = pd.DataFrame(rows).groupby(["attack", "liars", "rule"], sort=False).mean()
+    return means.unstack("rule").swaplevel(axis=1)
 
 
-def page(scores: Sequence[Score], about: dict[str, Any]) -> str:
-    """The table: a row for each attack, a pair of columns for each rule."""
-    by = {(each.attack, each.liars, each.rule, each.reading): each for each in scores}
-    local = by["none", 0, "paper", "local"].mean
-    lines = [
-        "# Attacks",
-        "",
-        f"Accuracy (%) of the {CLIENTS - MOST} of {CLIENTS} clients who never lie, on "
-        f"{about['data']} (Louvain), mean of {about['seeds']} seeds; without any federation "
-        f"(Local) it is {local:.1f}. In each cell: External taken always → through the gate (CNLL). "
-        f"Made by `{about['command']}` in {about['seconds']:.0f} s on one core.",
-        "",
-        "Every attack is well-formed and is admitted. *× 1000*, *× -1*, *× -1000*: the update "
-        "times that. *other labels*: trained on labels turned round by one. *one column*: all of "
-        "each moment on the liar's weakest column, and the update × 1000.",
-        "",
-        "![Accuracy by attack and rule, with the gate and without](attacks.svg)",
-        "",
-        "| Attack | Liars | " + " | ".join(RULES) + " |",
-        "|---|---|" + "---|" * len(RULES),
-    ]
-    for attack, liars in dict.fromkeys((each.attack, each.liars) for each in scores):
-        cells = [
-            f"{by[attack, liars, rule, 'external'].mean:.1f} → "
-            f"{by[attack, liars, rule, 'adopted'].mean:.1f}"
-            for rule in RULES
+def attack_table(scores: pd.DataFrame) -> Table:
+    """In each cell: External taken always → through the gate."""
+    rows = [
+        [
+            attack,
+            str(liars or "-"),
+            *(f"{row[rule, 'external']:.1f} → {row[rule, 'adopted']:.1f}" for rule in RULES),
         ]
-        lines.append(f"| {attack} | {liars or '-'} | " + " | ".join(cells) + " |")
-    adopted = [each for each in scores if each.reading == "adopted"]
-    worst = {rule: min(each.mean for each in adopted if each.rule == rule) for rule in RULES}
-    said = ", ".join(f"{rule} {score:.1f}" for rule, score in worst.items())
-    lines += [
-        "",
-        f"The worst of each column through the gate: {said}; Local alone: {local:.1f}.",
-        "The gate is what protects a receiver: its validation loss never rises, whatever the server "
-        "or other clients do, and accuracy follows it to within a fraction of a point. Without the "
-        "gate, one liar × 1000 ruins the consensus.",
+        for (attack, liars), row in scores.iterrows()
     ]
-    return "\n".join(lines) + "\n"
+    return Table.of("", ["Attack", "Liars", *RULES], rows, names=2, words=0)
 
 
-def picture(scores: Sequence[Score], path: Path) -> None:
+def figure(scores: pd.DataFrame) -> Figure:
     """A panel for each attack: accuracy by number of liars, a colour for each rule."""
-    mpl.use("Agg")
-    mpl.rcParams["svg.hashsalt"] = "pace"
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, len(ATTACKS), figsize=(13, 3.4), sharey=True)
-    local = next(s.mean for s in scores if s.reading == "local")
+    drawn, axes = pyplot.subplots(1, len(ATTACKS), figsize=(13, 3.4), sharey=True)
     for axis, attack in zip(axes, ATTACKS, strict=True):
+        chosen = scores.loc[["none", attack]]
+        liars = chosen.index.get_level_values("liars")
         for colour, rule in zip(("C0", "C1"), RULES, strict=True):
-            for reading, line in (("adopted", "-"), ("external", ":")):
-                chosen = [
-                    s
-                    for s in scores
-                    if s.rule == rule and s.reading == reading and s.attack in ("none", attack)
-                ]
-                axis.plot(
-                    [s.liars for s in chosen],
-                    [s.mean for s in chosen],
-                    line,
-                    marker="o",
-                    markersize=3,
-                    color=colour,
-                    label=f"{rule}, {'gate' if reading == 'adopted' else 'always'}",
-                )
+            for reading, line, word in (("adopted", "-", "gate"), ("external", ":", "always")):
+                values, label = chosen[rule, reading], f"{rule}, {word}"
+                axis.plot(liars, values, line, marker="o", markersize=3, color=colour, label=label)
+        local = scores.loc["none", 0]["paper", "local"]
         axis.axhline(local, color="grey", linestyle="--", linewidth=0.8, label="Local")
-        axis.set_title(attack)
-        axis.set_xlabel("liars of 10")
-        axis.set_xticks(range(MOST + 1))
+        axis.set(title=attack, xlabel="liars of 10", xticks=range(MOST + 1))
     axes[0].set_ylabel("honest accuracy (%)")
     handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncol=5, frameon=False, fontsize=7)
-    figure.tight_layout(rect=(0, 0.07, 1, 1))
-    figure.savefig(path, metadata={"Date": None})
+    drawn.legend(handles, labels, loc="lower center", ncol=5, frameon=False, fontsize=7)
+    drawn.tight_layout(rect=(0, 0.07, 1, 1))
+    return drawn
+
+
+# --- backdoors ----------------------------------------------------------------------------------
+
+PLACES = (("synthetic", 3), ("synthetic", 10), ("cora", 10))
+STRENGTHS = (3.0, 10.0, 30.0)  # a liar takes the one that serves best
+PLAIN = tuple(Trigger(strength=strength) for strength in STRENGTHS)
+CHOICES = tuple((words, common) for words in (3, 10, 30) for common in (0.0, 0.02, 0.06))
+AWARE = tuple(Trigger(*choice, strength) for choice in CHOICES for strength in STRENGTHS)
+NUMBERS = ("accuracy", "local_accuracy", "hit", "local_hit")
+
+
+def planted(
+    data: str, clients: int, triggers: Sequence[Trigger | None], seeds: Sequence[int]
+) -> pd.DataFrame:
+    """Every rule against every trigger on one graph: means over seeds, and how often it was flagged."""
+    dataset = load(data)
+    graphs = divide(dataset, "louvain", clients)
+    gcn = GCN((dataset.graph.features, 64, dataset.classes))
+    start = {seed: Federation(gcn, Pace(), seed).start for seed in seeds}
+    models = train_cohort(graphs, gcn, start, recipe=Pace().recipe)
+    rows = []
+    for rule, method in RULES.items():
+        for trigger in triggers:
+            ends = [
+                outcome(graphs, models[seed], Federation(gcn, method, seed), trigger)
+                for seed in seeds
+            ]
+            means = {name: statistics.fmean(getattr(e, name) for e in ends) for name in NUMBERS}
+            flagged = sum(bool(end.flags) for end in ends)
+            place = {"data": data, "clients": clients, "rule": rule, "trigger": trigger}
+            rows.append(place | means | {"flagged": flagged})
+    return pd.DataFrame(rows)
+
+
+def backdoors(seeds: Sequence[int]) -> pd.DataFrame:
+    """Both rules against the plain backdoor and against a liar who knows the defence."""
+    triggers = tuple(dict.fromkeys((None, *PLAIN, *AWARE)))
+    return pd.concat([planted(*place, triggers, seeds) for place in PLACES], ignore_index=True)
+
+
+def worst(rows: pd.DataFrame, triggers: Sequence[Trigger]) -> pd.Series:
+    """The trigger that serves the liar best."""
+    tried = rows[rows.trigger.isin(triggers)]
+    return tried.loc[tried.hit.idxmax()]
+
+
+def backdoor_tables(rows: pd.DataFrame) -> list[Table]:
+    """The plain backdoor by rule, and the choices of a liar who knows the defence, paper → limited."""
+    plain = []
+    for (data, clients, rule), here in rows.groupby(["data", "clients", "rule"], sort=False):
+        honest, lie = here[here.trigger.isna()].iloc[0], worst(here, PLAIN)
+        accuracy = f"{honest.accuracy:.1f} → {lie.accuracy:.1f}"
+        numbers = (honest.local_accuracy, lie.hit, lie.local_hit)
+        texts = (f"{number:.1f}" for number in numbers)
+        plain.append([data, str(clients), rule, accuracy, *texts, str(lie.flagged)])
+    aware = []
+    for (data, clients), here in rows.groupby(["data", "clients"], sort=False):
+        cells = []
+        for choice in CHOICES:
+            triggers = [Trigger(*choice, strength) for strength in STRENGTHS]
+            before, after = (worst(here[here.rule == rule], triggers) for rule in RULES)
+            cells.append(f"{before.hit:.0f} → {after.hit:.0f} ({after.local_hit:.0f})")
+        aware.append([data, str(clients), *cells])
+    heads = ("Graph", "Clients", "Rule", "Accuracy", "Local's", "Hit", "Local's", "Flagged")
+    choices = [
+        f"{words} words, {f'≥ {100 * common:g} %' if common else 'rare'}"
+        for words, common in CHOICES
+    ]
+    return [
+        Table.of("", heads, plain, names=3, words=0),
+        Table.of("", ["Graph", "Clients", *choices], aware, names=2, words=0),
+    ]
 
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", default="cora")
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
-    parser.add_argument("--out", type=Path, default=Path("docs"))
+    parser.add_argument("--out", type=Path, default=Path("results"))
     given = parser.parse_args(words)
     torch.set_num_threads(1)
-    began = time.perf_counter()
-    dataset = load(given.data)
-    scores = study(divide(dataset, "louvain", CLIENTS), dataset.classes, SEEDS[: given.seeds])
-    rows = backdoor_page.backdoors(RULES, SEEDS[: given.seeds])
-    about = {
-        "data": dataset.title or dataset.name,
-        "seeds": given.seeds,
-        "command": "make attacks",
-        "seconds": time.perf_counter() - began,
-    }
-    given.out.mkdir(parents=True, exist_ok=True)
-    text = f"{page(scores, about)}\n{backdoor_page.page(rows, given.seeds)}"
-    (given.out / "attacks.md").write_text(text)
-    facts = {
-        "about": about,
-        "scores": [asdict(each) for each in scores],
-        "backdoors": [asdict(each) for each in rows],
-    }
-    (given.out / "attacks.json").write_text(json.dumps(facts, indent=1) + "\n")
-    picture(scores, given.out / "attacks.svg")
-    print(text)
+    dataset, seeds = load(given.data), SEEDS[: given.seeds]
+    scores = study(divide(dataset, "louvain", CLIENTS), dataset.classes, seeds)
+    write_tables(given.out, "attacks", [attack_table(scores)])
+    save_figure(figure(scores), given.out / "figures" / "attacks")
+    write_tables(given.out, "backdoors", backdoor_tables(backdoors(seeds)))
 
 
 if __name__ == "__main__":

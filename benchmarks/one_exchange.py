@@ -28,7 +28,7 @@ from benchmarks import rounds
 from pace.datasets import load
 from pace.datasets.partition.divide import divide
 from pace.datasets.partition.split import DATA_SEED
-from pace.io import atomic, records
+from pace.io import records
 from pace.merging.carrier import RANK
 from pace.methods import make
 from pace.models.gcn import GCN
@@ -36,10 +36,12 @@ from pace.protocol.federation import Federation
 from pace.reports.table import Table
 from pace.training.train import train_cohort
 from pace_study.cell import HIDDEN, LAYERS, Store
+from pace_study.figures import save_figure
 from pace_study.records import title
 from pace_study.run import workers
 from pace_study.scores import SETTING, score_cells
 from pace_study.study import AVAILABLE, SEEDS
+from pace_study.tables import write_tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -172,11 +174,8 @@ def figure(found: pd.DataFrame) -> Figure:
 
 
 def report(results: Path) -> None:
-    from pace_study.figures import save_figure
-
     found = settings(results)
-    text = "\n\n".join(table.markdown() for table in tables(found)) + "\n"
-    atomic.write(results / "tables" / "rounds.md", text.encode())
+    write_tables(results, "rounds", tables(found))
     save_figure(figure(found), results / "figures" / "rounds")
 
 

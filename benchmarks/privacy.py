@@ -1,27 +1,27 @@
 """What a server learns about a site: attacks on an upload, and on the sums alone, by method.
 
-    python -m benchmarks.privacy [--seeds 5] [--out docs]
+    python -m benchmarks.privacy [--seeds 5] [--out results]
 
 A `View` is what a server can compute from what it was sent; the attacks know nothing else, but for
 those that are asked about a node which the attacker already holds. Another method is one more line
-of `privacy_views.VIEWS`. Writes privacy.md and privacy.json.
+of `privacy_views.VIEWS`. Writes tables/privacy.md, which docs/privacy.md explains.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from scipy.stats import pearsonr, rankdata, spearmanr
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
 
-from benchmarks.privacy_views import MADE_UP, VIEWS, View
+from benchmarks.privacy_views import VIEWS, Model, View
 from pace.datasets import load
 from pace.datasets.dataset import Dataset
 from pace.datasets.partition.divide import divide
@@ -35,7 +35,9 @@ from pace.params import Params
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message
+from pace.reports.table import Table
 from pace.training.train import train_cohort
+from pace_study.tables import write_tables
 
 CLIENTS = 10
 SEEDS = (104729, 130363, 155921, 181081, 206639)
@@ -54,127 +56,105 @@ def auc(scores: Tensor, positive: Tensor) -> float | None:
     return float(ranks[positive.numpy()].sum() - hits * (hits + 1) / 2) / (hits * misses)
 
 
-Attack = Callable[[View, Sequence[Graph], int, Federation], float | None]
+# Each attack takes what a view holds of one kind, all graphs, and the site that is asked about.
 
 
-def word_occurs(
-    view: View, graphs: Sequence[Graph], site: int, federation: Federation
-) -> float | None:
+def word_occurs(words: Tensor, graphs: Sequence[Graph], site: int) -> float | None:
     """Which words occur in a training node of this site."""
     graph = graphs[site]
-    return None if view.words is None else auc(view.words, (graph.x[graph.train] != 0).any(0))
+    return auc(words, (graph.x[graph.train] != 0).any(0))
 
 
-def word_counts(
-    view: View, graphs: Sequence[Graph], site: int, federation: Federation
-) -> float | None:
+def word_counts(words: Tensor, graphs: Sequence[Graph], site: int) -> float:
     """How often, in order."""
     graph = graphs[site]
-    counts = (graph.x[graph.train] != 0).sum(0)
-    return None if view.words is None else float(spearmanr(view.words, counts).statistic)
+    return float(spearmanr(words, (graph.x[graph.train] != 0).sum(0)).statistic)
 
 
-def label_histogram(
-    view: View, graphs: Sequence[Graph], site: int, federation: Federation
-) -> float | None:
+def label_histogram(classes: Tensor, graphs: Sequence[Graph], site: int) -> float:
     """How many training nodes of each class."""
-    graph = graphs[site]
-    counts = torch.bincount(graph.y[graph.train], minlength=federation.model.classes)
-    return None if view.classes is None else float(pearsonr(view.classes, counts.float()).statistic)
+    counts = torch.bincount(graphs[site].training_labels, minlength=len(classes))
+    return float(pearsonr(classes, counts.float()).statistic)
 
 
-def membership(
-    view: View, graphs: Sequence[Graph], site: int, federation: Federation
-) -> float | None:
+def membership(logits: Model, graphs: Sequence[Graph], site: int) -> float | None:
     """Whether a node of this site was in training, by its loss: training nodes against test nodes."""
-    if view.logits is None:
-        return None
     graph = graphs[site]
     asked = graph.train | graph.test
     with torch.no_grad():
-        logits = view.logits(graph)[asked]
-    return auc(-cross_entropy(logits, graph.y[asked], reduction="none"), graph.train[asked])
+        losses = cross_entropy(logits(graph)[asked], graph.y[asked], reduction="none")
+    return auc(-losses, graph.train[asked])
 
 
-def membership_by_row(
-    view: View, graphs: Sequence[Graph], site: int, federation: Federation
-) -> float | None:
+def membership_by_row(leverage: Model, graphs: Sequence[Graph], site: int) -> float | None:
     """The same by how much of the node's row lies in what was sent, whatever its label."""
-    if view.leverage is None:
-        return None
     graph = graphs[site]
     asked = graph.train | graph.test
-    return auc(view.leverage(graph)[asked], graph.train[asked])
+    return auc(leverage(graph)[asked], graph.train[asked])
 
 
-def whose_node(
-    view: View, graphs: Sequence[Graph], site: int, federation: Federation
-) -> float | None:
+def whose_node(words: Tensor, graphs: Sequence[Graph], site: int) -> float | None:
     """Whether a node is of this site, by its words under the moments, against other sites' nodes."""
-    if view.words is None:
-        return None
-    worth = torch.log(view.words.double() / view.words.double().mean() + RARE)
-    scores, mine = [], []
-    for place, graph in enumerate(graphs):
-        x = (graph.x[graph.train] != 0).double()
-        scores.append(x @ worth / x.sum(1).clamp_min(1))
-        mine.append(torch.full((len(x),), place == site))
-    return auc(torch.cat(scores), torch.cat(mine))
+    worth = torch.log(words.double() / words.double().mean() + RARE)
+    rows = [(graph.x[graph.train] != 0).double() for graph in graphs]
+    return _whose([x @ worth / x.sum(1).clamp_min(1) for x in rows], site)
 
 
-def whose_row(
-    view: View, graphs: Sequence[Graph], site: int, federation: Federation
-) -> float | None:
+def whose_row(leverage: Model, graphs: Sequence[Graph], site: int) -> float | None:
     """The same by how much of the node's row lies in what this site sent."""
-    if view.leverage is None:
-        return None
-    scores = [view.leverage(graph)[graph.train] for graph in graphs]
+    return _whose([leverage(graph)[graph.train] for graph in graphs], site)
+
+
+def _whose(scores: Sequence[Tensor], site: int) -> float | None:
     mine = [torch.full((len(each),), place == site) for place, each in enumerate(scores)]
-    return auc(torch.cat(scores), torch.cat(mine))
+    return auc(torch.cat(list(scores)), torch.cat(mine))
 
 
-def class_words(
-    view: View, graphs: Sequence[Graph], site: int, federation: Federation
-) -> float | None:
+def class_words(sums: Tensor, graphs: Sequence[Graph], site: int) -> float | None:
     """The sum of training nodes' words over each class that is not small, by its direction."""
-    if view.class_words is None:
-        return None
     graph = graphs[site]
-    counts = torch.bincount(graph.training_labels, minlength=federation.model.classes)
+    counts = torch.bincount(graph.training_labels, minlength=sums.shape[1])
     large = (counts >= SMALLEST_CLASS).nonzero().flatten().tolist()
     rows = unit_rows(graph, 0)
-    sums = [rows[graph.train & (graph.y == label)].sum(0) for label in large]
-    if not sums:
-        return None
-    return float(cosine_similarity(view.class_words[:, large].T, torch.stack(sums)).mean())
+    own = [rows[graph.train & (graph.y == label)].sum(0) for label in large]
+    return float(cosine_similarity(sums[:, large].T, torch.stack(own)).mean()) if own else None
 
 
-def nodes_read(
-    view: View, graphs: Sequence[Graph], site: int, federation: Federation
-) -> float | None:
+def nodes_read(sums: Tensor, graphs: Sequence[Graph], site: int) -> float:
     """The share of training nodes of which what was sent about their class is their own row."""
-    if view.class_words is None:
-        return None
     graph = graphs[site]
-    sent = view.class_words[:, graph.training_labels]
+    sent = sums[:, graph.training_labels]
     alike = cosine_similarity(unit_rows(graph, 0)[graph.train].T, sent, dim=0)
     return float((alike > READ).double().mean())
 
 
-ATTACKS: Mapping[str, tuple[str, Attack]] = {
-    "word_occurs": ("A word occurs in a training node of this site, AUC", word_occurs),
-    "word_counts": ("Word counts of this site, Spearman", word_counts),
-    "label_histogram": ("Label histogram of this site, Pearson", label_histogram),
-    "membership": ("A node of this site was in training, by its loss, AUC", membership),
-    "membership_by_row": ("The same, by its row, AUC", membership_by_row),
-    "whose_node": ("Whose node is it, by its words, AUC", whose_node),
-    "whose_row": ("The same, by its row, AUC", whose_row),
+ATTACKS: Mapping[str, tuple[str, str, Callable[[Any, Sequence[Graph], int], float | None]]] = {
+    # name: title, what it needs of a view, how
+    "word_occurs": ("A word occurs in a training node of this site, AUC", "words", word_occurs),
+    "word_counts": ("Word counts of this site, Spearman", "words", word_counts),
+    "label_histogram": ("Label histogram of this site, Pearson", "classes", label_histogram),
+    "membership": ("A node of this site was in training, by its loss, AUC", "logits", membership),
+    "membership_by_row": ("The same, by its row, AUC", "leverage", membership_by_row),
+    "whose_node": ("Whose node is it, by its words, AUC", "words", whose_node),
+    "whose_row": ("The same, by its row, AUC", "leverage", whose_row),
     "class_words": (
         "Words of each class of five training nodes or more, cosine",
+        "class_words",
         class_words,
     ),
-    "nodes_read": ("Training nodes whose words are read whole, share", nodes_read),
+    "nodes_read": (
+        "Training nodes whose words are read whole, share",
+        "class_words",
+        nodes_read,
+    ),
 }
+
+
+def attacked(name: str, view: View, graphs: Sequence[Graph], site: int) -> float | None:
+    """The score of an attack; None where the view holds nothing of what it needs."""
+    _, needed, attack = ATTACKS[name]
+    known = getattr(view, needed)
+    return None if known is None else attack(known, graphs, site)
 
 
 @dataclass(frozen=True)
@@ -219,8 +199,8 @@ def measured(
             uploads = sent(models[seed], graphs, federation)
             for site in range(clients):
                 view = seen.view(uploads, site, federation)
-                for key, (_, attack) in ATTACKS.items():
-                    score = attack(view, graphs, site, federation)
+                for key in ATTACKS:
+                    score = attacked(key, view, graphs, site)
                     if score is not None:
                         scores.setdefault((key, name), []).append(score)
         excluded.append(ruled_out(sent(models[seed], graphs, paces[seed]), graphs, start[seed]))
@@ -242,60 +222,23 @@ def sent(
     return [wire.decode(frame).message for frame in frames]
 
 
-def page(leaks: Sequence[Leak], excluded: Mapping[str, float], seeds: int) -> str:
-    """The table in words."""
+def tables(leaks: Sequence[Leak]) -> list[Table]:
+    """For each graph a row for each attack; "-": the method sends nothing of this kind."""
     by = {(leak.data, leak.attack, leak.view): leak.score for leak in leaks}
-    places = list(dict.fromkeys(leak.data for leak in leaks))
-    zero = ", ".join(f"{100 * share:.0f} % on {data}" for data, share in excluded.items())
-    tables = "\n\n".join(f"**{data}**\n\n{_table(by, data)}" for data in places)
-    return f"""# What the server learns
-
-Attacks by a server that follows the protocol and is curious, on three methods: PACE, and
-[`pace-ridge` and `pace-ridge-sums`](beyond.md), which return regressions. *An upload* is what an
-open job shows the server of one site; *the sums* over all sites are all that it has in a
-[sealed](threat-model.md#sealed-jobs) one. `pace-ridge` cannot be sealed: its server stacks the rows
-of all sites. {CLIENTS} sites (Louvain), mean over sites and {seeds} seeds. An AUC of 0.5 and a
-correlation of 0 mean that nothing was learnt; "-": the method sends nothing of this kind. Made by
-`make privacy`.
-
-{tables}
-
-Of PACE, words are ranked by the first layer's moments, and classes by what the model that the upload
-stands for says, on average, of {MADE_UP} nodes that the attacker makes up with words drawn by the
-moments. Of the regressions, words and classes come from the class sums at hop 0, which `pace-ridge`'s
-rows give nearly exactly and `pace-ridge-sums` sends. Membership compares the loss of a site's
-training nodes with that of its test nodes under the model that the upload stands for; the attacker
-holds the nodes, their edges and labels, and asks only whether they were trained on. *By its row*:
-how much of the node's row lies in the span of what was sent. *Whose node* is asked of the training
-nodes of all sites. *Read whole*: what is sent about a node's class is that node's row, to a cosine
-of {READ}.
-
-- Rank 6 protects nothing here: the attacks use the carrier, not the model that was trained.
-- A moment that is exactly zero is certain knowledge. Of other sites' training nodes it rules
-  out {zero}.
-- `pace-ridge` leaves out classes with fewer than five training nodes, so that nobody's words are
-  read whole; `pace-ridge-sums` leaves out nothing and belongs in a sealed job.
-- These are simple attacks, and lower bounds: others may learn more. No formal privacy is promised,
-  see the [threat model](threat-model.md).
-- With the sums alone every site looks the same: what remains is what all sites have in common. **For
-  the regressions that is enough to test a node which the attacker holds**: as long as all sites
-  together have fewer training nodes than there are features, the sums span their rows and little
-  else, so that a row can be told to be among them. Whose it is stays unknown.
-"""
-
-
-def _table(by: Mapping[tuple[str, str, str], float], data: str) -> str:
-    lines = [["Attack", *VIEWS], ["---"] * (1 + len(VIEWS))]
-    for name, (title, _) in ATTACKS.items():
-        found = (by.get((data, name, seen)) for seen in VIEWS)
-        lines.append([title, *("-" if score is None else f"{score:.2f}" for score in found)])
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    made = []
+    for data in dict.fromkeys(leak.data for leak in leaks):
+        rows = []
+        for name, (title, *_) in ATTACKS.items():
+            found = (by.get((data, name, seen)) for seen in VIEWS)
+            rows.append([title, *("-" if score is None else f"{score:.2f}" for score in found)])
+        made.append(Table.of(data, ["Attack", *VIEWS], rows, words=0))
+    return made
 
 
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
-    parser.add_argument("--out", type=Path, default=Path("docs"))
+    parser.add_argument("--out", type=Path, default=Path("results"))
     given = parser.parse_args(words)
     torch.set_num_threads(1)
     leaks: list[Leak] = []
@@ -303,12 +246,9 @@ def main(words: Sequence[str] | None = None) -> None:
     for data in PLACES:
         found, excluded[data] = measured(load(data), SEEDS[: given.seeds])
         leaks += found
-    text = page(leaks, excluded, given.seeds)
-    facts = {"leaks": [asdict(leak) for leak in leaks], "ruled_out": excluded}
-    given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "privacy.md").write_text(text)
-    (given.out / "privacy.json").write_text(json.dumps(facts, indent=1) + "\n")
-    print(text)
+    write_tables(given.out, "privacy", tables(leaks))
+    for data, share in excluded.items():
+        print(f"{data}: a zero moment rules out {100 * share:.0f} % of other sites' training nodes")
 
 
 if __name__ == "__main__":

@@ -29,15 +29,18 @@ SEEN = 0.3  # a word after it was averaged over a neighbourhood
 SMALL = 0.1  # λ of the leverage
 
 
+Model = Callable[[Graph], Tensor]  # a row or a number for each node
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """What is known about one site. Where a method tells nothing of a kind, None."""
 
     words: Tensor | None = None  # (features,): the larger, the more of this word
     classes: Tensor | None = None  # (classes,): the larger, the more nodes of this class
-    logits: Callable[[Graph], Tensor] | None = None  # a model to compute a node's loss with
+    logits: Model | None = None  # a model to compute a node's loss with
     class_words: Tensor | None = None  # (features, classes): words of each class
-    leverage: Callable[[Graph], Tensor] | None = None  # how much of a node's row lies in those sent
+    leverage: Model | None = None  # how much of a node's row lies in those sent
 
 
 @dataclass(frozen=True)
@@ -130,7 +133,7 @@ def _regressions(
     rows: Mapping[int, Tensor],
     sums: Mapping[int, Tensor],
     counts: Tensor,
-    logits: Callable[[Graph], Tensor],
+    logits: Model,
 ) -> View:
     """Words and classes by the class sums at hop 0, which reads no neighbour."""
     words = sums[0].abs().sum(1)

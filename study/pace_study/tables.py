@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from pace.io import atomic
 from pace.reports.table import Column, Table, Value
 from pace_study.claims import VERDICTS, Claim
 from pace_study.records import CITATION_MEAN, SAME, Redrawn, published, title
@@ -311,3 +313,10 @@ def markdown(tables: Iterable[Table]) -> str:
         )
         + "\n"
     )
+
+
+def write_tables(folder: Path, name: str, tables: Iterable[Table]) -> Path:
+    """Write `tables/NAME.md` of a folder of results."""
+    path = folder / "tables" / f"{name}.md"
+    atomic.write(path, markdown(tables).encode())
+    return path

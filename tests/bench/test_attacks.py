@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 
+import pandas as pd
 import pytest
 import torch
-from benchmarks import attacks, backdoor, backdoor_page
+from benchmarks import attacks, backdoor
 from benchmarks.backdoor import Trigger
 
 from pace.datasets.dataset import Dataset
@@ -76,22 +76,23 @@ def test_nobody_but_test_nodes_is_given_the_words() -> None:
 
 
 @pytest.mark.fault(9, 10)
-def test_every_rule_of_the_table_runs_and_the_gate_protects(tmp_path: Path) -> None:
+def test_every_rule_of_the_table_runs_and_the_gate_protects() -> None:
     graphs, gcn, _ = trained(attacks.CLIENTS)
     scores = attacks.study(graphs, gcn.classes, attacks.SEEDS[:1], attacks=("× 1000",))
-    by = {(each.attack, each.liars, each.rule, each.reading): each.mean for each in scores}
     for rule in attacks.RULES:
-        assert by["× 1000", 3, rule, "adopted"] >= by["none", 0, rule, "local"] - 3
-    assert by["× 1000", 3, "paper", "external"] < by["none", 0, "paper", "external"] - 10
-    text = attacks.page(scores, {"data": "small", "seeds": 1, "command": "a test", "seconds": 1.0})
-    assert "| × 1000 | 3 |" in text
+        lied, honest = scores.loc["× 1000", 3][rule], scores.loc["none", 0][rule]
+        assert lied.adopted >= honest.local - 3
+    assert scores.loc["× 1000", 3]["paper"].external < scores.loc["none", 0]["paper"].external - 10
+    assert "| × 1000 | 3 |" in attacks.attack_table(scores).markdown()
 
 
 def test_the_tables_of_backdoors_have_a_row_for_each_rule_and_graph() -> None:
     rows = [
-        backdoor_page.Planted("cora", 10, rule, trigger, 80.0, 79.0, 50.0, 1.0, 0)
+        {"data": "cora", "clients": 10, "rule": rule, "trigger": trigger}
+        | {"accuracy": 80.0, "local_accuracy": 79.0, "hit": 50.0, "local_hit": 1.0, "flagged": 0}
         for rule in attacks.RULES
-        for trigger in (None, *backdoor_page.PLAIN, *backdoor_page.AWARE)
+        for trigger in (None, *attacks.PLAIN, *attacks.AWARE)
     ]
-    text = backdoor_page.page(rows, 3)
-    assert text.count("| cora | 10 |") == len(attacks.RULES) + 1
+    plain, aware = attacks.backdoor_tables(pd.DataFrame(rows))
+    assert [row[2].text for row in plain.rows] == list(attacks.RULES)
+    assert [value.text for value in aware.rows[0][2:]] == ["50 → 50 (1)"] * len(attacks.CHOICES)

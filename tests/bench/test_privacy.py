@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from pace.datasets.dataset import Dataset
 from pace.datasets.synthetic import Synthetic, synthetic
-from pace.methods import Pace, PaceRidge, RidgeSums
+from pace.methods import PaceRidge, RidgeSums
 from tests.graphs import clients, federation
 
 
@@ -72,11 +72,11 @@ def test_only_a_node_alone_in_its_class_is_read_whole() -> None:
     single = int((counts == 1).sum())
     uploads = privacy.sent([local], [site], agreed)
     view = VIEWS["pace-ridge-sums: an upload"].view(uploads, 0, agreed)
-    share = privacy.nodes_read(view, [site], 0, agreed)
+    share = privacy.attacked("nodes_read", view, [site], 0)
     assert share == pytest.approx(single / int(site.train.sum()))
     careful = federation(PaceRidge())
     view = VIEWS["pace-ridge: an upload"].view(privacy.sent([local], [site], careful), 0, careful)
-    assert privacy.nodes_read(view, [site], 0, careful) == 0
+    assert privacy.attacked("nodes_read", view, [site], 0) == 0
 
 
 def test_the_sums_say_nothing_about_whose_a_node_is() -> None:
@@ -89,18 +89,20 @@ def test_zero_moments_rule_out_others_nodes() -> None:
     assert 0.1 < small()[1] <= 1
 
 
-def test_the_page_has_a_row_for_each_attack() -> None:
+def test_the_tables_have_a_row_for_each_attack() -> None:
     leaks = [
         privacy.Leak(data, attack, view, 0.5)
         for data in privacy.PLACES
         for attack in privacy.ATTACKS
         for view in VIEWS
     ]
-    text = privacy.page(leaks, dict.fromkeys(privacy.PLACES, 0.5), 1)
-    for title, _ in privacy.ATTACKS.values():
-        assert text.count(f"| {title} |" + " 0.50 |" * len(VIEWS)) >= len(privacy.PLACES)
-    few = privacy.page([leak for leak in leaks if "PACE" not in leak.view], {}, 1)
-    assert "| - | - | 0.50 | 0.50 | 0.50 |" in few
+    for table in privacy.tables(leaks):
+        assert [row[0].text for row in table.rows] == [
+            title for title, *_ in privacy.ATTACKS.values()
+        ]
+        assert {value.text for row in table.rows for value in row[1:]} == {"0.50"}
+    few, *_ = privacy.tables([leak for leak in leaks if "PACE" not in leak.view])
+    assert "| - | - | 0.50 | 0.50 | 0.50 |" in few.markdown()
 
 
 def test_auc_is_scikit_learns() -> None:
@@ -114,14 +116,13 @@ def test_auc_is_scikit_learns() -> None:
 def test_attacks_know_nothing_but_the_view() -> None:
     """A method that sends none of it is not attacked; one that told the truth would be read whole."""
     graphs = clients(3)
-    agreed = federation(Pace())
-    for _, attack in privacy.ATTACKS.values():
-        assert attack(View(), graphs, 0, agreed) is None
+    for name in privacy.ATTACKS:
+        assert privacy.attacked(name, View(), graphs, 0) is None
     graph = graphs[0]
     true = View(
         (graph.x[graph.train] != 0).sum(0).float(),
         torch.bincount(graph.y[graph.train], minlength=4).float(),
     )
-    assert privacy.word_occurs(true, graphs, 0, agreed) == 1
-    assert privacy.word_counts(true, graphs, 0, agreed) == pytest.approx(1)
-    assert privacy.label_histogram(true, graphs, 0, agreed) == pytest.approx(1)
+    assert privacy.attacked("word_occurs", true, graphs, 0) == 1
+    assert privacy.attacked("word_counts", true, graphs, 0) == pytest.approx(1)
+    assert privacy.attacked("label_histogram", true, graphs, 0) == pytest.approx(1)
