@@ -3,48 +3,36 @@
 from __future__ import annotations
 
 import json
+import platform
+import sys
 import textwrap
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
+import numpy as np
+import torch
 import typer
 
+from benchmarks import measure, models
+from benchmarks.clock import Measurements, Point, Row, peak
+from benchmarks.command import PLAIN_SCRIPT, command
+from benchmarks.scale import SIZES, sweep
+from benchmarks.sealing import sealed
+from benchmarks.server import growth
+from pace.cli import console, options
 from pace.cli.given import As_json, Clients, Data_root, Datasets, Device, lists
+from pace.datasets import load
+from pace.datasets.partition import divide
+from pace.errors import PaceError, SettingError
+from pace.io import atomic
+from pace.methods import Pace
+from pace.models.gcn import GCN
+from pace.protocol.federation import Federation
 
-if TYPE_CHECKING:
-    from benchmarks.clock import Point, Row
-    from pace.graph import Graph
-    from pace.protocol.federation import Federation
-
-EXAMPLES = """
-Examples:
-
-  python -m benchmarks --datasets synthetic --quick
-
-  python -m benchmarks --datasets cora,citeseer,pubmed,cs,computers --out bench/
-
-  python -m benchmarks --only scale
-
-  python -m benchmarks --only models --datasets cora
-"""
-
-PARTS = (
-    "training",
-    "models",
-    "study",
-    "steps",
-    "partition",
-    "command",
-    "numbers",
-    "server",
-    "sealing",
-    "scale",
-)
-
-
-PLAIN_SCRIPT = ("cora", "citeseer", "pubmed", "cs", "computers")  # what the peer's script can load
+OF_A_GRAPH = ("training", "models", "study", "steps", "partition", "numbers")
+PARTS = (*OF_A_GRAPH, "command", "server", "sealing", "scale")
+CLIENTS = (10, 30, 100, 1_000, 10_000)  # of the server as it grows
 
 
 def bench(
@@ -74,40 +62,11 @@ def bench(
     as_json: As_json = False,
 ) -> None:
     """Measure speed and memory, each against the plain PyG loop or the naive form in the same run."""
-    import platform
-
-    import numpy as np
-    import torch
-
-    from benchmarks.clock import Measurements
-    from benchmarks.memory import peak
-    from pace.cli import console, options
-    from pace.errors import SettingError
-    from pace.io import atomic
-
-    parts = [part.strip() for part in only.split(",") if part.strip()] or list(PARTS)
-    if unknown := sorted(set(parts) - set(PARTS)):
-        raise SettingError(f"--only names {unknown}, expected some of {', '.join(PARTS)}")
-    if out:
-        options.need(
-            "python -m benchmarks --out", "report", "matplotlib"
-        )  # before the minutes, not after
+    parts, names = chosen(only, datasets)
     options.folder("--out", out)
     options.at_least_one("--turns", turns)
     options.at_least_one("--threads", threads)
-    names = options.words(datasets) or []
-    if not names:
-        raise SettingError("--datasets is empty: name at least one, such as synthetic")
-    if "command" in parts and set(names) & set(PLAIN_SCRIPT):
-        options.need(
-            "python -m benchmarks --only command", "dev", "sklearn"
-        )  # which its plain script imports
-    elif parts == ["command"]:
-        raise SettingError(
-            f"--only command has nothing to compare {', '.join(names)} with: its plain script reads "
-            f"{', '.join(PLAIN_SCRIPT)}"
-        )
-    where = options.device(device)
+    where, turns = options.device(device), 1 if quick else turns
     torch.set_num_threads(threads)
     found = Measurements(
         {
@@ -120,119 +79,102 @@ def bench(
         }
     )
 
-    def tell(text: str) -> None:
-        for line in text.splitlines():  # a console shows a line end within a text as \\x0a
-            to.print(line)
+    def note(part: str, taken: Row | Point) -> None:
+        if isinstance(taken, Row):
+            found.rows.append(taken)
+        else:
+            found.points.setdefault(part, []).append(taken)
+        for line in shown(part, taken).splitlines():
+            console.say(line, err=as_json)
 
-    def note(part: str, point: Point) -> None:
-        found.points.setdefault(part, []).append(point)
-        tell(measured(part, point))
-
-    to = console.console(stderr=as_json)
     for name in names:
-        for row in compare(name, parts, clients, 1 if quick else turns, where, data_root):
-            found.rows.append(row)
-            tell(compared(row))
-    if "numbers" in parts:
-        from benchmarks.number_formats import kinds
-
-        for name in names:
-            graphs, federation = prepared(name, clients, data_root)
-            for point in kinds(name, graphs, federation.model):
-                note("numbers", point)
-    if "server" in parts:
-        from benchmarks.server import growth
-
-        for point in growth(
-            [100] if quick else [10, 30, 100, 1_000, 10_000], 1 if quick else turns
-        ):
-            note("server", point)
-    if "sealing" in parts:
-        from benchmarks.sealing import sealed
-
-        for point in sealed(1 if quick else turns, quick=quick):
-            note("sealing", point)
-    if "scale" in parts:
-        from benchmarks.scale import SIZES, sweep
-
-        for point in sweep(SIZES[:1] if quick else SIZES):
-            note("scale", point)
+        if "command" in parts and name in PLAIN_SCRIPT:
+            for row in command(name, where, turns, data_root):
+                note("command", row)
+        for part in (part for part in OF_A_GRAPH if part in parts):
+            for row in of_a_graph(part, name, clients, where, turns, data_root):
+                note(part, row)
+    for part, points in {
+        "server": lambda: growth([100] if quick else list(CLIENTS), turns),
+        "sealing": lambda: sealed(turns, quick=quick),
+        "scale": lambda: sweep(SIZES[:1] if quick else SIZES),
+    }.items():
+        for point in points() if part in parts else ():
+            note(part, point)
     found.peak_mb = peak()
     if out:
         from benchmarks.picture import draw
 
         atomic.write(out / "bench.json", (json.dumps(found.plain(), indent=1) + "\n").encode())
         draw(out / "bench.png", found)
-        to.print(f"Written: {out / 'bench.json'}, {out / 'bench.png'}", soft_wrap=True)
+        console.say(f"Written: {out / 'bench.json'}, {out / 'bench.png'}", err=as_json)
     if as_json:
         console.one_object(found.plain())
 
 
-def compared(row: Row) -> str:
-    """How long ours took, how many times as long the peer, and who that is: two lines."""
-    low, high = row.spread
-    return (
-        f"{row.what:<29} {row.where:<9} {row.ours_seconds * 1e3:>10.2f} ms "
-        f"{row.ratio:>7.1f}x ({low:.1f} to {high:.1f})\n    against {row.peer}"
-    )
+def chosen(only: str, datasets: str) -> tuple[list[str], list[str]]:
+    """The parts and the datasets to measure, refused at once where they cannot be."""
+    parts = [part.strip() for part in only.split(",") if part.strip()] or list(PARTS)
+    if unknown := sorted(set(parts) - set(PARTS)):
+        raise SettingError(f"--only names {unknown}, expected some of {', '.join(PARTS)}")
+    names = options.words(datasets) or []
+    if not names:
+        raise SettingError("--datasets is empty: name at least one, such as synthetic")
+    if "command" in parts and set(names) & set(PLAIN_SCRIPT):
+        options.need("python -m benchmarks --only command", "dev", "sklearn")
+    elif parts == ["command"]:
+        raise SettingError(
+            f"--only command has nothing to compare {', '.join(names)} with: its plain script reads "
+            f"{', '.join(PLAIN_SCRIPT)}"
+        )
+    return parts, names
 
 
-def measured(part: str, point: Point) -> str:
-    """The facts of one point, after the name of its part."""
+def of_a_graph(
+    part: str, name: str, clients: int, device: str, turns: int, root: Path | None
+) -> Iterator[Row] | Iterator[Point]:
+    """What one part measures on a dataset's client graphs."""
+    loaded = load(name, root)
+    graphs = divide(loaded, "louvain", clients)
+    federation = Federation(GCN((loaded.graph.features, 64, loaded.classes)), Pace())
+    if part == "models":
+        return models.training(
+            name, graphs, loaded.graph.features, loaded.classes, device=device, turns=turns
+        )
+    if part == "steps":
+        return measure.step_rows(name, graphs, federation, turns)
+    if part == "partition":
+        return measure.partitioning(name, loaded.graph, turns)
+    if part == "numbers":
+        return measure.number_kinds(name, graphs, federation.model)
+    work = {"training": measure.training, "study": measure.study}[part]
+    return work(name, graphs, federation, device, turns)
+
+
+def shown(part: str, taken: Row | Point) -> str:
+    """A comparison in two lines, or the facts of one measurement after the name of its part."""
+    if isinstance(taken, Row):
+        low, high = taken.spread
+        return (
+            f"{taken.what:<29} {taken.where:<9} {taken.ours_seconds * 1e3:>10.2f} ms "
+            f"{taken.ratio:>7.1f}x ({low:.1f} to {high:.1f})\n    against {taken.peer}"
+        )
     facts = (
         f"{key.replace('_', ' ')} {f'{value:,.4g}' if isinstance(value, float) else value}"
-        for key, value in point.items()
+        for key, value in taken.items()
     )
-    indent = " " * 10
-    return textwrap.fill(
-        f"{part:<9} {', '.join(facts)}", 80, subsequent_indent=indent, break_on_hyphens=False
-    )
+    text = f"{part:<9} {', '.join(facts)}"
+    return textwrap.fill(text, 80, subsequent_indent=" " * 10, break_on_hyphens=False)
 
 
-def compare(
-    name: str, parts: list[str], clients: int, turns: int, device: str, data_root: Path | None
-) -> Iterator[Row]:
-    """The rows of one dataset."""
-    from benchmarks import measure
-
-    if "command" in parts and name in PLAIN_SCRIPT:
-        from benchmarks.command import command
-
-        yield from command(name, device, turns, data_root)
-    if not {"training", "models", "study", "steps", "partition"} & set(parts):
-        return
-    graphs, federation = prepared(name, clients, data_root)
-    rows: list[Iterator[Row]] = []
-    if "training" in parts:
-        rows.append(measure.training(name, graphs, federation, device, turns))
-    if "models" in parts:
-        from benchmarks import models
-
-        sizes = (federation.model.features, federation.model.classes)
-        rows.append(models.training(name, graphs, *sizes, device, turns))
-    if "study" in parts:
-        rows.append(measure.study(name, graphs, federation, device, turns))
-    if "steps" in parts:
-        rows.append(measure.step_rows(name, graphs, federation, turns))
-    if "partition" in parts:
-        from pace.datasets import load
-
-        rows.append(measure.partitioning(name, load(name, data_root).graph, turns))
-    yield from chain.from_iterable(rows)
-
-
-def prepared(name: str, clients: int, data_root: Path | None) -> tuple[list[Graph], Federation]:
-    """A dataset's client graphs and the paper's federation over them."""
-    from pace.datasets import load
-    from pace.datasets.partition import divide
-    from pace.methods import Pace
-    from pace.models.gcn import GCN
-    from pace.protocol.federation import Federation
-
-    loaded = load(name, data_root)
-    gcn = GCN((loaded.graph.features, 64, loaded.classes))
-    return divide(loaded, "louvain", clients), Federation(gcn, Pace())
+def main() -> None:
+    """Run the command; a mistake in what was given is one sentence."""
+    try:
+        typer.run(bench)
+    except PaceError as error:
+        console.say(f"benchmarks: {error}", err=True)
+        sys.exit(2)
 
 
 if __name__ == "__main__":
-    typer.run(bench)
+    main()

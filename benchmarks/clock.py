@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 
@@ -30,7 +33,7 @@ Point = Mapping[str, str | float]  # one measurement: what was measured -> its v
 
 @dataclass
 class Measurements:
-    """What `pace bench` found on one machine."""
+    """What `python -m benchmarks` found on one machine."""
 
     machine: Mapping[str, str | int]
     """Processor, threads, device, torch's version."""
@@ -106,3 +109,26 @@ def versus(what: str, whole: Row, ours: list[float]) -> Row:
     spread = (ratios[0], ratios[-1])
     own = statistics.median(ours)
     return Row(what, whole.where, whole.peer, own, whole.peer_seconds, middle, spread)
+
+
+def spent(work: Callable[[], object], turns: int = 1) -> float:
+    """Seconds of CPU time, the median over turns; with several, after one that does not count."""
+    taken = []
+    for _ in range(turns + (turns > 1)):
+        began = time.process_time()
+        work()
+        taken.append(time.process_time() - began)
+    return statistics.median(taken[turns > 1 :])
+
+
+def peak() -> float:
+    """Megabytes, of this process so far.
+
+    Linux hands the highest resident size on to a child; the child's own is in /proc.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        (line,) = (each for each in status.read_text().splitlines() if each.startswith("VmHWM"))
+        return float(line.split()[1]) / 2**10
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / 2**20 if sys.platform == "darwin" else most / 2**10

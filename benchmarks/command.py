@@ -17,6 +17,7 @@ from pace.datasets.folders import data_root
 PACE = [sys.executable, "-c", "from pace.cli import program; program()"]
 SCRIPT = Path(__file__).with_name("plain_script.py")
 Seconds = tuple[float, float]  # on the clock, and of processors
+PLAIN_SCRIPT = ("cora", "citeseer", "pubmed", "cs", "computers")  # what it can load
 PEER = "a script of PyG's loop, dense SVDs, SciPy and scikit-learn"
 
 

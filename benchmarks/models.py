@@ -66,7 +66,7 @@ def network(kind: str, model: Model) -> Stack:
 
 
 def training(
-    name: str, graphs: Sequence[Graph], features: int, classes: int, device: str, turns: int
+    name: str, graphs: Sequence[Graph], features: int, classes: int, *, device: str, turns: int
 ) -> Iterator[Row]:
     """From client graphs to local models, one seed; what is constant is made anew in every turn."""
     placed = [graph.to(device) for graph in graphs]

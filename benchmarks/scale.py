@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import torch
 
-from benchmarks.memory import peak
+from benchmarks.clock import peak
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 DEGREE, FEATURES, CLASSES, EPOCHS = 28, 128, 40, 10  # a million nodes have ten million edges

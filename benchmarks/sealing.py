@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import torch
 
-from benchmarks.clock import Point
+from benchmarks.clock import Point, spent
 from benchmarks.server import Repeated, exhaust, upload
 from pace.jobs import sealing
 from pace.methods import Pace
@@ -101,14 +99,3 @@ def ckks(count: int, turns: int) -> Point | None:
         "peer_bytes_a_number": encrypt() / count,
         "ours_bytes_a_number": ring.NUMBER,
     }
-
-
-def spent(work: Callable[[], object], turns: int) -> float:
-    """Seconds of CPU time, the median over turns after one that does not count."""
-    work()
-    taken = []
-    for _ in range(turns):
-        began = time.process_time()
-        work()
-        taken.append(time.process_time() - began)
-    return statistics.median(taken)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import torch
 
-from benchmarks.clock import Point
-from benchmarks.memory import peak
+from benchmarks.clock import Point, peak, spent
 from pace.merging.batches import batches
 from pace.merging.carrier import compress, pack, unpack
 from pace.merging.consensus import consensus
@@ -96,13 +94,6 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[Point]:
 
 def merged(frames: Repeated, federation: Federation) -> None:
     exhaust(steps.merging(frames, federation))  # type: ignore[arg-type]
-
-
-def spent(work: Callable[[], object]) -> float:
-    """Seconds of CPU time."""
-    began = time.process_time()
-    work()
-    return time.process_time() - began
 
 
 def exhaust(stream: Iterable[object]) -> None:

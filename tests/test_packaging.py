@@ -31,9 +31,6 @@ QUICK = ["run", *SMALL, "--clients", "3", "--epochs", "5", "--seeds", "1"]
 NEEDS = [
     ("pymetis", "research", [*QUICK, "--partition", "metis"]),
     ("pymetis", "research", ["partition", *SMALL, "--partition", "metis"]),
-    ("pymetis", "research", ["reproduce", "metis", "--out", "study"]),
-    ("matplotlib", "report", ["reproduce", "--out", "study"]),
-    ("pyarrow", "report", ["reproduce", "--out", "study"]),
     ("pyarrow", "report", ["graph", "import", "--nodes", "nodes.parquet"]),
     ("onnxscript", "export", ["export", "mine.model", "--to", "onnx", "--out", "mine_onnx"]),
     ("tensorboard", "tracking", [*QUICK, "--tensorboard", "runs"]),
@@ -252,7 +249,7 @@ def test_a_clean_environment_has_what_was_asked_for(
     for table in ("nodes.parquet", "edges.parquet"):
         (tmp_path / table).write_bytes(b"PAR1")
     for library, _, words in NEEDS:
-        if there[library] and words[0] in ("reproduce", "bench", "graph", "flower"):
+        if there[library] and words[0] in ("graph", "flower"):
             continue  # minutes, or data and a network that are not here
         done = run("pace", *words, *(IMPORT if words[0] == "graph" else []))
         assert "Traceback" not in done.stderr

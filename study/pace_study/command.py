@@ -9,24 +9,18 @@ from typing import Annotated
 
 import typer
 
-from pace.cli.given import (
-    As_json,
-    Data_root,
-    Device,
-    Epochs,
-    Seeds,
-    lists,
-    words,
-)
+from pace.cli import console, options
+from pace.cli.given import As_json, Data_root, Device, Epochs, Seeds, lists, words
 from pace.registry import DATASETS, METHODS
+from pace_study import run
+from pace_study.cell import Store
+from pace_study.controls import CONTROLS
+from pace_study.folder import note_command
+from pace_study.outcome import Outcome
+from pace_study.page import write_study_page
+from pace_study.study import PARTS, chosen, narrowed
 
-PARTS = (
-    "main", "c20", "c30", "macro-f1", "ablation", "resolver", "fairness", "rank", "communication",
-    "metis", "dirichlet", "diagnostics", "beyond", "beyond-metis", "beyond-dirichlet",
-    "beyond-masks", "beyond-heterophilous", "beyond-twitch", "models", "models-masks",
-    "models-heterophilous", "models-twitch", "masks", "masks-ablation", "masks-c20", "masks-c30", "all",
-)  # fmt: skip
-
+NAMES = (*PARTS, "all")
 EXAMPLES = """
 Examples:
 
@@ -46,8 +40,8 @@ def reproduce(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help=f"Parts of the study (main if none is named): {', '.join(PARTS)}.",
-            autocompletion=words(*PARTS),
+            help=f"Parts of the study (main if none is named): {', '.join(NAMES)}.",
+            autocompletion=words(*NAMES),
         ),
     ] = None,
     datasets: Annotated[
@@ -83,17 +77,6 @@ def reproduce(
     as_json: As_json = False,
 ) -> None:
     """Compute the study's missing cells, then its tables and figures beside the published numbers."""
-    from pace.cli import console, options
-
-    options.need("pace reproduce", "report", "matplotlib", "pyarrow")  # before the hours, not after
-    from pace_study import run
-    from pace_study.cell import Store
-    from pace_study.controls import CONTROLS
-    from pace_study.folder import note_command
-    from pace_study.outcome import Outcome
-    from pace_study.page import write_study_page
-    from pace_study.study import chosen, narrowed
-
     if page:
         path = write_study_page(out)
         if as_json:
@@ -106,8 +89,6 @@ def reproduce(
     others = ",".join(name for name in options.words(methods) or () if name not in CONTROLS)
     named = own + list(options.method_names(others or None) or ()) if methods else None
     wanted = narrowed(chosen(parts or ["main"]), options.words(datasets), named)
-    if any(part.partition == "metis" for part in wanted):
-        options.need("the partition metis", "research", "pymetis")
     options.at_least_one("--jobs", jobs)
     how = run.How(data_root, options.device(device), epochs)
     store = Store(out / "cells")

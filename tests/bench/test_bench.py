@@ -6,8 +6,7 @@ import torch
 import typer
 from benchmarks import __main__ as bench
 from benchmarks import models, peers
-from benchmarks.clock import compared
-from benchmarks.memory import peak
+from benchmarks.clock import compared, peak
 from benchmarks.server import Repeated, upload
 from typer.testing import CliRunner
 
@@ -111,7 +110,7 @@ def test_the_peer_of_a_model_is_the_same_network(kind: str) -> None:
 
 
 def test_every_model_is_compared() -> None:
-    rows = list(models.training("small", clients(1), FEATURES, CLASSES, "cpu", 1))
+    rows = list(models.training("small", clients(1), FEATURES, CLASSES, device="cpu", turns=1))
     assert [row.what for row in rows] == [f"training {kind}" for kind in MODELS]
     assert all(row.ratio > 0 for row in rows)
 

@@ -26,7 +26,7 @@ def test_a_client_of_a_million_nodes_trains() -> None:
 MERGES = """
 from pace.protocol import steps
 from pace.protocol import wire
-from benchmarks.memory import peak
+from benchmarks.clock import peak
 from benchmarks.server import Repeated, upload
 from pace.protocol.federation import Federation
 from pace.models.gcn import GCN

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 from pace.cli import app, commands, given, manual
 from pace.errors import SettingError
 from pace.registry import DATASETS, METHODS, PARTITIONS
-from pace_study.command import PARTS
 from tests import command_page
 from tests.preloaded import Preloaded
 
@@ -165,12 +164,10 @@ def test_the_page_of_commands_is_what_help_says() -> None:
 
 def test_completed_names_exist() -> None:
     from pace.protocol.number_formats import KINDS
-    from pace_study import study
 
     words = options(LEAVES["pace run"][1])["--methods"].help
     assert all(name in words for name in METHODS.groups)
     assert set(given.NUMBERS) == set(KINDS)
-    assert set(PARTS) == {*study.PARTS, "all"}
 
 
 def complete(line: str, cwd: Path) -> list[str]:

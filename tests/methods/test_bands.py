@@ -26,7 +26,7 @@ from pace_study.study import NAMES, UNPUBLISHED
 
 SEEDS = [104729, 130363, 155921, 181081, 206639]
 ROOT = Path(__file__).parents[2]
-BENCHMARK = ROOT / "benchmarks" / "methods_at_scale.py"
+BENCHMARK = ROOT / "tests" / "methods" / "at_scale.py"
 
 slow = pytest.mark.slow
 needs_data = pytest.mark.skipif("PACE_DATA" not in os.environ, reason="PACE_DATA is not set")

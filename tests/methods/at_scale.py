@@ -1,6 +1,6 @@
 """The heavy steps of the baselines on a client of ogbn-arxiv's size: seconds, and peak memory.
 
-    python benchmarks/methods_at_scale.py [nodes]
+    python tests/methods/at_scale.py [nodes]
 
 Each step runs in a process of its own, so that a peak is that step's. A matrix of nodes × nodes
 numbers would alone take 1.2 GB at 17,000 nodes.
