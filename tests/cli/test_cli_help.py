@@ -164,10 +164,12 @@ def test_the_page_of_commands_is_what_help_says() -> None:
 
 def test_completed_names_exist() -> None:
     from pace.protocol.number_formats import KINDS
+    from pace_study import command, study
 
     words = options(LEAVES["pace run"][1])["--methods"].help
     assert all(name in words for name in METHODS.groups)
     assert set(given.NUMBERS) == set(KINDS)
+    assert set(command.PARTS) == {*study.PARTS, "all"}
 
 
 def complete(line: str, cwd: Path) -> list[str]:
