@@ -16,6 +16,8 @@ CITATION = ("cora", "citeseer", "pubmed")
 AVAILABLE = (*CITATION, "cs", "computers")
 SIX = (*AVAILABLE, "ogbn-arxiv")
 REDRAWS = 10  # of the masks, to see how far a draw alone moves a result
+DRAWS = tuple(range(REDRAWS))
+MANY = (10, 20, 30)  # clients
 REDRAW_SEEDS = 3  # of each redraw, the first of those asked for
 HETEROPHILOUS = ("tolokers", "minesweeper", "actor", "squirrel-filtered", "chameleon-filtered")
 EVERY_MODEL = ("gat", "gin", "sage", "appnp", "gcn", "sgc", "mlp")  # the slowest first
@@ -150,11 +152,14 @@ def redrawn(part: Part, rows: tuple[Row, ...], datasets: tuple[str, ...] = AVAIL
         tuple(dataset for dataset in part.datasets if dataset in datasets),
         part.clients,
         part.partition,
-        tuple(range(REDRAWS)),
+        DRAWS,
         most_seeds=REDRAW_SEEDS,
     )
 
 
+CLOSED = (LOCAL, PACE, DUO, RIDGE, SUMS)  # what is compared beyond the 25 settings
+FAIR = (LOCAL, replace(LOCAL, label="Local+CNLL"), *BOTH, PACE)
+SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent")
 PARTS = {
     part.name: part
     for part in (
@@ -166,47 +171,28 @@ PARTS = {
             "macro_f1",
             "Fixed-class macro-F1, Louvain",
             MATRIX,
-            metrics=("macro_f1",),
-            clients=(10, 20, 30),
+            ("macro_f1",),
+            SIX,
+            MANY,
         ),
-        Part(
-            "ablation",
-            "core_ablation",
-            "Component ablation",
-            ABLATION,
-            metrics=("accuracy",),
-            datasets=CITATION,
-        ),
+        Part("ablation", "core_ablation", "Component ablation", ABLATION, ("accuracy",), CITATION),
         Part(
             "resolver",
             "resolver_ablation",
             "Transport with and without CNLL",
             RESOLVER,
-            clients=(10, 20, 30),
+            clients=MANY,
         ),
-        Part(
-            "fairness",
-            "fairness",
-            "The same CNLL for every method",
-            (LOCAL, replace(LOCAL, label="Local+CNLL"), *BOTH, PACE),
-            datasets=CITATION,
-        ),
-        Part("rank", "rank", "Rank", RANKS, metrics=("accuracy",), datasets=CITATION),
+        Part("fairness", "fairness", "The same CNLL for every method", FAIR, datasets=CITATION),
+        Part("rank", "rank", "Rank", RANKS, ("accuracy",), CITATION),
         Part(
             "communication",
             "communication",
             "Communication and use of the correction",
             (PACE,),
-            metrics=("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent"),
+            SHARES,
         ),
-        Part(
-            "metis",
-            "metis",
-            "Ten clients, METIS",
-            MATRIX,
-            datasets=AVAILABLE,
-            partition="metis",
-        ),
+        Part("metis", "metis", "Ten clients, METIS", MATRIX, datasets=AVAILABLE, partition="metis"),
         Part(
             "dirichlet",
             "dirichlet",
@@ -216,56 +202,55 @@ PARTS = {
             partition="dirichlet",
         ),
         Part("diagnostics", "", "PACE against Local, seed by seed", (LOCAL, PACE)),
+        Part("beyond", "", "Beyond the paper, Louvain", BEYOND, datasets=AVAILABLE, clients=MANY),
         Part(
-            "beyond",
+            "beyond-metis",
             "",
-            "Beyond the paper, Louvain",
+            "Beyond the paper, metis",
             BEYOND,
             datasets=AVAILABLE,
-            clients=(10, 20, 30),
+            partition="metis",
         ),
-        *(
-            Part(
-                f"beyond-{partition}",
-                "",
-                f"Beyond the paper, {partition}",
-                BEYOND,
-                datasets=AVAILABLE,
-                partition=partition,
-            )
-            for partition in ("metis", "dirichlet")
+        Part(
+            "beyond-dirichlet",
+            "",
+            "Beyond the paper, dirichlet",
+            BEYOND,
+            datasets=AVAILABLE,
+            partition="dirichlet",
         ),
         Part(
             "beyond-masks",
             "",
             "Beyond the paper: masks redrawn",
-            (LOCAL, PACE, DUO, RIDGE, SUMS),
+            CLOSED,
             datasets=AVAILABLE,
-            data_seeds=tuple(range(REDRAWS)),
+            data_seeds=DRAWS,
             most_seeds=2,
         ),
         Part(
             "beyond-heterophilous",
             "",
             "Beyond the paper: graphs whose neighbours differ",
-            (LOCAL, PACE, DUO, RIDGE, SUMS),
+            CLOSED,
             datasets=HETEROPHILOUS,
         ),
         Part(
             "beyond-twitch",
             "",
             "Beyond the paper: seven countries, each a site",
-            (LOCAL, PACE, DUO, RIDGE, SUMS),
+            CLOSED,
             datasets=("twitch",),
             clients=(7,),
             partition="column",
         ),
+        # The largest first, so that processes end together.
         Part(
             "models",
             "",
             "Every model, Louvain",
             MODEL_ROWS,
-            datasets=AVAILABLE[::-1],  # the largest first, so that processes end together
+            datasets=AVAILABLE[::-1],
             models=EVERY_MODEL,
         ),
         Part(
@@ -274,7 +259,7 @@ PARTS = {
             "Propagated against raw moments, over redrawn masks",
             (PACE, RAW),
             datasets=AVAILABLE[::-1],
-            data_seeds=tuple(range(REDRAWS)),
+            data_seeds=DRAWS,
             models=EVERY_MODEL,
             most_seeds=1,
         ),
@@ -298,7 +283,6 @@ PARTS = {
         ),
     )
 }
-
 PARTS |= {
     part.name: part
     for part in (
