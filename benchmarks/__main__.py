@@ -92,14 +92,15 @@ def bench(
             for row in command(name, where, turns, data_root):
                 note("command", row)
         for part in (part for part in OF_A_GRAPH if part in parts):
-            for row in of_a_graph(part, name, clients, where, turns, data_root):
-                note(part, row)
-    for part, points in {
-        "server": lambda: growth([100] if quick else list(CLIENTS), turns),
-        "sealing": lambda: sealed(turns, quick=quick),
-        "scale": lambda: sweep(SIZES[:1] if quick else SIZES),
-    }.items():
-        for point in points() if part in parts else ():
+            for taken in of_a_graph(part, name, clients, where, turns, data_root):
+                note(part, taken)
+    growing: dict[str, Iterator[Point]] = {  # none begins before it is asked for
+        "server": growth([100] if quick else list(CLIENTS), turns),
+        "sealing": sealed(turns, quick=quick),
+        "scale": sweep(SIZES[:1] if quick else SIZES),
+    }
+    for part in (part for part in growing if part in parts):
+        for point in growing[part]:
             note(part, point)
     found.peak_mb = peak()
     if out:

@@ -290,7 +290,9 @@ def ridge_tables(study: Beyond) -> list[Table]:
 
 def aims_table(caption: str, aims: Sequence[Aim]) -> Table:
     words = {True: Value("reached"), False: Value("not reached", mark="best")}
-    rows = [[aim.statement, words[bool(aim.holds)], aim.evidence] for aim in aims]
+    rows: list[list[str | Value]] = [
+        [aim.statement, words[bool(aim.holds)], aim.evidence] for aim in aims
+    ]
     return Table.of(caption, ("Aim", "", "Measured"), rows, names=3)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from pace.io import atomic
+from pace.reports.table import Table
 from pace_study import beyond, models, records, tables
 from pace_study.cell import Store
 from pace_study.claims import judge_claims
@@ -126,7 +127,7 @@ class Outcome:
             beyond.duo_tables(self.beyond)[2].show(console)
 
 
-def _filled(found: Iterable[tables.Table]) -> list[tables.Table]:
+def _filled(found: Iterable[Table]) -> list[Table]:
     return [table for table in found if table.rows]
 
 

@@ -175,12 +175,12 @@ def _part_row(study: Study, part: Part) -> tuple[Value, ...]:
         for name, cells in here.items()
     )
     names = ", ".join(map(title, here))
-    cells = sum(map(len, here.values()))
+    count = sum(map(len, here.values()))
     return (
         Value(part.title, part.title, below=f"pace reproduce {part.name}"),
         Value(names, names),
         Value(" to ".join(map(str, sorted({min(counts), max(counts)}))), max(counts)),
-        Value(str(cells), cells),
+        Value(str(count), count),
         Value(str(needed), needed),
     )
 

@@ -67,7 +67,8 @@ def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
 def accuracies(counts: Array) -> Array:
     """Of each confusion matrix, as `pace.metrics.accuracy` rounds it."""
     hits = np.trace(counts, axis1=-2, axis2=-1).astype(np.float32)
-    return (hits / np.maximum(counts.sum((-2, -1)), 1).astype(np.float32)).astype(float)
+    nodes = np.maximum(counts.sum((-2, -1)), 1).astype(np.float32)
+    return np.asarray(hits / nodes, dtype=float)
 
 
 def score(counts: Array) -> dict[str, float]:

@@ -69,7 +69,7 @@ def test_constants() -> None:
     assert SEEDS == (104729, 130363, 155921, 181081, 206639)
     assert len([name for name in NAMES if name not in UNPUBLISHED]) == 8
     assert RANK == 6
-    assert describe(make("pace"))["gate"] == "cnll"  # type: ignore[index]
+    assert describe(make("pace"))["gate"] == "cnll"
     assert (DATA_SEED, louvain.RESOLUTION, louvain.DELTA) == (2024, 1.0, 20)
     assert dirichlet.ALPHA == 0.5
     assert BISECTIONS == 64
