@@ -6,7 +6,7 @@ import json
 import platform
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -94,7 +94,7 @@ def bench(
         for part in (part for part in OF_A_GRAPH if part in parts):
             for taken in of_a_graph(part, name, clients, where, turns, data_root):
                 note(part, taken)
-    growing: dict[str, Iterator[Point]] = {  # none begins before it is asked for
+    growing: dict[str, Iterable[Point]] = {  # none begins before it is asked for
         "server": growth([100] if quick else list(CLIENTS), turns),
         "sealing": sealed(turns, quick=quick),
         "scale": sweep(SIZES[:1] if quick else SIZES),

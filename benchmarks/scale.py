@@ -10,17 +10,17 @@ from collections.abc import Iterator
 
 import torch
 
-from benchmarks.clock import Point, peak
+from benchmarks.clock import peak
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 DEGREE, FEATURES, CLASSES, EPOCHS = 28, 128, 40, 10  # a million nodes have ten million edges
 
 
-def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[Point]:
+def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, float]]:
     for nodes in sizes:
         command = [sys.executable, "-m", "benchmarks.scale", str(nodes)]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found: Point = json.loads(done.stdout)
+        found: dict[str, float] = json.loads(done.stdout)
         yield found
 
 

@@ -93,7 +93,8 @@ class Study:
             if self.of(part, dataset)
         )
         most = [seeds for seeds, count in counts.items() if count == max(counts.values())]
-        return list(max(most, key=len)) if most else []
+        longest: tuple[int, ...] = max(most, key=len, default=())
+        return list(longest)
 
     def numbers(self, part: Part) -> pd.DataFrame:
         """A part's numbers, each dataset's over its own seeds."""
