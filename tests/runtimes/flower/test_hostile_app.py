@@ -8,8 +8,10 @@ import os
 import shutil
 import ssl
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -193,8 +195,10 @@ def test_a_node_runs_no_app_of_a_hostile_superlink(here: Deployment) -> None:
     here.start("server", "stock", str(BIN / "flower-superlink"), *words)
     del os.environ["FLWR_HOME"]
     for name in NAMES:
+        register = partial(flwr, here, here.port, "supernode", "register")
         public = str(here.server / "nodes" / f"{name}.pub")
-        wait(lambda: flwr(here, here.port, "supernode", "register", public).returncode == 0, LONG)  # noqa: B023
+        while not json.loads(register(public).stdout)["success"]:  # until it has started
+            time.sleep(1)
         here.start(name)
     assert json.loads(flwr(here, here.port, "run", str(folder)).stdout)["success"]
     wait(lambda: (loot / "replies").exists(), LONG)
