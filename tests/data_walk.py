@@ -38,7 +38,7 @@ from pace.methods import Pace
 from pace.models import GCN
 from pace.reports.summary import summarise
 from pace.runtimes.files.adopt import adopt_files
-from pace.runtimes.files.fit import FitFiles, fit_files
+from pace.runtimes.files.fit import fit_files
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.files.site import load_site
 from pace.runtimes.network.round import play_round
@@ -202,7 +202,7 @@ def over_files(root: Path, job: Job) -> None:
     at = {name: load_site(root / name / "mine.graph", job) for name in NAMES}
     for name in NAMES:
         kept, receipt = root / name / "mine.local", root / name / "receipt.json"
-        fit_files(job, at[name], FitFiles(kept, inbox / f"{name}{UP}", receipt))
+        fit_files(job, at[name], kept, inbox / f"{name}{UP}", receipt)
     merge_files(job, [inbox], journal=root / "server" / "journal", out=outbox)
     for name in NAMES:
         returned, roll = (

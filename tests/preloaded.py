@@ -29,7 +29,7 @@ LOADED = (
     "pace.runtimes.files.adopt",
     "pace.runtimes.files.inspect",
     "pace.runtimes.files.merge",
-    "pace.runtimes.files.predictions",
+    "pace.runtimes.files.model",
     "pace.datasets.partition",
 )
 STEPS = ("fsync", "replace", "link", "rename", "unlink")

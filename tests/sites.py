@@ -10,7 +10,7 @@ from pace.jobs.job_file import write_job
 from pace.jobs.roll import Roll
 from pace.models.gcn import GCN
 from pace.runtimes.files.adopt import adopt_files
-from pace.runtimes.files.fit import FitFiles, Fitted, fit_files
+from pace.runtimes.files.fit import Fitted, fit_files
 from pace.runtimes.files.outcome import Outcome
 from pace.runtimes.files.site import load_site
 from tests.graphs import CLASSES, FEATURES, clients
@@ -51,8 +51,8 @@ def write_sites(folder: Path, made: Job) -> list[Path]:
 
 def fit_at(made: Job, site: Path, upload: Path, key: Path | None = None) -> Fitted | None:
     """A site's first step in its folder; the upload goes elsewhere."""
-    files = FitFiles(site / "mine.local", upload, site / "receipt.json")
-    return fit_files(made, load_site(site / "mine.graph", made), files, key=key)
+    mine = load_site(site / "mine.graph", made)
+    return fit_files(made, mine, site / "mine.local", upload, site / "receipt.json", key=key)
 
 
 def adopt_at(made: Job, site: Path, outbox: Path) -> Outcome:

@@ -28,7 +28,7 @@ ONLY_IN = {
     "sknetwork": {"datasets/partition/louvain.py"},
     "pymetis": {"datasets/partition/metis.py"},
     "matplotlib": {"reports/plot.py", "reports/run_result.py"},
-    "pyarrow": {"tables/parquet.py", "runtimes/files/predictions.py"},
+    "pyarrow": {"tables/parquet.py", "runtimes/files/model.py"},
     "cryptography": {
         *("jobs/signatures.py", "jobs/sealing.py"),
         "runtimes/flower/certificates.py",
@@ -178,6 +178,5 @@ def test_a_label_is_known_in_few_files() -> None:
         "reports/document.py",
         "reports/trial.py",
         "runtimes/files/outcome.py",
-        "runtimes/files/model.py",
         "runtimes/files/model_page.py",
     }

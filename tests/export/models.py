@@ -8,19 +8,12 @@ from typing import Any
 import torch
 
 from pace.graph import Graph
+from pace.jobs.disclosure import Disclosure
 from pace.jobs.job import Job
 from pace.protocol import steps, wire
-from pace.runtimes.files.members import Members
 from pace.runtimes.files.model import SiteModel
-from pace.runtimes.files.outcome import (
-    READINGS,
-    Counts,
-    MaskScores,
-    Outcome,
-    ReadingScores,
-    Result,
-    Sent,
-)
+from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores
+from pace.runtimes.files.site import Members
 from tests.graphs import clients
 from tests.sites import job
 
@@ -43,15 +36,14 @@ def made(*, share: float = 0.6, of: Callable[..., Job] = job, **settings: Any) -
         for place, blank in enumerate(steps.blank_externals(federation), start=1)
     )
     weights = (1 - share, *[share / len(externals)] * len(externals))
-    outcome, result = unscored(share, weights, agreed.model.classes)
-    outcome = replace(outcome, job=agreed.digest)
+    outcome = replace(unscored(share, weights, agreed.model.classes), job=agreed.digest)
     mine = clients(1)[0]
     members = Members.of(mine, tuple(map(str, range(mine.nodes))))
-    return SiteModel(agreed, random_like(shapes, 0), externals, weights, outcome, members, result)
+    return SiteModel(agreed, random_like(shapes, 0), externals, outcome, members)
 
 
-def unscored(alpha: float, weights: tuple[float, ...], classes: int) -> tuple[Outcome, Result]:
-    """An outcome and a result of a site without labelled nodes."""
+def unscored(alpha: float, weights: tuple[float, ...], classes: int) -> Outcome:
+    """An outcome of a site without labelled nodes."""
     none = ReadingScores()
     scores = MaskScores(
         mask="val",
@@ -62,7 +54,7 @@ def unscored(alpha: float, weights: tuple[float, ...], classes: int) -> tuple[Ou
         external=none,
         adopted=none,
     )
-    outcome = Outcome(
+    return Outcome(
         job="",
         name="north",
         alpha=alpha,
@@ -74,11 +66,12 @@ def unscored(alpha: float, weights: tuple[float, ...], classes: int) -> tuple[Ou
         received=(),
         validation=scores,
         test=scores,
+        trained_on=0,
+        drawn=None,
+        sent=Disclosure((), 0, 0, 0, ()),
         adopted="",
         versions={},
     )
-    counts = dict.fromkeys(READINGS, Counts(((0,) * classes,) * classes, ()))
-    return outcome, Result({"val": counts, "test": counts}, 0, None, Sent(0, 0, 0, (), ()))
 
 
 def graph(*, weighted: bool = False) -> Graph:

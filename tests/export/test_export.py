@@ -122,7 +122,7 @@ def test_classes_features_and_parts_are_told(tmp_path: Path) -> None:
         "Local",
         *steps.external_names(model.job.federation),
     ]
-    assert [part["weight"] for part in about["parts"]] == list(model.weights)
+    assert [part["weight"] for part in about["parts"]] == list(model.outcome.weights)
 
 
 def test_the_program_runs_without_pace(tmp_path: Path) -> None:

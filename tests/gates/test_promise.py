@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
-from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -20,7 +19,9 @@ from pace.methods import METHODS, Fixed, Pace, PaceDuo
 from pace.protocol import steps, wire
 from pace.protocol.method import External, Method
 from pace.runtimes.files import model
+from pace.runtimes.files.site import Members
 from pace.task import nll
+from tests.export.models import unscored
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import messages
 from tests.sites import job
@@ -195,9 +196,11 @@ def test_an_external_that_overflows_on_another_graph_leaves_local_alone() -> Non
     graph = clients(1)[0]
     local = steps.fit(graph, made.federation)[0].local
     external = {name: torch.full_like(value, 1e18) for name, value in local.items()}
-    folder = model.SiteModel(
-        made, local, (External(external),), (0.5, 0.5), *cast(Any, (None,) * 3)
+    outcome, members = (
+        unscored(0.5, (0.5, 0.5), made.model.classes),
+        Members.of(graph, tuple(map(str, range(graph.nodes)))),
     )
+    folder = model.SiteModel(made, local, (External(external),), outcome, members)
     assert torch.isfinite(folder(graph).logits).all()
     assert folder(graph).weights == (0.5, 0.5)
     large = folder(replace(graph, x=1e3 * graph.x))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pace.io.text import Medium, shown
 from pace.jobs.explain import MessageSizes
+from pace.jobs.journal import Refusal
 from pace.reports import Document, Facts, Section, render_page
-from pace.runtimes.files import predictions, report
-from pace.runtimes.files.intake import Refusal
+from pace.runtimes.files import model, report
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J"
 HOSTILE = (
@@ -69,13 +69,13 @@ def test_numbers_and_words_stay_as_they_are_in_csv(text: str) -> None:
 def test_no_name_of_a_node_or_class_is_a_formula_or_a_line_in_a_table(
     tmp_path: Path, text: str
 ) -> None:
-    table: predictions.Columns = {
+    table: model.Columns = {
         "node": [text, "b"],
         "class": ["c", text],
         "probability": [-0.5, 1.0],
         f"p_{text}": [0, 1],
     }
-    predictions.write_predictions(tmp_path / "p.csv", table)
+    model.write_predictions(tmp_path / "p.csv", table)
     content = (tmp_path / "p.csv").read_bytes().decode()
     assert len(content.splitlines()) == 3
     for row in csv.reader(io.StringIO(content)):
@@ -92,13 +92,13 @@ def test_no_sender_or_reason_becomes_markup_in_a_report(text: str) -> None:
     made, plain = (
         report.markdown(
             report.MergeReport(
-                job=report.JobName(said, "ab"),
+                job={"name": said, "digest": "ab"},
                 merged=False,
                 waiting=said,
                 took_part=(),
                 here=(),
                 missing=(),
-                refused=(Refusal(said, "file", said),),
+                refused=(Refusal("file", said, said),),
                 refused_ever=(),
                 bytes=MessageSizes(1, 1, 0, 10),
             )

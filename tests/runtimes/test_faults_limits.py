@@ -22,7 +22,7 @@ from pace.jobs.job_file import read_job, render_job
 from pace.methods import METHODS
 from pace.models.gcn import GCN
 from pace.protocol import wire
-from pace.runtimes.files import intake, kept, model
+from pace.runtimes.files import kept, merge, model
 from pace.runtimes.files.inspect import inspect
 from pace.tables.problems import Problems
 from pace.tables.table import open_table, read_table
@@ -210,7 +210,7 @@ def test_inspect_reads_what_it_shows(tmp_path: Path, kind: str) -> None:
 
     def read() -> None:
         if kind == "json":
-            assert inspect(path).facts.kind == "receipt"
+            assert inspect(path).kind == "receipt"
             return
         with pytest.raises(FileError, match="10,737,418,240 bytes, expected at most"):
             inspect(path)
@@ -218,7 +218,7 @@ def test_inspect_reads_what_it_shows(tmp_path: Path, kind: str) -> None:
     assert peak(read) < 16 * MIB
 
 
-def checked(arrival: intake.Arrival) -> None:
+def checked(arrival: merge.Arrival) -> None:
     if isinstance(arrival[1], PaceError):
         raise arrival[1]
 
@@ -230,7 +230,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "kept": lambda path: kept.read_kept(path, job()),
     "key": signatures.load_key,
     "public": signatures.read_public_key,
-    "upload": lambda path: list(map(checked, intake.arrivals([path], job()))),
+    "upload": lambda path: list(map(checked, merge.arrivals([path], job()))),
     "table": lambda path: open_table(path),
 }
 

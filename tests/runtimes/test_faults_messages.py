@@ -14,13 +14,13 @@ from pace.errors import FileError, PaceError, WireError
 from pace.jobs.admission import admit
 from pace.jobs.influence import influence
 from pace.jobs.job_file import read_job, write_job
-from pace.jobs.journal import Journal
+from pace.jobs.journal import Journal, Refusal
 from pace.methods import Pace
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
-from pace.runtimes.files import intake, tensors
+from pace.runtimes.files import kept, merge
 from tests.graphs import clients
 from tests.jobs.test_admission import JOB, framed, honest, message, refused
 from tests.memory import MIB, peak
@@ -91,12 +91,12 @@ def test_a_file_of_a_tebibyte_is_refused_by_its_size(tmp_path: Path) -> None:
     path.touch()
     with path.open("r+b") as opened:
         opened.truncate(2**40)
-    found: list[intake.Refusal | None] = []
+    found: list[Refusal | None] = []
 
-    def book_take(arrival: intake.Arrival) -> intake.Refusal | None:
-        return intake.take(arrival, book)
+    def book_take(arrival: merge.Arrival) -> Refusal | None:
+        return merge.take(arrival, book)
 
-    assert peak(lambda: found.extend(map(book_take, intake.arrivals([path], JOB)))) < 4 * MIB
+    assert peak(lambda: found.extend(map(book_take, merge.arrivals([path], JOB)))) < 4 * MIB
     assert found[0] is not None
     assert found[0].code == "size"
 
@@ -119,7 +119,7 @@ def test_files_of_tensors_are_bounded_too(tmp_path: Path) -> None:
 
         def read(path: Path = path) -> None:
             with pytest.raises(FileError):
-                tensors.read_tensors(path, "pace-kept-1")
+                kept.read_tensors(path, "pace-kept-1")
 
         assert peak(read) < 32 * MIB
 

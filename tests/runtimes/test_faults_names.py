@@ -8,7 +8,6 @@ import shutil
 import stat
 import threading
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -92,23 +91,23 @@ def test_two_fits_with_one_keep_at_once_end_in_one_model(tmp_path: Path) -> None
     (north,) = write_sites(tmp_path, job())[:1]
     agreed = read_job(north / "job.pace")
     mine = load_site(north / "mine.graph", agreed)
-    files = fit.FitFiles(north / "mine.local", north / "north.up", north / "r.json")
+    files = (north / "mine.local", north / "north.up", north / "r.json")
     training, seen = threading.Event(), threading.Event()
 
     def wait(step: int) -> None:
         training.set()
         seen.wait(60)
 
-    first = threading.Thread(target=lambda: fit.fit_files(agreed, mine, files, progress=wait))
+    first = threading.Thread(target=lambda: fit.fit_files(agreed, mine, *files, progress=wait))
     first.start()
     assert training.wait(60)
     try:
         with pytest.raises(BusyError, match=r"another fit is at work on .*mine\.local"):
-            fit.fit_files(agreed, mine, files)
+            fit.fit_files(agreed, mine, *files)
     finally:
         seen.set()
         first.join()
-    again = fit.fit_files(agreed, mine, files)
+    again = fit.fit_files(agreed, mine, *files)
     assert again is not None
     assert again.again
     assert not list(north.glob(".*"))
@@ -122,15 +121,16 @@ def test_an_upload_is_never_of_a_model_that_was_not_kept(
     (north,) = write_sites(tmp_path, job())[:1]
     agreed = read_job(north / "job.pace")
     one, other = (Site(graph, tuple(map(str, range(graph.nodes))), None) for graph in clients(2))
-    files = fit.FitFiles(north / "mine.local", north / "north.up", north / "r.json")
+    files = (north / "mine.local", north / "north.up", north / "r.json")
     monkeypatch.setattr(lock, "held", lambda path, busy: nullcontext())
 
     def meanwhile(disclosed: object) -> bool:
-        assert fit.fit_files(agreed, other, replace(files, upload=north / "away" / "north.up"))
+        away = north / "away" / "north.up"
+        assert fit.fit_files(agreed, other, files[0], away, files[2])
         return True
 
     with pytest.raises(FileError, match="appeared while this ran"):
-        fit.fit_files(agreed, one, files, confirm=meanwhile)
+        fit.fit_files(agreed, one, *files, confirm=meanwhile)
     assert not (north / "north.up").exists()
 
 

@@ -43,12 +43,12 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
         returned = server / "outbox" / f"{name}.down"
         assert pace(*ADOPT, "--return", returned, cwd=tmp_path / name).code == 0
         found = model.read_model(tmp_path / name / "mine.model")
-        alphas.append(found.alpha)
+        alphas.append(found.outcome.alpha)
         assert len(found.externals) == len(steps.external_names(made.federation))
         elsewhere = clients(1, seed=5)[0]  # a graph that nobody trained on
         assert found(elsewhere).logits.shape == (elsewhere.nodes, CLASSES)
         card = (tmp_path / name / "mine.model" / "README.md").read_text()
-        weighed = zip(found.weights[1:], steps.external_names(made.federation), strict=True)
+        weighed = zip(found.outcome.weights[1:], steps.external_names(made.federation), strict=True)
         assert all(part in card for weight, part in weighed if weight)
 
     # The same steps in this process, with the job's federation: byte for byte.

@@ -66,7 +66,7 @@ def test_by_files(tmp_path: Path, seed: int) -> None:
     plain = by_files(tmp_path / "plain", job(method=METHOD, keys=keys, seed=seed))
     sealed = by_files(tmp_path / "sealed", sealed_job(method=METHOD, seed=seed))
     for name, graph in zip(NAMES, clients(3), strict=True):
-        assert sealed[name].weights == pytest.approx(plain[name].weights, abs=CLOSE)
+        assert sealed[name].outcome.weights == pytest.approx(plain[name].outcome.weights, abs=CLOSE)
         one, other = plain[name](graph), sealed[name](graph)
         assert torch.equal(one.logits.argmax(1), other.logits.argmax(1))
-    assert any(each.alpha > 0 for each in plain.values())
+    assert any(each.outcome.alpha > 0 for each in plain.values())

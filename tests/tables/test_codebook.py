@@ -12,6 +12,7 @@ import torch
 
 from pace.errors import GraphError, SettingError
 from pace.io import toml, untrusted
+from pace.io.records import plain_record
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, write_job
 from pace.models.gcn import GCN
@@ -470,17 +471,17 @@ def test_codebooks_and_proposals_can_be_inspected(tmp_path: Path) -> None:
     found = proposed(tmp_path, patients())
     book = merge_proposals({"nord": found}).codebook
     write_codebook(tmp_path / "book.toml", book)
-    said = inspect(tmp_path / "columns.toml").plain()
+    said = plain_record(inspect(tmp_path / "columns.toml"))
     assert (said["kind"], said["rows"]) == ("a site's proposal of columns", 40)
     assert said["columns"] == {column.name: column.kind for column in found.columns}
     made = Job("a", GCN((len(book.features), 4, 2)), classes=book.classes, features=book.features,
                codebook=book)  # fmt: skip
-    said = inspect(tmp_path / "book.toml", made).plain()
+    said = plain_record(inspect(tmp_path / "book.toml", made))
     assert said["kind"] == "codebook"
     assert said["features"] == len(book.features)
-    assert "it is the job's" in said["sanity"]  # type: ignore[operator]
-    other = inspect(tmp_path / "book.toml", Job("b", GCN((3, 4, 2)))).plain()
-    assert "NOT the job's codebook" in other["sanity"]  # type: ignore[operator]
+    assert "it is the job's" in said["sanity"]
+    other = plain_record(inspect(tmp_path / "book.toml", Job("b", GCN((3, 4, 2)))))
+    assert "NOT the job's codebook" in other["sanity"]
     (tmp_path / "book.toml").write_text('format = "pace-codebook-1"\nlabel = 3\n')
     with pytest.raises(SettingError, match=r"book\.toml"):
         inspect(tmp_path / "book.toml")

@@ -206,25 +206,24 @@ def predict(
 
     from pace.cli import console
     from pace.cli.graph import tell
-    from pace.runtimes.files.model import read_model
-    from pace.runtimes.files.outcome import known_labels
-    from pace.runtimes.files.predictions import prediction_table, write_predictions
+    from pace.runtimes.files.model import prediction_table, read_model, write_predictions
     from pace.tables.importing import Columns
 
     torch.set_num_threads(1)
     found = read_model(model)
     columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
     site, made = site_of(found, graph, nodes, edges, columns)
-    classes = found.job.classes or tuple(map(str, range(found.job.model.classes)))
-    roles = found.members.roles(site.nodes)
-    labels = known_labels(site.graph, classes)
-    table = prediction_table(found(site.graph), site.nodes, classes, labels, roles)
+    table = prediction_table(found, site)
     write_predictions(out, table)
     pairs = zip(table["class"], table["local_class"], strict=True)
     differ = sum(mine != local for mine, local in pairs)
-    counts = dict(Counter(roles))
+    counts = dict(Counter(table["split"]))
     if as_json:
-        facts = {"nodes": site.graph.nodes, "differ_from_local": differ, "alpha": found.alpha}
+        facts = {
+            "nodes": site.graph.nodes,
+            "differ_from_local": differ,
+            "alpha": found.outcome.alpha,
+        }
         changes = [asdict(each) for each in made.changes] if made else []
         told = {"split": counts, "notes": made.notes if made else [], "changes": changes}
         console.one_object({"predictions": str(out), **facts, **told})
@@ -271,6 +270,6 @@ def evaluate(
     site, _ = site_of(found, graph, nodes, edges, columns)
     scores = found.evaluate(site, on)
     if as_json:
-        console.one_object({"alpha": found.alpha, **records.plain_record(scores)})
+        console.one_object({"alpha": found.outcome.alpha, **records.plain_record(scores)})
         return
     show_scores(scores, console.console())

@@ -62,11 +62,10 @@ def fit(
 
     from pace.cli import console, options
     from pace.errors import SettingError
-    from pace.io import records
     from pace.io.text import shown
     from pace.jobs import explain
     from pace.jobs.job_file import read_job
-    from pace.runtimes.files.fit import FitFiles, apart, fit_files, identity
+    from pace.runtimes.files.fit import apart, fit_files, identity
     from pace.runtimes.files.site import load_site
     from pace.tables.features import unscaled_features
 
@@ -99,7 +98,9 @@ def fit(
         fitted = fit_files(
             job,
             site,
-            FitFiles(keep, upload, place),
+            keep,
+            upload,
+            place,
             key=key,
             device=options.device(device),
             overlapping=overlapping,
@@ -112,7 +113,7 @@ def fit(
     if as_json:
         warnings = [] if large is None else [large]
         told = {"again": fitted.again, "warnings": warnings}
-        console.one_object({**records.plain_record(fitted.receipt), **told})
+        console.one_object({**fitted.receipt, **told})
         return
     said(fitted, files=(keep, upload, place))
 
@@ -148,10 +149,10 @@ def said(fitted: Fitted, files: tuple[Path, ...]) -> None:
     how = (
         "The same upload as before; nothing was trained again."
         if fitted.again
-        else f"Trained in {fitted.receipt.seconds:.1f} s."
+        else f"Trained in {fitted.kept.about.seconds:.1f} s."
     )
     console.say(how)
     console.say(f"Written: {keep} (keep it: nobody else needs it)")
     console.say(f"Written: {upload} (send it to the server)")
     console.say(f"Written: {place} (for your records)")
-    console.say(f"SHA-256 of the upload: {fitted.receipt.upload['sha256'][:32]} …")
+    console.say(f"SHA-256 of the upload: {fitted.receipt['upload']['sha256'][:32]} …")

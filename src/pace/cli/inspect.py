@@ -46,25 +46,26 @@ def inspect(
 
     found = look(file, None if job is None else read_job(job))
     if as_json:
-        console.one_object(found.plain())
+        console.one_object(records.plain_record(found))
         return
-    to, facts = console.console(), found.facts
+    to = console.console()
     told: dict[str, object] = {
         "bytes": found.bytes,
-        "kind": facts.kind,
-        "version": facts.version,
-        **facts.details,
+        "kind": found.kind,
+        "version": found.version,
+        **found.details,
     }
+    told.pop("sent", None)
     scores = [told.pop(mask, None) for mask in ("validation", "test")]
     console.facts(found.file, {key: said(value) for key, value in told.items()}, to)
-    if facts.tensors:
+    if found.tensors:
         heads = ["Tensor", "Shape", "Bytes", "Min", "Max", "Zeros", "What it is"]
-        console.table("", heads, [row(tensor) for tensor in facts.tensors], to)
-    if facts.refused:
-        report.refused_table(f"Refused: {len(facts.refused)}", facts.refused).show(to)
+        console.table("", heads, [row(tensor) for tensor in found.tensors], to)
+    if found.refused:
+        report.refused_table(f"Refused: {len(found.refused)}", found.refused).show(to)
     for mask in filter(None, scores):
         show_scores(records.read_record(MaskScores, mask), to)
-    for sentence in facts.sanity:
+    for sentence in found.sanity:
         to.print(f"Sanity: {sentence}")
 
 
@@ -72,7 +73,7 @@ def row(tensor: TensorFacts) -> list[str]:
     ends = ["-" if end is None else f"{end:.3g}" for end in (tensor.min, tensor.max)]
     shape = " × ".join(map(str, tensor.shape))
     return [
-        tensor.name, shape, f"{tensor.bytes:,}", *ends, f"{tensor.zeros:,}", tensor.what
+        tensor.name, shape, f"{tensor.bytes:,}", *ends, f"{tensor.zeros:,}", tensor.words
     ]  # fmt: skip
 
 

@@ -70,8 +70,7 @@ def merge(
     from pace.cli import console
     from pace.io import records
     from pace.jobs.job_file import read_job
-    from pace.runtimes.files.intake import upload_files
-    from pace.runtimes.files.merge import merge_files
+    from pace.runtimes.files.merge import merge_files, upload_files
 
     torch.set_num_threads(1)
     job = read_job(job_file)
@@ -95,8 +94,9 @@ def show(found: MergeReport, out: Path) -> None:
     from pace.runtimes.files import report
 
     to = console.console()
+    table = report.took_part_table(found)
     if found.took_part:
-        report.took_part_table(found).show(to)
+        table.show(to)
     elif found.here:
         to.print(f"Accepted so far: {', '.join(found.here)}")
     if found.refused:
@@ -104,7 +104,7 @@ def show(found: MergeReport, out: Path) -> None:
     for sentence in report.merge_sentences(found):
         to.print(sentence)
     if found.merged:
-        to.print(report.notes(found))
+        to.print(table.note)
         made = console.many(len(found.took_part), "return")
         console.say(f"Written: {made} and report.md in {out}")
 
@@ -122,16 +122,16 @@ def check(
     from pace.cli import console
     from pace.io import records
     from pace.jobs.job_file import read_job
-    from pace.runtimes.files.intake import check_uploads
+    from pace.runtimes.files.merge import check_uploads
     from pace.runtimes.files.report import refused_table
 
     job = read_job(job_file)
-    found = check_uploads(job, uploads)
+    checked, missing = check_uploads(job, uploads)
     if as_json:
-        console.one_object(records.plain_record(found))
+        console.one_object({"uploads": records.plain_record(checked), "missing": missing})
     else:
-        refused_table("", found.uploads).show()
-        if found.missing:
-            console.say(f"Missing: {', '.join(found.missing)}")
-    if any(each.code != "ok" for each in found.uploads):
+        refused_table("", checked).show()
+        if missing:
+            console.say(f"Missing: {', '.join(missing)}")
+    if any(upload.code != "ok" for upload in checked):
         raise typer.Exit(1)

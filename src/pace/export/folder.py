@@ -45,12 +45,12 @@ class Program(torch.nn.Module):
         model, graph = self.model, SymbolicGraph.of(x, edge_index, edge_weight)
         kept = [
             (weight, external)
-            for weight, external in zip(model.weights[1:], model.externals, strict=True)
+            for weight, external in zip(model.outcome.weights[1:], model.externals, strict=True)
             if weight
         ]
         externals = [external for _, external in kept]
         sets = logit_sets(graph, model.local, externals, model.job.federation)
-        mixed = mix(sets, (model.weights[0], *(weight for weight, _ in kept)))
+        mixed = mix(sets, (model.outcome.weights[0], *(weight for weight, _ in kept)))
         # An External that is finite on the site's graph may overflow on another: then Local answers.
         return torch.where(torch.isfinite(mixed).all(), mixed, sets[0]), sets[0].clone()
 
@@ -89,7 +89,7 @@ def export_model(model: SiteModel, kind: str, out: Path, site: Site | None = Non
 
 def _about(model: SiteModel) -> dict[str, object]:
     names = ("Local", *(external.name for external in model.externals))
-    parts = zip(names, model.weights, strict=True)
+    parts = zip(names, model.outcome.weights, strict=True)
     return {
         "format": FORMAT,
         "job": model.job.digest,

@@ -37,7 +37,7 @@ from pace.errors import (
     TooFewError,
 )
 from pace.io import atomic, lock, regular
-from pace.io.records import load_record, plain_record
+from pace.io.records import load_record, optional, plain_record
 from pace.jobs.admission import Admitted, admit, exact_size, frame_of
 from pace.jobs.job import Job, is_name
 from pace.jobs.job_file import read_job, render_job
@@ -51,14 +51,14 @@ LARGEST = 2**28  # bytes of a file of the journal's own
 
 
 @dataclass(frozen=True)
-class PastRefusal:
-    """Something that was turned away, in this run of the server or an earlier one."""
+class Refusal:
+    """Something that was turned away."""
 
     code: str
     """The stable code of the reason."""
     reason: str
     sender: str
-    sha256: str | None
+    sha256: str | None = optional(None)
     """Of the content; None where it could not be read."""
 
 
@@ -140,15 +140,16 @@ class Journal:
 
     def refuse(
         self, sender: str, content: bytes | None, error: PaceError, *, settled: bool = True
-    ) -> None:
+    ) -> Refusal:
         """Write down what was turned away; the same thing once."""
         sha256 = None if content is None else hashlib.sha256(content).hexdigest()
-        refusal = PastRefusal(error.code, str(error), sender, sha256)
+        refusal = Refusal(error.code, str(error), sender, sha256)
         line = json.dumps(plain_record(refusal), sort_keys=True).encode()
         name = f"{hashlib.sha256(line).hexdigest()[:32]}.json"
         atomic.create(self.folder / "refused" / name, line, settled=settled)
+        return refusal
 
-    def refusals(self) -> list[PastRefusal]:
+    def refusals(self) -> list[Refusal]:
         """Everything that was ever turned away, by sender."""
         paths = (self.folder / "refused").glob("*.json")
         refusals = [_read_refusal(path) for path in paths]
@@ -255,12 +256,12 @@ class Journal:
         return self.folder / "returns" / f"{name}{DOWN}"
 
 
-def _read_refusal(path: Path) -> PastRefusal:
+def _read_refusal(path: Path) -> Refusal:
     """What was turned away; a record that the disk has damaged stops no other."""
     try:
-        return load_record(PastRefusal, path, LARGEST)
+        return load_record(Refusal, path, LARGEST)
     except FileError as error:
-        return PastRefusal(error.code, str(error), path.stem, None)
+        return Refusal(error.code, str(error), path.stem)
 
 
 @dataclass(frozen=True, eq=False)

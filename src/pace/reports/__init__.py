@@ -27,11 +27,12 @@ from pace.reports.document import (
     View,
 )
 from pace.reports.html import render_page
-from pace.reports.table import Column, Table, Value
+from pace.reports.table import Cell, Column, Table, Value
 
 __all__ = [
     "Beside",
     "Block",
+    "Cell",
     "Change",
     "Changes",
     "Choice",

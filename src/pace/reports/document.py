@@ -1,9 +1,10 @@
-"""What a page is made of. A document is data: it knows nothing of HTML."""
+"""What a page is made of. A document is data; HTML is made of it elsewhere, Markdown here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pace.io.text import Medium, shown
 from pace.reports.table import Table
 
 
@@ -183,3 +184,29 @@ class Document:
     headline: tuple[tuple[str, str], ...]  # a number and what it counts
     sections: tuple[Section, ...]
     flows: bool = False  # in print, sections follow each other instead of beginning new sheets
+
+    def markdown(self) -> str:
+        """The same without what is drawn or folded away."""
+        parts = [f"# {_markdown(Text(self.title))}", _markdown(Text(self.lede))]
+        parts.append(_markdown(Facts(tuple((label, number) for number, label in self.headline))))
+        for section in self.sections:
+            parts += [f"## {_markdown(Text(section.title))}", *map(_markdown, section.blocks)]
+        return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Text(text):
+            return shown(text, Medium.MARKDOWN)
+        case Code(text):
+            return f"```\n{text}\n```"
+        case Facts(pairs):
+            lines = (shown(f"{name}: {value}", Medium.MARKDOWN) for name, value in pairs)
+            return "\n".join(f"- {line}" for line in lines)
+        case Findings(items):
+            return "\n\n".join(_markdown(Text(f"{i.statement} {i.evidence}")) for i in items)
+        case Table(title, note=note):
+            return "\n\n".join(
+                filter(None, (_markdown(Text(title)), block.markdown(), _markdown(Text(note))))
+            )
+    return ""

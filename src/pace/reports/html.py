@@ -67,6 +67,7 @@ def _environment() -> Environment:
         "base64": lambda content: base64.b64encode(content).decode(),
         "inert": _inert,
         "json": json.dumps,
+        "lines": _lines,
         "drawn": _drawn,
         "kind": lambda block: type(block).__name__,
     }
@@ -75,10 +76,14 @@ def _environment() -> Environment:
 
 
 def _inert_text(value: object) -> object:
-    """Text as lines that are text and nothing else; see `pace.io.text`."""
+    """Text as one line that is text and nothing else; see `pace.io.text`."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
-    return Markup("\n".join(shown(line, Medium.HTML) for line in value.split("\n")))
+    return Markup(shown(value, Medium.HTML))
+
+
+def _lines(text: str) -> Markup:
+    return Markup("\n".join(shown(line, Medium.HTML) for line in text.split("\n")))
 
 
 def _asset(name: str) -> str:

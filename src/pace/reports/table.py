@@ -40,6 +40,9 @@ class Value:
         return f"{self.text} ({self.below})" if self.below else self.text
 
 
+Cell = str | int | Value
+
+
 @dataclass(frozen=True)
 class Column:
     """The head of a column, and the head above it that it shares with its neighbours."""
@@ -81,9 +84,10 @@ class Table:
     def of(
         cls,
         title: str,
-        heads: Sequence[str],
-        rows: Iterable[Sequence[str | Value]],
+        heads: Sequence[str | Column],
+        rows: Iterable[Sequence[Cell]],
         *,
+        note: str = "",
         names: int = 1,
         words: int = 1,
         folding: Collection[str] = (),
@@ -91,10 +95,13 @@ class Table:
     ) -> Table:
         """A table of text: the first `names` and last `words` columns hold words, others numbers.
 
+        A page sorts words by themselves, whole numbers by their value, and other cells as they say.
+
         Args:
             title: shown above; may be empty.
             heads: one a column.
-            rows: text or values, one a column.
+            rows: text, whole numbers or values, one a column.
+            note: shown below.
             names: how many leading columns name a row.
             words: how many columns at the end hold words.
             folding: heads of columns of numbers that may break in a narrow terminal.
@@ -102,13 +109,13 @@ class Table:
         """
         last = len(heads) - words
         columns = tuple(
-            Column(head, numeric=names <= index < last, folds=head in folding)
+            head
+            if isinstance(head, Column)
+            else Column(head, numeric=names <= index < last, folds=head in folding)
             for index, head in enumerate(heads)
         )
-        values = tuple(
-            tuple(cell if isinstance(cell, Value) else Value(cell) for cell in row) for row in rows
-        )
-        return cls(title, columns, values, names=names, sums=sums)
+        values = tuple(tuple(map(_cell, row, columns)) for row in rows)
+        return cls(title, columns, values, note, names, sums)
 
     def __str__(self) -> str:
         return drawn(self.show)
@@ -183,6 +190,12 @@ def head_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     """Heads that neighbouring columns share, and over how many of them."""
     groups = groupby(columns, key=lambda column: column.group)
     return [(group, len(list(members))) for group, members in groups]
+
+
+def _cell(cell: Cell, column: Column) -> Value:
+    if isinstance(cell, int):
+        return Value(f"{cell:,}", cell)
+    return Value(cell, None if column.numeric else cell) if isinstance(cell, str) else cell
 
 
 def _marked(value: Value, medium: Medium, marks: dict[str, str]) -> str:

@@ -22,7 +22,7 @@ from pace.jobs import signatures
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, write_job
 from pace.protocol import steps, uploads, wire
-from pace.runtimes.files import kept, model, tensors
+from pace.runtimes.files import kept, model
 from pace.runtimes.files import merge as merging
 from pace.runtimes.files.site import load_site
 from pace.task import accuracy, confusion
@@ -380,7 +380,7 @@ def test_adopt_is_the_protocols_and_the_folder_holds_it(root: Path) -> None:
         returned = (root / name / f"{name}.down").read_bytes()
         adoption = steps.adopt(graph, mine.kept, returned, made.federation)
         found = model.read_model(root / name / "mine.model")
-        assert found.alpha == adoption.alpha
+        assert found.outcome.alpha == adoption.alpha
         assert torch.equal(found(graph).logits, adoption.logits)
         assert torch.equal(found(graph).local, adoption.local)
         validation = found.outcome.validation
@@ -582,10 +582,10 @@ def test_a_model_changed_by_hand_is_damaged_and_no_mistake_of_ours(
 
 def test_a_kept_model_without_its_facts_is_incomplete(root: Path) -> None:
     path, made = root / "north" / "mine.local", the_job(root)
-    about, values = tensors.read_tensors(path, kept.FORMAT)
+    about, values = kept.read_tensors(path, kept.FORMAT)
     for key in (field.name for field in fields(kept.Trained)):
         path.write_bytes(
-            tensors.encode_tensors(values, {name: about[name] for name in about if name != key})
+            kept.encode_tensors(values, {name: about[name] for name in about if name != key})
         )
         with pytest.raises(FileError, match="incomplete"):
             kept.read_kept(path, made)

@@ -77,7 +77,7 @@ def test_counts_by_class_are_scikit_learns_on_the_test_nodes_alone(made: Path) -
         "adopted": adoption.logits[graph.test].argmax(1).numpy(),
     }
     for reading, guess in called.items():
-        counts = found.result.counts["test"][reading]
+        counts = found.outcome.test.readings[reading]
         assert (counts.confusion == confusion_matrix(truth, guess, labels=every)).all()
         assert sum(each.nodes for each in counts.bins) == len(truth)
         assert sum(each.hits for each in counts.bins) == (truth == guess).sum()
@@ -93,7 +93,7 @@ def test_counts_by_class_are_scikit_learns_on_the_test_nodes_alone(made: Path) -
         for place, values in enumerate(scores, start=2):
             if rows[name][place] != "–":
                 assert rows[name][place] == f"{100 * values[label]:.1f}"
-    assert found.result.trained_on == int(graph.train.sum())
+    assert found.outcome.trained_on == int(graph.train.sum())
     assert f"Test: {int(graph.test.sum())} nodes" in text_of(made)
 
 
@@ -115,7 +115,7 @@ def test_it_says_what_was_adopted_who_was_in_and_what_left(made: Path) -> None:
 
 
 def test_no_node_and_no_markup_of_a_class_is_on_it(made: Path) -> None:
-    for name in (model.PAGE, model.RESULTS):
+    for name in (model.PAGE, model.ABOUT):
         assert "patient-" not in (made / name).read_text()
     page = (made / model.PAGE).read_text()
     assert HOSTILE not in page
@@ -131,32 +131,32 @@ def test_the_command_makes_the_same_page_again(made: Path, pace: Preloaded) -> N
 
 
 def counted(confusion: list[list[int]], bins: Sequence[dict[str, float]] = ()) -> dict[str, Any]:
-    """Counts of a result.json, the same everywhere."""
-    counts = {"confusion": confusion, "bins": bins}
-    return {mask: dict.fromkeys(READINGS, counts) for mask in ("val", "test")}
+    """Scores of one node, the same of every reading."""
+    of = {"mask": "test", "nodes": 1, "classes": len(confusion), "classes_present": 1}
+    return of | {reading: {"confusion": confusion, "bins": bins} for reading in READINGS}
 
 
 @pytest.mark.parametrize(
     ("part", "damage"),
     [
-        ("counts", counted([[0]])),
-        ("counts", counted([[0] * 4] * 3)),
-        ("counts", counted([[-1, 1, 0, 0], *[[0] * 4] * 3])),
-        ("counts", counted([[0] * 4] * 4, [{"nodes": 1, "hits": 1, "confidence": 0.5}])),
-        ("counts", counted([[10**30] * 4] * 4)),
-        ("counts", {"test": counted([[0] * 4] * 4)["test"]}),
-        ("counts", []),
+        ("test", counted([[0]])),
+        ("test", counted([[0] * 4] * 3)),
+        ("test", counted([[-1, 1, 0, 0], *[[0] * 4] * 3])),
+        ("test", counted([[0] * 4] * 4, [{"nodes": 1, "hits": 1, "confidence": 0.5}])),
+        ("test", counted([[10**30] * 4] * 4)),
+        ("test", counted([[0] * 4] * 4) | {"local": {}}),
+        ("test", []),
         ("trained_on", float("inf")),
         ("sent", {"bytes": "many"}),
         ("drawn", "half"),
-        ("format", "pace-result-9"),
+        ("format", "pace-model-9"),
     ],
 )
 def test_damage_is_named(made: Path, tmp_path: Path, part: str, damage: object) -> None:
     shutil.copytree(made, tmp_path / "torn")
-    found = json.loads((made / model.RESULTS).read_text())
-    (tmp_path / "torn" / model.RESULTS).write_text(json.dumps(found | {part: damage}))
-    with pytest.raises(FileError, match=r"result\.json is damaged"):
+    found = json.loads((made / model.ABOUT).read_text())
+    (tmp_path / "torn" / model.ABOUT).write_text(json.dumps(found | {part: damage}))
+    with pytest.raises(FileError, match=r"model\.json is damaged"):
         model.write_page(tmp_path / "torn")
 
 

@@ -77,7 +77,7 @@ def test_the_same_bytes_as_in_one_process_and_the_model_that_follows(root: Path)
         assert (root / "server" / "outbox" / f"{name}.down").read_bytes().startswith(returned)
         graph = load_site(root / name / "mine.graph", made).graph
         adoption = steps.adopt(graph, fitted[name][0], returned, agreed)
-        assert model.read_model(root / name / "mine.model").weights == adoption.weights
+        assert model.read_model(root / name / "mine.model").outcome.weights == adoption.weights
 
 
 def test_fit_says_what_the_server_sees_and_could_see_with_others(
@@ -204,11 +204,13 @@ def test_killed_after_sealing_the_same_upload_is_made(
         fitting.fit_files,
         made,
         load_site(north / "mine.graph", made),
-        fitting.FitFiles(north / "mine.local", north / "north.up", north / "r.json"),
+        north / "mine.local",
+        north / "north.up",
+        north / "r.json",
         key=north / "north.key",
     )
     with monkeypatch.context() as patch:
-        patch.setattr(fitting, "_write", _killed)
+        patch.setattr(fitting.KeptModel, "encode", _killed)
         with pytest.raises(KeyboardInterrupt):
             fit()
     assert not (north / "north.up").exists()
@@ -244,7 +246,9 @@ def test_clocks_that_differ_change_no_byte(
     fitting.fit_files(
         made,
         load_site(west / "mine.graph", made),
-        fitting.FitFiles(tmp_path / "other.local", tmp_path / "west.up", tmp_path / "other.json"),
+        tmp_path / "other.local",
+        tmp_path / "west.up",
+        tmp_path / "other.json",
         key=west / "west.key",
     )
     assert (tmp_path / "west.up").read_bytes() == (west / "west.up").read_bytes()

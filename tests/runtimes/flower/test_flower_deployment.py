@@ -118,7 +118,7 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
     graphs = clients(3)
     methods = {"pace": make("pace", made.rank)}
     (trial,) = run_trials(graphs, made.model, methods, [made.seed], epochs=20)
-    alphas = [model.read_model(at(here, name, made, "model")).alpha for name in NAMES]
+    alphas = [model.read_model(at(here, name, made, "model")).outcome.alpha for name in NAMES]
     assert alphas == trial.alphas
     assert any(alpha > 0 for alpha in alphas)
     uploads = [steps.fit(graph, made.federation)[1] for graph in graphs]

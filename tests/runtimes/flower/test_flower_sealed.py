@@ -107,5 +107,5 @@ def test_when_it_has_come_all_adopt_what_one_process_gives(here: Here) -> None:
         assert (state / f"{name}.up").read_bytes().startswith(frame)  # the signature follows
         assert (state / f"{name}.down").read_bytes().startswith(returned)
         alphas.append(steps.adopt(graph, kept, returned, agreed).alpha)
-        assert model.read_model(state / "model").alpha == alphas[-1]
+        assert model.read_model(state / "model").outcome.alpha == alphas[-1]
     assert any(alpha > 0 for alpha in alphas)

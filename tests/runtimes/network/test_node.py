@@ -114,7 +114,7 @@ def test_both_steps_and_a_refusal_in_children_of_one_process(tmp_path: Path) -> 
     called = roll(made, "north", upload, returned)
     words: Words = {"job": made.digest, "payload": returned, "roll": called}
     assert respond(node, "return", words) == {}
-    assert 0 <= model.read_model(node.job_folder(made.digest) / "model").alpha <= 1
+    assert 0 <= model.read_model(node.job_folder(made.digest) / "model").outcome.alpha <= 1
     assert respond(node, "upload", {"job": job().digest}) == {"code": OtherJobError.code}
     assert respond(node, "evaluate", {"job": made.digest}) == {"code": "format"}
     assert fork_server() == parent

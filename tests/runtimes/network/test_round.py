@@ -49,7 +49,7 @@ def test_round_and_protocol_give_equal_bytes_and_alphas(
         assert set(files(tmp_path, f"{name}.down").values()) == {returned}
         (folder,) = (tmp_path / name / "state").glob("*/model")
         alpha = steps.adopt(graph, kept, returned, made.federation).alpha
-        assert model.read_model(folder).alpha == alpha
+        assert model.read_model(folder).outcome.alpha == alpha
         assert f"the model of {name}" in (folder / model.PAGE).read_text()
     assert found["finished"]
     assert [(each["step"], each["code"]) for each in found["contacts"]] == [

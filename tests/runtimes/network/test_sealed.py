@@ -61,7 +61,10 @@ def test_five_sites_are_opened_when_the_last_one_is_there(tmp_path: Path) -> Non
         assert sent.startswith(frame)  # the signature follows
         assert all(copy == sent for copy in copies)
         (folder,) = (tmp_path / name / "state").glob("*/model")
-        assert model.read_model(folder).alpha == steps.adopt(graph, kept, returned, agreed).alpha
+        assert (
+            model.read_model(folder).outcome.alpha
+            == steps.adopt(graph, kept, returned, agreed).alpha
+        )
 
 
 def test_a_node_asked_into_an_overlapping_job_waits_for_its_operators_yes(tmp_path: Path) -> None:

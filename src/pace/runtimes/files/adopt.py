@@ -16,10 +16,10 @@ from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.jobs.received import received
 from pace.protocol import steps, wire
-from pace.runtimes.files.fit import versions
+from pace.runtimes.files.fit import upload_disclosure, versions
 from pace.runtimes.files.kept import KeptModel, read_kept
 from pace.runtimes.files.model import SiteModel, is_model, read_model, write_model
-from pace.runtimes.files.outcome import Outcome, Result, mask_counts, mask_scores, sent_upload
+from pace.runtimes.files.outcome import Outcome, mask_scores
 from pace.runtimes.files.site import Site
 
 
@@ -41,14 +41,13 @@ def adopt_return(
         raise SizeError(
             f"the return has {len(returned):,} bytes, expected exactly {return_size(job):,}"
         )
-    frame = returned
+    frame, called = returned, None
     if job.signed:
         frame = signatures.verify(
             returned, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=name
         )
     local, federation = kept.kept.local, job.federation
     adoption = steps.adopt(graph, kept.kept, frame, federation)
-    called = None
     if roll is not None:
         called = rolls.check_roll(roll, job, name, upload=kept.frame, returned=returned)
     outcome = Outcome(
@@ -67,18 +66,13 @@ def adopt_return(
         ),
         validation=mask_scores(adoption, graph, graph.val, mask="val", classes=classes),
         test=mask_scores(adoption, graph, graph.test, mask="test", classes=classes),
+        trained_on=int(graph.train.sum()),
+        drawn=site.drawn,
+        sent=upload_disclosure(job, site, kept),
         adopted=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=versions(),
     )
-    result = Result(
-        {mask: mask_counts(adoption, graph, mask, classes) for mask in ("val", "test")},
-        int(graph.train.sum()),
-        site.drawn,
-        sent_upload(job, site, kept.message, len(returned)),
-    )
-    return SiteModel(
-        job, local, adoption.model.externals, adoption.weights, outcome, kept.members, result
-    )
+    return SiteModel(job, local, adoption.model.externals, outcome, kept.members)
 
 
 def adopt_files(
@@ -93,7 +87,15 @@ def adopt_files(
             "graphs, `pace client predict` uses the model"
         )
     if out.exists():
-        return _earlier(out, job, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
+        if not is_model(out):
+            raise FileError(
+                f"{out} already exists and is not a model: choose another --out or move it"
+            )
+        model = read_model(out)
+        question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
+        if (model.job.digest, model.outcome.returned, model.outcome.upload) != question:
+            raise FileError(f"{out} holds another model: choose another --out or move it")
+        return model.outcome
     model = adopt_return(job, site, kept, returned, roll)
     write_model(out, model)
     return model.outcome
@@ -125,14 +127,3 @@ def read_roll(path: Path) -> bytes:
             f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "
             "says whose uploads were merged"
         ) from error
-
-
-def _earlier(out: Path, job: Job, returned: str, upload: str) -> Outcome:
-    """The answer of an earlier run, if it was to the same question."""
-    if not is_model(out):
-        raise FileError(f"{out} already exists and is not a model: choose another --out or move it")
-    model = read_model(out)
-    outcome = model.outcome
-    if (model.job.digest, outcome.returned, outcome.upload) != (job.digest, returned, upload):
-        raise FileError(f"{out} holds another model: choose another --out or move it")
-    return outcome

@@ -13,58 +13,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
 from pace.io import atomic, lock, records, regular
 from pace.io.versions import installed
 from pace.jobs import signatures
-from pace.jobs.disclosure import Disclosure, Item, disclosure
+from pace.jobs.disclosure import Disclosure, disclosure
 from pace.jobs.job import Job, check_name
 from pace.jobs.journal import UP
 from pace.protocol import steps
 from pace.runtimes.files import sealed_jobs
 from pace.runtimes.files.kept import KeptModel, Trained, read_kept
-from pace.runtimes.files.members import Members
-from pace.runtimes.files.site import Site
+from pace.runtimes.files.site import Members, Site
 
 if TYPE_CHECKING:
     from pace.jobs.signatures import Key
 
 Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Identity:
-    """Whose upload it is, and the key that proves it where the job has keys."""
-
-    name: str
-    key: Key | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Receipt:
-    """What was made for sending, for the site's records."""
-
-    format: str = "pace-receipt-1"
-    job: dict[str, str]
-    """Name and digest."""
-    name: str
-    """The participant."""
-    upload: dict[str, str]
-    """SHA-256 of the file, checksum of the frame, digest of the federation."""
-    bytes: dict[str, float]
-    """Of the file and its parts, and of the model sent whole."""
-    tensors: tuple[Item, ...]
-    """What the upload holds, in plain words."""
-    sentences: tuple[str, ...]
-    """What the server can read out of it."""
-    trained: str
-    """When, in UTC."""
-    seconds: float
-    device: str
-    versions: dict[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,26 +44,17 @@ class Fitted:
     """Signed where the job has keys; to be sent once."""
     disclosed: Disclosure
     """What the upload tells."""
-    receipt: Receipt
+    receipt: dict[str, Any]
+    """The same as JSON, with digests and how training went, for the site's records."""
     again: bool
     """Whether an earlier run had trained: then nothing was trained now."""
-
-
-@dataclass(frozen=True)
-class FitFiles:
-    """Where a site's first step leaves its files."""
-
-    keep: Path
-    """Local, which is never sent."""
-    upload: Path
-    """The file to send, `NAME.up`."""
-    receipt: Path
 
 
 def fit_site(
     job: Job,
     site: Site,
-    who: Identity,
+    name: str,
+    key: Key | None = None,
     *,
     earlier: KeptModel | None = None,
     device: str = "cpu",
@@ -104,32 +62,28 @@ def fit_site(
 ) -> Fitted:
     """Train, unless an `earlier` run did: the upload's bytes, and what they tell.
 
+    Args:
+        name: whose upload it is.
+        key: proves it, where the job has keys.
+
     Raises:
         GraphError: the graph has no labels.
         NumberError: training diverged.
     """
-    kept = earlier or _train(job, site, who, device=device, progress=progress)
-    disclosed = disclosure(
-        kept.message,
-        job.federation,
-        signature=signatures.TRAILER if job.signed else 0,
-        graph=site.graph,
-        features=job.features,
-        classes=job.classes,
-    )
+    kept = earlier or _train(job, site, name, key, device=device, progress=progress)
+    disclosed = upload_disclosure(job, site, kept)
     upload = kept.frame
-    if who.key is not None:
-        upload = signatures.sign(
-            upload, who.key, kind=signatures.UPLOAD, job=job.digest, name=who.name
-        )
-    receipt = _receipt(job, kept, upload, disclosed)
-    return Fitted(kept, upload, disclosed, receipt, again=earlier is not None)
+    if key is not None:
+        upload = signatures.sign(upload, key, kind=signatures.UPLOAD, job=job.digest, name=name)
+    return Fitted(kept, upload, disclosed, _receipt(job, kept, upload, disclosed), bool(earlier))
 
 
 def fit_files(
     job: Job,
     site: Site,
-    files: FitFiles,
+    keep: Path,
+    upload: Path,
+    receipt: Path,
     *,
     key: Path | None = None,
     device: str = "cpu",
@@ -142,6 +96,9 @@ def fit_files(
     Killed in between, the upload is made from what was kept: one job never gets two uploads.
 
     Args:
+        keep: the file for Local, which is never sent.
+        upload: the file to send, `NAME.up`.
+        receipt: the file for the site's records.
         key: the site's private key, if the job has keys.
         overlapping: agree to what the sums of this and of earlier sealed jobs tell together.
         confirm: is told what will leave the site before anything is written, and may say no.
@@ -149,18 +106,27 @@ def fit_files(
     Returns:
         What was written; None, and nothing written, where `confirm` said no.
     """
-    who = identity(job, files.upload, key)
+    name, private = identity(job, upload, key)
     if job.sealed and key is not None:
         sealed_jobs.check_overlap(key, job, agreed=overlapping)
-    busy = f"another fit is at work on {files.keep}"
-    with lock.held(files.keep.with_name(f".{files.keep.name}.lock"), busy):
-        earlier = _earlier(job, site, who, files)
-        fitted = fit_site(job, site, who, earlier=earlier, device=device, progress=progress)
+    with lock.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
+        earlier = _earlier(job, site, name, keep=keep, upload=upload)
+        fitted = fit_site(
+            job, site, name, private, earlier=earlier, device=device, progress=progress
+        )
         if not confirm(fitted.disclosed):
             return None
         if job.sealed and key is not None:
             sealed_jobs.remember(key, job, fitted.kept.frame)
-        _write(job, fitted, files)
+        if earlier is None and not atomic.create(keep, fitted.kept.encode(job), private=True):
+            raise FileError(
+                f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
+                "command again"
+            )
+        if not atomic.create(upload, fitted.upload) and not regular.same(upload, fitted.upload):
+            raise FileError(f"{upload} is another file: move it, then run the command again")
+        atomic.sweep(receipt)
+        atomic.write(receipt, (json.dumps(fitted.receipt, indent=1) + "\n").encode())
     return fitted
 
 
@@ -174,7 +140,7 @@ def apart(files: Mapping[str, Path | None]) -> None:
             raise SettingError(f"{other} and {option} are both {path}: give each a file of its own")
 
 
-def identity(job: Job, upload: Path, key: Path | None) -> Identity:
+def identity(job: Job, upload: Path, key: Path | None) -> tuple[str, Key | None]:
     """With keys, the participant whose key it is; without, the one the upload is named after."""
     if upload.suffix != UP:
         raise SettingError(f"--upload is {upload}, expected a name that ends in {UP}")
@@ -187,7 +153,7 @@ def identity(job: Job, upload: Path, key: Path | None) -> Identity:
                 "name, such as " + f"{job.participants[0]}.up"
             )
         check_name(name, "the upload's name")
-        return Identity(name)
+        return name, None
     if key is None:
         raise SettingError("this job's uploads are signed: give your private key with --key")
     private = signatures.load_key(key)
@@ -197,7 +163,19 @@ def identity(job: Job, upload: Path, key: Path | None) -> Identity:
         raise SignatureError(
             f"{key} is key {signatures.fingerprint(public).hex()}, which the job does not list"
         )
-    return Identity(names[0], private)
+    return names[0], private
+
+
+def upload_disclosure(job: Job, site: Site, kept: KeptModel) -> Disclosure:
+    """What a kept model's upload tells, as the site was told before it was sent."""
+    return disclosure(
+        kept.message,
+        job.federation,
+        signature=signatures.TRAILER if job.signed else 0,
+        graph=site.graph,
+        features=job.features,
+        classes=job.classes,
+    )
 
 
 def versions() -> dict[str, str]:
@@ -206,7 +184,7 @@ def versions() -> dict[str, str]:
 
 
 def _train(
-    job: Job, site: Site, who: Identity, *, device: str, progress: Progress | None
+    job: Job, site: Site, name: str, key: Key | None, *, device: str, progress: Progress | None
 ) -> KeptModel:
     """Train from W_0. The upload is checked here as the server will check it."""
     if not (site.graph.train | site.graph.val | site.graph.test).any():
@@ -214,10 +192,10 @@ def _train(
             "the graph has no labels, so there is nothing to learn from: import it with --label COLUMN"
         )
     began = time.perf_counter()
-    seal = job.seal(who.name, who.key) if job.sealed and who.key else None
+    seal = job.seal(name, key) if job.sealed and key else None
     kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress, seal=seal)
     about = Trained(
-        name=who.name,
+        name=name,
         graph=site.graph.fingerprint,
         trained=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=round(time.perf_counter() - began, 3),
@@ -228,9 +206,8 @@ def _train(
     return KeptModel(kept, frame, message, about, Members.of(site.graph, site.nodes))
 
 
-def _earlier(job: Job, site: Site, who: Identity, files: FitFiles) -> KeptModel | None:
+def _earlier(job: Job, site: Site, name: str, *, keep: Path, upload: Path) -> KeptModel | None:
     """What an earlier run of this job kept."""
-    keep, upload = files.keep, files.upload
     atomic.sweep(keep)
     atomic.sweep(upload)
     if not keep.exists():
@@ -241,8 +218,8 @@ def _earlier(job: Job, site: Site, who: Identity, files: FitFiles) -> KeptModel 
             )
         return None
     earlier = read_kept(keep, job)
-    if earlier.about.name != who.name:
-        raise FileError(f"{keep} belongs to {earlier.about.name!r}, you are {who.name!r}")
+    if earlier.about.name != name:
+        raise FileError(f"{keep} belongs to {earlier.about.name!r}, you are {name!r}")
     if earlier.about.graph != site.graph.fingerprint:
         raise FileError(
             f"{keep} was trained on another graph, and a job takes one upload a client: use the "
@@ -251,41 +228,25 @@ def _earlier(job: Job, site: Site, who: Identity, files: FitFiles) -> KeptModel 
     return earlier
 
 
-def _write(job: Job, fitted: Fitted, files: FitFiles) -> None:
-    if not fitted.again and not atomic.create(files.keep, fitted.kept.encode(job), private=True):
-        raise FileError(
-            f"{files.keep} appeared while this ran, or is a link to nothing: look at it, then run "
-            "the command again"
-        )
-    if not atomic.create(files.upload, fitted.upload) and not regular.same(
-        files.upload, fitted.upload
-    ):
-        raise FileError(f"{files.upload} is another file: move it, then run the command again")
-    atomic.sweep(files.receipt)
-    receipt = json.dumps(records.plain_record(fitted.receipt), indent=1) + "\n"
-    atomic.write(files.receipt, receipt.encode())
-
-
-def _receipt(job: Job, kept: KeptModel, upload: bytes, disclosed: Disclosure) -> Receipt:
-    return Receipt(
-        job={"name": job.name, "digest": job.digest},
-        name=kept.about.name,
-        upload={
+def _receipt(job: Job, kept: KeptModel, upload: bytes, disclosed: Disclosure) -> dict[str, Any]:
+    trained = records.plain_record(kept.about)
+    del trained["graph"]  # a hash of the data would let readers test a guess of it
+    return {
+        "format": "pace-receipt-1",
+        "job": {"name": job.name, "digest": job.digest},
+        **trained,
+        "upload": {
             "sha256": hashlib.sha256(upload).hexdigest(),
             "checksum": kept.kept.upload.hex(),
             "federation": job.federation.digest.hex(),
         },
-        bytes={
+        "bytes": {
             "file": len(upload),
             "frame": disclosed.frame,
             "signature": disclosed.signature,
             "dense_model": disclosed.dense,
             "share_of_dense": disclosed.share,
         },
-        tensors=tuple(disclosed.items),
-        sentences=disclosed.sentences,
-        trained=kept.about.trained,
-        seconds=kept.about.seconds,
-        device=kept.about.device,
-        versions=kept.about.versions,
-    )
+        "tensors": records.plain_record(disclosed.items),
+        "sentences": list(disclosed.sentences),
+    }

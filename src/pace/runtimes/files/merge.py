@@ -1,36 +1,92 @@
-"""The server's step: check every upload, decide once, answer from the journal.
+"""The server's step: accept or refuse every upload, decide once, answer from the journal.
 
 `merge_uploads` takes and gives bytes; `merge_files` is the same between files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unicodedata import normalize
 
-from pace.errors import FileError, LateError, SettingError, SignatureError, TooFewError
+from pace.errors import FileError, LateError, PaceError, SettingError, SignatureError, TooFewError
 from pace.io import atomic, regular
+from pace.io.text import shown
 from pace.jobs import signatures
+from pace.jobs.admission import admit, exact_size
 from pace.jobs.explain import message_sizes
 from pace.jobs.influence import influence
 from pace.jobs.job import SERVER, Job
-from pace.jobs.journal import DOWN, Journal
+from pace.jobs.journal import DOWN, UP, Journal, Refusal
 from pace.jobs.roll import ROLL_SUFFIX, Attendance
 from pace.protocol import steps
 from pace.protocol.uploads import Received
-from pace.runtimes.files.intake import Arrival, Refusal, arrivals, take, upload_files
-from pace.runtimes.files.report import (
-    JobName,
-    MergeReport,
-    TookPart,
-    write_report,
-)
+from pace.runtimes.files.report import MergeReport, TookPart, write_report
 
 if TYPE_CHECKING:
     from pace.jobs.signatures import Key
 
+Arrival = tuple[str, bytes | PaceError]  # sender, and the upload's bytes or why there are none
 Deliver = Callable[[str, bytes, bytes], None]  # participant, its return, its roll
+
+
+def upload_files(paths: Sequence[Path]) -> list[Path]:
+    """The upload files: those named, and those in the folders named, in the order of their names."""
+    files: set[Path] = set()
+    for path in paths:
+        if path.is_dir():
+            files |= set(path.glob(f"*{UP}"))
+        elif path.exists():
+            files.add(path)
+        else:
+            raise FileError(f"{path} not found: give uploads, or the folder they are in")
+    return sorted(files, key=lambda path: (path.name, str(path)))
+
+
+def arrivals(paths: Sequence[Path], job: Job) -> Iterator[Arrival]:
+    """The files one after the other; one that cannot be read must not stop the others."""
+    for path in paths:
+        try:
+            yield sender(path), regular.read_exact(path, exact_size(job))
+        except PaceError as error:
+            yield sender(path), error
+
+
+def take(arrival: Arrival, book: Journal) -> Refusal | None:
+    """Accept one upload, or write down why not; durable after the journal's `settle`."""
+    name, content = arrival
+    try:
+        if isinstance(content, PaceError):
+            raise content
+        book.accept(admit(content, name, book.job), settled=False)
+    except PaceError as error:
+        known = content if isinstance(content, bytes) else None
+        return book.refuse(name, known, error, settled=False)
+    return None
+
+
+def check_uploads(job: Job, paths: Sequence[Path]) -> tuple[list[Refusal], list[str]]:
+    """What a merge would say of each file by itself; the journal is not read, nothing is written.
+
+    Returns:
+        What is said of each, with the code `ok` where it would be taken; participants without one.
+    """
+    names, uploads = [], []
+    for name, content in arrivals(upload_files(paths), job):
+        try:
+            if isinstance(content, PaceError):
+                raise content
+            names.append(admit(content, name, job).name)
+            uploads.append(Refusal("ok", f"the upload of {names[-1]}", name))
+        except PaceError as error:
+            uploads.append(Refusal(error.code, str(error), name))
+    return uploads, job.missing(names)
+
+
+def sender(path: Path) -> str:
+    """Who the file's name says it is from, fit to be printed."""
+    return shown(normalize("NFC", path.name.removesuffix(UP)))  # some disks take letters apart
 
 
 def merge_uploads(
@@ -55,8 +111,9 @@ def merge_uploads(
         decided = book.close()
     except TooFewError as error:
         return merge_report(book, refused, None, waiting=str(error))
+    late = f"the job was closed with {len(decided)} uploads, without it"
     refused += [
-        Refusal(name, LateError.code, f"the job was closed with {len(decided)} uploads, without it")
+        Refusal(LateError.code, late, name)
         for name in book.accepted()  # while the decision was being taken
         if name not in decided
     ]
@@ -148,7 +205,7 @@ def merge_report(
         for name, weight in zip(sorted(decided), weighed, strict=True)
     ]
     return MergeReport(
-        job=JobName(job.name, job.digest),
+        job={"name": job.name, "digest": job.digest},
         sealed=job.sealed,
         merged=bool(decided),
         waiting=waiting,

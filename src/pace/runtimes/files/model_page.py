@@ -1,19 +1,20 @@
-"""A site's own result for people: the model card (README.md) and the page (index.html).
+"""A site's own result for people, as one document: the page index.html, the model card README.md.
 
 There are counts on the page, and with few nodes a count is about few people: it stays at the site.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import torch
-from torch import Tensor
 
 from pace.gates.gate import promises
 from pace.io.terminal import many
-from pace.io.text import Medium, shown
 from pace.jobs.disclosure import SMALL
+from pace.jobs.explain import message_sizes
 from pace.jobs.job import Job
 from pace.jobs.received import notable_sentences
 from pace.jobs.roll import roll_sentences
@@ -22,6 +23,7 @@ from pace.protocol.steps import external_names
 from pace.reports import (
     Beside,
     Block,
+    Cell,
     Change,
     Changes,
     Code,
@@ -38,172 +40,98 @@ from pace.reports import (
     Table,
     Text,
     Value,
-    render_page,
 )
-from pace.runtimes.files.outcome import Counts, MaskScores, Outcome, Result
-from pace.task import Bin, calibration_error, f1
+from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores
+from pace.task import calibration_error
 
-HEADS = ("Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL")
-TABLES = """\
-pace client predict THIS_FOLDER --nodes new.csv --edges new_links.csv --out predictions.csv
-"""
 NAMES = {
     "local": "Local (this site alone)",
     "external": "External (what came back)",
     "adopted": "Adopted (what is used)",
 }
 COMPARED = {"local": "Local", "adopted": "Adopted"}
-NODES = {
+COUNTED = {"test": "Test nodes", "validation": "Validation nodes (there are no test nodes)"}
+USES = {
     "test": "neither training nor the choice of weights has seen them",
     "validation": "the weights were chosen on them",
 }
-COUNTED = {"test": "Test nodes", "val": "Validation nodes (there are no test nodes)"}
-ROLL = 200  # participants that are listed one by one
+ADOPTED, CAME_BACK, ROLL, ORIGIN = (
+    "What was adopted, and why",
+    "What came back",
+    "Who was in",
+    "Where it comes from",
+)
+LISTED = 200  # participants in the table of who was in
 MATRIX = 60  # classes whose confusion matrix is shown
 NONE = Value("–", mark="absent")
 
 
-def model_card(job: Job, outcome: Outcome) -> str:
-    """README.md: what the model is, how good it is where it was made, and what it is not."""
-    widths = " → ".join(map(str, job.model.widths))
-    names = ", ".join(shown(name, Medium.MARKDOWN) for name in job.classes)
-    classes = f" ({names})" if names else ""
-    return f"""\
-# Model of {shown(outcome.name, Medium.MARKDOWN)}, job {shown(job.name, Medium.MARKDOWN)}
-
-**{outcome.decision}** (α = {outcome.alpha:.4f}).
-
-A {job.model.title} ({widths}{in_words(job.model)}) that sorts nodes into
-{job.model.classes} classes{classes}. Local was trained on this site's graph only. External is what the
-server's return gives, made of uploads as the roll below says. PACE adds the logits,
-{formula(outcome.weights, external_names(job.federation))}; the weights were chosen on this site's
-validation nodes.
-
-## On this site's nodes
-
-{_card_scores("Validation (α was chosen on these)", outcome.validation)}
-
-{_card_scores("Test", outcome.test)}
-
-## Who was in
-
-{chr(10).join(roll_sentences(outcome.roll, job))}
-
-## What came back
-
-{chr(10).join(f"- {sentence}" for sentence in notable_sentences(outcome.received))}
-
-## Where it comes from
-
-- Job `{job.digest}`, method {job.method}, {job.federation.recipe.epochs} epochs, seed {job.seed}
-- Upload `{outcome.upload}`, return SHA-256 `{outcome.returned[:16]}`, adopted {outcome.adopted}
-- Software: {", ".join(f"{name} {number}" for name, number in outcome.versions.items())}
-
-## Use
-
-```
-pace client predict THIS_FOLDER any.graph --out predictions.csv
-{"" if job.codebook is None else TABLES}pace client evaluate THIS_FOLDER any.graph
-```
-
-Made for this site's own graph and graphs like it: the same features in the same order, nodes from
-the same population. Scores elsewhere are unknown until measured. The weights were learnt from this
-site's data and may tell something about it: share the folder as you would share that.
-"""
+def model_document(job: Job, outcome: Outcome) -> Document:
+    """What was adopted and why, by class, and what left the site."""
+    scored = {"test": outcome.test, "validation": outcome.validation}
+    scored = {mask: scores for mask, scores in scored.items() if scores.nodes}
+    sections = {
+        ADOPTED: _adopted(job, outcome, scored),
+        "Which nodes are counted": _nodes(scored, outcome),
+        **_by_class(job, scored),
+        CAME_BACK: map(Text, notable_sentences(outcome.received)),
+        ROLL: _roll(job, outcome),
+        "What left this site": _sent(job, outcome),
+        ORIGIN: _origin(job, outcome),
+    }
+    return Document(
+        f"PACE: the model of {outcome.name}",
+        f"{outcome.decision}. Job {job.name}, adopted {outcome.adopted[:10]}.",
+        tuple(_headline(outcome, scored)),
+        tuple(Section(title, tuple(blocks)) for title, blocks in sections.items()),
+        flows=True,
+    )
 
 
-def _card_scores(title: str, scores: MaskScores) -> str:
-    table = score_table(f"{title}: {scores.nodes:,} nodes", scores)
-    return "\n\n".join(filter(None, (table.title, table.markdown(), table.note)))
-
-
-def formula(weights: Sequence[float], parts: Sequence[str]) -> str:
-    """How the logits are added; of many parts, those that count."""
-    if len(parts) == 1:
-        return f"(1 - α) Local + α {parts[0]}"
-    terms = zip(weights, ("Local", *parts), strict=True)
-    return " + ".join(f"{weight:.4f} ({name})" for weight, name in terms if weight)
+def model_card(document: Document) -> str:
+    """README.md: the document without what counts nodes by class or lists the upload."""
+    titles = (ADOPTED, CAME_BACK, ROLL, ORIGIN)
+    sections = tuple(section for section in document.sections if section.title in titles)
+    return replace(document, sections=sections).markdown()
 
 
 def score_table(title: str, scores: MaskScores) -> Table:
-    """One row a reading: scores in percent, then the NLL; `-` where there are no nodes."""
-
-    def percent(score: float | None) -> Value:
-        return Value("-") if score is None else Value(f"{100 * score:.1f}%", score)
-
-    rows = [
-        (
-            Value(NAMES[name], NAMES[name]),
-            percent(reading.accuracy),
-            percent(reading.weighted_f1),
-            percent(reading.macro_f1_present),
-            Value("-") if reading.nll is None else Value(f"{reading.nll:.4f}", reading.nll),
+    """One row a reading: scores in percent, then the NLL."""
+    rows: list[list[Cell]] = []
+    for name, reading in scores.readings.items():
+        shares = (reading.accuracy, reading.weighted_f1, reading.macro_f1_present)
+        nll = NONE if reading.nll is None else Value(f"{reading.nll:.4f}", reading.nll)
+        rows.append([NAMES[name], *(_percent(share, "%") for share in shares), nll])
+    heads = ["Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL"]
+    note, present, classes = "", scores.classes_present, scores.classes
+    if scores.nodes and present < classes:
+        fixed = ", ".join(
+            f"{100 * (reading.macro_f1 or 0):.1f}% ({name})"
+            for name, reading in scores.readings.items()
         )
-        for name, reading in scores.readings.items()
-    ]
-    columns = tuple(Column(head, numeric=index > 0) for index, head in enumerate(HEADS))
-    return Table(title, columns, tuple(rows), _absent_classes(scores))
+        note = (
+            f"Macro F1 is over the {present} classes that occur here. Over all {classes} of the job, "
+            f"with absent ones counted as zero, it is {fixed}."
+        )
+    return Table.of(title, heads, rows, note=note, words=0)
 
 
-def _absent_classes(scores: MaskScores) -> str:
-    """What the macro F1 is over, where some of the job's classes do not occur."""
-    present, classes = scores.classes_present, scores.classes
-    if not scores.nodes or present == classes:
-        return ""
-    fixed = [
-        f"{100 * (reading.macro_f1 or 0):.1f}% ({name})"
-        for name, reading in scores.readings.items()
-    ]
-    return (
-        f"Macro F1 is over the {present} classes that occur here. Over all {classes} of the job, with "
-        f"absent ones counted as zero, it is {', '.join(fixed)}."
-    )
+def _percent(score: float | None, unit: str = "") -> Value:
+    if score is None or math.isnan(score):
+        return NONE
+    return Value(f"{100 * score:.1f}{unit}", score)
 
 
-def model_page(job: Job, outcome: Outcome, result: Result) -> str:
-    """index.html: what was adopted and why, by class, and what left the site."""
-    scored = {"test": outcome.test, "validation": outcome.validation}
-    scored = {mask: scores for mask, scores in scored.items() if scores.nodes}
-    mask = next((mask for mask in COUNTED if any(map(any, _confusion(result, mask)))), "")
-    document = Document(
-        f"PACE: the model of {shown(outcome.name)}",
-        f"{outcome.decision}. Job {shown(job.name)}, adopted {outcome.adopted[:10]}.",
-        tuple(_headline(outcome, scored, result, mask)),
-        (
-            Section("What was adopted, and why", tuple(_adopted(job, outcome, scored))),
-            Section("Which nodes are counted", tuple(_nodes(scored, result))),
-            *_by_class(job, result, mask),
-            Section(
-                "What came back",
-                tuple(Text(shown(line)) for line in notable_sentences(outcome.received)),
-            ),
-            Section("Who was in", tuple(_roll(job, outcome))),
-            Section("What left this site", tuple(_sent(result))),
-            Section("Where it comes from", tuple(_provenance(job, outcome))),
-        ),
-        flows=True,
-    )
-    return render_page(document)
-
-
-def _confusion(result: Result, mask: str) -> tuple[tuple[int, ...], ...]:
-    return result.counts[mask]["local"].confusion
-
-
-def _headline(
-    outcome: Outcome, scored: Mapping[str, MaskScores], result: Result, counted: str
-) -> Iterator[tuple[str, str]]:
+def _headline(outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[tuple[str, str]]:
     yield f"{outcome.alpha:.2f}", "α, the weight of what came back"
-    if scored:
-        mask, scores = next(iter(scored.items()))
+    for mask, scores in list(scored.items())[:1]:
         local, adopted = (
             100 * (reading.accuracy or 0) for reading in (scores.local, scores.adopted)
         )
         yield f"{local:.1f} %", f"accuracy of Local, {mask}"
         yield f"{adopted:.1f} %", f"accuracy of what is used, {mask}"
         yield f"{adopted - local:+.1f}", "points"
-    if counted:
-        error = calibration_error(result.counts[counted]["adopted"].bins)
+        error = calibration_error(scores.adopted.bins)
         yield f"{100 * error:.1f}", "points of calibration error (ECE)"
     if roll := outcome.roll:
         parties = len(roll.merged) + len(roll.refused) + len(roll.missing)
@@ -211,29 +139,30 @@ def _headline(
 
 
 def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[Block]:
-    names = external_names(job.federation)
+    parts = ("Local", *external_names(job.federation))
+    formula = f"(1 - α) Local + α {parts[1]}"
+    if len(parts) > 2:
+        terms = zip(outcome.weights, parts, strict=True)
+        formula = " + ".join(f"{weight:.4f} ({name})" for weight, name in terms if weight)
     yield Text(
         f"Local was trained on this site's graph only. External is what the server's return makes of "
-        f"it. What is used adds their logits, {formula(outcome.weights, names)}; the weights "
-        "were chosen on this site's validation nodes."
+        f"it. What is used adds their logits, {formula}; the weights were chosen on this site's "
+        "validation nodes."
     )
     yield Findings((_promise(outcome.validation, promises(job.federation.method.gate)),))
     for mask, scores in scored.items():
         yield score_table(f"On {many(scores.nodes, f'{mask} node')}", scores)
-    if len(outcome.weights) > 2:
+    if len(parts) > 2:
         total = sum(outcome.weights)
-        yield Table(
-            "Weights of the mixture",
-            (Column("Part", numeric=False), Column("Weight"), Column("Share")),
-            tuple(
-                (
-                    Value(name, name),
-                    Value(f"{weight:.4f}", weight),
-                    Value(f"{100 * weight / total:.1f} %", weight, share=weight / total),
-                )
-                for name, weight in zip(("Local", *names), outcome.weights, strict=True)
-            ),
-        )
+        rows: list[list[Cell]] = [
+            [
+                name,
+                Value(f"{weight:.4f}", weight),
+                Value(f"{100 * weight / total:.1f} %", weight, share=weight / total),
+            ]
+            for name, weight in zip(parts, outcome.weights, strict=True)
+        ]
+        yield Table.of("Weights of the mixture", ["Part", "Weight", "Share"], rows, words=0)
 
 
 def _promise(scores: MaskScores, promised: bool) -> Finding:
@@ -248,16 +177,17 @@ def _promise(scores: MaskScores, promised: bool) -> Finding:
     return Finding(statement, "holds" if kept else "fails", evidence)
 
 
-def _nodes(scored: Mapping[str, MaskScores], result: Result) -> Iterator[Block]:
-    pairs = []
-    for mask, use in NODES.items():
-        count = scored[mask].nodes if mask in scored else 0
-        pairs.append((f"{mask.capitalize()}: {many(count, 'node')}", use if count else "none"))
-    trained = many(result.trained_on, "node")
+def _nodes(scored: Mapping[str, MaskScores], outcome: Outcome) -> Iterator[Block]:
+    counts = {mask: scored[mask].nodes if mask in scored else 0 for mask in USES}
+    pairs = [
+        (f"{mask.capitalize()}: {many(count, 'node')}", USES[mask] if count else "none")
+        for mask, count in counts.items()
+    ]
+    trained = many(outcome.trained_on, "node")
     pairs.append((f"Training: {trained}", "Local was trained on them; no score here counts them"))
     yield Facts(tuple(pairs))
-    if result.drawn is not None:
-        shares = ", ".join(f"{100 * share:.0f} %" for share in result.drawn)
+    if outcome.drawn is not None:
+        shares = ", ".join(f"{100 * share:.0f} %" for share in outcome.drawn)
         yield Text(
             "The table has no split of its own: which nodes are for training, validation and test "
             f"({shares}) was drawn by PACE from a fixed seed, by class."
@@ -269,146 +199,108 @@ def _nodes(scored: Mapping[str, MaskScores], result: Result) -> Iterator[Block]:
 
 
 def _roll(job: Job, outcome: Outcome) -> Iterator[Block]:
-    roll = outcome.roll
-    for sentence in roll_sentences(roll, job):
-        yield Text(shown(sentence))
-    if roll is None:
+    yield from map(Text, roll_sentences(outcome.roll, job))
+    if (roll := outcome.roll) is None:
         return
     parties = [(name, "merged", "") for name in roll.merged]
     parties += [(name, "refused", code) for name, code in roll.refused.items()]
     parties += [(name, "missing", "") for name in roll.missing]
-    more = len(parties) - ROLL
-    yield Table(
-        "Participants, as the server says",
-        tuple(Column(head, numeric=False) for head in ("Participant", "Upload", "Reason")),
-        tuple(tuple(Value(text, text) for text in map(shown, row)) for row in parties[:ROLL]),
-        f"{more:,} more are in model.json." if more > 0 else "",
-    )
+    more = len(parties) - LISTED
+    note = f"{more:,} more are in model.json." if more > 0 else ""
+    heads = ["Participant", "Upload", "Reason"]
+    title = "Participants, as the server says"
+    yield Table.of(title, heads, parties[:LISTED], note=note, words=2)
 
 
-def _sent(result: Result) -> Iterator[Block]:
-    sent = result.sent
-    share = (
-        f" ({100 * sent.bytes / sent.dense:.0f} % of the model sent whole)" if sent.dense else ""
-    )
-    yield Facts(
-        (
-            ("Sent, once", f"{sent.bytes:,} bytes{share}"),
-            ("Came back", f"{sent.returned:,} bytes"),
-        )
-    )
-    yield Table(
-        "What the upload holds",
-        (Column("Name", numeric=False), Column("What it is", numeric=False), Column("Bytes")),
-        tuple(
-            (
-                Value(tensor.name, tensor.name),
-                Value(tensor.words, tensor.words),
-                Value(f"{tensor.bytes:,}", tensor.bytes),
-            )
-            for tensor in sent.tensors
-        ),
-    )
-    for sentence in sent.sentences:
-        yield Text(shown(sentence))
+def _sent(job: Job, outcome: Outcome) -> Iterator[Block]:
+    sent, sizes = outcome.sent, message_sizes(job)
+    whole = sent.frame + sent.signature
+    share = f" ({100 * whole / sent.dense:.0f} % of the model sent whole)" if sent.dense else ""
+    returned = sizes.return_frame + sizes.signature
+    pairs = (("Sent, once", f"{whole:,} bytes{share}"), ("Came back", f"{returned:,} bytes"))
+    yield Facts(pairs)
+    heads = ["Name", "What it is", "Bytes"]
+    rows = [(item.name, item.words, item.bytes) for item in sent.items]
+    yield Table.of("What the upload holds", heads, rows, names=2, words=0)
+    yield from map(Text, sent.sentences)
 
 
-def _provenance(job: Job, outcome: Outcome) -> Iterator[Block]:
-    yield Code("pace client predict THIS_FOLDER any.graph --out predictions.csv")
+def _origin(job: Job, outcome: Outcome) -> Iterator[Block]:
+    uses = ["predict THIS_FOLDER any.graph --out predictions.csv", "evaluate THIS_FOLDER any.graph"]
+    if job.codebook is not None:
+        tables = "--nodes new.csv --edges new_links.csv"
+        uses.append(f"predict THIS_FOLDER {tables} --out predictions.csv")
+    yield Code("\n".join(f"pace client {use}" for use in uses))
     widths = " → ".join(map(str, job.model.widths))
     yield Facts(
         (
             ("Job", job.digest),
             ("Method", job.method),
             ("Model", f"{job.model.title}, {widths}{in_words(job.model)}"),
+            ("Classes", ", ".join(job.classes) or str(job.model.classes)),
             ("Training", f"{job.federation.recipe.epochs} epochs, seed {job.seed}"),
             ("Upload, return", f"{outcome.upload}, SHA-256 {outcome.returned}"),
-            *((name, str(number)) for name, number in outcome.versions.items()),
+            *outcome.versions.items(),
         )
     )
     yield Text(
-        "Counts on this page are of this site's nodes, and a small one is about few of them: keep "
-        "the page where the data are."
+        "Made for this site's own graph and graphs like it: the same features in the same order, nodes "
+        "from the same population. Scores elsewhere are unknown until measured. The weights were "
+        "learnt from this site's data, and a small count is about few of its nodes: keep the folder "
+        "where the data are, or share it as you would share them."
     )
 
 
-def _by_class(job: Job, result: Result, mask: str) -> list[Section]:
+def _by_class(job: Job, scored: Mapping[str, MaskScores]) -> dict[str, Iterator[Block]]:
     """The sections that count labelled nodes by class and by how sure the model is."""
-    if not mask:
-        text = (
-            "There are no labelled validation or test nodes at this site, so nothing was counted."
-        )
-        return [Section("By class", (Text(text),))]
-    counts = {name: result.counts[mask][name] for name in COMPARED}
-    names = tuple(map(shown, job.classes)) or tuple(
-        f"class {label}" for label in range(job.model.classes)
-    )
-    nodes = COUNTED[mask]
-    return [
-        Section("By class", tuple(_classes(names, counts, nodes))),
-        Section("Calibration", tuple(_calibration(counts, nodes))),
-        Section("Confusion matrix", tuple(_confusions(names, counts, nodes))),
-    ]
-
-
-def _classes(names: Sequence[str], counts: Mapping[str, Counts], which: str) -> Iterator[Block]:
-    matrices = [torch.tensor(counts[name].confusion) for name in COMPARED]
-    nodes = matrices[0].sum(1).tolist()
-    called = [matrix.sum(0).tolist() for matrix in matrices]
-    present = [label for label in range(len(names)) if nodes[label]]
-    scores = {
-        "Recall": [_ratio(matrix.diagonal(), matrix.sum(1)) for matrix in matrices],
-        "Precision": [_ratio(matrix.diagonal(), matrix.sum(0)) for matrix in matrices],
-        "F1": [f1(matrix).tolist() for matrix in matrices],
+    if not scored:
+        text = "There are no labelled validation or test nodes at this site: nothing was counted."
+        return {"By class": iter([Text(text)])}
+    mask, scores = next(iter(scored.items()))
+    names = job.classes or tuple(f"class {label}" for label in range(job.model.classes))
+    readings = [getattr(scores, name) for name in COMPARED]
+    return {
+        "By class": _classes(names, readings, COUNTED[mask]),
+        "Calibration": _calibration(readings, COUNTED[mask]),
+        "Confusion matrix": _confusions(tuple(names), readings, COUNTED[mask]),
     }
+
+
+def _classes(
+    names: Sequence[str], readings: Sequence[ReadingScores], nodes: str
+) -> Iterator[Block]:
+    matrices = torch.tensor([reading.confusion for reading in readings]).double()
+    hits, true, called = matrices.diagonal(dim1=1, dim2=2), matrices.sum(2), matrices.sum(1)
+    counts = true[0].long().tolist()
+    # Local and Adopted of each, by class; not a number where a class has no such node
+    scores = torch.cat([hits / true, hits / called, 2 * hits / (true + called)]).T.tolist()
+    classes = list(zip(names, counts, scores, strict=True))
     yield Changes(
-        f"Recall of each class, in percent. {which}",
+        f"Recall of each class, in percent. {nodes}",
         ("Class", COMPARED["local"], COMPARED["adopted"]),
         tuple(
-            Change(
-                f"{names[label]} ({nodes[label]:,})",
-                *(recall[label] for recall in scores["Recall"]),
-            )
-            for label in present
+            Change(f"{name} ({count:,})", before, after)
+            for name, count, (before, after, *_) in classes
+            if count
         ),
         note="In brackets: how many nodes truly are of the class.",
     )
-    rows = []
-    for label, name in enumerate(names):
-        defined = {
-            "Recall": [nodes[label]] * 2,
-            "Precision": [count[label] for count in called],
-            "F1": [nodes[label] + count[label] for count in called],
-        }
-        values = [
-            _percent(reading[label]) if count else NONE
-            for score, readings in scores.items()
-            for reading, count in zip(readings, defined[score], strict=True)
-        ]
-        rows.append((Value(name, name), Value(f"{nodes[label]:,}", nodes[label]), *values))
-    columns = [Column("Class", numeric=False), Column("Nodes")]
-    columns += [Column(name, score) for score in scores for name in COMPARED.values()]
     note = (
         "Recall: of the nodes of a class, those called so. Precision: of the nodes called so, those of "
         "the class. – where there are none."
     )
-    if few := [names[label] for label in present if nodes[label] < SMALL]:
+    if few := [name for name, count, _ in classes if 0 < count < SMALL]:
         note += f" Fewer than {SMALL} nodes, so their percentages say little: {', '.join(few)}."
-    yield Table(f"By class, in percent. {which}", tuple(columns), tuple(rows), note)
+    groups = ("Recall", "Precision", "F1")
+    heads = [Column(name, group) for group in groups for name in COMPARED.values()]
+    rows = [[name, count, *map(_percent, by_class)] for name, count, by_class in classes]
+    title = f"By class, in percent. {nodes}"
+    yield Table.of(title, ["Class", "Nodes", *heads], rows, note=note, words=0)
 
 
-def _ratio(hits: Tensor, of: Tensor) -> list[float]:
-    values: list[float] = (hits / of.clamp_min(1)).tolist()
-    return values
-
-
-def _percent(score: float) -> Value:
-    return Value(f"{100 * score:.1f}", score)
-
-
-def _calibration(counts: Mapping[str, Counts], which: str) -> Iterator[Block]:
+def _calibration(readings: Sequence[ReadingScores], nodes: str) -> Iterator[Block]:
     yield Text(
-        f"{which}. A bar shows how often the model is right among nodes it is about so sure of, "
+        f"{nodes}. A bar shows how often the model is right among nodes it is about so sure of, "
         "the line across it how sure it is of them on average, and the number below how many "
         "they are. Line and bar end at the same height, on the broken line, if the "
         "probabilities are what they say. ECE is the mean distance of the two."
@@ -416,47 +308,37 @@ def _calibration(counts: Mapping[str, Counts], which: str) -> Iterator[Block]:
     yield Beside(
         tuple(
             Reliability(
-                f"{COMPARED[name]}: ECE {100 * calibration_error(reading.bins):.1f} points",
-                tuple(Mark(part.confidence, _accuracy(part), part.nodes) for part in reading.bins),
+                f"{name}: ECE {100 * calibration_error(reading.bins):.1f} points",
+                tuple(Mark(b.confidence, b.hits / max(b.nodes, 1), b.nodes) for b in reading.bins),
             )
-            for name, reading in counts.items()
+            for name, reading in zip(COMPARED.values(), readings, strict=True)
         )
     )
-    columns = [Column("How sure", numeric=False)]
-    for name in COMPARED.values():
-        columns += [Column(head, name) for head in ("Nodes", "Mean, in %", "Right, in %")]
-    rows = []
-    bins = list(zip(*(reading.bins for reading in counts.values()), strict=True))
+    heads = [
+        Column(head, name)
+        for name in COMPARED.values()
+        for head in ("Nodes", "Mean, in %", "Right, in %")
+    ]
+    rows: list[list[Cell]] = []
+    bins = list(zip(*(reading.bins for reading in readings), strict=True))
     for index, parts in enumerate(bins):
         label = f"{100 * index // len(bins)} to {100 * (index + 1) // len(bins)} %"
-        rows.append((Value(label, index), *(value for part in parts for value in _bin(part))))
-    table = Table(f"{which}, by how sure the model is", tuple(columns), tuple(rows))
+        rows.append([Value(label, index)])
+        for part in parts:
+            means = (part.confidence, part.hits / part.nodes) if part.nodes else (None, None)
+            rows[-1] += [part.nodes, *map(_percent, means)]
+    table = Table.of(f"{nodes}, by how sure the model is", ["How sure", *heads], rows, words=0)
     yield Fold("The numbers", (table,))
 
 
-def _accuracy(part: Bin) -> float:
-    return part.hits / part.nodes if part.nodes else 0.0
-
-
-def _bin(part: Bin) -> tuple[Value, Value, Value]:
-    if not part.nodes:
-        return Value("0", 0), NONE, NONE
-    return (
-        Value(f"{part.nodes:,}", part.nodes),
-        _percent(part.confidence),
-        _percent(_accuracy(part)),
-    )
-
-
 def _confusions(
-    names: tuple[str, ...], counts: Mapping[str, Counts], which: str
+    names: tuple[str, ...], readings: Sequence[ReadingScores], nodes: str
 ) -> Iterator[Block]:
     if len(names) > MATRIX:
-        yield Text(f"With {len(names)} classes a matrix is too large to read: result.json has it.")
+        yield Text(f"With {len(names)} classes a matrix is too large to read: model.json has it.")
         return
     yield Text(
-        f"{which}. A row is a true class, a column what its nodes are called; outlined is right."
+        f"{nodes}. A row is a true class, a column what its nodes are called; outlined is right."
     )
-    yield Beside(
-        tuple(Confusion(title, names, counts[name].confusion) for name, title in COMPARED.items())
-    )
+    titles = zip(COMPARED.values(), readings, strict=True)
+    yield Beside(tuple(Confusion(title, names, reading.confusion) for title, reading in titles))

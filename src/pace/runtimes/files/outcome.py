@@ -1,13 +1,14 @@
 """What a site decided about a return, and how good each model is on its own labels.
 
-`Outcome` lies in the model folder as model.json, `Result` as result.json: counts and sums, never a
-node. This is the only module of the runtime that reads labels.
+`Outcome` lies in the model folder as model.json: counts and sums, never a node. This is the only
+module of the runtime that reads labels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -15,15 +16,11 @@ from torch import Tensor
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN, Graph
 from pace.io import records
-from pace.jobs.disclosure import Item, disclosure
-from pace.jobs.job import Job
+from pace.jobs.disclosure import Disclosure
 from pace.jobs.received import Received
 from pace.jobs.roll import Roll
-from pace.jobs.signatures import TRAILER
-from pace.protocol.method import Message
 from pace.protocol.steps import Adoption
-from pace.runtimes.files.members import NEW, ROLES
-from pace.runtimes.files.site import Site
+from pace.runtimes.files.site import NEW, ROLES, Site
 from pace.task import (
     Bin,
     accuracy,
@@ -37,12 +34,16 @@ from pace.task import (
 
 READINGS = ("local", "external", "adopted")
 MASKS = ("train", "val", "test", "new", "all")
-MODEL, RESULT = "pace-model-1", "pace-result-1"
+MODEL = "pace-model-1"
 
 
 @dataclass(frozen=True)
 class ReadingScores:
-    """Scores of one reading; all None where there are no nodes."""
+    """Scores of one reading; None or empty where there are no nodes.
+
+    Raises:
+        ValueError: calibration and confusion count different nodes.
+    """
 
     accuracy: float | None = None
     weighted_f1: float | None = None
@@ -52,17 +53,30 @@ class ReadingScores:
     """Over the classes that occur."""
     nll: float | None = None
     """Negative log-likelihood, in nats a node."""
+    confusion: tuple[tuple[int, ...], ...] = ()
+    """[t][p]: nodes of class t that were called p."""
+    bins: tuple[Bin, ...] = ()
+    """Its calibration."""
+
+    def __post_init__(self) -> None:
+        cells = [count for row in self.confusion for count in row]
+        if min(cells, default=0) < 0 or sum(part.nodes for part in self.bins) != sum(cells):
+            raise ValueError("a count is below 0, or calibration and confusion differ in nodes")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskScores:
-    """Scores of Local, External and what was adopted on the nodes of a mask."""
+    """Scores of Local, External and what was adopted on the nodes of a mask.
+
+    Raises:
+        ValueError: a confusion matrix is not one of so many classes.
+    """
 
     mask: str
     nodes: int
-    new: int | None = field(default=None, metadata=records.OPTIONAL)
+    new: int | None = records.optional(None)
     """How many of them the model has never seen with a label."""
-    left_out: int | None = field(default=None, metadata=records.OPTIONAL)
+    left_out: int | None = records.optional(None)
     """Nodes of the graph's own mask that the model was trained on or validated by."""
     classes: int
     """Of the job."""
@@ -71,6 +85,12 @@ class MaskScores:
     external: ReadingScores
     adopted: ReadingScores
 
+    def __post_init__(self) -> None:
+        widths = [self.classes] * self.classes if self.nodes else []
+        for reading in self.readings.values():
+            if [len(row) for row in reading.confusion] != widths:
+                raise ValueError(f"a confusion matrix is not of {self.classes} classes")
+
     @property
     def readings(self) -> dict[str, ReadingScores]:
         return {reading: getattr(self, reading) for reading in READINGS}
@@ -78,7 +98,11 @@ class MaskScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a site decided, and how good it is there."""
+    """What a site decided, and how good it is there.
+
+    Raises:
+        ValueError: the weights cannot be those of a mixture, or scores are of other classes.
+    """
 
     job: str
     """Its digest."""
@@ -100,73 +124,35 @@ class Outcome:
     """What the receiver noticed about each External of Local's kind."""
     validation: MaskScores
     test: MaskScores
+    trained_on: int
+    """Nodes with a label that Local was trained on; they are counted nowhere else."""
+    drawn: tuple[float, ...] | None
+    """The shares of train, val and test, where the site's table had no split."""
+    sent: Disclosure
+    """What the upload tells, as the site was told before it was sent."""
     adopted: str
     """When, in UTC."""
     versions: dict[str, str]
     format: str = MODEL
 
-
-@dataclass(frozen=True)
-class Counts:
-    """How one reading does on the nodes of a mask.
-
-    Raises:
-        ValueError: the matrix is not square, or calibration and confusion count different nodes.
-    """
-
-    confusion: tuple[tuple[int, ...], ...]
-    """Row t, column p: nodes of class t that were called p."""
-    bins: tuple[Bin, ...]
-    """Its calibration."""
-
     def __post_init__(self) -> None:
-        cells = [count for row in self.confusion for count in row]
-        if any(len(row) != len(self.confusion) for row in self.confusion) or min(cells) < 0:
-            raise ValueError("a confusion matrix is not square, or holds a number below 0")
-        if sum(part.nodes for part in self.bins) != sum(cells):
-            raise ValueError("calibration and confusion are of different nodes")
-
-
-@dataclass(frozen=True)
-class Sent:
-    """The upload: its bytes, its tensors in plain words, and what they tell."""
-
-    bytes: int
-    dense: int
-    """Bytes of the model sent whole."""
-    returned: int
-    """Bytes of what came back."""
-    tensors: tuple[Item, ...]
-    sentences: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What a site finds out when it adopts."""
-
-    counts: Mapping[str, Mapping[str, Counts]]
-    """By mask, `val` and `test`, and by reading."""
-    trained_on: int
-    """Nodes with a label that Local was trained on; they are counted nowhere else."""
-    drawn: tuple[float, ...] | None
-    """The shares of train, val and test, where the site's table had no split."""
-    sent: Sent
-    format: str = RESULT
-
-    def __post_init__(self) -> None:
-        readings = {mask: set(counts) for mask, counts in self.counts.items()}
-        if readings != {"val": set(READINGS), "test": set(READINGS)}:
-            raise ValueError(f"its counts are of {readings}")
+        weights = self.weights
+        sound = all(0 <= weight < math.inf for weight in weights) and 0 < sum(weights) < math.inf
+        if not 0 <= self.alpha <= 1 or not sound or len(weights) < 2:
+            raise ValueError(
+                f"alpha {self.alpha} and weights {weights}, expected weights of 0 or more"
+            )
+        if self.validation.classes != self.test.classes:
+            raise ValueError("validation and test are of different classes")
 
 
 def mask_scores(
     adoption: Adoption, graph: Graph, nodes: Tensor, *, mask: str, classes: int
 ) -> MaskScores:
-    """Accuracy, F1 and NLL of Local, External and what was adopted on these nodes."""
+    """Scores and counts of Local, External and what was adopted on these nodes."""
     labels = graph.y[nodes]
-    local, external, adopted = (
-        _reading_scores(logits[nodes], labels, classes) for logits in _readings(adoption).values()
-    )
+    logits = (adoption.local, adoption.external, adoption.logits)
+    local, external, adopted = (_reading_scores(of[nodes], labels, classes) for of in logits)
     return MaskScores(
         mask=mask,
         nodes=len(labels),
@@ -178,42 +164,25 @@ def mask_scores(
     )
 
 
-def mask_counts(adoption: Adoption, graph: Graph, mask: str, classes: int) -> dict[str, Counts]:
-    """By reading, the confusion matrix and the calibration on the nodes of a mask."""
-    nodes = getattr(graph, mask)
-    labels = graph.y[nodes]
-    return {
-        name: Counts(
-            tuple(map(tuple, counted(logits[nodes], labels, classes).tolist())),
-            reliability(logits[nodes], labels),
-        )
-        for name, logits in _readings(adoption).items()
-    }
-
-
-def sent_upload(job: Job, site: Site, message: Message, returned: int) -> Sent:
-    """What the upload tells, as the site was told before it was sent."""
-    told = disclosure(
-        message,
-        job.federation,
-        signature=TRAILER if job.signed else 0,
-        graph=site.graph,
-        features=job.features,
-        classes=job.classes,
-    )
-    return Sent(
-        told.frame + told.signature,
-        told.dense,
-        returned,
-        told.items,
-        told.sentences,
+def _reading_scores(logits: Tensor, labels: Tensor, classes: int) -> ReadingScores:
+    if not len(labels):
+        return ReadingScores()
+    counts = counted(logits, labels, classes)
+    return ReadingScores(
+        accuracy(counts),
+        weighted_f1(counts),
+        macro_f1(counts),
+        macro_f1_present(counts),
+        nll(logits, labels),
+        tuple(map(tuple, counts.tolist())),
+        reliability(logits, labels),
     )
 
 
-def remembered_nodes(site: Site, mask: str, roles: Sequence[str]) -> tuple[Tensor, int, int]:
-    """The nodes of a mask by what each was used for when the model was made.
-
-    Also how many of them are new to the model, and how many of the graph's own mask were left out.
+def evaluate_mask(
+    adoption: Adoption, site: Site, mask: str, roles: Sequence[str], classes: int
+) -> MaskScores:
+    """Scores on the nodes of a mask, by what each was used for when the model was made.
 
     `test` is what was held out then, and labelled nodes that the model has never seen; of those, the
     graph's own test nodes, unless its masks were drawn.
@@ -226,7 +195,9 @@ def remembered_nodes(site: Site, mask: str, roles: Sequence[str]) -> tuple[Tenso
         raise SettingError(f"the mask is {mask!r}, expected one of {', '.join(MASKS)}")
     graph = site.graph
     known = graph.y != UNKNOWN
-    role = {name: torch.tensor([name == each for each in roles]) for name in (*ROLES, NEW)}
+    kinds = (*ROLES, NEW)
+    numbers = torch.tensor([kinds.index(role) for role in roles])
+    role = {kind: numbers == number for number, kind in enumerate(kinds)}
     unseen = known & (role[NEW] | role[ROLES[0]])  # without a label, a node taught nothing
     if mask == "all":
         chosen = known
@@ -242,27 +213,10 @@ def remembered_nodes(site: Site, mask: str, roles: Sequence[str]) -> tuple[Tenso
         )
     used = role["train"] | role["val"]
     own = graph.test if mask == "test" else torch.zeros_like(known)
-    return chosen, int((chosen & unseen).sum()), int((own & used).sum())
+    scores = mask_scores(adoption, graph, chosen, mask=mask, classes=classes)
+    return replace(scores, new=int((chosen & unseen).sum()), left_out=int((own & used).sum()))
 
 
 def known_labels(graph: Graph, classes: Sequence[str]) -> list[str]:
     """The class of each node as its table says, empty where it says nothing."""
     return ["" if label == UNKNOWN else classes[label] for label in graph.y.tolist()]
-
-
-def _readings(adoption: Adoption) -> dict[str, Tensor]:
-    """Logits by reading."""
-    return dict(zip(READINGS, (adoption.local, adoption.external, adoption.logits), strict=True))
-
-
-def _reading_scores(logits: Tensor, labels: Tensor, classes: int) -> ReadingScores:
-    if not len(labels):
-        return ReadingScores()
-    counts = counted(logits, labels, classes)
-    return ReadingScores(
-        accuracy(counts),
-        weighted_f1(counts),
-        macro_f1(counts),
-        macro_f1_present(counts),
-        nll(logits, labels),
-    )

@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pace.io import atomic, records
-from pace.io.text import Medium, shown
 from pace.jobs.explain import MessageSizes
-from pace.jobs.journal import PastRefusal
-from pace.reports import Table
-from pace.runtimes.files.intake import Refusal
+from pace.jobs.journal import Refusal
+from pace.reports import Document, Section, Table, Text
 
-FORMAT = "pace-merge-report-1"
-
-
-@dataclass(frozen=True)
-class JobName:
-    """Which job it is."""
-
-    name: str
-    digest: str
+SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."
+NOTES = (
+    "Influence: the client's weight in the consensus, averaged over all numbers of the model; the "
+    "column sums to 100%. Norm: the size of its update against the median client's."
+)
 
 
 @dataclass(frozen=True)
@@ -44,8 +38,9 @@ class TookPart:
 class MergeReport:
     """What became of a job at the server; `report.json`."""
 
-    format: str = FORMAT
-    job: JobName
+    format: str = "pace-merge-report-1"
+    job: dict[str, str]
+    """Its name and digest."""
     sealed: bool = False
     """Whether the server saw sums only."""
     merged: bool
@@ -58,16 +53,18 @@ class MergeReport:
     """Participants of whom there is no upload."""
     refused: tuple[Refusal, ...]
     """In this run."""
-    refused_ever: tuple[PastRefusal, ...]
+    refused_ever: tuple[Refusal, ...]
     bytes: MessageSizes
     roll: int = 0
     """Bytes of the largest roll that went with a return."""
 
 
 def took_part_table(report: MergeReport) -> Table:
+    """Whose uploads were merged, with their influence unless uploads are sealed."""
     title = f"Took part: {len(report.took_part)}"
     if report.sealed:
-        return Table.of(title, ["Client"], [[client.name] for client in report.took_part])
+        names = [[client.name] for client in report.took_part]
+        return Table.of(title, ["Client"], names, note=SEALED)
     rows = [
         [
             client.name,
@@ -77,10 +74,10 @@ def took_part_table(report: MergeReport) -> Table:
         ]
         for client in report.took_part
     ]
-    return Table.of(title, ["Client", "Influence", "Norm", "Look at"], rows)
+    return Table.of(title, ["Client", "Influence", "Norm", "Look at"], rows, note=NOTES)
 
 
-def refused_table(title: str, refusals: Sequence[Refusal | PastRefusal]) -> Table:
+def refused_table(title: str, refusals: Sequence[Refusal]) -> Table:
     rows = [[refusal.sender, refusal.code, refusal.reason] for refusal in refusals]
     return Table.of(title, ["Sender", "Code", "Reason"], rows, words=2)
 
@@ -104,33 +101,15 @@ def merge_sentences(report: MergeReport) -> list[str]:
     return lines
 
 
-SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."
-NOTES = (
-    "Influence: the client's weight in the consensus, averaged over all numbers of the model; the "
-    "column sums to 100%. Norm: the size of its update against the median client's."
-)
-
-
-def notes(report: MergeReport) -> str:
-    """What the table of those who took part shows."""
-    return SEALED if report.sealed else NOTES
-
-
 def markdown(report: MergeReport) -> str:
     """A page for the records."""
-    took_part = took_part_table(report)
-    parts = [
-        f"# Merge report: {shown(report.job.name, Medium.MARKDOWN)}",
-        f"Job `{report.job.digest}`",
-        "\n\n".join(shown(line, Medium.MARKDOWN) for line in merge_sentences(report)),
-        f"## {took_part.title}",
-        took_part.markdown(),
-        notes(report),
-    ]
+    tables = [took_part_table(report)]
     if report.refused:
-        title = f"Refused in this run: {len(report.refused)}"
-        parts += [f"## {title}", refused_table(title, report.refused).markdown()]
-    return "\n\n".join(parts) + "\n"
+        tables.append(refused_table(f"Refused in this run: {len(report.refused)}", report.refused))
+    summary = Section("Summary", tuple(map(Text, merge_sentences(report))))
+    sections = [Section(table.title, (replace(table, title=""),)) for table in tables]
+    title, lede = f"Merge report: {report.job['name']}", f"Job {report.job['digest']}"
+    return Document(title, lede, (), (summary, *sections)).markdown()
 
 
 def write_report(folder: Path, report: MergeReport) -> None:

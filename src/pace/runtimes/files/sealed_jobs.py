@@ -40,10 +40,10 @@ def remember(key: Path, job: Job, frame: bytes) -> None:
     sealed = hashlib.sha256(frame).hexdigest()
     parties = {name: job.keys[name] for name in job.participants}
     record = SealedJob(job.name, job.digest, job.seed, parties, sealed)
-    path = _folder(key) / f"{job.digest}.json"
+    path = key.with_name(f"{key.name}.sealed") / f"{job.digest}.json"
     path.parent.mkdir(exist_ok=True)
     if not atomic.create(path, (json.dumps(plain_record(record), indent=1) + "\n").encode()):
-        earlier = _read(path)
+        earlier = load_record(SealedJob, path, LARGEST, FORMAT)
         if earlier.upload != sealed:
             raise FileError(
                 f"another upload was sealed for this job before ({earlier.upload[:16]}): two under "
@@ -90,12 +90,5 @@ def overlap(earlier: SealedJob, job: Job) -> str | None:
 
 def sealed_jobs(key: Path) -> list[SealedJob]:
     """All that this key has sealed for."""
-    return [_read(path) for path in sorted(_folder(key).glob("*.json"))]
-
-
-def _read(path: Path) -> SealedJob:
-    return load_record(SealedJob, path, LARGEST, FORMAT)
-
-
-def _folder(key: Path) -> Path:
-    return key.with_name(f"{key.name}.sealed")
+    paths = sorted(key.with_name(f"{key.name}.sealed").glob("*.json"))
+    return [load_record(SealedJob, path, LARGEST, FORMAT) for path in paths]

@@ -1,18 +1,35 @@
-"""A site's own graph, as the job reads it."""
+"""A site's own graph, as the job reads it, and which of its nodes a model was made on.
+
+A table may be exported again in another order and with more rows: what a node was used for belongs to
+its id. Models remember salted hashes of ids. The salt hides ids from readers of the file, but who has
+the file can test guesses one by one: it is as private as the model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from pace.datasets import Dataset
 from pace.datasets.file import read
 from pace.datasets.partition.split import client_graphs, generator
-from pace.errors import GraphError
+from pace.errors import FileError, GraphError
 from pace.graph import Graph
 from pace.jobs.job import Job
 from pace.protocol import steps
+
+SALT, HASH = 16, 16  # bytes
+ROLES = ("unlabelled", "train", "val", "test")  # by number
+NEW = "new"
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,41 +51,72 @@ def load_site(path: Path, job: Job) -> Site:
 
 def site_of_dataset(dataset: Dataset, job: Job, path: Path) -> Site:
     """The same of a dataset that is in memory; `path` is what messages call it."""
-    book = job.codebook is not None
-    _same("feature", dataset.names.features, job.features, path, book=book)
-    _same("class", dataset.names.classes, job.classes, path, book=book)
+    _check_names("feature", dataset.names.features, job, path)
+    _check_names("class", dataset.names.classes, job, path)
     steps.check(dataset.graph, job.federation)
-    names = dataset.names.nodes or tuple(map(str, range(dataset.graph.nodes)))
-    if dataset.has_split:
-        return Site(dataset.graph, names, None)
-    return Site(_with_masks(dataset, job), names, dataset.ratios)
+    graph, drawn = dataset.graph, None
+    names = dataset.names.nodes or tuple(map(str, range(graph.nodes)))
+    if not dataset.has_split:
+        nodes, drawn = [list(range(graph.nodes))], dataset.ratios
+        (graph,) = client_graphs(graph, nodes, job.model.classes, generator(), drawn)
+    return Site(graph, names, drawn)
 
 
-def _with_masks(dataset: Dataset, job: Job) -> Graph:
-    everybody = [list(range(dataset.graph.nodes))]
-    classes = job.model.classes
-    (graph,) = client_graphs(dataset.graph, everybody, classes, generator(), dataset.ratios)
-    return graph
-
-
-def _same(
-    kind: str, found: Sequence[str], agreed: Sequence[str], path: Path, *, book: bool
-) -> None:
-    """Numbers mean the same at every site only if names stand in the same order."""
-    if not found or not agreed or tuple(found) == tuple(agreed):
+def _check_names(kind: str, names: Sequence[str], job: Job, path: Path) -> None:
+    """Numbers mean the same at every site only if names are in the same order."""
+    agreed, option = (job.classes, "--classes") if kind == "class" else (job.features, "--features")
+    if not names or not agreed or tuple(names) == tuple(agreed):
         return
-    place, mine, theirs = next(
-        (place, mine, theirs)
-        for place, (mine, theirs) in enumerate(zip((*found, None), (*agreed, None), strict=False))
-        if mine != theirs
+    pairs = enumerate(zip_longest(names, agreed))
+    index, mine, theirs = next((index, *pair) for index, pair in pairs if pair[0] != pair[1])
+    remedy = (
+        f"import the graph again with {option} in the job's order, which `pace show` lists"
+        if job.codebook is None
+        else "import the tables by the job's codebook, `pace graph import --job JOB`"
     )
-    option = "--classes" if kind == "class" else "--features"
-    if book:
-        raise GraphError(
-            f"{kind} {place} of {path} is {mine!r}, the job's is {theirs!r}: import the tables by the "
-            "job's codebook, `pace graph import --job JOB`"
+    raise GraphError(f"{kind} {index} of {path} is {mine!r}, the job's is {theirs!r}: {remedy}")
+
+
+@dataclass(frozen=True, eq=False)
+class Members:
+    """The nodes of the graph that a model was made on, each with its role."""
+
+    salt: bytes
+    table: Tensor  # (nodes, HASH + 1) uint8: the hash of the id, then the role's number
+
+    @classmethod
+    def of(cls, graph: Graph, nodes: Sequence[str]) -> Members:
+        salt = secrets.token_bytes(SALT)
+        roles = graph.train.int() + 2 * graph.val.int() + 3 * graph.test.int()
+        rows = b"".join(
+            _hash(salt, name) + bytes([role])
+            for name, role in zip(nodes, roles.tolist(), strict=True)
         )
-    raise GraphError(
-        f"{kind} {place} of {path} is {mine!r}, the job's is {theirs!r}: import the graph again "
-        f"with {option} in the job's order, which `pace show` lists"
-    )
+        table = torch.frombuffer(bytearray(rows), dtype=torch.uint8).reshape(-1, HASH + 1)
+        return cls(salt, table)
+
+    @classmethod
+    def checked(cls, salt: object, table: Tensor | None, path: Path) -> Members:
+        """The members that a file holds, or a FileError."""
+        try:
+            key = bytes.fromhex(str(salt))
+        except ValueError:
+            key = b""
+        if len(key) == SALT and table is not None and table.dtype == torch.uint8:
+            row = table.shape[1:]
+            if row == (HASH + 1,) and bool((table[:, -1] < len(ROLES)).all()):
+                return cls(key, table)
+        raise FileError(f"{path} does not say whom the model was trained on: restore it")
+
+    def roles(self, nodes: Sequence[str]) -> list[str]:
+        """What each node was used for; `new` where the model has never seen it."""
+        return [self._by_hash.get(_hash(self.salt, name), NEW) for name in nodes]
+
+    @cached_property
+    def _by_hash(self) -> Mapping[bytes, str]:
+        rows = np.ascontiguousarray(self.table.numpy())
+        return {row[:HASH].tobytes(): ROLES[row[HASH]] for row in rows}
+
+
+def _hash(salt: bytes, name: str) -> bytes:
+    return hashlib.blake2b(name.encode(), key=salt, digest_size=HASH).digest()

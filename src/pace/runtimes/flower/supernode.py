@@ -93,9 +93,9 @@ class SuperNode(Node):
         try:
             with plugins.allowing(self.allow):
                 job = read_job(self.job)
-            owner = identity(job, Path(f"{self.name}.up"), self.key)
-            if owner.name != self.name:
-                found.append(f"{self.key} is the key of {owner.name!r}, not of this site")
+            owner, _ = identity(job, Path(f"{self.name}.up"), self.key)
+            if owner != self.name:
+                found.append(f"{self.key} is the key of {owner!r}, not of this site")
             if job.sealed and self.key is not None:
                 sealed_jobs.check_overlap(self.key, job, agreed=self.overlapping)
             load_site(self.graph, job)

@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 
 from pace.errors import PaceError, ParticipantError, TooFewError
 from pace.jobs.admission import admit
-from pace.jobs.journal import Journal
+from pace.jobs.journal import Journal, Refusal
 from pace.jobs.roll import Attendance
 from pace.protocol.uploads import Received
-from pace.runtimes.files.intake import Refusal
 from pace.runtimes.files.merge import decided_uploads, make_returns, merge_report, server_key
 from pace.runtimes.files.report import MergeReport
 from pace.runtimes.network.bindings import Bindings
@@ -129,8 +128,7 @@ class Round:
             self.book.accept(upload)
             self.bound.bind(name, node)
         except PaceError as error:
-            refusal = Refusal(name or f"node-{node}", error.code, str(error))
-            self.book.refuse(refusal.sender, sent, error)
+            refusal = self.book.refuse(name or f"node-{node}", sent, error)
             if refusal not in self.refused:
                 self.refused.append(refusal)
             return error.code

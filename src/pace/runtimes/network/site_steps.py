@@ -24,7 +24,7 @@ from pace.jobs.job_file import read_job
 from pace.jobs.journal import DOWN, UP
 from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
 from pace.runtimes.files.adopt import adopt_files
-from pace.runtimes.files.fit import FitFiles, fit_files, identity
+from pace.runtimes.files.fit import fit_files, identity
 from pace.runtimes.files.site import load_site
 from pace.runtimes.network.messages import (
     OK,
@@ -69,13 +69,15 @@ def make_upload(node: Node, digest: str) -> Path:
     job = agreed_job(node, digest)
     folder = node.job_folder(job.digest)
     upload = folder / f"{node.name}{UP}"
-    owner = identity(job, upload, node.key)
-    if owner.name != node.name:
-        raise ParticipantError(f"{node.key} is the key of {owner.name!r}, this is {node.name!r}")
+    owner, _ = identity(job, upload, node.key)
+    if owner != node.name:
+        raise ParticipantError(f"{node.key} is the key of {owner!r}, this is {node.name!r}")
     fit_files(
         job,
         load_site(node.graph, job),
-        FitFiles(folder / LOCAL, upload, folder / RECEIPT),
+        folder / LOCAL,
+        upload,
+        folder / RECEIPT,
         key=node.key,
         device=node.device,
         overlapping=node.overlapping,
