@@ -46,17 +46,10 @@ from pace.protocol import steps, wire
 from pace.protocol.method import External
 from pace.runtimes.files import kept, model
 from pace.runtimes.files.inspect import inspect
-from pace.runtimes.files.members import Members
+from pace.runtimes.files.site import Members
 from pace.task import nll
 
-MODEL_FILES = (
-    "model.json",
-    "result.json",
-    "job.pace",
-    "local.safetensors",
-    "external.safetensors",
-    "members.safetensors",
-)
+MODEL_FILES = ("model.json", "job.pace", "local.safetensors", "external.safetensors")
 
 
 def sha256(content: bytes) -> str:
@@ -67,9 +60,9 @@ def sha256(content: bytes) -> str:
 def model_folder() -> Path:
     folder = FOLDER / "whole.model"
     local, weights = fitted()[0].local, (0.5, 0.5)
-    outcome, result = unscored(0.5, weights, job().model.classes)
+    outcome = unscored(0.5, weights, job().model.classes)
     outcome = replace(outcome, job=job().digest)
-    whole = model.SiteModel(job(), local, (External(local),), weights, outcome, members(), result)
+    whole = model.SiteModel(job(), local, (External(local),), outcome, members())
     model.write_model(folder, whole)
     return folder
 
