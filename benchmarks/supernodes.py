@@ -69,7 +69,7 @@ class Deployment:
         sizes = Synthetic(nodes=NODES, classes=CLASSES, features=FEATURES, communities=2)
         (graph,) = client_graphs(synthetic(sizes), [range(NODES)], CLASSES, generator())
         for name in names:
-            file.write(work / "kits" / name / "mine.graph", Dataset(name, graph, CLASSES))
+            file.write_graph(work / "kits" / name / "mine.graph", Dataset(name, graph, CLASSES))
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str) -> None:

@@ -115,7 +115,7 @@ def kept_file(data: bytes) -> None:
 
 
 def graph_reader(data: bytes) -> None:
-    quiet(graph_file.read, placed(data, "a.graph"))
+    quiet(graph_file.read_graph, placed(data, "a.graph"))
 
 
 def partition(data: bytes) -> None:
@@ -208,9 +208,9 @@ def seeds() -> dict[str, list[bytes]]:
     honest = fitted()[1]
     trained = kept.Trained("north", "0", "2026-01-01T00:00:00+00:00", 1.0, "cpu", {})
     kept_bytes = kept.KeptModel(fitted()[0], honest, {}, trained, members()).encode(job())
-    compact = written(lambda path: graph_file.write(path, dataset()))
+    compact = written(lambda path: graph_file.write_graph(path, dataset()))
     split = written(lambda path: write_partition(path, dataset(), divided()))
-    weighted = written(lambda path: graph_file.write(path, weighted_dataset()))
+    weighted = written(lambda path: graph_file.write_graph(path, weighted_dataset()))
     text = render_job(job()).encode()
     attended = Roll(
         job().digest, "north", sha256(honest), sha256(b"return"), "0" * 64,

@@ -192,7 +192,7 @@ def sites(root: Path) -> Job:
     for name, graph in zip(("server", *NAMES), (graphs[0], *graphs), strict=True):
         (root / name).mkdir()
         write_job(root / name / "job.pace", made)
-        file.write(root / name / "mine.graph", Dataset(name, graph, dataset.classes))
+        file.write_graph(root / name / "mine.graph", Dataset(name, graph, dataset.classes))
     return made
 
 

@@ -35,7 +35,7 @@ def job(**changes: object) -> Job:
 
 
 def write_graph(path: Path, graph: Graph, names: Names = WORDS) -> None:
-    file.write(path, Dataset(path.stem, graph, CLASSES, names=names))
+    file.write_graph(path, Dataset(path.stem, graph, CLASSES, names=names))
 
 
 def write_sites(folder: Path, made: Job) -> list[Path]:

@@ -43,7 +43,7 @@ def in_process(work: Path) -> float:
     """Seconds of fit, merge and adopt for all sites, one after the other."""
     torch.set_num_threads(1)
     federation = read_job(work / "job.pace").federation
-    graphs = [file.read(path).graph for path in sorted(work.glob("graphs/*.graph"))]
+    graphs = [file.read_graph(path).graph for path in sorted(work.glob("graphs/*.graph"))]
     began = time.perf_counter()
     fitted = [steps.fit(graph, federation) for graph in graphs]
     returns = steps.merge([upload for _, upload in fitted], federation)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from pace.datasets import DATASETS, Dataset, Names, file, load
-from pace.datasets.folders import cache, data_root, writable
+from pace.datasets.raw import cache_folder, data_root, writable
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import GraphError, SettingError
 
@@ -34,8 +34,8 @@ def test_a_dataset_survives_its_file(
 ) -> None:
     path = tmp_path_factory.mktemp("file") / "a.graph"
     made = dataset(seed, features)
-    file.write(path, made, compact=compact)
-    read = file.read(path)
+    file.write_graph(path, made, compact=compact)
+    read = file.read_graph(path)
     assert same(made, read)
     assert (read.name, read.classes, read.ratios) == ("small", 3, (0.2, 0.4, 0.4))
     assert read.directed is None
@@ -56,8 +56,8 @@ def test_names_clients_masks_and_directions_survive_too(tmp_path: Path) -> None:
         owner=torch.arange(40) // 20,
         names=Names(("a", "b", "ü"), (), ("x", "y"), tuple(f"n{node}" for node in range(40))),
     )
-    file.write(tmp_path / "a.graph", made)
-    read = file.read(tmp_path / "a.graph")
+    file.write_graph(tmp_path / "a.graph", made)
+    read = file.read_graph(tmp_path / "a.graph")
     assert same(made, dataclasses.replace(read, graph=made.graph))
     assert all(torch.equal(getattr(read.graph, mask), masks[mask]) for mask in masks)
     assert torch.equal(read.stored, made.graph.edges[:, ::2])
@@ -68,13 +68,13 @@ def test_names_clients_masks_and_directions_survive_too(tmp_path: Path) -> None:
 
 def test_words_that_are_mostly_zero_take_little_room(tmp_path: Path) -> None:
     made = dataset(features=4000)
-    file.write(tmp_path / "a.graph", made)
+    file.write_graph(tmp_path / "a.graph", made)
     assert (tmp_path / "a.graph").stat().st_size < made.graph.x.numel() * 4 / 20
 
 
 def test_damaged_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
     good = tmp_path / "good.graph"
-    file.write(good, dataset(features=400))
+    file.write_graph(good, dataset(features=400))
     content = good.read_bytes()
     for name, bad in [
         ("cut", content[: len(content) // 2]),
@@ -87,16 +87,16 @@ def test_damaged_files_are_refused_in_a_sentence(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.graph"
         path.write_bytes(bad)
         with pytest.raises(GraphError):
-            file.read(path)
+            file.read_graph(path)
     save_file({"x": torch.zeros(2)}, tmp_path / "other.graph")
     with pytest.raises(GraphError, match="expected 'pace-graph-1'"):
-        file.read(tmp_path / "other.graph")
+        file.read_graph(tmp_path / "other.graph")
     with pytest.raises(GraphError, match="pace graph import"):
         load(str(tmp_path / "nowhere.graph"))
 
 
 def test_a_file_is_a_dataset_by_its_path(tmp_path: Path) -> None:
-    file.write(tmp_path / "mine.graph", dataset())
+    file.write_graph(tmp_path / "mine.graph", dataset())
     loaded = load(str(tmp_path / "mine.graph"))
     assert loaded.name == "mine"
     assert same(loaded, dataset())
@@ -113,7 +113,7 @@ def test_the_root_is_the_given_one_else_the_environments_else_the_cache(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("PACE_DATA", raising=False)
-    assert data_root() == tmp_path / "cache" / "pace" == cache()
+    assert data_root() == tmp_path / "cache" / "pace" == cache_folder()
     monkeypatch.setenv("PACE_DATA", str(tmp_path))
     assert data_root() == tmp_path
     (tmp_path / "given").mkdir()

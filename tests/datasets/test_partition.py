@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.partition import PARTITIONS, divide
-from pace.datasets.partition.describe import describe
+from pace.datasets.partition.clients import describe_clients
 from pace.datasets.partition.file import read_partition, write_partition
 from pace.datasets.partition.louvain import cut, louvain, pack
 from pace.datasets.partition.metis import metis
@@ -224,7 +224,7 @@ def test_a_partition_of_something_else_is_refused(tmp_path: Path) -> None:
 def test_what_clients_lost_is_what_the_graph_had_more() -> None:
     whole = dataset()
     made = divide(whole, "column", 3)
-    clients = describe(whole, made)
+    clients = describe_clients(whole, made)
     edges = whole.graph.edges.shape[1] // 2
     assert sum(client.lost for client in clients) == 2 * (edges - sum(c.edges for c in clients))
     assert [client.name for client in clients] == ["a", "b", "c"]

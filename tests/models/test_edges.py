@@ -129,8 +129,8 @@ def test_a_pyg_data_is_answered_with_the_way_to_make_a_graph() -> None:
 @pytest.mark.parametrize("directed", [False, True])
 def test_a_file_and_a_partition_keep_weights_and_directions(directed: bool, tmp_path: Path) -> None:
     graph = weighted(directed)
-    file.write(tmp_path / "mine.graph", Dataset("mine", graph, CLASSES))
-    back = file.read(tmp_path / "mine.graph")
+    file.write_graph(tmp_path / "mine.graph", Dataset("mine", graph, CLASSES))
+    back = file.read_graph(tmp_path / "mine.graph")
     assert back.graph.fingerprint == graph.fingerprint
     whole = propagation(graph).matrix.to_dense()
     for part in divide(Dataset("mine", graph, CLASSES, owner=torch.arange(90) % 2), "column", 2):
@@ -142,7 +142,7 @@ def test_a_file_and_a_partition_keep_weights_and_directions(directed: bool, tmp_
 
 
 def test_a_plain_file_is_written_as_before(tmp_path: Path) -> None:
-    file.write(tmp_path / "mine.graph", Dataset("mine", clients(1)[0], CLASSES))
+    file.write_graph(tmp_path / "mine.graph", Dataset("mine", clients(1)[0], CLASSES))
     content = (tmp_path / "mine.graph").read_bytes()
     assert b"weights" not in content
     assert b"directed" not in content

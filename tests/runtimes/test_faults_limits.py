@@ -80,10 +80,10 @@ def test_a_graph_files_header_is_of_the_kinds_that_it_is_written_with(
     """Otherwise it would be found out later, by a division or a model, and in a traceback."""
     path = tmp_path / "a.graph"
     path.write_bytes(graph_bytes())
-    graph_file.read(path)
+    graph_file.read_graph(path)
     path.write_bytes(graph_bytes(**about))
     with pytest.raises(GraphError):
-        graph_file.read(path)
+        graph_file.read_graph(path)
 
 
 @pytest.mark.fault(29)
@@ -226,7 +226,7 @@ def checked(arrival: merge.Arrival) -> None:
 READERS: dict[str, Callable[[Path], object]] = {
     "show": read_job,
     "inspect": inspect,
-    "graph": graph_file.read,
+    "graph": graph_file.read_graph,
     "kept": lambda path: kept.read_kept(path, job()),
     "key": signatures.load_key,
     "public": signatures.read_public_key,

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pace.datasets import Dataset, Names
-from pace.datasets.partition import sites as site_files
+from pace.datasets.partition import clients as site_files
 from pace.datasets.partition.divide import Division
 from pace.errors import BusyError, FileError
 from pace.io import lock

@@ -355,7 +355,7 @@ def test_import_show_and_partition_in_a_terminal(pace: Command) -> None:
     assert (code, complaint) == (0, "")
     assert "2: healthy 1, ill 2" in shown
     assert shown.rstrip().endswith("Written: mine.graph")
-    assert file.read(Path("mine.graph")).names.clients == ("A", "B")
+    assert file.read_graph(Path("mine.graph")).names.clients == ("A", "B")
     code, again, _ = pace("graph", "show", "mine.graph")
     assert shown.startswith(again.rstrip()[:200])
     asked = ("partition", "--dataset", "mine.graph", "--partition", "column")

@@ -1,10 +1,31 @@
-"""`pace doctor`: is everything here, and does it work?"""
+"""`pace doctor`: is everything here that PACE needs, and does it work?
+
+What may be broken is imported inside the check that looks at it.
+"""
 
 from __future__ import annotations
 
-import typer
+import os
+import platform
+import re
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from pathlib import Path
 
+import typer
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+from pace import __version__
+from pace.cli import console
 from pace.cli.given import As_json
+from pace.errors import SettingError
+from pace.io import atomic
+from pace.io.text import shown
 
 EXAMPLES = """
   pace doctor
@@ -13,45 +34,283 @@ EXAMPLES = """
 
 It exits with 1 if something that is needed is broken; what is optional may be missing.
 """
-SIGN = {"ok": ("✓", "green"), "optional": ("-", "yellow"), "broken": ("✗", "bold red")}
+DISTRIBUTION = "pace-fgl"
+NOT_FOR_USE = {"dev", "docs", "fuzz", "site"}  # extras for work on PACE itself
+OK, OPTIONAL, BROKEN = "ok", "optional", "broken"
+SIGN = {OK: ("✓", "green"), OPTIONAL: ("-", "yellow"), BROKEN: ("✗", "bold red")}
+MODULES: dict[str, str] = {}  # of distributions whose module has another name
+LOW_DISK, LOW_MEMORY = 1e9, 1e9  # bytes: less than this is worth a word
+MISSED = 1e-9  # of a matrix in float64: how far its eigenvectors may miss it
+REINSTALL = "install PACE again, as you did, into a fresh environment"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line: what was looked at, what was found, and what to do about it."""
+
+    about: str
+    found: str
+    state: str = OK
+    do: str = ""
+
+
+Sections = Mapping[str, Sequence[Finding]]
 
 
 def doctor(as_json: As_json = False) -> None:
     """Look at this machine: versions, extras, threads, data found; try every step once."""
+    sections = examine()
+    if as_json:
+        plain = {
+            title.lower(): {
+                line.about: {"found": line.found, "state": line.state, "do": line.do}
+                for line in lines
+            }
+            for title, lines in sections.items()
+        }
+        console.one_object({"healthy": healthy(sections), **plain})
+    else:
+        _show(sections)
+    if not healthy(sections):
+        raise typer.Exit(1)
+
+
+def _show(sections: Sections) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from pace.cli import console
-    from pace.cli import doctor_checks as pure
-    from pace.io.text import shown
-
-    sections = pure.examine()
-    healthy = pure.healthy(sections)
-    if as_json:
-        console.one_object(pure.plain(sections))
-        raise typer.Exit(0 if healthy else 1)
     to = console.console()
-    left = max(len(each.about) for found in sections.values() for each in found)
-    for title, found in sections.items():
+    left = max(len(line.about) for lines in sections.values() for line in lines)
+    for title, lines in sections.items():
         to.print(title, style="bold")
-        made = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        made.add_column(no_wrap=True)
-        made.add_column(no_wrap=True, min_width=left)
-        made.add_column(overflow="fold")
-        for each in found:
-            words = Text(shown(each.found))
-            if each.do:
-                words.append(f"\n{shown(each.do)}", "bold" if each.state == "broken" else "dim")
-            made.add_row(Text(*SIGN[each.state]), each.about, words)
-        to.print(made)
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column(no_wrap=True, min_width=left)
+        table.add_column(overflow="fold")
+        for line in lines:
+            text = Text(shown(line.found))
+            if line.do:
+                text.append(f"\n{shown(line.do)}", "bold" if line.state == BROKEN else "dim")
+            table.add_row(Text(*SIGN[line.state]), line.about, text)
+        to.print(table)
         to.print()
-    broken = sum(each.state == "broken" for found in sections.values() for each in found)
-    optional = sum(each.state == "optional" for found in sections.values() for each in found)
-    spare = f"; {optional} optional {'thing is' if optional == 1 else 'things are'} missing"
-    if healthy:
-        to.print(f"All that is needed works{spare if optional else ''}.", style="bold green")
+    states = [line.state for lines in sections.values() for line in lines]
+    spare = states.count(OPTIONAL)
+    rest = f"; {spare} optional {'thing is' if spare == 1 else 'things are'} missing" * bool(spare)
+    if BROKEN in states:
+        to.print(f"{states.count(BROKEN)} of what is needed is broken{rest}.", style="bold red")
     else:
-        to.print(
-            f"{broken} of what is needed is broken{spare if optional else ''}.", style="bold red"
-        )
-        raise typer.Exit(1)
+        to.print(f"All that is needed works{rest}.", style="bold green")
+
+
+def examine() -> Sections:
+    """Everything, by section. Nothing is downloaded, nothing is left behind."""
+    return {
+        "Versions": list(versions()),
+        "Extras": list(extras()),
+        "Machine": list(guarded("machine", machine)),
+        "Data": list(guarded("data", data)),
+        "Checks": [line for check in CHECKS.items() for line in guarded(*check)],
+    }
+
+
+def healthy(sections: Sections) -> bool:
+    """Whether nothing that is needed is broken."""
+    return all(line.state != BROKEN for lines in sections.values() for line in lines)
+
+
+def guarded(about: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    """What a look finds; if it fails, that is a finding too."""
+    try:
+        yield from look()
+    except Exception as error:  # whatever is broken here, the doctor says so and goes on
+        yield Finding(about, f"{type(error).__name__}: {error}", BROKEN, REINSTALL)
+
+
+def versions() -> Iterator[Finding]:
+    """Python, PACE and what it cannot do without: each imported, not only listed."""
+    old = sys.version_info < (3, 11)
+    state, do = (BROKEN, "use Python 3.11 or newer") if old else (OK, "")
+    yield Finding("python", platform.python_version(), state, do)
+    yield Finding("pace", __version__)
+    for name, wanted, extra in requirements():
+        if extra:
+            continue
+        version = installed(name)
+        if not satisfies(version, wanted):
+            yield Finding(name, version or "missing", BROKEN, f"pip install '{name}{wanted}'")
+            continue
+        try:
+            import_module(MODULES.get(name, name))
+            yield Finding(name, str(version))
+        except Exception as error:
+            yield Finding(name, f"{type(error).__name__}: {error}", BROKEN, REINSTALL)
+
+
+def extras() -> Iterator[Finding]:
+    """What is only needed for some things, by the name of the extra that brings it."""
+    by_extra: dict[str, list[tuple[str, str]]] = {}
+    for name, wanted, extra in requirements():
+        if extra and extra not in NOT_FOR_USE:
+            by_extra.setdefault(extra, []).append((name, wanted))
+    for extra, libraries in by_extra.items():
+        whole = all(satisfies(installed(name), wanted) for name, wanted in libraries)
+        found = ", ".join(f"{name} {installed(name) or 'missing'}" for name, _ in libraries)
+        if whole:
+            yield Finding(extra, found)
+        else:
+            yield Finding(extra, found, OPTIONAL, f"pip install '{DISTRIBUTION}[{extra}]'")
+
+
+def requirements() -> Iterator[tuple[str, str, str]]:
+    """Name, versions and extra (or nothing) of everything the installed package asks for."""
+    for line in metadata.requires(DISTRIBUTION) or []:
+        asked = Requirement(line)
+        extra = re.search(r'extra == "([\w-]+)"', str(asked.marker))
+        yield asked.name, str(asked.specifier), extra[1] if extra else ""
+
+
+def installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def satisfies(version: str | None, wanted: str) -> bool:
+    """Whether a version is there and within bounds such as `>=1.41,<1.43`."""
+    return version is not None and SpecifierSet(wanted).contains(version, prereleases=True)
+
+
+def machine() -> Iterator[Finding]:
+    """Processors, threads, GPUs, memory."""
+    import torch
+
+    yield Finding("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
+    yield Finding("processors", str(cores))
+    limit = os.environ.get("OMP_NUM_THREADS")
+    threads = f"torch has {torch.get_num_threads()}" + f" (OMP_NUM_THREADS={limit})" * bool(limit)
+    yield Finding("threads", f"{threads}; a run trains with one, which is faster on small graphs")
+    if cores > 1:
+        yield Finding("for a study", f"pace reproduce --jobs {cores} keeps the processors busy")
+    for device in range(torch.cuda.device_count()):
+        about = torch.cuda.get_device_properties(device)
+        yield Finding(f"cuda:{device}", f"{about.name}, {about.total_memory / 2**30:.0f} GiB")
+    if not torch.cuda.is_available():
+        yield Finding("gpu", "none: clients train on the processor")
+    if torch.backends.mps.is_available():
+        yield Finding("mps", "there, and not used: PACE trains on a processor or on CUDA")
+    yield memory()
+
+
+def memory() -> Finding:
+    """Free memory, where the system tells."""
+    try:
+        page, total = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
+        left = page * os.sysconf("SC_AVPHYS_PAGES")
+    except (ValueError, OSError, AttributeError):
+        return Finding("memory", "this system does not tell")
+    if Path("/proc/meminfo").is_file():  # what the system would free counts too
+        available = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
+        left = 1024 * int(available[1]) if available else left
+    found = f"{left / 2**30:.1f} of {page * total / 2**30:.1f} GiB free"
+    remedy = "close something: a small graph needs up to 1 GiB"
+    return _enough("memory", found, left > LOW_MEMORY, remedy)
+
+
+def _enough(about: str, found: str, enough: bool, do: str) -> Finding:
+    return Finding(about, found) if enough else Finding(about, found, OPTIONAL, do)
+
+
+def data() -> Iterator[Finding]:
+    """Where datasets are looked for, and which are there."""
+    from pace.datasets.benchmarks import BENCHMARKS
+    from pace.datasets.raw import cache_folder, data_root, locate
+
+    given = os.environ.get("PACE_DATA")
+    try:
+        root = data_root()
+    except SettingError as error:
+        yield Finding("PACE_DATA", str(given), BROKEN, str(error))
+        return
+    yield Finding(
+        "PACE_DATA", str(root) if given else "not set: datasets are looked for in the cache"
+    )
+    yield Finding("cache", str(cache_folder()))
+    present = [name for name, benchmark in BENCHMARKS.items() if locate(benchmark, root)]
+    yield Finding("found", ", ".join(["synthetic", "synthetic-clash", *present]))
+    absent = [name for name in BENCHMARKS if name not in present]
+    if absent:
+        do = "PyG downloads a benchmark when it is first asked for"
+        if "ogbn-arxiv" in absent:
+            do += "; ogbn-arxiv must be put there by hand: the error of `pace run` says where"
+        yield Finding("not found", ", ".join(absent), OPTIONAL, do)
+    folder = cache_folder()
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    found = f"{free / 2**30:.1f} GiB free in {folder}"
+    yield _enough("disk", found, free > LOW_DISK, "make room")
+
+
+def eigenvectors() -> Iterator[Finding]:
+    """The factors of carriers come from `eigh` in float64: does it give the matrix back?"""
+    import torch
+
+    random = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    matrix = random @ random.T
+    values, vectors = torch.linalg.eigh(matrix)
+    missed = float((vectors * values @ vectors.T - matrix).norm() / matrix.norm())
+    state, do = (OK, "") if missed < MISSED else (BROKEN, "reinstall torch")
+    yield Finding("eigh in float64", f"misses by {missed:.0e}", state, do)
+
+
+def writable() -> Iterator[Finding]:
+    """The cache takes a file; without it every start reads the raw files again."""
+    from pace.datasets.raw import cache_folder
+
+    folder = cache_folder()
+    new = not folder.exists()
+    try:
+        atomic.write(folder / "doctor", b"pace")
+        (folder / "doctor").unlink()
+        if new:
+            folder.rmdir()
+    except OSError as error:
+        do = "set XDG_CACHE_HOME to a folder that can be written to"
+        yield Finding("cache", f"cannot be written ({error.strerror})", OPTIONAL, do)
+        return
+    yield Finding("cache", "can be written")
+
+
+def federation() -> Iterator[Finding]:
+    """Three clients, end to end: fit, merge, adopt, and the promises that can be checked."""
+    import pace
+
+    began = time.perf_counter()
+    dataset = pace.load("synthetic:nodes=150,features=30,communities=3,classes=3")
+    graphs = pace.divide(dataset, "dirichlet", 3)
+    agreed = pace.agree(graphs, "pace:rank=2", hidden=16, epochs=20)
+    fitted = [pace.fit(graph, agreed) for graph in graphs]
+    returns = pace.merge([upload for _, upload in fitted], agreed)
+    adoptions = [
+        pace.adopt(graph, kept, returned, agreed)
+        for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True)
+    ]
+    sent = sum(len(upload) for _, upload in fitted) + sum(map(len, returns))
+    sound = all(bool(adoption.logits.isfinite().all()) for adoption in adoptions)
+    sound &= all(0 <= adoption.alpha <= 1 for adoption in adoptions)
+    alphas = " ".join(f"{adoption.alpha:.2f}" for adoption in adoptions)
+    seconds = time.perf_counter() - began
+    found = f"{len(graphs)} clients, {sent:,} bytes, α {alphas}, {seconds:.1f} s"
+    state, do = (OK, "") if sound else (BROKEN, REINSTALL)
+    yield Finding("fit, merge, adopt", found, state, do)
+
+
+CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {
+    "eigh in float64": eigenvectors,
+    "cache": writable,
+    "fit, merge, adopt": federation,
+}

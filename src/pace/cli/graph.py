@@ -20,7 +20,7 @@ from pace.cli.given import (
 )
 
 if TYPE_CHECKING:
-    from pace.datasets.describe import GraphFacts
+    from pace.datasets.dataset import GraphFacts
     from pace.tables.importing import Imported
 
 EXAMPLES_IMPORT = """
@@ -116,7 +116,7 @@ def import_(
     from pace.cli import console
     from pace.cli.codebook import load
     from pace.datasets import file
-    from pace.datasets.describe import describe
+    from pace.datasets.dataset import describe_graph
     from pace.errors import SettingError
     from pace.io.records import plain_record
     from pace.tables.importing import Columns, import_graph
@@ -140,8 +140,8 @@ def import_(
     agreed = job or codebook
     book = None if agreed is None else load(agreed)
     imported = import_graph(nodes, edges, columns, out.stem, book)
-    file.write(out, imported.dataset)
-    facts = describe(imported.dataset)
+    file.write_graph(out, imported.dataset)
+    facts = describe_graph(imported.dataset)
     if as_json:
         remarks = {name: getattr(imported, name) for name in ("notes", "changes", "warnings")}
         console.one_object(plain_record(facts) | plain_record(remarks))
@@ -173,10 +173,10 @@ def show(
     """Describe a graph: its sizes, classes, masks and clients."""
     from pace.cli import console
     from pace.datasets import load
-    from pace.datasets.describe import describe
+    from pace.datasets.dataset import describe_graph
     from pace.io.records import plain_record
 
-    facts = describe(load(graph, data_root))
+    facts = describe_graph(load(graph, data_root))
     if as_json:
         console.one_object(plain_record(facts))
     else:

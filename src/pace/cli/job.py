@@ -114,7 +114,7 @@ def new(
     """Make a job: the file that everybody who takes part agrees on."""
     from pace.cli import console, options
     from pace.datasets import Names
-    from pace.datasets.file import read
+    from pace.datasets.file import read_graph
     from pace.errors import SettingError
     from pace.jobs import explain
     from pace.jobs.job import Job
@@ -136,7 +136,7 @@ def new(
             "--like, --codebook, or --features with --classes"
         )
     if like is not None:
-        dataset = read(like)
+        dataset = read_graph(like)
         names, features, classes = dataset.names, dataset.graph.features, dataset.classes
     if codebook is not None:
         book = read_codebook(codebook)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from pace.datasets.partition.describe import Client
+    from pace.datasets.partition.clients import ClientFacts
 
 EXAMPLES = """
 Examples:
@@ -58,9 +58,8 @@ def partition(
     from pace.cli import console
     from pace.datasets import load
     from pace.datasets.partition import divide
-    from pace.datasets.partition.describe import describe
+    from pace.datasets.partition.clients import describe_clients, write_graphs
     from pace.datasets.partition.file import write_partition
-    from pace.datasets.partition.sites import write_graphs
     from pace.errors import SettingError
 
     loaded = load(dataset, data_root)
@@ -72,7 +71,7 @@ def partition(
             "leave --clients out"
         )
     division = divide(loaded, partition, 10 if clients is None else clients, data_seed)
-    described = describe(loaded, division)
+    described = describe_clients(loaded, division)
     title = f"{loaded.title or loaded.name}, {partition}, {console.many(len(described), 'client')}"
     if out:
         write_partition(out, loaded, division)
@@ -97,7 +96,7 @@ def partition(
         to.print(f"Written: {path}", soft_wrap=True)
 
 
-def show(clients: Sequence[Client], title: str, edges: int, to: Console) -> None:
+def show(clients: Sequence[ClientFacts], title: str, edges: int, to: Console) -> None:
     """One row a client. Bars are the classes in order, each against the client's largest."""
     from pace.reports.table import Table
 

@@ -1,9 +1,7 @@
 """Graphs by name and their division among clients: benchmarks, the embedded graph, a user's own.
 
-The names in `__all__` are for everybody. Other rooms use `benchmarks`, `dataset`, `describe`, `file`,
-`folders`, `partition`, `partition.describe`, `partition.dirichlet`, `partition.divide`,
-`partition.file`, `partition.louvain`, `partition.picture`, `partition.sites`, `partition.split`, `raw`
-and `synthetic`.
+The names in `__all__` are for everybody. Other rooms use `benchmarks`, `dataset`, `file`, `partition`,
+`partition.clients`, `partition.divide`, `partition.file`, `partition.split`, `raw` and `synthetic`.
 """
 
 from pace.datasets.dataset import Dataset, Names

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from torch import Tensor
-
-from pace.datasets import file, heterophilous, ogb, twitch
+from pace.datasets import file
 from pace.datasets.dataset import Dataset, Names
-from pace.datasets.folders import cache, data_root
-from pace.datasets.raw import Benchmark, download, fingerprint, locate
+from pace.datasets.raw import Benchmark, cache_folder, data_root, download, fingerprint, locate
+from pace.datasets.readers import COUNTRIES, HETEROPHILOUS, OGB, READERS, TWITCH
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 
@@ -33,15 +30,14 @@ BENCHMARKS = {
 } | {
     "cs": Benchmark("CS", "Coauthor", ("ms_academic_cs.npz",)),
     "computers": Benchmark("Computers", "Amazon", ("amazon_electronics_computers.npz",)),
-    "ogbn-arxiv": Benchmark("ogbn-arxiv", "OGB", ogb.FILES, (0.6, 0.2, 0.2)),
+    "ogbn-arxiv": Benchmark("ogbn-arxiv", "OGB", OGB, (0.6, 0.2, 0.2)),
     "physics": Benchmark("Physics", "Coauthor", ("ms_academic_phy.npz",)),
     "photo": Benchmark("Photo", "Amazon", ("amazon_electronics_photo.npz",)),
-    "twitch": Benchmark("Twitch", "Twitch", twitch.FILES, clients=twitch.COUNTRIES),
+    "twitch": Benchmark("Twitch", "Twitch", TWITCH, clients=COUNTRIES),
     **{
-        name: Benchmark(
-            heterophilous.stem(name), "Heterophilous", (f"{heterophilous.stem(name)}.npz",)
-        )
-        for name in heterophilous.NAMES
+        name: Benchmark(stem, "Heterophilous", (f"{stem}.npz",))
+        for name in HETEROPHILOUS
+        if (stem := name.replace("-", "_"))
     },
 }
 
@@ -51,13 +47,13 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
     known = BENCHMARKS[name]
     folder = data_root(root)
     raw = locate(known, folder) or download(known, folder)
-    kept = cache() / "datasets" / f"{name}-{fingerprint(raw, known.files)}{file.SUFFIX}"
+    kept = cache_folder() / "datasets" / f"{name}-{fingerprint(raw, known.files)}{file.SUFFIX}"
     if kept.is_file():
         with contextlib.suppress(GraphError):  # of an older format, say: the raw files are there
-            return replace(file.read(kept), partition=_partition(known))
+            return replace(file.read_graph(kept), partition=_partition(known))
     made = process(name, raw)
     with contextlib.suppress(SettingError):  # without a cache the next start is slower, that is all
-        file.write(kept, made, compact=False)
+        file.write_graph(kept, made, compact=False)
     return made
 
 
@@ -91,43 +87,3 @@ def process(name: str, raw: Path) -> Dataset:
 
 def _partition(known: Benchmark) -> str:
     return "column" if known.clients else "louvain"
-
-
-Parts = tuple[Tensor, ...]  # features, edges, labels; and the client of each node, if it has one
-
-
-def _planetoid(raw: Path, known: Benchmark) -> Parts:
-    from torch_geometric.io import read_planetoid_data
-
-    data = read_planetoid_data(str(raw), known.title)
-    return data.x, data.edge_index, data.y
-
-
-def _npz(raw: Path, known: Benchmark) -> Parts:
-    from torch_geometric.io import read_npz
-
-    data = read_npz(str(raw / known.files[0]))
-    return data.x, data.edge_index, data.y
-
-
-def _ogb(raw: Path, known: Benchmark) -> Parts:
-    return ogb.read_ogb(raw)
-
-
-def _twitch(raw: Path, known: Benchmark) -> Parts:
-    return twitch.read_twitch(raw)
-
-
-def _heterophilous(raw: Path, known: Benchmark) -> Parts:
-    return heterophilous.read_heterophilous(raw / known.files[0])
-
-
-# What the `process` of PyG's Planetoid, Coauthor and Amazon calls, without a processed/ folder.
-READERS: dict[str, Callable[[Path, Benchmark], Parts]] = {
-    "Planetoid": _planetoid,
-    "Coauthor": _npz,
-    "Amazon": _npz,
-    "OGB": _ogb,
-    "Twitch": _twitch,
-    "Heterophilous": _heterophilous,
-}

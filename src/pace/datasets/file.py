@@ -47,7 +47,7 @@ TENSORS = (
 )  # fmt: skip
 
 
-def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
+def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     """Put the dataset at `path`, completely or not at all.
 
     A dense x is mapped into memory when read, which is faster than making it from CSR.
@@ -91,7 +91,7 @@ def write(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
         raise SettingError(f"cannot write {path}: {error.strerror or error}") from error
 
 
-def read(path: Path) -> Dataset:
+def read_graph(path: Path) -> Dataset:
     """The dataset of a .graph file; anything else is refused with one sentence."""
     if not path.exists():
         raise GraphError(f"{path} not found: make it with `pace graph import`")
@@ -136,7 +136,7 @@ def _checked(file: BinaryIO, path: Path) -> str:
 
 
 def _is_sound(about: dict[str, Any]) -> bool:
-    """Whether the header's `pace` entry is of the kinds that `write` gives it."""
+    """Whether the header's `pace` entry is of the kinds that `write_graph` gives it."""
     names, ratios = about["names"], about["ratios"]
     texts = [about["name"], about["title"], *(text for kind in NAMED for text in names[kind])]
     return (

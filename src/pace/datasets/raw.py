@@ -1,14 +1,14 @@
-"""The raw files of a benchmark: where they lie, and fetching those that are missing."""
+"""The raw files of benchmarks: where they are looked for, and fetching those that are missing."""
 
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from pace.datasets.dataset import RATIOS
-from pace.datasets.folders import cache, writable
 from pace.errors import SettingError
 from pace.io import atomic
 
@@ -50,9 +50,37 @@ class Benchmark:
         return PUBLISHED.get(self.family, "")
 
 
+def data_root(given: str | Path | None = None) -> Path:
+    """The folder of the benchmarks: `--data-root`, else $PACE_DATA, else the cache."""
+    chosen = given or os.environ.get("PACE_DATA")
+    if not chosen:
+        return cache_folder()
+    root = Path(chosen).expanduser()
+    if not root.is_dir():
+        source = "--data-root" if given else "PACE_DATA"
+        raise SettingError(
+            f"{source} is {root}, which is not a folder: create it, or name the folder that "
+            "holds the benchmarks"
+        )
+    return root
+
+
+def cache_folder() -> Path:
+    """The user's cache folder; it need not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "pace"
+
+
+def writable(folder: Path) -> bool:
+    """Whether we may add files. A folder without any write permission is kept so, even from root."""
+    while not folder.exists():
+        folder = folder.parent
+    return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
+
+
 def locate(known: Benchmark, root: Path) -> Path | None:
     """The folder that holds all the raw files, in the root or among earlier downloads."""
-    for folder in [base / home for base in (root, cache()) for home in known.homes]:
+    for folder in [base / home for base in (root, cache_folder()) for home in known.homes]:
         if all((folder / name).is_file() for name in known.files):
             return folder
     return None
@@ -67,7 +95,7 @@ def fingerprint(raw: Path, files: tuple[str, ...]) -> str:
 
 def download(known: Benchmark, root: Path) -> Path:
     """Fetch the raw files with PyG into the root, or into the cache where the root is read-only."""
-    folder = (root if writable(root) else cache()) / known.home
+    folder = (root if writable(root) else cache_folder()) / known.home
     wanted = (
         f"put {', '.join(known.files)} into {root / known.home}, or name the folder that has them "
         "with --data-root or PACE_DATA"

@@ -35,7 +35,7 @@ def load(name: str, root: str | Path | None = None) -> Dataset:
     path = Path(name)
     listed = split_settings(name)[0].lower()
     if path.suffix == file.SUFFIX or (path.is_file() and listed not in DATASETS):
-        return replace(file.read(path), name=path.stem)
+        return replace(file.read_graph(path), name=path.stem)
     dataset = DATASETS.prepare(name, name=listed, root=root)()
     if isinstance(dataset, Synthetic):
         dataset = Dataset(name, synthetic(dataset), dataset.classes)

@@ -29,7 +29,7 @@ def unsplit(graph: Graph) -> Graph:
 
 
 def write(path: Path, graph: Graph, nodes: tuple[str, ...]) -> None:
-    file.write(path, Dataset("mine", graph, CLASSES, names=replace(WORDS, nodes=nodes)))
+    file.write_graph(path, Dataset("mine", graph, CLASSES, names=replace(WORDS, nodes=nodes)))
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def shuffled(folder: Path) -> tuple[Graph, tuple[str, ...]]:
     """The graph of the site in another order."""
-    dataset = file.read(folder / "mine.graph")
+    dataset = file.read_graph(folder / "mine.graph")
     order = torch.randperm(dataset.graph.nodes, generator=torch.Generator().manual_seed(3))
     names = tuple(dataset.names.nodes[place] for place in order.tolist())
     return dataset.graph.induced(order), names

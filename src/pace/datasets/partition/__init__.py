@@ -1,7 +1,7 @@
 """One graph into client graphs: who holds which nodes, in which order.
 
-The names in `__all__` are for everybody. Other rooms use `describe`, `dirichlet`, `divide`,
-`file`, `louvain`, `picture`, `sites` and `split`.
+The names in `__all__` are for everybody. Other rooms use `clients`, `divide`, `file`,
+`louvain` and `split`.
 """
 
 from pace.datasets.partition.divide import Division, divide

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from torch import Tensor
 
-from pace.datasets.folders import cache
+from pace.datasets.raw import cache_folder
 from pace.errors import SettingError
 from pace.io import atomic
 
@@ -60,7 +60,7 @@ def remembered(edges: Array, side: int, resolution: float) -> Array:
     if side < REMEMBERED:
         return computed(edges, side, resolution)
     key = hashlib.sha256(f"{side} {resolution} {version} ".encode() + edges.tobytes()).hexdigest()
-    kept = cache() / "louvain" / f"{key}.labels"
+    kept = cache_folder() / "louvain" / f"{key}.labels"
     with contextlib.suppress(OSError, ValueError):
         content = kept.read_bytes()
         if len(content) == 8 * side:

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pace.datasets import describe as graph_facts
+from pace.datasets.dataset import describe_graph
 from pace.datasets import file as graph_file
 from pace.errors import FileError, PaceError, SignatureError
 from pace.io import records, regular
@@ -154,7 +154,7 @@ def _belongs_to(job: Job | None, own: Job) -> list[str]:
 
 
 def _graph(path: Path, job: Job | None) -> FileFacts:
-    details = records.plain_record(graph_facts.describe(graph_file.read(path)))
+    details = records.plain_record(describe_graph(graph_file.read_graph(path)))
     details.pop("feature_names")
     sanity = ["complete: features finite, edges and labels in range, masks apart"]
     if job is not None:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from pace.datasets import Dataset
-from pace.datasets.file import read
+from pace.datasets.file import read_graph
 from pace.datasets.partition.split import client_graphs, generator
 from pace.errors import FileError, GraphError
 from pace.graph import Graph
@@ -46,7 +46,7 @@ def load_site(path: Path, job: Job) -> Site:
 
     A file without a split gets masks from a fixed seed: the same in every step.
     """
-    return site_of_dataset(read(path), job, path)
+    return site_of_dataset(read_graph(path), job, path)
 
 
 def site_of_dataset(dataset: Dataset, job: Job, path: Path) -> Site:

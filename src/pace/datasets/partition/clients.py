@@ -1,16 +1,52 @@
-"""A division as the graph files of its clients, as if each had imported its own."""
+"""The clients of a division: in numbers, and as graph files as if each had imported its own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from unicodedata import category, normalize
+
+import torch
 
 from pace.datasets import file
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.partition.divide import Division
 
 LONGEST = 160  # bytes, of at most 255 that a file's name has
+
+
+@dataclass(frozen=True)
+class ClientFacts:
+    """One client in numbers. Edges are counted once, whatever their direction."""
+
+    name: str
+    nodes: int
+    edges: int  # kept
+    lost: int  # edges of its nodes that lead to other clients
+    labels: list[int]  # nodes of each class
+    unlabelled: int
+    train: int
+    val: int
+    test: int
+
+
+def describe_clients(dataset: Dataset, division: Division) -> list[ClientFacts]:
+    """Each client in turn."""
+    degree = torch.bincount(dataset.graph.edges[0], minlength=dataset.graph.nodes)
+    names = dataset.names.clients if len(dataset.names.clients) == len(division) else None
+    return [
+        ClientFacts(
+            names[client] if names else str(client),
+            graph.nodes,
+            graph.edges.shape[1] // 2,
+            int(degree[torch.as_tensor(nodes)].sum()) - graph.edges.shape[1],
+            torch.bincount(graph.y[graph.y >= 0], minlength=dataset.classes).tolist(),
+            int((graph.y < 0).sum()),
+            *(int(mask.sum()) for mask in (graph.train, graph.val, graph.test)),
+        )
+        for client, (nodes, graph) in enumerate(zip(division.nodes, division, strict=True))
+    ]
 
 
 def file_names(names: Sequence[str]) -> list[str]:
@@ -49,5 +85,5 @@ def write_graphs(folder: Path, dataset: Dataset, division: Division) -> list[Pat
         mine = tuple(nodes[int(node)] for node in held) if nodes else ()
         known = Names(dataset.names.classes, dataset.names.features, (), mine)
         paths.append(folder / f"{stem}{file.SUFFIX}")
-        file.write(paths[-1], Dataset(name, graph, dataset.classes, names=known))
+        file.write_graph(paths[-1], Dataset(name, graph, dataset.classes, names=known))
     return paths
