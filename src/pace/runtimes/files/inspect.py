@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pace.datasets.dataset import describe_graph
 from pace.datasets import file as graph_file
+from pace.datasets.dataset import describe_graph
 from pace.errors import FileError, PaceError, SignatureError
 from pace.io import records, regular
 from pace.jobs import explain, signatures
