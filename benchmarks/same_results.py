@@ -319,8 +319,14 @@ def stored_cell(stored: Path, path: str) -> Any:
     }
     rows = pyarrow.parquet.read_table(stored / f"{dataset}.parquet").to_pylist()
     (row,) = (row for row in rows if all(row[key] == value for key, value in wanted.items()))
-    readings = sorted(("local", "external", "adopted"))
-    return row | {"counts": [count for reading in readings for count in row[reading]]}
+    counts = []
+    for reading in sorted(("local", "external", "adopted")):
+        size = len(row[reading]) // int(clients)  # numbers of one client's matrix
+        for client in sorted(
+            range(int(clients)), key=str
+        ):  # the order of paths, as `counted` has it
+            counts += row[reading][client * size : (client + 1) * size]
+    return row | {"counts": counts}
 
 
 def counted(confusions: Any) -> list[int]:
