@@ -13,9 +13,10 @@ from pace.errors import FileError, RollError, SizeError
 from pace.io import atomic, regular
 from pace.jobs import roll as rolls
 from pace.jobs import signatures
+from pace.jobs.explain import message_sizes
 from pace.jobs.job import SERVER, Job
 from pace.jobs.received import received
-from pace.protocol import steps, wire
+from pace.protocol import steps
 from pace.runtimes.files.fit import upload_disclosure, versions
 from pace.runtimes.files.kept import KeptModel, read_kept
 from pace.runtimes.files.model import SiteModel, is_model, read_model, write_model
@@ -114,8 +115,8 @@ def decision(alpha: float, validation: int) -> str:
 
 def return_size(job: Job) -> int:
     """Bytes of every return of a job."""
-    frame = wire.size(steps.return_layout(job.federation))
-    return frame + (signatures.TRAILER if job.signed else 0)
+    sizes = message_sizes(job)
+    return sizes.return_frame + sizes.signature
 
 
 def read_roll(path: Path) -> bytes:
