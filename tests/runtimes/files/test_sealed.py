@@ -210,7 +210,7 @@ def test_killed_after_sealing_the_same_upload_is_made(
         key=north / "north.key",
     )
     with monkeypatch.context() as patch:
-        patch.setattr(fitting.KeptModel, "encode", _killed)
+        patch.setattr(kept.KeptModel, "encode", _killed)
         with pytest.raises(KeyboardInterrupt):
             fit()
     assert not (north / "north.up").exists()
