@@ -92,7 +92,7 @@ def bench(
             for row in command(name, where, turns, data_root):
                 note("command", row)
         for part in (part for part in OF_A_GRAPH if part in parts):
-            for taken in of_a_graph(part, name, clients, where, turns, data_root):
+            for taken in of_a_graph(part, name, clients, device=where, turns=turns, root=data_root):
                 note(part, taken)
     growing: dict[str, Iterable[Point]] = {  # none begins before it is asked for
         "server": growth([100] if quick else list(CLIENTS), turns),
@@ -132,7 +132,7 @@ def chosen(only: str, datasets: str) -> tuple[list[str], list[str]]:
 
 
 def of_a_graph(
-    part: str, name: str, clients: int, device: str, turns: int, root: Path | None
+    part: str, name: str, clients: int, *, device: str, turns: int, root: Path | None
 ) -> Iterator[Row] | Iterator[Point]:
     """What one part measures on a dataset's client graphs."""
     loaded = load(name, root)

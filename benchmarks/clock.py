@@ -95,20 +95,16 @@ def row(what: str, where: str, peer: str, pairs: Sequence[tuple[float, float]]) 
         what,
         where,
         peer,
-        statistics.median(own for own, _ in pairs),
-        statistics.median(theirs for _, theirs in pairs),
-        statistics.median(ratios),
-        (ratios[0], ratios[-1]),
+        ours_seconds=statistics.median(own for own, _ in pairs),
+        peer_seconds=statistics.median(theirs for _, theirs in pairs),
+        ratio=statistics.median(ratios),
+        spread=(ratios[0], ratios[-1]),
     )
 
 
 def versus(what: str, whole: Row, ours: list[float]) -> Row:
     """Other timings of ours against the peer of a row."""
-    ratios = sorted(whole.peer_seconds / each for each in ours)
-    middle = statistics.median(ratios)
-    spread = (ratios[0], ratios[-1])
-    own = statistics.median(ours)
-    return Row(what, whole.where, whole.peer, own, whole.peer_seconds, middle, spread)
+    return row(what, whole.where, whole.peer, [(each, whole.peer_seconds) for each in ours])
 
 
 def spent(work: Callable[[], object], turns: int = 1) -> float:

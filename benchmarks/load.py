@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,6 +137,25 @@ class Skipped:
         self.now += seconds
 
 
+def served(folder: Path, job: Job, handlers: Mapping[int, Handler]) -> tuple[Any, dict[str, Any]]:
+    """The server's report of the round, and what the round took."""
+    paths = (folder / "job.pace", folder / "job.journal", folder / "report")
+    settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
+    clock = Skipped()
+    with mock.patch.object(exchange, "time", clock), mock.patch.object(rounds, "time", clock):
+        before, began, busy = OPENS[0], time.perf_counter(), time.process_time()
+        book = Journal.open(settings.journal, job)
+        report = rounds.play_round(InMemory(handlers), settings, book)
+        seconds = time.perf_counter() - began
+        spent = time.process_time() - busy
+    took = {
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(spent, 1),
+        "opens": OPENS[0] - before,
+    }
+    return report, took
+
+
 def play_round(folder: Path, sites: int) -> dict[str, Any]:
     """One round with so many sites, each with a key."""
     names = tuple(f"site-{place:04}" for place in range(sites))
@@ -150,7 +169,6 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
     silent = {name for place, name in enumerate(names) if place % TWENTY == SILENT}
     late = {name for place, name in enumerate(names) if place % TWENTY == LATE}
     adopted: Counter[str] = Counter()
-
     sizes: list[int] = []
 
     def site(name: str, frame: bytes, signed: bytes) -> Handler:
@@ -176,16 +194,7 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
         frame = wire.encode(message, job.federation.digest)
         signed = signatures.sign(frame, key, kind=UPLOAD, job=job.digest, name=name)
         handlers[2**62 + place] = site(name, frame, signed)
-    paths = (folder / "job.pace", folder / "job.journal", folder / "report")
-    settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
-    clock = Skipped()
-    with mock.patch.object(exchange, "time", clock), mock.patch.object(rounds, "time", clock):
-        before, began, busy = OPENS[0], time.perf_counter(), time.process_time()
-        report = rounds.play_round(
-            InMemory(handlers), settings, Journal.open(settings.journal, job)
-        )
-        seconds, opens = time.perf_counter() - began, OPENS[0] - before
-        busy = time.process_time() - busy
+    report, took = served(folder, job, handlers)
     assert report.finished, report.waiting
     assert set(adopted) == set(names) - silent == {client.name for client in report.took_part}
     assert set(adopted.values()) == {1}, "a return was sent twice"
@@ -194,9 +203,7 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
         "sites": sites,
         "adopted": len(adopted),
         "missing": len(silent),
-        "seconds": round(seconds, 1),
-        "cpu_seconds": round(busy, 1),
-        "opens": opens,
+        **took,
         "roll_bytes": sum(sizes),
         "bytes": len(adopted) * (frames + 2 * signatures.TRAILER),
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,

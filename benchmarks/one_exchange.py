@@ -78,7 +78,7 @@ def run(job: Job, count: int) -> dict[str, object]:
         local = train_cohort(graphs, model, {seed: plain.start}, recipe=plain.recipe)[seed]
         logits = rounds.logits(local, graphs, plain)
         schedules = [rounds.Schedule(count, each.epochs, each.rate) for each in rounds.SCHEDULES]
-        compared = rounds.compared(graphs, model, make(method), logits, seed, schedules)
+        compared = rounds.compared(graphs, model, make(method), logits, seed, schedules=schedules)
         found |= records.plain_record(compared)
         found["local"] = rounds.accuracy(logits, graphs, "test")
     return found

@@ -146,6 +146,15 @@ def alpha(local, external, client):
     return min((0.0, 1.0, found.x), key=risk)
 
 
+def scored(logits, sites):
+    """Accuracy, weighted F1 and macro F1 over the test nodes of all clients."""
+    pairs = zip(logits, sites, strict=True)
+    truth = torch.cat([client[2][client[5]] for client in sites]).cpu()
+    called = torch.cat([each.argmax(1)[client[5]] for each, client in pairs]).cpu()
+    f1 = [f1_score(truth, called, average=kind) for kind in ("weighted", "macro")]
+    return accuracy_score(truth, called), *f1
+
+
 def main():
     name, root, device = sys.argv[1:]
     torch.set_num_threads(1)
@@ -192,20 +201,8 @@ def main():
                     answers[method].append((before, after, (1 - weight) * before + weight * after))
         for method, rows in answers.items():
             for place, reading in enumerate(("local", "external", "adopted")):
-                truth = torch.cat([client[2][client[5]] for client in sites]).cpu()
-                called = torch.cat(
-                    [
-                        row[place].argmax(1)[client[5]]
-                        for row, client in zip(rows, sites, strict=True)
-                    ]
-                ).cpu()
-                scores.setdefault((method, reading), []).append(
-                    (
-                        accuracy_score(truth, called),
-                        f1_score(truth, called, average="weighted"),
-                        f1_score(truth, called, average="macro"),
-                    )
-                )
+                found = scored([row[place] for row in rows], sites)
+                scores.setdefault((method, reading), []).append(found)
     for (method, reading), values in scores.items():
         means, spreads = np.mean(values, 0), np.std(values, 0, ddof=1)
         line = "  ".join(

@@ -81,8 +81,9 @@ def mean_prediction(model: Params, moment: Tensor, federation: Federation) -> Te
     drawn = torch.multinomial(moment, MADE_UP * WORDS, replacement=True, generator=random)
     x = torch.zeros(MADE_UP, len(moment)).scatter_(1, drawn.view(MADE_UP, WORDS), SEEN)
     nobody = torch.zeros(MADE_UP, dtype=torch.bool)
+    masks = (nobody, nobody, nobody)
     alone = torch.zeros(2, 0, dtype=torch.int64)
-    graph = Graph(x, alone, torch.zeros(MADE_UP, dtype=torch.int64), nobody, nobody, nobody)
+    graph = Graph(x, alone, torch.zeros(MADE_UP, dtype=torch.int64), *masks)
     with torch.no_grad():
         return federation.network(model, graph).logits.softmax(1).mean(0)
 

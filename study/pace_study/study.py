@@ -124,7 +124,16 @@ class Part:
     def cells(self, seeds: Sequence[int]) -> list[Cell]:
         """Every cell that the table is computed from."""
         return [
-            Cell(dataset, self.partition, clients, row.method, row.rank, seed, data_seed, model)
+            Cell(
+                dataset=dataset,
+                partition=self.partition,
+                clients=clients,
+                method=row.method,
+                rank=row.rank,
+                seed=seed,
+                data_seed=data_seed,
+                model=model,
+            )
             for dataset in self.datasets
             for clients in self.clients
             for model in self.models
@@ -143,16 +152,14 @@ def in_order(seeds: Iterable[int]) -> list[int]:
 def redrawn(part: Part, rows: tuple[Row, ...], datasets: tuple[str, ...] = AVAILABLE) -> Part:
     """The part's setting with its masks redrawn: the same clients, other nodes for training."""
     name = "masks" if part.name == "main" else f"masks-{part.name}"
-    return Part(
-        name,
-        "",
-        f"{part.title}: masks redrawn",
-        rows,
-        part.metrics,
-        tuple(dataset for dataset in part.datasets if dataset in datasets),
-        part.clients,
-        part.partition,
-        DRAWS,
+    return replace(
+        part,
+        name=name,
+        table="",
+        title=f"{part.title}: masks redrawn",
+        rows=rows,
+        datasets=tuple(dataset for dataset in part.datasets if dataset in datasets),
+        data_seeds=DRAWS,
         most_seeds=REDRAW_SEEDS,
     )
 
@@ -171,11 +178,17 @@ PARTS = {
             "macro_f1",
             "Fixed-class macro-F1, Louvain",
             MATRIX,
-            ("macro_f1",),
-            SIX,
-            MANY,
+            metrics=("macro_f1",),
+            clients=MANY,
         ),
-        Part("ablation", "core_ablation", "Component ablation", ABLATION, ("accuracy",), CITATION),
+        Part(
+            "ablation",
+            "core_ablation",
+            "Component ablation",
+            ABLATION,
+            ("accuracy",),
+            datasets=CITATION,
+        ),
         Part(
             "resolver",
             "resolver_ablation",
@@ -184,7 +197,7 @@ PARTS = {
             clients=MANY,
         ),
         Part("fairness", "fairness", "The same CNLL for every method", FAIR, datasets=CITATION),
-        Part("rank", "rank", "Rank", RANKS, ("accuracy",), CITATION),
+        Part("rank", "rank", "Rank", RANKS, ("accuracy",), datasets=CITATION),
         Part(
             "communication",
             "communication",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,61 +43,55 @@ Show = Callable[[Row, str], Value]  # of a number and its mark, "best", "second"
 def part_tables(part: Part, numbers: pd.DataFrame, show: Show, note: str = "") -> list[Table]:
     """A part's tables as the paper lays them out, each number as `show` writes it."""
     known = {(r.dataset, r.method, r.metric, r.clients): r for r in numbers.itertuples()}
+    first = Column(FIRST.get(part.name, "Method"), numeric=False)
+    made = []
+    for head, columns, lines in _layouts(part):
+        marks = [
+            _marks([known.get(line[at]) for line in lines.values()]) for at in range(len(columns))
+        ]
+        rows = []
+        for down, (label, places) in enumerate(lines.items()):
+            cells = [
+                show(known[place], marks[across][down]) if place in known else NOT_RUN
+                for across, place in enumerate(places)
+            ]
+            rows.append((Value(label, label), *cells))
+        made.append(Table(head, (first, *columns), tuple(rows), note))
+    return made
+
+
+def _layouts(part: Part) -> Iterator[tuple[str, list[Column], dict[str, list[Place]]]]:
+    """Of each table: its title, its columns, and for each of its rows the numbers in it."""
     names = [title(name) for name in part.datasets]
     if part.name == "communication":  # datasets down, metrics across, of the one row there is
-        (row,) = part.rows
-        clients = part.clients[0]
-        lines: dict[str, list[Place]] = {
-            name: [(name, row.label, metric, clients) for metric in part.metrics] for name in names
-        }
         columns = [Column(METRIC[metric]) for metric in part.metrics]
-        return [_table(part, part.title, columns, lines, known, show, note)]
-    if part.name == "resolver":  # settings down, rows and metrics across
+        label, clients = part.rows[0].label, part.clients[0]
         lines = {
-            f"{name}, C = {clients}": [
-                (name, row.label, metric, clients) for row in part.rows for metric in part.metrics
-            ]
+            name: [(name, label, metric, clients) for metric in part.metrics] for name in names
+        }
+        yield part.title, columns, lines
+        return
+    if part.name == "resolver":  # settings down, rows and metrics across
+        across = [(row.label, metric) for row in part.rows for metric in part.metrics]
+        lines = {
+            f"{name}, C = {clients}": [(name, label, metric, clients) for label, metric in across]
             for name in names
             for clients in part.clients
         }
-        columns = [Column(METRIC[m], row.label) for row in part.rows for m in part.metrics]
-        return [_table(part, part.title, columns, lines, known, show, note)]
+        yield part.title, [Column(METRIC[metric], label) for label, metric in across], lines
+        return
     places = [(name, metric) for name in names for metric in part.metrics]
     if part.name == "rank":
         places += [(CITATION_MEAN, metric) for metric in ("upload_percent", "downlink_percent")]
     columns = [
         Column(METRIC[metric], "mean" if name == CITATION_MEAN else name) for name, metric in places
     ]
-    made = []
     for clients in part.clients:
         lines = {
             row.label: [(name, row.label, metric, clients) for name, metric in places]
             for row in part.rows
         }
-        several = f", C = {clients}" if len(part.clients) > 1 else ""
-        made.append(_table(part, part.title + several, columns, lines, known, show, note))
-    return made
-
-
-def _table(
-    part: Part,
-    head: str,
-    columns: Sequence[Column],
-    lines: Mapping[str, Sequence[Place]],
-    known: Mapping[Place, Row],
-    show: Show,
-    note: str,
-) -> Table:
-    marks = [_marks([known.get(line[at]) for line in lines.values()]) for at in range(len(columns))]
-    rows = []
-    for down, (label, places) in enumerate(lines.items()):
-        cells = [
-            show(known[place], marks[across][down]) if place in known else NOT_RUN
-            for across, place in enumerate(places)
-        ]
-        rows.append((Value(label, label), *cells))
-    first = Column(FIRST.get(part.name, "Method"), numeric=False)
-    return Table(head, (first, *columns), tuple(rows), note)
+        yield part.title + (f", C = {clients}" if len(part.clients) > 1 else ""), columns, lines
 
 
 def _marks(column: Sequence[Row | None]) -> list[str]:
