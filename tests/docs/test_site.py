@@ -179,7 +179,7 @@ def test_every_module_stands_in_the_reference_once() -> None:
         for page in (ROOT / "docs" / "api").glob("*.md")
         for name in re.findall(r"^::: (\S+)$", page.read_text(), re.M)
     ]
-    missing = modules - commands - {"pace", *told}
+    missing = modules - commands - {"pace", "pace.__main__", *told}
     assert not missing, f"add `::: {min(missing)}` to the page of docs/api where it belongs"
     assert not set(told) - modules
     assert len(told) == len(set(told))

@@ -54,7 +54,7 @@ class ReadingScores:
     nll: float | None = None
     """Negative log-likelihood, in nats a node."""
     confusion: tuple[tuple[int, ...], ...] = ()
-    """[t][p]: nodes of class t that were called p."""
+    """A row a true class: nodes by the class they were called."""
     bins: tuple[Bin, ...] = ()
     """Its calibration."""
 
