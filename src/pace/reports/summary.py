@@ -7,8 +7,6 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from scipy.special import stdtrit
-
 from pace.io.records import OPTIONAL, record_key
 from pace.reports.trial import Trial, auc, readings
 from pace.task import SCORES, pooled
@@ -112,6 +110,8 @@ class Comparison:
     @property
     def interval(self) -> tuple[float, float] | None:
         """Where the mean difference lies with 95 % (Student's t); None where there is one seed."""
+        from scipy.special import stdtrit  # 80 ms, which no run should wait for
+
         count = len(self.per_seed)
         if count < 2:
             return None
