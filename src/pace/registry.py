@@ -235,6 +235,8 @@ BEYOND = {
     "pace-duo": "pace.methods.beyond.duo:PaceDuo",
     "pace-ridge": "pace.methods.beyond.ridge:PaceRidge",
     "pace-ridge-sums": "pace.methods.beyond.ridge_sums:RidgeSums",
+    "pace-full": "pace.methods.beyond.ridge:PaceFull",
+    "pace-full-sums": "pace.methods.beyond.ridge_sums:FullSums",
 }
 METHODS = Registry(
     "method",

@@ -91,12 +91,12 @@ def lower_kernel(rows: Tensor) -> Tensor:
     return kernel
 
 
-def sketched(rows: Tensor, labels: Tensor, omega: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """S = Hᵀ(HΩ), B = HᵀY and tr G of some rows; each adds up over clients, in float64."""
-    right = torch.cat([rows @ omega.to(rows.dtype), labels], 1)
-    both = (rows.T @ right).double()
+def sketched(rows: Tensor, labels: Tensor, omega: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
+    """S = Hᵀ(HΩ), or G itself without Ω, B = HᵀY and tr G of some rows; each adds up, in float64."""
+    left = rows if omega is None else rows @ omega.to(rows.dtype)
+    both = (rows.T @ torch.cat([left, labels], 1)).double()
     trace = torch.linalg.vector_norm(rows).double().square()
-    return both[:, : omega.shape[1]], both[:, omega.shape[1] :], trace
+    return both[:, : left.shape[1]], both[:, left.shape[1] :], trace
 
 
 def public_matrix(features: int, generator: torch.Generator) -> Tensor:
@@ -114,6 +114,16 @@ def _damped(matrix: Tensor, strength: float) -> Tensor:
     damped = matrix.clone()
     damped.diagonal().add_(strength)
     return damped
+
+
+def solve_sums(
+    sums: tuple[Tensor, Tensor, Tensor], omega: Tensor | None, strengths: Sequence[float]
+) -> Tensor:
+    """W_λ for each λ from what `sketched` gives, added up over clients."""
+    products, by_class, trace = sums
+    if omega is None:
+        return solve_gram(products, by_class, strengths)
+    return solve_sketch(products, by_class, omega, strengths, float(trace))
 
 
 def _solved(matrix: Tensor, right: Tensor) -> Tensor:

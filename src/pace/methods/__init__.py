@@ -22,8 +22,8 @@ from pace.methods.baselines.fedrcl import FedRCL
 from pace.methods.baselines.fedtad import FedTAD
 from pace.methods.beyond.duo import PaceDuo
 from pace.methods.beyond.limited import Limited
-from pace.methods.beyond.ridge import PaceRidge
-from pace.methods.beyond.ridge_sums import RidgeSums
+from pace.methods.beyond.ridge import PaceFull, PaceRidge
+from pace.methods.beyond.ridge_sums import FullSums, RidgeSums
 from pace.methods.local import Local
 from pace.methods.pace import Pace
 from pace.protocol.method import Method
@@ -73,11 +73,13 @@ __all__ = [
     "FedRCL",
     "FedTAD",
     "Fixed",
+    "FullSums",
     "Limited",
     "Local",
     "Method",
     "Pace",
     "PaceDuo",
+    "PaceFull",
     "PaceRidge",
     "RidgeSums",
     "make",

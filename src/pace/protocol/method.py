@@ -60,6 +60,16 @@ class Weight:
     """The Frobenius norm of its update; None where it sends none."""
 
 
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """Models fitted without some labelled nodes, on which they are weighed."""
+
+    sets: Sequence[Tensor]
+    """Logits of every node, of Local and of each External in the order of `adopt`."""
+    held_out: Tensor
+    """The nodes to weigh on, (nodes,) bool."""
+
+
 def _in_short(method: Any) -> str:
     """`Pace(rank=6, geometry=propagated, gate=cnll)`: a function by its name."""
     settings = {field.name: getattr(method, field.name) for field in fields(method)}
@@ -143,6 +153,15 @@ class Method(Protocol):
             for upload in uploads
         ]
         return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
+
+    def rehearse(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> Sequence[Rehearsal]:
+        """How to weigh models that have seen every label; by default they have not, and none is needed.
+
+        Weights are chosen on each rehearsal's held-out nodes, and their mean by nodes is used.
+        """
+        return ()
 
     def caution(self, clients: int) -> str:
         """What to tell people before a federation of so many clients begins, if anything."""

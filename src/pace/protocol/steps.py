@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import repeat
+from itertools import islice, repeat
 
 import torch
 from torch import Tensor
@@ -22,14 +22,14 @@ from pace.errors import (
     SettingError,
     TooFewError,
 )
-from pace.gates.gate import promises, weigh_receivers
+from pace.gates.gate import Gate, promises, weigh_receivers
 from pace.gates.mixture import Weights, local_alone, mix
 from pace.gates.promise import no_worse_than_local
 from pace.graph import Graph, expect_graph
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import Explanation, External, Summable, Weight
+from pace.protocol.method import Explanation, External, Rehearsal, Summable, Weight
 from pace.protocol.sealing import (
     ONE,
     ONE_SENTENCE,
@@ -318,12 +318,28 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
     """
     for receiver in receivers:
         check(receiver.graph, receiver.federation)
-    externals = [external_models(receiver) for receiver in receivers]
+    messages = [_own_message(receiver) for receiver in receivers]
+    externals = [
+        receiver.federation.method.adopt(
+            receiver.kept.local, message, receiver.graph, receiver.federation
+        )
+        for receiver, message in zip(receivers, messages, strict=True)
+    ]
     with torch.no_grad():
         wanted = [_unknown(*pair) for pair in zip(receivers, externals, strict=True)]
         logits = _predicted(receivers, wanted) if predict is None else predict(wanted)
         sets = [_logit_sets(*each) for each in zip(receivers, externals, logits, strict=True)]
-    weights = _weighed(receivers, sets)
+        rehearsals = [
+            receiver.federation.method.rehearse(
+                receiver.kept.local, message, receiver.graph, receiver.federation
+            )
+            or [Rehearsal(logits, receiver.graph.val)]
+            for receiver, message, logits in zip(receivers, messages, sets, strict=True)
+        ]
+    weights = [
+        chosen if _finite(logits[1:]) else local_alone(logits)
+        for logits, chosen in zip(sets, _weighed(receivers, rehearsals), strict=True)
+    ]
     adopted = [
         AdoptedModel(receiver.federation, receiver.kept.local, tuple(models), chosen)
         for receiver, models, chosen in zip(receivers, externals, weights, strict=True)
@@ -334,8 +350,8 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
     ]
 
 
-def external_models(receiver: Receiver) -> Sequence[External]:
-    """The models that a receiver makes of the return to its very own upload."""
+def _own_message(receiver: Receiver) -> Message:
+    """The return to a receiver's very own upload."""
     kept, federation = receiver.kept, receiver.federation
     frame = opened(receiver.returned, federation.digest, return_layout(federation))
     if frame.answers != kept.upload:
@@ -343,8 +359,7 @@ def external_models(receiver: Receiver) -> Sequence[External]:
             f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
             f"ask the server for the return to {kept.upload.hex()}"
         )
-    message = _own_return(frame.message, kept.local, federation)
-    return federation.method.adopt(kept.local, message, receiver.graph, federation)
+    return _own_return(frame.message, kept.local, federation)
 
 
 def _unknown(receiver: Receiver, externals: Sequence[External]) -> list[Params]:
@@ -391,33 +406,52 @@ def logit_sets(
         return _logit_sets(receiver, externals, logits)
 
 
-def _weighed(receivers: Sequence[Receiver], sets: Sequence[Sequence[Tensor]]) -> list[Weights]:
-    """Each receiver's weights, Local's first: by the gate, where the Externals' logits are finite."""
+def _weighed(
+    receivers: Sequence[Receiver], rehearsals: Sequence[Sequence[Rehearsal]]
+) -> list[Weights]:
+    """Each receiver's weights, Local's first: the mean of its rehearsals' by their held-out nodes."""
     gate = receivers[0].federation.method.gate
-    weights = [local_alone(logits) for logits in sets]
-    sound = [
-        index
-        for index, (_, *others) in enumerate(sets)
-        if all(torch.isfinite(logits).all() for logits in others)
+    cases = [
+        (receiver.graph.y, rehearsal)
+        for receiver, of_receiver in zip(receivers, rehearsals, strict=True)
+        for rehearsal in of_receiver
     ]
+    chosen = iter(_weighed_cases(gate, cases))
+    weights = []
+    for of_receiver in rehearsals:
+        several = list(islice(chosen, len(of_receiver)))
+        counts = [float(rehearsal.held_out.sum()) for rehearsal in of_receiver]
+        if len(several) == 1 or not sum(counts):
+            weights.append(several[0])
+            continue
+        pairs = [[c * w for w in each] for c, each in zip(counts, several, strict=True)]
+        weights.append(tuple(sum(column) / sum(counts) for column in zip(*pairs, strict=True)))
+    return weights
+
+
+def _weighed_cases(gate: Gate, cases: Sequence[tuple[Tensor, Rehearsal]]) -> list[Weights]:
+    """By the gate, where the Externals' logits are finite; never worse than Local on these nodes."""
+    weights = [local_alone(case.sets) for _, case in cases]
+    sound = [index for index, (_, case) in enumerate(cases) if _finite(case.sets[1:])]
     validations = []
     for index in sound:
-        graph, device = receivers[index].graph, sets[index][0].device
-        seen = [logits[graph.val.to(logits.device)] for logits in sets[index]]
-        validations.append((seen, graph.y[graph.val].to(device)))
+        labels, case = cases[index]
+        seen = [logits[case.held_out.to(logits.device)] for logits in case.sets]
+        validations.append((seen, labels[case.held_out].to(seen[0].device)))
     for index, chosen in zip(sound, weigh_receivers(gate, validations), strict=True):
         weights[index] = chosen
     if not promises(gate):
         return weights
     return [
         no_worse_than_local(
-            [each.cpu() for each in logits],
-            chosen,
-            receiver.graph.val,
-            receiver.graph.y[receiver.graph.val],
+            [logits.cpu() for logits in case.sets], chosen, case.held_out, labels[case.held_out]
         )
-        for receiver, logits, chosen in zip(receivers, sets, weights, strict=True)
+        for (labels, case), chosen in zip(cases, weights, strict=True)
     ]
+
+
+def _finite(sets: Sequence[Tensor]) -> bool:
+    return all(bool(torch.isfinite(logits).all()) for logits in sets)
 
 
 def check_upload(upload: bytes, federation: Federation) -> Message:

@@ -12,6 +12,7 @@ from torch import Tensor
 from pace.graph import Graph
 from pace.models.base import Network
 from pace.models.gcn import GCN
+from pace.models.refitted import FITS, Refitted, fit_of, fitted_on, joined
 from pace.params import Params
 from pace.task import loss
 from pace.training.dropout import Activation, Dropout, scale
@@ -56,6 +57,25 @@ def train_cohort(
     makes its constants once for all seeds; a GPU takes all clients and seeds at once. Each model
     equals what training it alone gives.
     """
+    if isinstance(model, Refitted):
+        fits = {
+            fit: train_cohort(
+                [fitted_on(graph, fit) for graph in graphs],
+                model.inner,
+                {seed: fit_of(start, fit) for seed, start in starts.items()},
+                recipe=recipe,
+                device=device,
+                progress=progress,
+            )
+            for fit in FITS
+        }
+        return {
+            seed: [
+                joined({fit: fits[fit][seed][client] for fit in FITS})
+                for client in range(len(graphs))
+            ]
+            for seed in starts
+        }
     learnt: dict[int, dict[int, dict[str, Tensor]]] = {seed: {} for seed in starts}
 
     def keep(client: int, seed: int, local: Params) -> None:
@@ -105,6 +125,11 @@ def learner(
 ) -> Learn:
     """How one client trains from any start: in closed form if there is one, else by autograd."""
     device = graph.x.device
+    if isinstance(model, Refitted):
+        parts = {fit: learner(fitted_on(graph, fit), model.inner, recipe, progress) for fit in FITS}
+        return lambda start, seed: joined(
+            {fit: learn(fit_of(start, fit), seed) for fit, learn in parts.items()}
+        )
     if not graph.train.any():
         return lambda start, seed: {name: value.to(device).clone() for name, value in start.items()}
     if has_closed_form(model, recipe):

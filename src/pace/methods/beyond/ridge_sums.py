@@ -1,26 +1,25 @@
-"""The ridge regression from sums alone, which can be added up under encryption. Not in the paper."""
+"""The ridge regressions from sums alone, which can be added up under encryption. Not in the paper."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.merging.ridge import sketched, solve_gram, solve_sketch
-from pace.methods.beyond.ridge import NO_NODE, ROWS, Regressed, omega_of, training_rows
+from pace.merging.ridge import sketched, solve_sums
+from pace.methods.beyond.ridge import NO_NODE, Regressed, fitted_rows, key, omega_of
 from pace.params import Params
 from pace.protocol.explain import ATTACKS
 from pace.protocol.federation import Federation
 from pace.protocol.method import Explanation, Message, Summable
 from pace.protocol.number_formats import KINDS
 
-WHOLE = 1024  # features up to which G itself is sent
 SINGLE = 1e-3  # from one, the length of one node's row
-FEW_CLASSES = 16  # up to which twelve directions are enough
 
 
 @dataclass(frozen=True)
@@ -43,29 +42,23 @@ class RidgeSums(Regressed, Summable):
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         message = {}
-        for hop in self.hops:
-            rows, labels = training_rows(graph, hop, federation.model.classes)
-            for part, value in self._sums(rows, labels, hop, federation):
-                message[f"hop{hop}/{part}"] = value
+        for name, fit in self.sent():
+            rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
+            omega = omega_of(name, federation)
+            products, sums, trace = sketched(rows, labels, omega)
+            prefix = key(name, fit)
+            if omega is None:
+                message[f"{prefix}/gram"] = products[upper(len(products))].float()
+            else:
+                message[f"{prefix}/sketch"] = products.float()
+                message[f"{prefix}/nodes"] = trace.float()[None]
+            message[f"{prefix}/class sums"] = sums.float()
         return message
-
-    def _sums(
-        self, rows: Tensor, labels: Tensor, hop: int, federation: Federation
-    ) -> Iterator[tuple[str, Tensor]]:
-        if is_whole(federation):
-            gram = rows.T @ rows
-            yield "gram", gram[upper(len(gram))]
-            yield "class sums", rows.T @ labels
-            return
-        sketch, sums, trace = sketched(rows, labels, omega_of(hop, federation))
-        yield "sketch", sketch.float()
-        yield "class sums", sums.float()
-        yield "nodes", trace.float()[None]
 
     def explain(
         self, message: Message, federation: Federation, features: Sequence[str] = ()
     ) -> Explanation:
-        sums = message[f"hop{self.hops[0]}/class sums"]
+        sums = message[f"{self.maps[0]}/class sums"]
         single = int(((sums.norm(dim=0) - 1).abs() < SINGLE).sum())
         told = (
             "The class sums are the sum of your training nodes' features, scaled to length one, over "
@@ -75,27 +68,35 @@ class RidgeSums(Regressed, Summable):
         tensors = super().explain(message, federation).tensors
         return Explanation(tensors, (NO_NODE, told, ATTACKS))
 
-    def rank(self, classes: int) -> int:
-        """A regression tells `classes` classes apart in one direction fewer."""
-        return ROWS if classes <= FEW_CLASSES else classes - 1
-
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: value.double() for name, value in upload.items()}
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
-        return self.returned(self._solve(total, hop, federation) for hop in self.hops)
+        answers = {}
+        for name, fit in product(self.maps, self.fits):
+            parts = [key(name, part) for part in self.made_of(name, fit)]
+            sums = torch.stack([total[f"{part}/class sums"] for part in parts]).sum(0)
+            omega = omega_of(name, federation)
+            if omega is None:
+                half = torch.stack([total[f"{part}/gram"] for part in parts]).sum(0)
+                whole = full(half, len(sums)), sums, sums.new_zeros(())
+            else:
+                sketch = torch.stack([total[f"{part}/sketch"] for part in parts]).sum(0)
+                trace = torch.stack([total[f"{part}/nodes"] for part in parts]).sum()
+                whole = sketch, sums, trace
+            answers[name, fit] = solve_sums(whole, omega, self.strengths)
+        return self.returned(answers)
 
-    def _solve(self, total: Message, hop: int, federation: Federation) -> Tensor:
-        sums = total[f"hop{hop}/class sums"]
-        if is_whole(federation):
-            return solve_gram(full(total[f"hop{hop}/gram"], len(sums)), sums, self.strengths)
-        sketch, nodes = total[f"hop{hop}/sketch"], float(total[f"hop{hop}/nodes"])
-        return solve_sketch(sketch, sums, omega_of(hop, federation), self.strengths, nodes)
 
+@dataclass(frozen=True)
+class FullSums(RidgeSums):
+    """Ridge regressions on every label, from sums over clients, mixed with a refitted Local.
 
-def is_whole(federation: Federation) -> bool:
-    """Whether G itself is sent."""
-    return federation.model.features <= WHOLE
+    Upload: the sums of training and of validation nodes apart, by four maps. It breaks the paper's rule
+    that validation labels may only weigh.
+    """
+
+    every_label: ClassVar[bool] = True
 
 
 def upper(side: int) -> tuple[Tensor, Tensor]:

@@ -1,0 +1,81 @@
+"""One network trained three times: on training nodes, on validation nodes, and on both.
+
+The first two show how much Externals fitted on the same nodes are worth on the others; the third is
+used. Each model equals what training it alone gives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from pace.graph import Graph
+from pace.models.base import Drop, Field, Network, Pass, identity
+from pace.params import Params
+
+ALL = "all"
+FITS = ("train", "val", ALL)
+"""The nodes that a model is fitted on, by name; the last is the model that is used."""
+
+
+@dataclass(frozen=True)
+class Refitted:
+    """A network with parameters for each of `FITS`; those of the last, without a prefix, predict."""
+
+    inner: Network
+
+    @property
+    def dropout(self) -> float:
+        return self.inner.dropout
+
+    def start(self, seed: int) -> dict[str, Tensor]:
+        return joined({fit: self.inner.start(seed) for fit in FITS})
+
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
+        return self.inner.field(graph, centers)
+
+    def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
+        return self.inner.forward(fit_of(params, ALL), field, drop)
+
+    def __call__(self, params: Params, graph: Graph) -> Pass:
+        return self.inner(fit_of(params, ALL), graph)
+
+
+def fitted_nodes(graph: Graph, fit: str) -> Tensor:
+    """The nodes of a fit, as a mask."""
+    return graph.train | graph.val if fit == ALL else (graph.train, graph.val)[FITS.index(fit)]
+
+
+def fitted_labels(graph: Graph, fit: str) -> Tensor:
+    """The labels of a fit's nodes."""
+    return graph.y[fitted_nodes(graph, fit)]
+
+
+def fitted_on(graph: Graph, fit: str) -> Graph:
+    """The graph with a fit's nodes as its training nodes and nothing to validate on."""
+    nothing = torch.zeros_like(graph.val)
+    nodes = fitted_nodes(graph, fit)
+    return replace(graph, train=nodes, val=nothing, test=graph.test & ~nodes)
+
+
+def joined(fits: dict[str, Params]) -> dict[str, Tensor]:
+    """The parameters of every fit as one set."""
+    return {_name(fit, name): value for fit in FITS for name, value in fits[fit].items()}
+
+
+def fit_of(params: Params, fit: str) -> dict[str, Tensor]:
+    """The parameters of one fit, by the inner network's names."""
+    prefixes = tuple(f"{other}/" for other in FITS)
+    if fit == ALL:
+        return {name: value for name, value in params.items() if not name.startswith(prefixes)}
+    return {
+        name.removeprefix(f"{fit}/"): value
+        for name, value in params.items()
+        if name.startswith(f"{fit}/")
+    }
+
+
+def _name(fit: str, name: str) -> str:
+    return name if fit == ALL else f"{fit}/{name}"
