@@ -16,7 +16,7 @@ from pace.merging.consensus import consensus
 from pace.merging.ridge import nystrom
 from pace.methods import Pace, PaceRidge, RidgeSums
 from pace.methods.beyond.ridge import SCALE, Regressed, omega_of
-from pace.methods.beyond.ridge_sums import full, is_whole
+from pace.methods.beyond.ridge_sums import full
 from pace.methods.pace import read
 from pace.models.unit_rows import unit_rows
 from pace.params import Params, add
@@ -122,12 +122,13 @@ def _of_total(uploads: Sequence[Message], federation: Federation) -> View:
 
 def _factor(total: Message, hop: int, federation: Federation) -> Tensor:
     """F with FᵀF = G, or what the sketch knows of it."""
-    if is_whole(federation):
+    omega = omega_of(f"hop{hop}", federation)
+    if omega is None:
         gram = full(total[f"hop{hop}/gram"], federation.model.features)
         values, vectors = torch.linalg.eigh(gram)
         factor: Tensor = values.clamp_min(0).sqrt()[:, None] * vectors.T
         return factor
-    return nystrom(total[f"hop{hop}/sketch"], omega_of(hop, federation))
+    return nystrom(total[f"hop{hop}/sketch"], omega)
 
 
 def _regressions(

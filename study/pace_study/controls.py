@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import repeat
+from typing import ClassVar
 
 from pace.gates.gate import Gate, Mixture
 from pace.graph import Graph
 from pace.merging.carrier import RANK
 from pace.merging.ridge import solve_rows
 from pace.methods import FedRCL, Pace, make
-from pace.methods.beyond.ridge import Regressed, training_rows
+from pace.methods.beyond.ridge import LABELS, Regressed, Regression, fitted_rows
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import External, Message, Method, Uploads
@@ -50,15 +51,32 @@ class OwnRidge(Regressed):
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         return repeat({}, len(uploads))
 
-    def adopt(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    def externals(
+        self, returned: Message, graph: Graph, fit: str, federation: Federation
     ) -> list[External]:
-        found: list[External] = []
-        for hop in self.hops:
-            rows, labels = training_rows(graph, hop, federation.model.classes)
-            answers = [answer.float() for answer in solve_rows(rows, labels, self.strengths)]
-            found += self.regressions(hop, answers)
-        return found
+        externals: list[External] = []
+        for name in self.maps:
+            rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
+            for strength, answer in zip(
+                self.strengths, solve_rows(rows, labels, self.strengths), strict=True
+            ):
+                title = f"own ridge on {name}, λ = {strength:g}"
+                externals.append(External({name: answer.float()}, title, Regression(name, fit)))
+        return externals
+
+
+@dataclass(frozen=True)
+class Alone(OwnRidge):
+    """A site that stays alone and uses every label: Local and its own ridges, all maps, refitted."""
+
+    every_label: ClassVar[bool] = True
+
+    strengths: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+    @property
+    def maps(self) -> tuple[str, ...]:
+        """Without neighbours' labels, by which a site alone gains nothing."""
+        return tuple(name for name in super().maps if name != LABELS)
 
 
 CONTROLS: Mapping[str, Callable[[], Method]] = {
@@ -66,6 +84,7 @@ CONTROLS: Mapping[str, Callable[[], Method]] = {
     "pace-int8": Rounded,
     "pace-tempered": Tempered,
     "pace-ridge-alone": OwnRidge,
+    "alone": Alone,
 }
 
 
