@@ -1,0 +1,173 @@
+"""pace-full: every label is used, and none weighs a model that has seen it."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor
+
+from pace import GCN, Federation
+from pace.graph import Graph
+from pace.methods import FullSums, PaceFull
+from pace.methods.beyond.ridge import fitted_rows
+from pace.models.refitted import ALL, FITS, fit_of, fitted_nodes, fitted_on
+from pace.protocol.steps import Adoption, adopt, fit, merge
+from pace.protocol.uploads import Messages
+from pace.training.train import train, train_cohort
+from tests.graphs import CLASSES, FEATURES, clients
+
+MODEL = GCN((FEATURES, 8, CLASSES))
+METHODS = [PaceFull(), FullSums()]
+
+
+def federation(method: PaceFull | FullSums) -> Federation:
+    return Federation(MODEL, method, 7, 5)
+
+
+def relabelled(graph: Graph, nodes: Tensor) -> Graph:
+    return replace(graph, y=torch.where(nodes, (graph.y + 1) % CLASSES, graph.y))
+
+
+def played(graphs: list[Graph], method: PaceFull | FullSums) -> list[Adoption]:
+    agreed = federation(method)
+    fitted = [fit(graph, agreed) for graph in graphs]
+    returns = merge([upload for _, upload in fitted], agreed)
+    return [
+        adopt(graph, kept, returned, agreed)
+        for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("name", ["hop0", "hop2", "neighbourhood"])
+def test_training_and_validation_rows_apart_give_the_ridge_on_both_pooled(name: str) -> None:
+    """By least squares on the stacked rows of all clients: rows of √λ below make it a ridge."""
+    graphs, method = clients(3), FullSums()
+    agreed = federation(method)
+    uploads = [method.share({}, graph, agreed) for graph in graphs]
+    total = method.total(Messages(uploads), agreed)
+    whole = method.returned  # before it is cut to a few directions
+    answers: dict[tuple[str, str], Tensor] = {}
+    object.__setattr__(method, "returned", lambda solved: answers.update(solved) or {})
+    method.answer(total, agreed)
+    object.__setattr__(method, "returned", whole)
+    for part in FITS:
+        stacks = [fitted_rows(graph, name, part, CLASSES) for graph in graphs]
+        rows, labels = (torch.cat(column).double() for column in zip(*stacks, strict=True))
+        for strength, answer in zip(method.strengths, answers[name, part], strict=True):
+            ridge = strength**0.5 * torch.eye(rows.shape[1], dtype=torch.float64)
+            nothing = torch.zeros(rows.shape[1], CLASSES, dtype=torch.float64)
+            expected = torch.linalg.lstsq(
+                torch.cat([rows, ridge]), torch.cat([labels, nothing])
+            ).solution
+            torch.testing.assert_close(answer, expected, atol=1e-5, rtol=1e-4)
+
+
+def test_the_answer_does_not_depend_on_who_holds_which_node() -> None:
+    """Own features need no edge: the same nodes in other hands give the same regression."""
+    method = FullSums()
+    agreed = federation(method)
+    whole = clients(1)[0]
+    parts = [torch.arange(whole.nodes) % 3 == share for share in range(3)]
+    none = whole.edges[:, :0]
+
+    def total(hands: list[Tensor]) -> Tensor:
+        uploads = [
+            method.share(
+                {},
+                Graph(
+                    whole.x[nodes],
+                    none,
+                    whole.y[nodes],
+                    *(mask[nodes] for mask in (whole.train, whole.val, whole.test)),
+                ),
+                agreed,
+            )
+            for nodes in hands
+        ]
+        return method.total(Messages(uploads), agreed)["hop0/val/gram"]
+
+    everyone = torch.ones(whole.nodes, dtype=torch.bool)
+    torch.testing.assert_close(total(parts), total([everyone]), rtol=1e-5, atol=1e-6)
+
+
+def test_a_refitted_model_is_what_training_alone_gives() -> None:
+    graphs, agreed = clients(2), federation(PaceFull())
+    (together,) = train_cohort(
+        graphs, agreed.network, {7: agreed.start}, recipe=agreed.recipe
+    ).values()
+    for graph, params in zip(graphs, together, strict=True):
+        for part in FITS:
+            alone = train(
+                fitted_on(graph, part), MODEL, MODEL.start(7), recipe=agreed.recipe, seed=7
+            )
+            for name, value in fit_of(params, part).items():
+                assert torch.equal(value, alone[name])
+
+
+@pytest.mark.parametrize("method", METHODS, ids=["rows", "sums"])
+@pytest.mark.parametrize("part", FITS[:2])
+def test_held_out_labels_change_nothing_of_what_they_weigh(
+    method: PaceFull | FullSums, part: str
+) -> None:
+    """The models of a rehearsal are the same whatever the labels are that weigh them."""
+    graphs = clients(3)
+    sets = []
+    for scrambled in (False, True):
+        seen = [
+            relabelled(graph, graph.train | graph.val & ~fitted_nodes(graph, part))
+            if scrambled and part == "val"
+            else relabelled(graph, graph.val)
+            if scrambled
+            else graph
+            for graph in graphs
+        ]
+        agreed = federation(method)
+        kept = [fit(graph, agreed)[0] for graph in seen]
+        message = next(
+            iter(
+                method.merge(
+                    Messages(
+                        [
+                            method.share(each.local, graph, agreed)
+                            for each, graph in zip(kept, seen, strict=True)
+                        ]
+                    ),
+                    agreed,
+                )
+            )
+        )
+        rehearsals = method.rehearse(kept[0].local, message, seen[0], agreed)
+        chosen = rehearsals[FITS.index(part)]
+        assert torch.equal(chosen.held_out, seen[0].val if part == "train" else seen[0].train)
+        sets.append(chosen.sets)
+    # The server's answers are compressed together, which lets the others' labels move them a little;
+    # Local and what a site computes alone are the same bit for bit.
+    assert torch.equal(sets[0][0], sets[1][0])
+    names = [external.name for external in method.adopt(kept[0].local, message, graphs[0], agreed)]
+    alone = [index for index, name in enumerate(names, 1) if "alone" in name]
+    assert alone
+    for index in alone:
+        assert torch.equal(sets[0][index], sets[1][index])
+
+
+@pytest.mark.parametrize("method", METHODS, ids=["rows", "sums"])
+def test_without_weight_for_what_came_back_it_is_the_refitted_local(
+    method: PaceFull | FullSums,
+) -> None:
+    graphs = [
+        replace(graph, val=torch.zeros_like(graph.val), train=torch.zeros_like(graph.train))
+        for graph in clients(3)
+    ]
+    for graph, adoption in zip(graphs, played(graphs, method), strict=True):
+        assert adoption.alpha == 0
+        start = federation(method).start
+        expected = MODEL(fit_of(start, ALL), graph).logits
+        assert torch.equal(adoption.logits, expected)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=["rows", "sums"])
+def test_weights_are_the_mean_of_both_ways_by_nodes(method: PaceFull | FullSums) -> None:
+    for adoption in played(clients(3), method):
+        assert len(adoption.weights) == 1 + len(adoption.externals)
+        assert min(adoption.weights) >= 0
+        assert torch.isfinite(adoption.logits).all()
