@@ -11,7 +11,7 @@ from pace.graph import Graph
 from pace.methods import FullSums, PaceFull
 from pace.methods.beyond.ridge import fitted_rows
 from pace.models.refitted import ALL, FITS, fit_of, fitted_nodes, fitted_on
-from pace.protocol.steps import Adoption, adopt, fit, merge
+from pace.protocol.steps import Adoption, adopt, fit, merge, share
 from pace.protocol.uploads import Messages
 from pace.training.train import train, train_cohort
 from tests.graphs import CLASSES, FEATURES, clients
@@ -158,11 +158,13 @@ def test_without_weight_for_what_came_back_it_is_the_refitted_local(
         replace(graph, val=torch.zeros_like(graph.val), train=torch.zeros_like(graph.train))
         for graph in clients(3)
     ]
-    for graph, adoption in zip(graphs, played(graphs, method), strict=True):
+    agreed = federation(method)
+    shared = [share(agreed.start, graph, agreed) for graph in graphs]
+    returns = merge([upload for _, upload in shared], agreed)
+    for graph, (kept, _), returned in zip(graphs, shared, returns, strict=True):
+        adoption = adopt(graph, kept, returned, agreed)
         assert adoption.alpha == 0
-        start = federation(method).start
-        expected = MODEL(fit_of(start, ALL), graph).logits
-        assert torch.equal(adoption.logits, expected)
+        assert torch.equal(adoption.logits, MODEL(fit_of(agreed.start, ALL), graph).logits)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=["rows", "sums"])

@@ -27,6 +27,8 @@ def tensor_sentence(name: str, tensors: Mapping[str, str], update: bool = False)
         tensors: what the method says of tensors that are no parameters.
         update: whether parameters are sent as their change since W_0.
     """
+    if hop := re.fullmatch(r"hop(\d+)/(.+)", name):
+        return tensors.get(f"hop/{hop[2]}", UNKNOWN).format(hop[1])
     parameter = re.fullmatch(r"(\d+)\.(?:(.+)\.)?(\w+)(/[LRm])?", name)
     if parameter is None:
         return tensors.get(name, UNKNOWN)

@@ -51,24 +51,27 @@ NODES_PER_ROW = 5  # training nodes for each row that is sent
 OWN = 3.0  # μ
 SCALE = 10.0  # of the logits: answers lie between 0 and 1
 EXACT = 1024  # rows or columns up to which the server's solution is exact
-FEW_CLASSES = 16  # up to which twelve directions are enough
 NEIGHBOURHOOD, LABELS = "neighbourhood", "labels"  # maps beside the hops
 PARTS = ("rows", "labels")  # Z and M
 Sums = tuple[Tensor, Tensor, Tensor]  # GΩ, B and tr G
 NO_NODE = f"It holds no edge, and no feature value or label of a node as it is. {NO_PROMISE}"
 LARGEST = 1e5  # rows have length one: larger numbers would take 10^10 training nodes
 SENTENCES = {  # of a map's tensors, for the people whose data they were made of
-    "rows": "rows that stand for your {nodes} nodes' {columns}",
+    "rows": "rows that stand for your {nodes} nodes' features {after}",
     "labels": "how these rows are spread over the classes",
-    "class sums": "sum of your {nodes} nodes' {columns}, by class",
-    "gram": "products of every two of your {nodes} nodes' {columns}, summed over nodes",
-    "sketch": "random sums of these products of {columns}",
+    "class sums": "sum of your {nodes} nodes' features {after}, by class",
+    "gram": "products of every two features {after}, summed over {nodes} nodes",
+    "sketch": "random sums of these products {after}",
     "nodes": "how many {nodes} nodes you have",
-    "basis": "everybody's regressions on {columns}: the directions they read",
-    "mixing": "everybody's regressions on {columns}: how directions make classes",
+    "basis": "everybody's regressions {after}: the directions they read",
+    "mixing": "everybody's regressions {after}: how directions make classes",
 }
-COLUMNS = {NEIGHBOURHOOD: "features, neighbours' features and degree", LABELS: "neighbours' labels"}
-NODES = dict(zip(FITS, ("training", "validation", "labelled"), strict=True))
+AFTER = {
+    "hop": "after {} hops",
+    NEIGHBOURHOOD: "with neighbours and degree apart",
+    LABELS: "of neighbours' known labels",
+}
+NODES = {"": "training", "/val": "validation", "/all": "labelled"}
 TITLES = {
     "hop0": "own features",
     NEIGHBOURHOOD: "node, neighbours and degree apart",
@@ -86,6 +89,12 @@ class Regressed(Method):
     perhaps ridges on its own rows alone, by `gates.mixture`. Nothing is trained after the return.
     """
 
+    tensors: ClassVar[Mapping[str, str]] = {
+        f"{name}{fit}/{part}": sentence.format(nodes=nodes, after=after)
+        for name, after in AFTER.items()
+        for fit, nodes in NODES.items()
+        for part, sentence in SENTENCES.items()
+    }
     every_label: ClassVar[bool] = False
     """Whether validation labels are fitted to as well, which the paper's protocol rules out."""
 
@@ -128,17 +137,6 @@ class Regressed(Method):
                     f"tensor {name!r} goes up to {highest:.3g}, expected at most {LARGEST:g}"
                 )
 
-    def explain(
-        self, message: Message, federation: Federation, features: Sequence[str] = ()
-    ) -> Explanation:
-        tensors = {}
-        for name in message:
-            map_name, *fit, part = name.split("/")
-            columns = COLUMNS.get(map_name, f"features after {map_name.removeprefix('hop')} hops")
-            nodes = NODES[fit[0] if fit else FITS[0]]
-            tensors[name] = SENTENCES[part].format(columns=columns, nodes=nodes)
-        return Explanation(tensors)
-
     def sent(self) -> list[tuple[str, str]]:
         """(map, fit) of all that a client sends: rows of both fits together are those of each.
 
@@ -164,9 +162,8 @@ class Regressed(Method):
         return message
 
     def rank(self, classes: int) -> int:
-        """Of a map's answers; a regression tells `classes` classes apart in one direction fewer."""
-        least = ROWS + 4 * (len(self.fits) > 1)
-        return least if classes <= FEW_CLASSES else max(least, classes - 1)
+        """Of a map's answers in the return; with int8, twelve cost at most what PACE's return does."""
+        return ROWS + 4 * (len(self.fits) > 1)
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
@@ -271,13 +268,14 @@ class PaceRidge(Regressed):
         self, message: Message, federation: Federation, features: Sequence[str] = ()
     ) -> Explanation:
         labels = message[f"{self.maps[0]}/labels"]
+        kind = "labelled" if self.every_label else "training"
         told = (
-            f"{int(labels.any(1).sum())} rows of each kind are weighted sums of your labelled nodes' "
+            f"{int(labels.any(1).sum())} rows of each kind are weighted sums of your {kind} nodes' "
             f"features and of what surrounds them, one row for every {self.nodes_per_row} nodes or "
             "more. Together with their labels they tell the server, nearly exactly, the sum of these "
-            "features over each class and how many such nodes it has: of "
+            f"features over each class and how many {kind} nodes it has: of "
             f"{int(labels.any(0).sum())} classes here. Classes with fewer than {self.smallest_class} "
-            "nodes are not in it."
+            f"{kind} nodes are not in it."
         )
         tensors = super().explain(message, federation).tensors
         return Explanation(tensors, (NO_NODE, told, ATTACKS))
@@ -380,10 +378,10 @@ def _added(total: Sums | None, more: Sums) -> Sums:
     return total[0] + more[0], total[1] + more[1], total[2] + more[2]
 
 
-def omega_of(name: str, federation: Federation) -> Tensor | None:
-    """Ω of a map, from the federation's seed; None where G itself is small."""
+def omega_of(name: str, federation: Federation, most: int = EXACT) -> Tensor | None:
+    """Ω of a map, from the federation's seed; None where it has at most so many columns."""
     columns = columns_of(name, federation)
-    if columns <= EXACT:
+    if columns <= most:
         return None
     return public_matrix(columns, federation.random(f"ridge sketch, {name.replace('hop', 'hop ')}"))
 

@@ -19,6 +19,8 @@ from pace.protocol.federation import Federation
 from pace.protocol.method import Explanation, Message, Summable
 from pace.protocol.number_formats import KINDS
 
+WHOLE = 1024  # columns up to which G itself is sent
+FEW_CLASSES = 16  # up to which twelve directions are enough
 SINGLE = 1e-3  # from one, the length of one node's row
 
 
@@ -44,7 +46,7 @@ class RidgeSums(Regressed, Summable):
         message = {}
         for name, fit in self.sent():
             rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
-            omega = omega_of(name, federation)
+            omega = omega_of(name, federation, WHOLE)
             products, sums, trace = sketched(rows, labels, omega)
             prefix = key(name, fit)
             if omega is None:
@@ -54,6 +56,11 @@ class RidgeSums(Regressed, Summable):
                 message[f"{prefix}/nodes"] = trace.float()[None]
             message[f"{prefix}/class sums"] = sums.float()
         return message
+
+    def rank(self, classes: int) -> int:
+        """A regression tells `classes` classes apart in one direction fewer."""
+        least = super().rank(classes)
+        return least if classes <= FEW_CLASSES else max(least, classes - 1)
 
     def explain(
         self, message: Message, federation: Federation, features: Sequence[str] = ()
@@ -76,7 +83,7 @@ class RidgeSums(Regressed, Summable):
         for name, fit in product(self.maps, self.fits):
             parts = [key(name, part) for part in self.made_of(name, fit)]
             sums = torch.stack([total[f"{part}/class sums"] for part in parts]).sum(0)
-            omega = omega_of(name, federation)
+            omega = omega_of(name, federation, WHOLE)
             if omega is None:
                 half = torch.stack([total[f"{part}/gram"] for part in parts]).sum(0)
                 whole = full(half, len(sums)), sums, sums.new_zeros(())
