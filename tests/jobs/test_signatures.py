@@ -153,13 +153,3 @@ def test_what_is_no_key_is_refused(tmp_path: Path) -> None:
         signatures.load_key(tmp_path / "x")
     with pytest.raises(FileError, match="cannot read"):
         signatures.load_key(tmp_path / "y")
-
-
-def test_without_the_library_one_sentence_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
-    with pytest.raises(SettingError, match=r"pip install 'pace-fgl\[crypto\]'"):
-        pair(tmp_path)

@@ -89,7 +89,7 @@ def test_a_moment_beyond_float16_is_admitted(numbers: str) -> None:
     """A column that is alone among 70,000 has the moment 70,000; float16 ends at 65,504."""
     x = torch.zeros(2, 70_000)
     x[:, 0] = 1
-    label, train = torch.zeros(2), torch.ones(2, dtype=torch.bool)
+    label, train = torch.zeros(2, dtype=torch.int64), torch.ones(2, dtype=torch.bool)
     graph = Graph.build(x, torch.tensor([[0], [1]]), label, train=train)
     agreed = Federation(GCN((70_000, 4, 2)), Pace(), epochs=0, numbers=numbers)
     moment = steps.check_upload(steps.fit(graph, agreed)[1], agreed)["0.weight/m"]

@@ -18,7 +18,15 @@ ENOUGH = {
         "pace",
         "pace-limited",
     ),
-    *("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct", "pace-ridge-sums"),
+    *(
+        "pace-transport",
+        "pace-half",
+        "pace-mean",
+        "pace-raw",
+        "pace-direct",
+        "pace-ridge-sums",
+        "pace-full-sums",
+    ),
 }
 
 

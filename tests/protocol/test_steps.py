@@ -500,7 +500,8 @@ def test_an_adopted_model_predicts_other_graphs() -> None:
             adoption.model(rebuilt(part, x=part.x[:, :2]))
 
 
-def test_a_graph_without_training_nodes_is_refused() -> None:
+def test_a_graph_without_masks_is_refused() -> None:
     graph = clients(1)[0]
-    with pytest.raises(GraphError, match="the graph has no training nodes: mark some"):
-        fit(rebuilt(graph, train=none(graph.nodes)), PACE)
+    nothing = none(graph.nodes)
+    with pytest.raises(GraphError, match="the graph has no masks: mark training nodes"):
+        fit(rebuilt(graph, train=nothing, val=nothing, test=nothing), PACE)

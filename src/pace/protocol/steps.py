@@ -160,9 +160,9 @@ def fit(
         b'PACE'
     """
     check(graph, federation)
-    if not graph.train.any():
+    if not (graph.train | graph.val | graph.test).any():
         raise GraphError(
-            "the graph has no training nodes: mark some with Graph.build(…, train=mask), or divide a "
+            "the graph has no masks: mark training nodes with Graph.build(…, train=mask), or divide a "
             "dataset, which draws masks"
         )
     local = train(

@@ -146,6 +146,7 @@ def test_an_impossible_setting_is_refused_before_a_run_is_started(
 
 
 def test_a_folder_that_is_no_kit_is_named(pace: Preloaded, tmp_path: Path) -> None:
+    pytest.importorskip("flwr")
     done = pace("flower", "status", cwd=tmp_path)
     assert done.code == 2
     assert "server.toml" in done.err
