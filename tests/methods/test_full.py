@@ -78,7 +78,9 @@ def test_the_answer_does_not_depend_on_who_holds_which_node() -> None:
                     whole.x[nodes],
                     none,
                     whole.y[nodes],
-                    *(mask[nodes] for mask in (whole.train, whole.val, whole.test)),
+                    whole.train[nodes],
+                    whole.val[nodes],
+                    whole.test[nodes],
                 ),
                 agreed,
             )

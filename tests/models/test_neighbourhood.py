@@ -40,7 +40,8 @@ def plain_rows(graph: Graph) -> Tensor:
     log = torch.log(1 + count)
     degree = torch.cat([log / 5, log**2 / 5, 1 / (5 * count.clamp_min(1).sqrt()), 0.2 + 0 * log], 1)
     rows = torch.cat([own, mean @ own, mean @ mean @ own, degree], 1)
-    return rows / rows.norm(dim=1, keepdim=True)
+    lengths: Tensor = rows.norm(dim=1, keepdim=True)
+    return rows / lengths
 
 
 @pytest.mark.parametrize("directed", [False, True])

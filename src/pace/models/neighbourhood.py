@@ -45,7 +45,8 @@ class NeighbourhoodRows:
         features = self.own.features.shape[1]
         own, near, far, degrees = weights.split([features] * 3 + [DEGREE_COLUMNS])
         along = self.mean @ (self.own @ near + self.mean @ (self.own @ far))
-        return (self.own @ own + along + self.degrees @ degrees) / self.lengths
+        product: Tensor = self.own @ own + along + self.degrees @ degrees
+        return product / self.lengths
 
     def __getitem__(self, nodes: Tensor) -> Tensor:
         """The rows of some nodes (a mask or indices), dense."""

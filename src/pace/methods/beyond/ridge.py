@@ -221,7 +221,8 @@ class Regression:
 
     def __call__(self, params: Params, graph: Graph) -> Tensor:
         answer = params[self.map]
-        return SCALE * (mapped(graph, self.map, self.fit, answer.shape[1]) @ answer)
+        product: Tensor = mapped(graph, self.map, self.fit, answer.shape[1]) @ answer
+        return SCALE * product
 
 
 @dataclass(frozen=True)
