@@ -9,171 +9,120 @@ class PaceError(ValueError):
 
     code = "pace"
 
+    def __init_subclass__(cls, code: str | None = None) -> None:
+        cls.code = code or cls.code
 
-class GraphError(PaceError):
+
+class GraphError(PaceError, code="graph"):
     """A graph that cannot be used: its shapes, labels, edges or features."""
 
-    code = "graph"
 
-
-class ProblemsError(GraphError):
+class ProblemsError(GraphError, code="problems"):
     """Everything that is wrong with somebody's tables, a line for each problem."""
-
-    code = "problems"
 
     def __init__(self, head: str, lines: Sequence[str]) -> None:
         super().__init__("\n  ".join([head, *lines]))
         self.head, self.lines = head, tuple(lines)
 
 
-class SettingError(PaceError):
+class SettingError(PaceError, code="setting"):
     """A setting that is unknown or out of range."""
 
-    code = "setting"
 
-
-class OverlapError(SettingError):
+class OverlapError(SettingError, code="overlap"):
     """A sealed job that shares others with an earlier one, to which the site has not agreed."""
 
-    code = "overlap"
 
-
-class NotAllowedError(SettingError):
+class NotAllowedError(SettingError, code="not-allowed"):
     """Code of somebody's own that a job names and that nobody here has allowed."""
 
-    code = "not-allowed"
 
-
-class WireError(PaceError):
+class WireError(PaceError, code="wire"):
     """Bytes that are not the message they should be."""
 
-    code = "wire"
 
-
-class FormatError(WireError):
+class FormatError(WireError, code="format"):
     """Bytes that are no frame of ours."""
 
-    code = "format"
 
-
-class VersionError(WireError):
+class VersionError(WireError, code="version"):
     """A frame of another version of the wire."""
 
-    code = "version"
 
-
-class DamageError(WireError):
+class DamageError(WireError, code="damaged"):
     """A frame whose checksum does not fit."""
 
-    code = "damaged"
 
-
-class SizeError(WireError):
+class SizeError(WireError, code="size"):
     """A message that is longer or shorter than the federation's messages are."""
 
-    code = "size"
 
-
-class LayoutError(WireError):
+class LayoutError(WireError, code="layout"):
     """A frame with other tensors, or tensors of other shapes, than were agreed on."""
 
-    code = "layout"
 
-
-class NumberError(WireError):
+class NumberError(WireError, code="not-finite"):
     """A tensor with a number that is not finite, or too large to compute with."""
 
-    code = "not-finite"
 
-
-class MomentError(WireError):
+class MomentError(WireError, code="moment"):
     """Moments that are negative or not normalised: they would outweigh everybody else's."""
 
-    code = "moment"
 
-
-class WeightError(WireError):
+class WeightError(WireError, code="weight"):
     """A weight in an average, such as a number of nodes, that no client can have."""
 
-    code = "weight"
 
-
-class OtherJobError(WireError):
+class OtherJobError(WireError, code="other-job"):
     """A message, or a file, of another federation."""
 
-    code = "other-job"
 
-
-class ReceiverError(WireError):
+class ReceiverError(WireError, code="other-receiver"):
     """A return to somebody else's upload."""
 
-    code = "other-receiver"
 
-
-class SignatureError(WireError):
+class SignatureError(WireError, code="signature"):
     """A message whose signature is missing, unknown or wrong."""
 
-    code = "signature"
 
-
-class ParticipantError(WireError):
+class ParticipantError(WireError, code="unknown-participant"):
     """A sender whom the job does not list."""
 
-    code = "unknown-participant"
 
-
-class RollError(WireError):
+class RollError(WireError, code="roll"):
     """A roll of who was in that is missing, damaged or of another return."""
 
-    code = "roll"
 
-
-class SealError(WireError):
+class SealError(WireError, code="sealed"):
     """Sealed uploads that do not open: their masks do not cancel, or their sum is no sum of ours."""
 
-    code = "sealed"
 
-
-class SecondUploadError(WireError):
+class SecondUploadError(WireError, code="second-upload"):
     """Another upload under the name of one that was accepted."""
 
-    code = "second-upload"
 
-
-class LateError(WireError):
+class LateError(WireError, code="closed"):
     """An upload that came after the job was closed."""
 
-    code = "closed"
 
-
-class FileError(PaceError):
+class FileError(PaceError, code="file"):
     """A file that is missing, damaged, in the way or cannot be written."""
 
-    code = "file"
 
-
-class TooFewError(PaceError):
+class TooFewError(PaceError, code="too-few"):
     """Fewer uploads than the job asks for."""
 
-    code = "too-few"
 
-
-class SetAsideError(TooFewError):
+class SetAsideError(TooFewError, code="set-aside"):
     """An accepted upload that was damaged on the server's disk before it was merged."""
 
-    code = "set-aside"
 
-
-class BusyError(PaceError):
+class BusyError(PaceError, code="busy"):
     """Another process is at work on the same files."""
 
-    code = "busy"
 
-
-class FlowerError(PaceError):
+class FlowerError(PaceError, code="flower"):
     """What Flower's command said when it could not do what it was asked for."""
-
-    code = "flower"
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:

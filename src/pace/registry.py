@@ -7,13 +7,15 @@ packages, by an entry point, or as `package.module:Name`; these must be allowed 
 from __future__ import annotations
 
 import inspect
+import platform
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module, metadata
-from typing import Any
+from typing import Any, NamedTuple
 
 from pace.errors import SettingError, did_you_mean
 from pace.io.plugins import allow, is_code_name, load_code
@@ -29,14 +31,11 @@ from pace.io.settings import (
 BUILT_IN = "built in"
 
 
-@dataclass(frozen=True)
-class Advertised:
+class Advertised(NamedTuple):
     """What an installed package says it has."""
 
-    code: str
-    """`package.module:Name`."""
-    package: str
-    """The distribution's name and version."""
+    code: str  # `package.module:Name`
+    package: str  # the distribution's name and version
 
 
 @dataclass(frozen=True)
@@ -44,42 +43,27 @@ class About:
     """One of a kind in words."""
 
     name: str
-    origin: str
-    """`built in`, or the package or file that it comes from."""
+    origin: str  # `built in`, or the package or file that it comes from
     sentence: str = ""
     settings: tuple[Setting, ...] = ()
-    problem: str = ""
-    """Why there is no more to say: what is wrong with an installed package's."""
+    problem: str = ""  # what is wrong with an installed package's, of which there is no more to say
 
 
+@dataclass(frozen=True, eq=False)
 class Registry(Mapping[str, Any]):
-    """All of one kind by name; as a mapping, what is built in, imported when it is asked for.
+    """All of one kind by name; as a mapping, what is built in, imported when it is asked for."""
 
-    Args:
-        kind: the word for one of them; entry points are of the group `pace.<kind>s`.
-        built_in: `module:Name` of each name.
-        common: fields or parameters that every one has, and that are no settings.
-        groups: names for several names.
-        also: what can be named besides, for an error.
-    """
-
-    def __init__(
-        self,
-        kind: str,
-        built_in: Mapping[str, str],
-        *,
-        common: Collection[str] = (),
-        groups: Mapping[str, tuple[str, ...]] | None = None,
-        also: str = "",
-    ) -> None:
-        self.kind, self.built_in, self.common = kind, dict(built_in), tuple(common)
-        self.groups, self.also = dict(groups or {}), also
+    kind: str  # the word for one of them; entry points are of the group `pace.<kind>s`
+    built_in: dict[str, str]  # `module:Name` of each name
+    common: Collection[str]  # fields or parameters that every one has, and that are no settings
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names for several names
+    also: str = ""  # what can be named besides, for an error
 
     def __getitem__(self, name: str) -> Any:
         module, _, attribute = self.built_in[name].partition(":")
         return getattr(import_module(module), attribute)
 
-    def __contains__(self, name: object) -> bool:
+    def __contains__(self, name: object) -> bool:  # without importing it
         return name in self.built_in
 
     def __iter__(self) -> Iterator[str]:
@@ -180,23 +164,24 @@ class Registry(Mapping[str, Any]):
         """What there is to know of one; code must be allowed."""
         listed = self.listed(split_settings(text)[0])
         factory, code = self.factory(listed), self.code(listed)
-        origin = BUILT_IN if code is None else f"{code}, {_file(factory)}"
-        return About(text, origin, self._sentence(factory), tuple(self.settings(listed).values()))
-
-    def _sentence(self, factory: Callable[..., Any]) -> str:
-        """The first sentence of its docstring; of a variant, how it differs."""
-        if not isinstance(factory, partial):
-            return f"{_first_sentence(factory)}."
-        plain = next((name for name in self if self[name] is factory.func), None)
-        changes = ", ".join(
-            f"{key} {getattr(value, '__name__', None) or written(key, value)}"
-            for key, value in factory.keywords.items()
-        )
-        return f"{f'As {plain}' if plain else _first_sentence(factory.func)}, with {changes}."
+        file = None
+        with suppress(TypeError):
+            file = inspect.getsourcefile(factory)
+        origin = f"{code}, {file or 'without a source file'}" if code else BUILT_IN
+        sentence = _first_sentence(factory)
+        if isinstance(factory, partial):  # a variant: how it differs
+            plain = next((name for name in self if self[name] is factory.func), None)
+            changes = (
+                f"{key} {getattr(value, '__name__', None) or written(key, value)}"
+                for key, value in factory.keywords.items()
+            )
+            sentence = f"{f'As {plain}' if plain else sentence}, with {', '.join(changes)}"
+        return About(text, origin, f"{sentence}.", tuple(self.settings(listed).values()))
 
 
 def _first_sentence(factory: Any) -> str:
     """The first sentence of a docstring, or of its module's, without its full stop."""
+    factory = factory.func if isinstance(factory, partial) else factory
     text = factory.__doc__ or ""
     if text.startswith(f"{factory.__name__}("):  # a dataclass without a docstring
         text = inspect.getdoc(sys.modules[factory.__module__]) or ""
@@ -204,11 +189,13 @@ def _first_sentence(factory: Any) -> str:
     return re.split(r"(?<!et al)\. ", paragraph)[0].rstrip(".") or "Without a docstring"
 
 
-def _file(factory: Callable[..., Any]) -> str:
-    try:
-        return inspect.getsourcefile(factory) or "without a source file"
-    except TypeError:
-        return "without a source file"
+def installed(libraries: Iterable[str]) -> dict[str, str]:
+    """The versions a result was made with: Python's, then that of each library that is installed."""
+    versions = {"python": platform.python_version()}
+    for library in libraries:
+        with suppress(metadata.PackageNotFoundError):
+            versions[library] = metadata.version(library)
+    return versions
 
 
 PAPER = {
@@ -274,10 +261,8 @@ DATASETS = Registry(
 PARTITIONS = Registry(
     "partition",
     {
-        "louvain": "pace.datasets.partition.divide:by_louvain",
-        "metis": "pace.datasets.partition.divide:by_metis",
-        "dirichlet": "pace.datasets.partition.divide:by_dirichlet",
-        "column": "pace.datasets.partition.divide:by_column",
+        name: f"pace.datasets.partition.divide:by_{name}"
+        for name in ("louvain", "metis", "dirichlet", "column")
     },
     common=("dataset", "clients", "random"),
 )

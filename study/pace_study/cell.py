@@ -19,10 +19,10 @@ import pyarrow.parquet as parquet
 import torch
 
 from pace.errors import FileError
-from pace.io import atomic, lock, untrusted
-from pace.io.versions import installed
+from pace.io import atomic, untrusted
 from pace.models import sized
 from pace.protocol.federation import describe
+from pace.registry import installed
 from pace.reports.trial import READINGS, Trial
 from pace_study.controls import study_method
 
@@ -182,7 +182,7 @@ class Store:
 
     def _alone(self) -> Any:
         busy = f"another process is writing to {self.folder}"
-        return lock.held(self.folder / "writing.lock", busy, PATIENCE)
+        return atomic.held(self.folder / "writing.lock", busy, PATIENCE)
 
 
 def agrees(row: Stored, wanted: str) -> bool:

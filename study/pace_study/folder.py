@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 
 from pace.errors import FileError
-from pace.io import atomic, regular, untrusted
+from pace.io import atomic, untrusted
 from pace_study.cell import Cell, Store
 from pace_study.records import CITATION_MEAN, measured
 from pace_study.scores import score_cells
@@ -122,7 +122,7 @@ def note_command(folder: Path, command: str) -> Path:
 def _json(path: Path) -> Any:
     """A file's content, None where there is none."""
     try:
-        return untrusted.json(regular.read(path, LARGEST))
+        return untrusted.json(untrusted.read(path, LARGEST))
     except FileNotFoundError:
         return None
     except ValueError as error:

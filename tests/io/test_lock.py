@@ -7,37 +7,37 @@ from pathlib import Path
 import pytest
 
 from pace.errors import BusyError
-from pace.io import lock
+from pace.io import atomic
 
 
 @pytest.mark.fault(40)
 def test_one_at_a_time_and_nothing_is_left(tmp_path: Path) -> None:
     path = tmp_path / ".mine.local.lock"
-    with lock.held(path, "another fit is at work on mine.local"):
+    with atomic.held(path, "another fit is at work on mine.local"):
         assert path.stat().st_mode & 0o777 == 0o600
         with (
             pytest.raises(BusyError, match=rf"work on mine\.local \(process {os.getpid()}\): wait"),
-            lock.held(path, "another fit is at work on mine.local"),
+            atomic.held(path, "another fit is at work on mine.local"),
         ):
             pass
         assert path.exists()
     assert list(tmp_path.iterdir()) == []
-    with lock.held(path, "another fit is at work on mine.local"):
+    with atomic.held(path, "another fit is at work on mine.local"):
         pass
 
 
 def test_a_killed_holder_holds_nothing(tmp_path: Path) -> None:
     path = tmp_path / ".lock"
     code = (
-        "import os, sys; from pathlib import Path; from pace.io import lock\n"
-        "with lock.held(Path(sys.argv[1]), 'x'): os._exit(9)"
+        "import os, sys; from pathlib import Path; from pace.io import atomic\n"
+        "with atomic.held(Path(sys.argv[1]), 'x'): os._exit(9)"
     )
     done = subprocess.run([sys.executable, "-c", code, str(path)], check=False)
     assert done.returncode == 9
     assert path.exists()
     left = path.read_text()
     path.write_text(left * 3)  # longer than the next holder's number
-    with lock.held(path, "x"):
+    with atomic.held(path, "x"):
         assert path.read_text() == str(os.getpid()) != left
     assert not path.exists()
 
@@ -47,19 +47,19 @@ def test_a_holder_that_is_about_to_end_is_waited_for(
 ) -> None:
     path, now = tmp_path / ".lock", [0.0]
     first = ExitStack()
-    first.enter_context(lock.held(path, "first"))
-    monkeypatch.setattr("pace.io.lock.time.monotonic", lambda: now[0])
+    first.enter_context(atomic.held(path, "first"))
+    monkeypatch.setattr("pace.io.atomic.time.monotonic", lambda: now[0])
 
     def sleep(seconds: float) -> None:
         now[0] += seconds
         if now[0] >= 30:
             first.close()
 
-    monkeypatch.setattr("pace.io.lock.time.sleep", sleep)
-    with pytest.raises(BusyError, match="second"), lock.held(path, "second", 10):
+    monkeypatch.setattr("pace.io.atomic.time.sleep", sleep)
+    with pytest.raises(BusyError, match="second"), atomic.held(path, "second", 10):
         pass
     assert 10 <= now[0] < 30
-    with lock.held(path, "third", 60):
+    with atomic.held(path, "third", 60):
         assert now[0] == 30
     assert not path.exists()
 
@@ -79,7 +79,7 @@ def test_a_lock_file_that_was_removed_meanwhile_is_no_lock(
         return handle
 
     monkeypatch.setattr(os, "open", slow)
-    with lock.held(path, "x"):
+    with atomic.held(path, "x"):
         assert len(opened) == 2
-        with pytest.raises(BusyError), lock.held(path, "x"):
+        with pytest.raises(BusyError), atomic.held(path, "x"):
             pass

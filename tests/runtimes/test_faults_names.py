@@ -17,7 +17,7 @@ from pace.datasets import Dataset, Names
 from pace.datasets.partition import clients as site_files
 from pace.datasets.partition.divide import Division
 from pace.errors import BusyError, FileError
-from pace.io import lock
+from pace.io import atomic
 from pace.jobs.job_file import read_job
 from pace.runtimes.files import fit
 from pace.runtimes.files.site import Site, load_site
@@ -122,7 +122,7 @@ def test_an_upload_is_never_of_a_model_that_was_not_kept(
     agreed = read_job(north / "job.pace")
     one, other = (Site(graph, tuple(map(str, range(graph.nodes))), None) for graph in clients(2))
     files = (north / "mine.local", north / "north.up", north / "r.json")
-    monkeypatch.setattr(lock, "held", lambda path, busy: nullcontext())
+    monkeypatch.setattr(atomic, "held", lambda path, busy: nullcontext())
 
     def meanwhile(disclosed: object) -> bool:
         away = north / "away" / "north.up"

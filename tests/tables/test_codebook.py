@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from pace.errors import GraphError, SettingError
-from pace.io import toml, untrusted
+from pace.io import records, untrusted
 from pace.io.records import plain_record
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, write_job
@@ -373,7 +373,9 @@ COLUMN = '{name = "a", kind = "number", rows = %s, spread = %s}'
 def test_a_damaged_proposal_is_answered_in_a_sentence(tmp_path: Path, damage: str) -> None:
     found = proposed(tmp_path, patients()).plain()
     key = damage.split(" ")[0]
-    text = damage + "\n" + toml.dump({name: found[name] for name in found if name != key}, {})
+    text = (
+        damage + "\n" + records.dump_toml({name: found[name] for name in found if name != key}, {})
+    )
     untrusted.toml(text.encode())
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(GraphError, match=r"bad\.toml"):

@@ -87,7 +87,7 @@ def adopt(
 
     from pace.cli import console
     from pace.io import records
-    from pace.io.regular import read_exact
+    from pace.io.untrusted import read_exact
     from pace.jobs.job_file import read_job
     from pace.jobs.received import received_sentences
     from pace.jobs.roll import ROLL_SUFFIX, roll_sentences

@@ -32,7 +32,7 @@ from pace.datasets.dataset import Dataset, Names
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 from pace.io import atomic, untrusted
-from pace.io.regular import open_regular, size_of
+from pace.io.untrusted import open_regular, size_of
 from pace.models.operator import SPARSE_BELOW, density
 
 SUFFIX = ".graph"

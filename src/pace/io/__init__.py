@@ -1,5 +1,4 @@
-"""Reading and writing: files that are whole or absent, TOML, what comes from outside, the terminal.
+"""Reading and writing: files that are whole or absent, what comes from outside, the terminal.
 
-Other rooms use `atomic`, `lock`, `plugins`, `records`, `regular`, `terminal`, `text`, `toml`,
-`untrusted` and `versions`.
+Other rooms use `atomic`, `plugins`, `records`, `settings`, `terminal`, `text` and `untrusted`.
 """

@@ -1,29 +1,35 @@
-"""Files and folders that are whole or absent: written beside their place, then moved into it."""
+"""Files and folders that are whole or absent, and a lock for one process at a time.
 
+A file is written beside its place, made durable, then moved into it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from pace.errors import BusyError
+
 PART = ".part"  # how the names of unfinished writes end
+LOOK = 0.5  # seconds between two tries to lock
 
 
 def write(path: Path, content: bytes, *, private: bool = False) -> None:
-    """Put `content` at `path`, durably; whatever stood there stays until the new file is complete."""
-    name = _beside(path, content, private)
-    try:
-        with _named(path):
-            os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    """Put `content` at `path`, durably; an earlier file stays until the new one is complete."""
+    with _beside(path, content, private) as name:
+        os.replace(name, path)
     settle(path.parent)
 
 
 def create(path: Path, content: bytes, *, private: bool = False, settled: bool = True) -> bool:
-    """The same where nothing stands yet; False, and nothing changed, where something does.
+    """The same where there is nothing yet; False, and nothing changed, where there is.
 
     With `settled=False` the content is durable but its name is only after `settle` of the folder,
     which is then called once for many files. Of several writers one wins. A disk without hard links
@@ -31,50 +37,42 @@ def create(path: Path, content: bytes, *, private: bool = False, settled: bool =
     """
     if path.exists():
         return False
-    name = _beside(path, content, private)
-    try:
-        os.link(name, path)
-    except FileExistsError:
-        return False
-    except OSError:
-        if path.exists():
+    with _beside(path, content, private) as name:
+        try:
+            os.link(name, path)
+        except FileExistsError:
             return False
-        with _named(path):
+        except OSError:
+            if path.exists():
+                return False
             os.replace(name, path)
-    finally:
-        if os.path.exists(name):
-            os.unlink(name)
     if settled:
         settle(path.parent)
     return True
 
 
 def folder(path: Path, files: Mapping[str, bytes], *, private: bool = False) -> None:
-    """Put a folder with these files at `path`, where nothing stands yet."""
+    """Put a folder with these files at `path`, where there is nothing yet."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path):
-        made = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
-    try:
-        for name, content in files.items():
-            write(made / name, content, private=private)
-        os.chmod(made, 0o700 if private else 0o777 & ~_umask())
-        with _named(path):
-            os.rename(made, path)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
-        raise
+        staged = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
+        try:
+            for name, content in files.items():
+                write(staged / name, content, private=private)
+            os.chmod(staged, 0o700 if private else 0o777 & ~_umask())
+            os.rename(staged, path)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
     settle(path.parent)
 
 
 def sweep(path: Path) -> None:
     """Remove what a killed write of `path` left beside it; of a folder, what is left inside."""
-    inside = path.is_dir() and not path.name.endswith(PART)
-    for place, start in ((path.parent, f".{path.name}."), *([(path, ".")] if inside else [])):
-        if not place.is_dir():
-            continue
-        for left in place.iterdir():
-            if left.name.startswith(start) and left.name.endswith(PART):
-                shutil.rmtree(left) if left.is_dir() else left.unlink(missing_ok=True)
+    leftovers = list(path.parent.glob(f".{glob.escape(path.name)}.*{PART}"))
+    if path.is_dir() and not path.name.endswith(PART):
+        leftovers += path.glob(f".*{PART}")
+    for leftover in leftovers:
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
 
 
 def settle(folder: Path) -> None:
@@ -86,26 +84,74 @@ def settle(folder: Path) -> None:
         os.close(handle)
 
 
-def _beside(path: Path, content: bytes, private: bool) -> str:
-    """A complete, durable file beside `path`; its name."""
+@contextmanager
+def held(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
+    """Hold the lock file `path` while the block runs.
+
+    The lock is the operating system's: a killed process holds nothing, whatever file it left. The file
+    says which process holds it.
+
+    Args:
+        busy: who else is at work on what, as in "another server is at work on x.journal".
+        patience: seconds to wait for a holder that is about to end.
+
+    Raises:
+        BusyError: another process holds it; nothing was changed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = _locked(path, busy, time.monotonic() + patience)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)  # while it is held: nobody else's is removed
+        os.close(handle)
+
+
+def _locked(path: Path, busy: str, until: float) -> int:
+    """The descriptor of the file that is at `path` now, locked."""
+    while True:
+        with ExitStack() as stack:
+            handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            stack.callback(os.close, handle)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(handle), os.stat(path)):
+                    os.truncate(handle, 0)  # an earlier holder that was killed is in it
+                    os.write(handle, b"%d" % os.getpid())
+                    stack.pop_all()
+                    return handle
+            except FileNotFoundError:  # its holder has removed it meanwhile: another try
+                continue
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    holder = os.pread(handle, 20, 0).decode(errors="replace")
+                    process = f" (process {holder})" if holder.isdecimal() else ""
+                    remedy = "wait until it has ended, or end it, then run this again"
+                    raise BusyError(f"{busy}{process}: {remedy}") from None
+                time.sleep(LOOK)
+
+
+@contextmanager
+def _beside(path: Path, content: bytes, private: bool) -> Iterator[str]:
+    """The name of a complete, durable file beside `path`, which is removed if it is left there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
-    try:
-        with _named(path), os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o600 if private else 0o666 & ~_umask())
-    except BaseException:
-        os.unlink(name)
-        raise
-    return name
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(name, 0o600 if private else 0o666 & ~_umask())
+            yield name
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
 
 
 @contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """An error is of the file that was asked for, not of the one written beside it."""
+    """Errors name the file that was asked for, not the one written beside it."""
     try:
         yield
     except OSError as error:

@@ -13,7 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib.machinery import all_suffixes
 from importlib.util import find_spec
@@ -24,7 +24,7 @@ from pace.errors import NotAllowedError, SettingError, did_you_mean
 
 ENVIRONMENT = "PACE_ALLOW"  # names separated by commas
 NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
-INSTALLED = ("site-packages", "dist-packages")
+INSTALLED = {"site-packages", "dist-packages"}
 
 _allowed: set[str] = set()
 _here: ContextVar[frozenset[str]] = ContextVar("allowed", default=frozenset())
@@ -98,8 +98,8 @@ def load_code(name: str, kind: str) -> Any:
     for part in path.split("."):
         if not hasattr(code, part):
             near = did_you_mean(part, [name for name in vars(code) if not name.startswith("_")])
-            where = getattr(code, "__file__", None) or module
-            raise SettingError(f"there is no {part!r} in {where}: {near}check the name")
+            home = getattr(code, "__file__", None) or module
+            raise SettingError(f"there is no {part!r} in {home}: {near}check the name")
         code = getattr(code, part)
     return code
 
@@ -110,8 +110,17 @@ def code_digest(name: str, kind: str) -> str:
     Of a single file in a folder, the files beside it that it imports count too. Line ends do not, so
     that a checkout on another system is the same code.
     """
+    _look_here()
+    package = name.partition(":")[0].partition(".")[0]
+    spec = find_spec(package)
+    if spec is None or not (spec.origin or spec.submodule_search_locations):
+        raise _missing(name, kind, f"No module named {package!r}")
+    if spec.submodule_search_locations:
+        sources = _files_of(map(Path, spec.submodule_search_locations))
+    else:
+        sources = _with_siblings(Path(spec.origin or ""))
     sha = hashlib.sha256()
-    for path, content in sorted(_sources(name, kind).items()):
+    for path, content in sorted(sources.items()):
         if path.endswith(".py"):
             content = content.replace(b"\r\n", b"\n")
         sha.update(f"{path}\0{len(content)}\0".encode() + content)
@@ -128,22 +137,8 @@ def check_code(name: str, kind: str, expected: object) -> None:
         )
 
 
-def _sources(name: str, kind: str) -> dict[str, bytes]:
-    """The files that `name` consists of, by their path below the folder that holds its package."""
-    _look_here()
-    package = name.partition(":")[0].partition(".")[0]
-    spec = find_spec(package)
-    if spec is None or not (spec.origin or spec.submodule_search_locations):
-        raise _missing(name, kind, f"No module named {package!r}")
-    if spec.submodule_search_locations:
-        return _files_of(map(Path, spec.submodule_search_locations))
-    path = Path(spec.origin or "")
-    beside = not any(part in INSTALLED for part in path.parts)
-    return _with_siblings(path) if beside else {path.name: path.read_bytes()}
-
-
 def _files_of(folders: Iterable[Path]) -> dict[str, bytes]:
-    """Everything below the folders of a package that Python could import."""
+    """Everything below the folders of a package that Python could import, by path."""
     return {
         path.relative_to(folder.parent).as_posix(): path.read_bytes()
         for folder in folders
@@ -153,7 +148,7 @@ def _files_of(folders: Iterable[Path]) -> dict[str, bytes]:
 
 
 def _with_siblings(first: Path) -> dict[str, bytes]:
-    """A file and what it imports from its own folder, directly or not."""
+    """A file and what it imports from its own folder, directly or not; alone if it is installed."""
     sources: dict[str, bytes] = {}
     waiting = [first]
     while waiting:
@@ -161,23 +156,18 @@ def _with_siblings(first: Path) -> dict[str, bytes]:
         if path.name in sources or not path.is_file():
             continue
         sources[path.name] = path.read_bytes()
-        for name in _imported(sources[path.name]):
+        modules: set[str] = set()
+        if not INSTALLED.intersection(path.parts):
+            with suppress(SyntaxError, ValueError):  # no Python: it imports nothing
+                for node in ast.walk(ast.parse(sources[path.name])):
+                    if isinstance(node, ast.ImportFrom) and node.module:
+                        modules.add(node.module)
+                    elif isinstance(node, ast.Import):
+                        modules.update(alias.name for alias in node.names)
+        for name in {module.partition(".")[0] for module in modules}:
             waiting.append(path.with_name(f"{name}.py"))
             sources |= _files_of([folder] if (folder := path.with_name(name)).is_dir() else [])
     return sources
-
-
-def _imported(source: bytes) -> set[str]:
-    """The top-level names of the modules that a source imports; none of one that is no Python."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError):
-        return set()
-    modules = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
-    modules |= {
-        alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names
-    }
-    return {module.partition(".")[0] for module in modules}
 
 
 def _look_here() -> None:

@@ -10,16 +10,18 @@ not name the value it found; cattrs turns 7 into "7" and true into 1.0. Either t
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pace.errors import FileError, SettingError, did_you_mean
-from pace.io import regular, untrusted
+from pace.io import untrusted
 
 T = TypeVar("T")
 OPTIONAL, REST = {"optional": True}, {"rest": True}
@@ -31,6 +33,7 @@ TYPES: dict[object, tuple[tuple[type, ...], str]] = {
     type(None): ((type(None),), "nothing"),
 }
 LONGEST = 80  # characters of a value in a message
+WIDTH, WRAPPED = 76, 90  # of a TOML list on one line, and of the lines of a longer one
 
 
 def record_key(name: str) -> dict[str, str]:
@@ -44,21 +47,90 @@ def optional(default: Any) -> Any:
 
 
 def plain_record(value: object) -> Any:
-    """What `json.dumps` or `toml.dump` writes: a dataclass is a table of its fields, in order."""
+    """What `json.dumps` or `dump_toml` writes: a dataclass is a table of its fields, in order."""
     if is_dataclass(value) and not isinstance(value, type):
         content: dict[str, object] = {}
         for field in fields(value):
-            item = getattr(value, field.name)
+            item, factory = getattr(value, field.name), field.default_factory
             if field.metadata.get("rest"):
                 content |= plain_record(item)
-            elif not (field.metadata.get("optional") and item == _default(field)):
-                content[_key(field)] = plain_record(item)
+            elif not field.metadata.get("optional") or item != (
+                field.default if factory is MISSING else factory()
+            ):
+                content[field.metadata.get("key", field.name)] = plain_record(item)
         return content
     if isinstance(value, Mapping):
         return {name: plain_record(item) for name, item in value.items()}
     if isinstance(value, Path):
         return str(value)
     return [plain_record(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def dump_toml(content: Mapping[str, Any], comments: Mapping[str, str]) -> str:
+    """TOML for people: settings, then a table for each mapping; `comments` go by `table.key`."""
+    lines = []
+    for key, value in content.items():
+        table = isinstance(value, Mapping)
+        if table:
+            lines += ["", f"[{key}]"]
+        for name, item in value.items() if table else [(key, value)]:
+            comment = comments.get(f"{key}.{name}" if table else key)
+            lines.append(f"{_toml_key(name)} = {_toml(item)}{f'  # {comment}' if comment else ''}")
+    return "\n".join(lines) + "\n"
+
+
+def _toml_key(key: str) -> str:
+    return key if re.fullmatch("[A-Za-z0-9_-]+", key) else _toml(key)
+
+
+def _toml(value: Any, *, flat: bool = False) -> str:
+    """A value; `flat` inside an inline table, which a reader before TOML 1.1 wants on one line."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        pairs = (f"{_toml_key(key)} = {_toml(item, flat=True)}" for key, item in value.items())
+        return "{" + ", ".join(pairs) + "}"
+    if not isinstance(value, list | tuple):
+        return json.dumps(value)
+    items = [_toml(item, flat=flat) for item in value]
+    tables = bool(value) and all(isinstance(item, Mapping) for item in value)
+    if flat or (not tables and sum(map(len, items)) + 2 * len(items) < WIDTH):
+        return f"[{', '.join(items)}]"
+    rows = ["   "]
+    for number, item in enumerate(items):
+        if (tables and number) or (not tables and len(rows[-1]) + len(item) > WRAPPED):
+            rows.append("   ")
+        rows[-1] += f" {item},"
+    return "\n".join(["[", *rows, "]"])
+
+
+def load_toml(path: Path, limit: int, remedy: str) -> dict[str, Any]:
+    """The table of a TOML file of at most `limit` bytes; a FileError ends with the `remedy`."""
+    try:
+        return untrusted.toml(untrusted.read(path, limit))
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except FileError:
+        raise
+    except ValueError as error:
+        raise FileError(f"{path} is not TOML ({error}): {remedy}") from error
+
+
+def load_record(kind: type[T], path: Path, limit: int, version: str | None = None) -> T:
+    """The record of a JSON file that this software has written.
+
+    Raises:
+        FileError: a disk has damaged the file since, or its `format` is not this `version`.
+    """
+    try:
+        content = untrusted.json(untrusted.read(path, limit))
+        if version is not None and (found := dict(content).get("format")) != version:
+            raise ValueError(f"its format is {found!r}, expected {version!r}")
+        return read_record(kind, content)
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except (ValueError, TypeError) as error:
+        raise FileError(f"{path} is damaged ({error}): restore it from a backup") from error
 
 
 def read_record(kind: type[T], content: object, name: str = "it", *, strict: bool = False) -> T:
@@ -79,50 +151,34 @@ def read_record(kind: type[T], content: object, name: str = "it", *, strict: boo
     return record
 
 
-def load_toml(path: Path, limit: int, remedy: str) -> dict[str, Any]:
-    """The table of a TOML file of at most `limit` bytes; a FileError ends with the `remedy`."""
-    try:
-        return untrusted.toml(regular.read(path, limit))
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}") from error
-    except FileError:
-        raise
-    except ValueError as error:
-        raise FileError(f"{path} is not TOML ({error}): {remedy}") from error
-
-
-def load_record(kind: type[T], path: Path, limit: int, version: str | None = None) -> T:
-    """The record of a JSON file that this software has written.
-
-    Raises:
-        FileError: a disk has damaged the file since, or its `format` is not this `version`.
-    """
-    try:
-        content = untrusted.json(regular.read(path, limit))
-        if version is not None and (found := dict(content).get("format")) != version:
-            raise ValueError(f"its format is {found!r}, expected {version!r}")
-        return read_record(kind, content)
-    except OSError as error:
-        raise FileError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, TypeError) as error:
-        raise FileError(f"{path} is damaged ({error}): restore it from a backup") from error
-
-
-def _convert(kind: Any, value: object, where: str, name: str, strict: bool) -> Any:
+def _convert(kind: Any, value: Any, where: str, name: str, strict: bool) -> Any:
     """The value as `kind`, or the error that names the key `where` it was found."""
     origin, parts = get_origin(kind), get_args(kind)
 
     def wrong(expected: str) -> SettingError:
-        return SettingError(f"{where or name} is {_short(value)}, expected {expected}")
+        text = repr(value)
+        short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+        return SettingError(f"{where or name} is {short}, expected {expected}")
+
+    def member(kind: Any, key: str, item: object) -> Any:
+        return _convert(kind, item, f"{where}.{key}".lstrip("."), name, strict)
 
     if kind in (Any, object):
         return value
     if origin in (Union, types.UnionType):
-        return _first(parts, value, where, name, strict)
-    if is_dataclass(kind):
+        errors = []
+        for option in parts:
+            try:
+                return _convert(option, value, where, name, strict)
+            except SettingError as error:
+                errors.append(error)
+        raise errors[0]
+    if is_dataclass(kind) or (isinstance(origin, type) and issubclass(origin, Mapping)):
         if not isinstance(value, Mapping):
             raise wrong("a table")
-        return _record(kind, value, where, name, strict)
+        if is_dataclass(kind):
+            return _record(kind, value, where or name, member, strict)
+        return {key: member(parts[1], key, item) for key, item in value.items()}
     if origin is Literal:
         if value not in parts:
             raise wrong(f"one of {', '.join(map(str, parts))}")
@@ -133,16 +189,12 @@ def _convert(kind: Any, value: object, where: str, name: str, strict: bool) -> A
         kinds = parts if len(parts) > 1 and parts[1] is not ... else (parts[0],) * len(value)
         if len(kinds) != len(value):
             raise wrong(f"a list of {len(kinds)}")
-        labels = [_label(item, index) for index, item in enumerate(value)]
-        items = zip(kinds, value, labels, strict=True)
-        return origin([_convert(k, item, f"{where}[{at}]", name, strict) for k, item, at in items])
-    if origin is not None and issubclass(origin, Mapping):
-        if not isinstance(value, Mapping):
-            raise wrong("a table")
-        return {
-            key: _convert(parts[1], item, f"{where}.{key}".lstrip("."), name, strict)
-            for key, item in value.items()
-        }
+        items = []
+        for index, item in enumerate(value):
+            title = item.get("name") if isinstance(item, Mapping) else None
+            label = f"{where}[{title!r}]" if isinstance(title, str) else f"{where}[{index}]"
+            items.append(_convert(kinds[index], item, label, name, strict))
+        return origin(items)
     if kind is Path:
         if not isinstance(value, str) or not value:
             raise wrong("a path")
@@ -155,67 +207,37 @@ def _convert(kind: Any, value: object, where: str, name: str, strict: bool) -> A
     return value
 
 
-def _record(kind: Any, value: Mapping[str, Any], where: str, name: str, strict: bool) -> Any:
+def _record(
+    kind: Any, value: Mapping[str, Any], name: str, member: Callable[..., Any], strict: bool
+) -> Any:
+    """The dataclass of a table; `member` converts the value of a key."""
     known, rest, hints = _fields(kind)
-    if absent := [key for key, field in known.items() if key not in value and _needed(field)]:
-        raise SettingError(f"{where or name} has no {', '.join(sorted(absent))}")
+    required = {
+        key for key, field in known.items() if field.default is field.default_factory is MISSING
+    }
+    if absent := required - value.keys():
+        raise SettingError(f"{name} has no {', '.join(sorted(absent))}")
     spare = {key: item for key, item in value.items() if key not in known}
     if spare and strict and rest is None:
         unknown = next(iter(spare))
         raise SettingError(
-            f"{where or name} has the unknown key {unknown!r}: {did_you_mean(unknown, known)}"
+            f"{name} has the unknown key {unknown!r}: {did_you_mean(unknown, known)}"
             f"it may have {', '.join(sorted(known))}"
         )
-    found = {
-        field.name: _convert(
-            hints[field.name], value[key], f"{where}.{key}".lstrip("."), name, strict
-        )
-        for key, field in known.items()
+    values = {
+        known[key].name: member(hints[known[key].name], key, value[key])
+        for key in known
         if key in value
     }
     if rest is not None:
-        found[rest] = _convert(hints[rest], spare, where, name, strict)
-    return kind(**found)
+        parts = get_args(hints[rest])
+        values[rest] = {key: member(parts[1], key, item) for key, item in spare.items()}
+    return kind(**values)
 
 
 @cache
 def _fields(kind: Any) -> tuple[dict[str, Field[Any]], str | None, dict[str, Any]]:
-    """The fields by key, the one of all other keys, and the types."""
-    rest = [field.name for field in fields(kind) if field.metadata.get("rest")]
-    known = {_key(field): field for field in fields(kind) if field.name not in rest and field.init}
-    return known, rest[0] if rest else None, get_type_hints(kind)
-
-
-def _first(kinds: Iterable[Any], value: object, where: str, name: str, strict: bool) -> Any:
-    """The value as the first kind it can be; the first error says what is expected."""
-    first: SettingError | None = None
-    for kind in kinds:
-        try:
-            return _convert(kind, value, where, name, strict)
-        except SettingError as error:
-            first = first or error
-    raise cast(SettingError, first)
-
-
-def _needed(field: Field[Any]) -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
-
-
-def _default(field: Field[Any]) -> Any:
-    return field.default if field.default_factory is MISSING else field.default_factory()
-
-
-def _key(field: Field[Any]) -> str:
-    key: str = field.metadata.get("key", field.name)
-    return key
-
-
-def _label(item: object, index: int) -> str:
-    """An item of a list by its name, where it has one."""
-    name = item.get("name") if isinstance(item, Mapping) else None
-    return repr(name) if isinstance(name, str) else str(index)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    """The fields by key, the name of the one for all other keys, and the types."""
+    rest = next((field.name for field in fields(kind) if field.metadata.get("rest")), None)
+    known = {field.metadata.get("key", field.name): field for field in fields(kind) if field.init}
+    return {key: f for key, f in known.items() if f.name != rest}, rest, get_type_hints(kind)

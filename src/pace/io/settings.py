@@ -22,10 +22,8 @@ class Setting:
     """What can be set, in text unless `expected` is empty."""
 
     name: str
-    kind: Any
-    """Its type."""
-    default: Any
-    """MISSING where it must be given."""
+    kind: Any  # its type
+    default: Any  # MISSING where it must be given
 
     @property
     def expected(self) -> str:
@@ -40,7 +38,7 @@ class Setting:
         return str(value.__name__) if named else written(self.name, value)
 
     def __str__(self) -> str:
-        default = "must be given" if self.default is MISSING else written(self.name, self.default)
+        default = "must be given" if self.default is MISSING else self.default_text
         return f"{self.name} ({self.expected or 'from Python only'}, {default})"
 
 
@@ -78,29 +76,26 @@ def settings_of(factory: Callable[..., Any], common: Collection[str] = ()) -> di
     """The settings of a class, a function or a variant of one, in order; `common` are none."""
     kind = factory.func if isinstance(factory, partial) else factory
     fixed = factory.keywords if isinstance(factory, partial) else {}
+    defaults: dict[str, Any] = {}
+    if is_dataclass(kind):
+        for field in fields(kind):
+            make = field.default_factory
+            if field.init:
+                defaults[field.name] = field.default if make is MISSING else make()
+    elif inspect.isfunction(kind):
+        for name, parameter in inspect.signature(kind).parameters.items():
+            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                given = parameter.default is not parameter.empty
+                defaults[name] = parameter.default if given else MISSING
     try:
         hints = get_type_hints(kind)
     except (NameError, TypeError):  # a name that is imported for type checkers only
         hints = {}
     return {
         name: Setting(name, hints.get(name), fixed.get(name, default))
-        for name, default in _defaults(kind)
+        for name, default in defaults.items()
         if name not in common
     }
-
-
-def _defaults(kind: Callable[..., Any]) -> Iterable[tuple[str, Any]]:
-    """The name and the default of every field or parameter."""
-    if is_dataclass(kind):
-        for field in fields(kind):
-            made = field.default_factory
-            if field.init:
-                yield field.name, field.default if made is MISSING else made()
-    elif inspect.isfunction(kind):
-        for name, parameter in inspect.signature(kind).parameters.items():
-            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-                given = parameter.default is not parameter.empty
-                yield name, parameter.default if given else MISSING
 
 
 def typed_settings(
@@ -131,44 +126,32 @@ def typed_settings(
     return values
 
 
-def _of_kind(value: Any, kind: Any, key: str = "") -> Any:
+def _of_kind(value: Any, kind: Any, key: str) -> Any:
     """A value of this type, or ValueError. Text is read, anything else must be of it already."""
+    text = isinstance(value, str)
     if inner := _optional(kind):
-        if value is None or (
-            isinstance(value, str) and value.lower() in ("none", NOTHING.get(key))
-        ):
-            return None
-        return _of_kind(value, inner, key)
+        none = value is None or (text and value.lower() in ("none", NOTHING.get(key)))
+        return None if none else _of_kind(value, inner, key)
     if get_origin(kind) is tuple:
-        members = value.split(BETWEEN) if isinstance(value, str) else value
+        members = value.split(BETWEEN) if text else value
         if not isinstance(members, Iterable):
             raise ValueError
         return tuple(_of_kind(member, get_args(kind)[0], key) for member in members)
-    if isinstance(value, str):
-        return _read(value, kind)
-    if kind is float and type(value) is int:
-        return float(value)
+    if text and kind is bool:
+        value = {"true": True, "false": False}.get(value.lower())
+    elif text or (kind is float and type(value) is int):
+        value = kind(value)
     if type(value) is not kind or (kind is float and not math.isfinite(value)):
         raise ValueError
     return value
 
 
-def _read(text: str, kind: Any) -> Any:
-    if kind is bool:
-        if text.lower() not in ("true", "false"):
-            raise ValueError
-        return text.lower() == "true"
-    if kind is float and not math.isfinite(float(text)):
-        raise ValueError
-    return kind(text)
-
-
-def _in_words(kind: Any, key: str = "") -> str:
+def _in_words(kind: Any, key: str) -> str:
     """A type as a person would say it; empty for one that has no words."""
     if inner := _optional(kind):
         expected = _in_words(inner, key)
         return f"{expected} or {NOTHING.get(key, 'none')}" if expected else ""
-    if get_origin(kind) is tuple and len(get_args(kind)) == 2 and get_args(kind)[1] is ...:
+    if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
         member = PLAIN.get(get_args(kind)[0], "")
         return f"{member}, or several with {BETWEEN} between" if member else ""
     return PLAIN.get(kind, "") if isinstance(kind, type) else ""

@@ -25,10 +25,8 @@ WIDTH = 80
 
 def coloured(stream: IO[str]) -> bool:
     """Whether to write in colour: on a terminal, unless the environment says otherwise."""
-    if os.environ.get("NO_COLOR"):
-        return False
-    if os.environ.get("FORCE_COLOR"):
-        return True
+    if os.environ.get("NO_COLOR") or os.environ.get("FORCE_COLOR"):
+        return not os.environ.get("NO_COLOR")
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -82,12 +80,12 @@ def live(title: str) -> Iterator[Callable[[Sequence[str], Sequence[Sequence[str]
     with Live(console=to, transient=True, auto_refresh=False) as screen:
 
         def show(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-            made = Table(title=shown(title), title_justify="left", box=rule(to), pad_edge=False)
+            table = Table(title=shown(title), title_justify="left", box=rule(to), pad_edge=False)
             for head in heads:
-                made.add_column(shown(head), no_wrap=True)
+                table.add_column(shown(head), no_wrap=True)
             for row in rows:
-                made.add_row(*map(shown, row))
-            screen.update(made, refresh=True)
+                table.add_row(*map(shown, row))
+            screen.update(table, refresh=True)
 
         yield show
 
@@ -98,12 +96,12 @@ def facts(title: str, rows: Mapping[str, str], to: Console) -> None:
     from rich.table import Table
 
     to.print(title, style="bold")
-    made = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
-    made.add_column(no_wrap=True)
-    made.add_column(overflow="fold")
+    table = Table(box=box.SIMPLE, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for key, value in rows.items():
-        made.add_row(shown(key), shown(value))
-    to.print(made)
+        table.add_row(shown(key), shown(value))
+    to.print(table)
 
 
 def many(count: int, thing: str) -> str:
@@ -112,29 +110,26 @@ def many(count: int, thing: str) -> str:
 
 
 @contextmanager
-def progress(total: int | None, what: str) -> Iterator[Callable[[str | int], None]]:
+def progress(total: int | None, title: str) -> Iterator[Callable[[str | int], None]]:
     """A bar on stderr, gone when it is done; call it once for each step. Nothing in a pipe."""
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich import progress as bars
     from rich.table import Column
 
-    to, what = console(stderr=True), shown(what)
-    said = TextColumn(
-        "{task.description}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
-    )
-    columns = (said, BarColumn(20), MofNCompleteColumn(), TimeRemainingColumn())
-    bar = Progress(
-        *columns, console=to, transient=True, expand=True, disable=not sys.stderr.isatty()
-    )
-    with bar:
-        task = bar.add_task(what, total=total)
+    title = shown(title)
+    column = Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    with bars.Progress(
+        bars.TextColumn("{task.description}", table_column=column),
+        bars.BarColumn(20),
+        bars.MofNCompleteColumn(),
+        bars.TimeRemainingColumn(),
+        console=console(stderr=True),
+        transient=True,
+        expand=True,
+        disable=not sys.stderr.isatty(),
+    ) as bar:
+        task = bar.add_task(title, total=total)
 
         def step(done: str | int) -> None:
-            bar.update(task, advance=1, description=shown(done) if isinstance(done, str) else what)
+            bar.update(task, advance=1, description=shown(done) if isinstance(done, str) else title)
 
         yield step

@@ -13,13 +13,8 @@ from enum import Enum
 MARKDOWN = str.maketrans({sign: f"\\{sign}" for sign in "\\`*_[]|~"})
 TEX = str.maketrans(
     {sign: f"\\{sign}" for sign in "{}$&#_%"}
-    | {
-        "\\": r"\textbackslash{}",
-        "^": r"\^{}",
-        "~": r"\~{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-    }
+    | {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}"}
+    | {"<": r"\textless{}", ">": r"\textgreater{}"}
     | {"±": r"$\pm$", "α": r"$\alpha$", "λ": r"$\lambda$", "→": r"$\to$", "−": "$-$"}
 )
 FORMULA = tuple("=+-@＝＋－＠")  # Excel computes the wide ones too, in some countries
@@ -49,25 +44,19 @@ def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
     if not line.isprintable():
         parts = (line[start : start + PART] for start in range(0, len(line), PART))
         line = "".join("".join(map(_visible, part)) for part in parts)
-    if medium is Medium.MARKDOWN:
-        escaped = _escape(line, quote=False).translate(MARKDOWN)
+    if medium in (Medium.MARKDOWN, Medium.HTML):
+        from html import escape  # takes milliseconds, and `pace --help` needs none
+
+        if medium is Medium.HTML:
+            return escape(line)
+        escaped = escape(line, quote=False).translate(MARKDOWN)
         return escaped.replace("://", ":\\//").replace("www.", "www\\.")  # links by themselves
-    if medium is Medium.HTML:
-        return _escape(line, quote=True)
     if medium is Medium.LATEX:
         return line.translate(TEX)
     if medium is Medium.CSV and not NUMBER.fullmatch(line):
         line = INNER.sub(";'", line)
         return f"'{line}" if line.startswith(FORMULA) else line
     return line
-
-
-def _escape(line: str, *, quote: bool) -> str:
-    from html import (
-        escape,  # whose table of entities takes milliseconds, and `pace --help` needs none
-    )
-
-    return escape(line, quote)
 
 
 def _visible(letter: str) -> str:

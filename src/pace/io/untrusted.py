@@ -1,15 +1,26 @@
-"""Text from outside, parsed so that whatever it says the worst is a `ValueError`, soon.
+"""What comes from outside: regular files of a bounded size, and text that parses soon or is refused.
+
+A FIFO would be waited for, a device has no end. The kind is asked of the open descriptor, so a file
+that is swapped between a look and the opening gains nothing.
 
 The parsers of JSON and TOML go one call deeper for each bracket, Python's TOML parser takes time
 quadratic in the parts of a dotted key, and hexadecimal integers have no limit of digits. None of
 what we read is deep or has long words outside quotes, so such text is refused before it is parsed.
 """
 
+from __future__ import annotations
+
+import errno
 import json as _json
+import os
 import re
+import stat
 import tomllib
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from pace.errors import FileError, SizeError
 
 DEPTH = 32  # of brackets
 PARTS = 8  # of a dotted key in TOML
@@ -27,26 +38,82 @@ TOML_TOKEN = re.compile(
 )
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """The file, open for reading bytes.
+
+    Raises:
+        OSError: it cannot be opened, or is a folder, FIFO, socket or device.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def size_of(opened: BinaryIO) -> int:
+    """The bytes of an open file."""
+    return os.fstat(opened.fileno()).st_size
+
+
+def read(path: Path, limit: int) -> bytes:
+    """All bytes of a file that has at most `limit` of them; FileError, and none is read, if more."""
+    with open_regular(path) as opened:
+        if (size := size_of(opened)) > limit:
+            raise FileError(f"{path} has {size:,} bytes, expected at most {limit:,}")
+        return opened.read(limit)
+
+
+def read_exact(path: Path, size: int) -> bytes:
+    """All bytes of a file whose size is known beforehand.
+
+    Raises:
+        SizeError: it has another size; nothing of it was read.
+        FileError: it cannot be read.
+    """
+    try:
+        with open_regular(path) as opened:
+            if (actual := size_of(opened)) != size:
+                raise SizeError(f"{path.name} has {actual:,} bytes, expected exactly {size:,}")
+            return opened.read(size)
+    except OSError as error:
+        raise FileError(f"{path.name} cannot be read: {error.strerror}") from error
+
+
+def read_head(path: Path, count: int) -> bytes:
+    """The first bytes of a file, up to `count`."""
+    with open_regular(path) as opened:
+        return opened.read(count)
+
+
+def same(path: Path, content: bytes) -> bool:
+    """Whether a file holds exactly these bytes."""
+    return read_head(path, len(content) + 1) == content
+
+
 def json(content: bytes | str, *, pairs: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
     """The value of a JSON text; `pairs` makes each object of its members."""
-    text = content if isinstance(content, str) else _text(content)
+    text = content if isinstance(content, str) else _decoded(content)
     if text.count("[") + text.count("{") > DEPTH:
-        _check_shape(match[0] for match in JSON_TOKEN.finditer(text))
+        _check_shape(JSON_TOKEN, text)
     return _json.loads(text, object_pairs_hook=pairs)
 
 
 def toml(content: bytes) -> dict[str, Any]:
     """The table of a TOML text in UTF-8, with the mark that some editors put before it or without."""
-    text = _text(content)
-    _check_shape(match[0] for match in TOML_TOKEN.finditer(text))
+    text = _decoded(content)
+    _check_shape(TOML_TOKEN, text)
     return tomllib.loads(text)
 
 
-def _check_shape(tokens: Iterator[str]) -> None:
+def _check_shape(pattern: re.Pattern[str], text: str) -> None:
     """Refuse deep nesting, long dotted keys and long words outside quotes."""
     depth = parts = 0
-    for token in tokens:
-        first = token[0]
+    for match in pattern.finditer(text):
+        token, first = match[0], match[0][0]
         if first in "[{":
             depth, parts = depth + 1, 0
             if depth > DEPTH:
@@ -63,7 +130,7 @@ def _check_shape(tokens: Iterator[str]) -> None:
             raise ValueError(f"it has a number or bare word of {len(token):,} characters")
 
 
-def _text(content: bytes) -> str:
+def _decoded(content: bytes) -> str:
     """UTF-8; the error is without the content, which Python's own carries and prints whole."""
     try:
         return content.decode("utf-8-sig")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
-from pace.io import atomic, toml
+from pace.io import atomic, records
 from pace.io.plugins import check_code, is_code_name
 from pace.io.records import load_toml, read_record
 from pace.jobs.job import FORMAT, Job, JobContent, digest
@@ -53,7 +53,7 @@ def write_job(path: Path, job: Job) -> None:
 
 def render_job(job: Job) -> str:
     content = {**job.content, SIGNED_OFF: {"sha256": job.digest}}
-    return f"{HEAD}\n{toml.dump(content, COMMENTS)}"
+    return f"{HEAD}\n{records.dump_toml(content, COMMENTS)}"
 
 
 def read_job(path: Path) -> Job:

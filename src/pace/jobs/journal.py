@@ -36,7 +36,7 @@ from pace.errors import (
     SetAsideError,
     TooFewError,
 )
-from pace.io import atomic, lock, regular
+from pace.io import atomic, untrusted
 from pace.io.records import load_record, optional, plain_record
 from pace.jobs.admission import Admitted, admit, exact_size, frame_of
 from pace.jobs.job import Job, is_name
@@ -100,7 +100,7 @@ class Journal:
         With `patience` it waits so many seconds for one that is about to end.
         """
         busy = f"another server is at work on {folder}"
-        with lock.held(folder / ".lock", busy, patience):
+        with atomic.held(folder / ".lock", busy, patience):
             yield cls.open(folder, job)
 
     def accept(self, upload: Admitted, *, settled: bool = True) -> bool:
@@ -218,7 +218,7 @@ class Journal:
 
     def stored(self, name: str) -> bytes:
         """An upload's bytes as they are on the disk now; longer than any upload, if it grew."""
-        return regular.read_head(self._upload(name), exact_size(self.job) + 1)
+        return untrusted.read_head(self._upload(name), exact_size(self.job) + 1)
 
     def _set_aside(self, name: str, content: bytes) -> None:
         """Move a damaged upload out of the way; nothing is ever deleted."""
@@ -239,7 +239,7 @@ class Journal:
     def returned(self, name: str) -> bytes:
         """The return to a participant, once it has been made."""
         try:
-            return regular.read(self._return(name), LARGEST)
+            return untrusted.read(self._return(name), LARGEST)
         except FileNotFoundError:
             raise FileError(
                 f"the journal lost the return to {name!r}: run the command again"

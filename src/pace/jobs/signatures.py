@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from pace.errors import FileError, SettingError, SignatureError
-from pace.io import atomic, regular
+from pace.io import atomic, untrusted
 
 Key = Ed25519PrivateKey
 
@@ -69,7 +69,7 @@ def _in_the_way(path: Path) -> FileError:
 def load_key(path: Path) -> Key:
     """The private key of a file."""
     try:
-        found = serialization.load_pem_private_key(regular.read(path, LARGEST), None)
+        found = serialization.load_pem_private_key(untrusted.read(path, LARGEST), None)
     except OSError as error:
         raise FileError(f"cannot read the key {path}: {error.strerror}") from error
     except (ValueError, TypeError) as error:
@@ -99,7 +99,7 @@ def read_public_key(path: Path) -> str:
 def read_lines(path: Path) -> list[str]:
     """The lines of a public file: the public key, checked, and then perhaps a sealing key."""
     try:
-        lines = regular.read(path, LARGEST).decode("utf-8-sig").strip().split("\n")
+        lines = untrusted.read(path, LARGEST).decode("utf-8-sig").strip().split("\n")
         lines = [line.strip() for line in lines]
         key_bytes(lines[0])
     except OSError as error:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, SettingError
-from pace.io import atomic, regular, untrusted
+from pace.io import atomic, untrusted
 from pace.io.records import REST, plain_record, read_record
 from pace.io.terminal import drawn, many
-from pace.io.versions import installed
+from pace.registry import installed
 from pace.reports import dataframe, run_page, run_tables
 from pace.reports.html import render_page
 from pace.reports.summary import Comparison, Summary, summarise
@@ -202,7 +202,7 @@ class RunResult:
         """
         path = Path(folder) / NAME
         try:
-            return cls.of(untrusted.json(regular.read(path, LARGEST)))
+            return cls.of(untrusted.json(untrusted.read(path, LARGEST)))
         except FileNotFoundError:
             raise FileError(
                 f"{path} not found: name a folder that `pace run --out` has written"

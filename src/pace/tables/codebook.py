@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pace.errors import FileError, GraphError, SettingError
-from pace.io import atomic, toml
+from pace.io import atomic, records
 from pace.io.records import load_toml, optional, plain_record, read_record
 from pace.tables.cells import MISSING
 
@@ -168,7 +168,7 @@ def parse_codebook(content: Mapping[str, Any]) -> Codebook:
 
 def write_codebook(path: Path, book: Codebook) -> None:
     """Write a new file; one that people may have edited is never replaced."""
-    content = toml.dump({"format": CODEBOOK_FORMAT, **book.plain()}, {})
+    content = records.dump_toml({"format": CODEBOOK_FORMAT, **book.plain()}, {})
     if not atomic.create(path, f"{HEAD}\n{content}".encode()):
         raise FileError(f"{path} already exists: choose another name or move it")
 

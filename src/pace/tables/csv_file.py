@@ -16,7 +16,7 @@ from pathlib import Path
 from unicodedata import normalize
 
 from pace.errors import GraphError
-from pace.io.regular import open_regular, read_head
+from pace.io.untrusted import open_regular, read_head
 from pace.tables.numbers import Numbers, join_numbers, parse_cells
 from pace.tables.problems import Problems
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pace.errors import GraphError, SettingError
-from pace.io.regular import open_regular, size_of
+from pace.io.untrusted import open_regular, size_of
 from pace.tables.numbers import Numbers, parse_cells
 from pace.tables.problems import Problems
 

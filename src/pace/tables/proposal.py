@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pace.errors import GraphError, SettingError
-from pace.io import atomic, toml
+from pace.io import atomic, records
 from pace.io.records import optional, plain_record, read_record
 from pace.tables.cells import (
     MISSING,
@@ -325,7 +325,7 @@ def proposal_discloses(proposal: Proposal, least: int = LEAST) -> list[str]:
 
 def write_proposal(path: Path, proposal: Proposal) -> None:
     """Write a proposal for people to read and send."""
-    atomic.write(path, (HEAD + "\n" + toml.dump(proposal.plain(), {})).encode())
+    atomic.write(path, (HEAD + "\n" + records.dump_toml(proposal.plain(), {})).encode())
 
 
 def read_proposal(path: Path) -> Proposal:

@@ -17,7 +17,7 @@ from pace.cli import server
 from pace.datasets import Names
 from pace.errors import FileError
 from pace.graph import Graph
-from pace.io import regular
+from pace.io import untrusted
 from pace.jobs import signatures
 from pace.jobs.job import Job
 from pace.jobs.job_file import read_job, write_job
@@ -738,7 +738,7 @@ def test_the_server_decodes_an_upload_twice_and_reads_a_return_once(
 ) -> None:
     """When it is admitted, and when it is merged and reported on."""
     decoded, read = Counter[bytes](), Counter[str]()
-    decode_rows, read_file = wire.decode_rows, regular.read
+    decode_rows, read_file = wire.decode_rows, untrusted.read
 
     def counted(frames: list[bytes], *options: Any, **more: Any) -> Any:
         decoded.update(frames)
@@ -749,7 +749,7 @@ def test_the_server_decodes_an_upload_twice_and_reads_a_return_once(
         return read_file(path, limit)
 
     monkeypatch.setattr(wire, "decode_rows", counted)
-    monkeypatch.setattr(regular, "read", seen)
+    monkeypatch.setattr(untrusted, "read", seen)
     monkeypatch.setattr(uploads, "HELD", held)
     inbox, journal, out = (
         root / "server" / name for name in ("inbox", f"fresh{held}", f"away{held}")

@@ -15,8 +15,8 @@ from pace.datasets.partition.louvain import DELTA, RESOLUTION
 from pace.datasets.partition.split import induced, with_masks
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.io import atomic, regular, untrusted
-from pace.io.versions import installed
+from pace.io import atomic, untrusted
+from pace.registry import installed
 
 FORMAT = "pace-partition-1"
 LARGEST = 2**28  # bytes; twenty million nodes fit
@@ -55,7 +55,7 @@ def write_partition(path: Path, dataset: Dataset, division: Division) -> None:
 def read_partition(path: str | Path, dataset: Dataset) -> Division:
     """The client graphs that a partition file makes of the dataset, if it fits it."""
     try:
-        content = untrusted.json(regular.read(Path(path), LARGEST))
+        content = untrusted.json(untrusted.read(Path(path), LARGEST))
         clients = [
             {kind: _ints(each[kind]) for kind in ("nodes", *MASKS)} for each in content["clients"]
         ]

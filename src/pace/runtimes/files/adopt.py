@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pace.errors import FileError, RollError, SizeError
-from pace.io import atomic, regular
+from pace.io import atomic, untrusted
 from pace.jobs import roll as rolls
 from pace.jobs import signatures
 from pace.jobs.explain import message_sizes
@@ -122,7 +122,7 @@ def return_size(job: Job) -> int:
 def read_roll(path: Path) -> bytes:
     """The roll's bytes, and no more than a roll can have."""
     try:
-        return regular.read(path, rolls.LARGEST)
+        return untrusted.read(path, rolls.LARGEST)
     except OSError as error:
         raise RollError(
             f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "

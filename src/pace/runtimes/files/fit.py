@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
-from pace.io import atomic, lock, records, regular
-from pace.io.versions import installed
+from pace.io import atomic, records, untrusted
 from pace.jobs import signatures
 from pace.jobs.disclosure import Disclosure, disclosure
 from pace.jobs.job import Job, check_name
 from pace.jobs.journal import UP
 from pace.protocol import steps
+from pace.registry import installed
 from pace.runtimes.files import sealed_jobs
 from pace.runtimes.files.kept import KeptModel, Trained, read_kept
 from pace.runtimes.files.site import Members, Site
@@ -109,7 +109,7 @@ def fit_files(
     name, private = identity(job, upload, key)
     if job.sealed and key is not None:
         sealed_jobs.check_overlap(key, job, agreed=overlapping)
-    with lock.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
+    with atomic.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
         earlier = _earlier(job, site, name, keep=keep, upload=upload)
         fitted = fit_site(
             job, site, name, private, earlier=earlier, device=device, progress=progress
@@ -123,7 +123,7 @@ def fit_files(
                 f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
                 "command again"
             )
-        if not atomic.create(upload, fitted.upload) and not regular.same(upload, fitted.upload):
+        if not atomic.create(upload, fitted.upload) and not untrusted.same(upload, fitted.upload):
             raise FileError(f"{upload} is another file: move it, then run the command again")
         atomic.sweep(receipt)
         atomic.write(receipt, (json.dumps(fitted.receipt, indent=1) + "\n").encode())

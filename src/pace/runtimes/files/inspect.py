@@ -14,7 +14,7 @@ from torch import Tensor
 from pace.datasets import file as graph_file
 from pace.datasets.dataset import describe_graph
 from pace.errors import FileError, PaceError, SignatureError
-from pace.io import records, regular
+from pace.io import records, untrusted
 from pace.jobs import explain, signatures
 from pace.jobs.admission import admit
 from pace.jobs.disclosure import Item, any_tensor_sentence
@@ -79,7 +79,7 @@ def _reader(path: Path) -> Callable[[Path, Job | None], FileFacts]:
     """What reads such a file, by its first bytes."""
     if path.is_dir():
         return _model if model.is_model(path) else _journal
-    head = regular.read_head(path, HEAD)
+    head = untrusted.read_head(path, HEAD)
     if head.startswith(wire.MAGIC):
         return _message
     if head.startswith(signatures.KIND.encode()) or b"PRIVATE KEY" in head:
@@ -196,7 +196,7 @@ def _column_facts(of: Codebook | Proposal) -> dict[str, object]:
 
 
 def _key(path: Path, job: Job | None) -> FileFacts:
-    private = b"PRIVATE" in regular.read(path, signatures.LARGEST)
+    private = b"PRIVATE" in untrusted.read(path, signatures.LARGEST)
     public = (
         signatures.public_key(signatures.load_key(path))
         if private
@@ -216,7 +216,7 @@ def _key(path: Path, job: Job | None) -> FileFacts:
 
 def _json(path: Path, job: Job | None) -> FileFacts:
     """Only its format is shown, so only the beginning is read."""
-    match = JSON_FORMAT.search(regular.read_head(path, HEAD))
+    match = JSON_FORMAT.search(untrusted.read_head(path, HEAD))
     if match is None:
         raise FileError(f"{path} is not a file of PACE")
     kind, version = match[1].decode(), match[2].decode()
@@ -226,11 +226,11 @@ def _json(path: Path, job: Job | None) -> FileFacts:
 
 def _message(path: Path, job: Job | None) -> FileFacts:
     """The facts of a message; with the job, whether it is one of its messages."""
-    head = regular.read_head(path, wire.LONGEST_OPENING).ljust(wire.HEAD.size)
+    head = untrusted.read_head(path, wire.LONGEST_OPENING).ljust(wire.HEAD.size)
     _, version, digest, answers, count = wire.HEAD.unpack_from(head)
     shapes, _ = wire.read_table(head, count)
     size = wire.size(shapes)
-    content = regular.read(path, min(size + signatures.TRAILER, LARGEST))
+    content = untrusted.read(path, min(size + signatures.TRAILER, LARGEST))
     signed = len(content) == size + signatures.TRAILER
     frame = wire.decode(content[:size] if signed else content)
     upload, sealed = answers == wire.NOBODY, shapes.numbers == wire.SEALED

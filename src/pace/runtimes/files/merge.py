@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from pace.errors import FileError, LateError, PaceError, SettingError, SignatureError, TooFewError
-from pace.io import atomic, regular
+from pace.io import atomic, untrusted
 from pace.io.text import shown
 from pace.jobs import signatures
 from pace.jobs.admission import admit, exact_size
@@ -48,7 +48,7 @@ def arrivals(paths: Sequence[Path], job: Job) -> Iterator[Arrival]:
     """The files one after the other; one that cannot be read must not stop the others."""
     for path in paths:
         try:
-            yield sender(path), regular.read_exact(path, exact_size(job))
+            yield sender(path), untrusted.read_exact(path, exact_size(job))
         except PaceError as error:
             yield sender(path), error
 
@@ -142,7 +142,7 @@ def merge_files(
         for suffix, content in ((DOWN, returned), (ROLL_SUFFIX, roll)):
             path = out / f"{name}{suffix}"
             created = atomic.create(path, content, settled=False)
-            if not created and not regular.same(path, content):
+            if not created and not untrusted.same(path, content):
                 raise FileError(f"{path} is another file: move it or choose another --out")
 
     signer = server_key(job, key)

@@ -29,7 +29,7 @@ from flwr.supercore.error import FlowerError as Refusal
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from pace.errors import FileError, FlowerError
-from pace.io import regular
+from pace.io import untrusted
 from pace.runtimes.flower.certificates import public_pem
 from pace.runtimes.flower.kits import ServerKit
 
@@ -145,7 +145,7 @@ class Control:
     def register(self, name: str, public: Path) -> str:
         """Let the holder of a key join under a name; the node's number."""
         try:
-            key = public_pem(regular.read(public, LARGEST))
+            key = public_pem(untrusted.read(public, LARGEST))
         except (OSError, ValueError) as error:
             raise FileError(f"{public} is no public key of a node ({error})") from error
         request = RegisterNodeRequest(public_key=key, name=name)
@@ -157,7 +157,7 @@ class Control:
 
     def _call(self, action: str, call: Callable[[ControlHttpClient], Any]) -> Any:
         version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
-        ca, address = regular.read(self.kit.certificate, 2**16), self.kit.control
+        ca, address = untrusted.read(self.kit.certificate, 2**16), self.kit.control
         with closing(
             ControlHttpClient.from_server_address(address, False, ca, [version])
         ) as client:

@@ -18,7 +18,7 @@ from pathlib import Path
 from secrets import token_bytes
 
 from pace.errors import FileError, SettingError
-from pace.io import atomic, toml
+from pace.io import atomic, records
 from pace.io.records import load_toml, read_record
 from pace.jobs.job import SERVER, Job
 from pace.jobs.job_file import read_job
@@ -139,7 +139,7 @@ def _server_files(port: int) -> dict[str, bytes]:
     comments = {"port": "that sites reach; the next one is the operator's, on this machine only"}
     unit = {"folder": "/etc/pace/server", "name": "pace-superlink", "restart": "on-failure"}
     return {
-        "server.toml": toml.dump({"port": port}, comments).encode(),
+        "server.toml": records.dump_toml({"port": port}, comments).encode(),
         "pace-superlink.service": UNIT.format(**unit, what="Flower SuperLink for PACE").encode(),
         **_scripts(SERVER_SCRIPTS),
     }
@@ -164,7 +164,7 @@ def _site_files(job: Job, name: str, address: str, port: int) -> dict[str, bytes
     }
     unit = {"folder": f"/etc/pace/{name}", "name": "pace-node", "restart": "always\nRestartSec=5"}
     return {
-        "node.toml": toml.dump(settings, comments).encode(),
+        "node.toml": records.dump_toml(settings, comments).encode(),
         "pace-node.service": UNIT.format(**unit, what=f"PACE node of {name}").encode(),
         **_scripts(SITE_SCRIPTS),
     }

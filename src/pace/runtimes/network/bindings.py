@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pace.errors import FileError, ParticipantError, SettingError
-from pace.io import atomic, regular, untrusted
+from pace.io import atomic, untrusted
 
 LARGEST = 4096  # bytes of a file that names one node
 
@@ -50,7 +50,7 @@ class Bindings:
 
 def _node(path: Path) -> int:
     try:
-        return int(untrusted.json(regular.read(path, LARGEST))["node"])
+        return int(untrusted.json(untrusted.read(path, LARGEST))["node"])
     except (ValueError, TypeError, LookupError) as error:
         raise FileError(f"{path} is damaged ({error!r}): restore it from a backup") from error
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pace.errors import FileError
-from pace.io import regular
+from pace.io import untrusted
 
 
 @pytest.mark.fault(30)
@@ -26,7 +26,7 @@ def test_only_regular_files_are_read_and_nothing_waits(tmp_path: Path, kind: str
 
         def read() -> None:
             try:
-                regular.read(path, 10)
+                untrusted.read(path, 10)
             except OSError as error:
                 ended.append(error)
 
@@ -42,7 +42,7 @@ def test_a_fifo_with_a_writer_is_refused_too(tmp_path: Path) -> None:
     handle = os.open(tmp_path / "x", os.O_RDWR)
     try:
         with pytest.raises(OSError, match="not a regular file"):
-            regular.read(tmp_path / "x", 10)
+            untrusted.read(tmp_path / "x", 10)
     finally:
         os.close(handle)
 
@@ -53,9 +53,9 @@ def test_no_more_than_the_limit_is_read(tmp_path: Path) -> None:
     with path.open("wb") as opened:
         opened.truncate(2**40)  # a terabyte of nothing
     with pytest.raises(FileError, match=r"1,099,511,627,776 bytes, expected at most 1,000"):
-        regular.read(path, 1000)
-    assert regular.read_head(path, 4) == bytes(4)
+        untrusted.read(path, 1000)
+    assert untrusted.read_head(path, 4) == bytes(4)
     path.write_bytes(b"ten bytes!")
-    assert regular.read(path, 10) == b"ten bytes!"
-    assert regular.same(path, b"ten bytes!")
-    assert not regular.same(path, b"ten bytes")
+    assert untrusted.read(path, 10) == b"ten bytes!"
+    assert untrusted.same(path, b"ten bytes!")
+    assert not untrusted.same(path, b"ten bytes")
