@@ -21,7 +21,7 @@ import torch
 from pace.errors import FileError
 from pace.io import atomic, untrusted
 from pace.models import sized
-from pace.protocol.federation import describe
+from pace.protocol.federation import Federation
 from pace.registry import installed
 from pace.reports.trial import READINGS, Trial
 from pace_study.controls import study_method
@@ -63,18 +63,12 @@ class Cell:
 
     def settings(self) -> str:
         """All else that decides the result, as JSON. A stored cell whose settings differ is stale."""
-        method = study_method(self.method, self.rank)
         shape = sized(self.model, 1, HIDDEN, LAYERS, 1)  # widths at the ends are the dataset's
+        setup = Federation(shape, study_method(self.method, self.rank)).describe()
+        settings = {part: setup[part] for part in ("method", "recipe", "network")}
         file = Path(self.dataset)
-        return json.dumps(
-            {
-                "data": hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None,
-                "method": describe(method),
-                "recipe": describe(method.recipe),
-                "network": describe(method.network(shape)),
-            },
-            sort_keys=True,
-        )
+        settings["data"] = hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+        return json.dumps(settings, sort_keys=True)
 
 
 KEY = [field.name for field in fields(Cell)]

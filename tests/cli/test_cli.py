@@ -90,7 +90,7 @@ def test_a_study_ends_with_its_page(tmp_path: Path) -> None:
 def test_depth_width_rank_and_seeds_are_settings() -> None:
     done = run("--layers", "3", "--hidden", "16", "--rank", "2", "--seeds", "5,6", "--json")
     found = json.loads(done.stdout)
-    assert found["model"]["widths"] == [50, 16, 16, 6]
+    assert found["settings"]["pace"]["model"]["widths"] == [50, 16, 16, 6]
     assert found["seeds"] == [5, 6]
     assert found["settings"]["pace"]["method"]["rank"] == 2
 

@@ -184,8 +184,8 @@ def test_a_file_in_the_folder_runs_from_the_command_line(pace: Preloaded, tmp_pa
     assert list(done.json["methods"]) == ["local", f"{name}:part=1.0", name]
     told = done.json["settings"][f"{name}:part=1.0"]
     assert told["method"]["part"] == 1.0
-    assert (told["training"]["rate"], told["training"]["decay"]) == (0.5, 0.0)
-    assert done.json["model"]["dropout"] == 0.1
+    assert (told["recipe"]["rate"], told["recipe"]["decay"]) == (0.5, 0.0)
+    assert told["model"]["dropout"] == 0.1
 
 
 def test_a_mistake_in_somebodys_own_code_is_called_theirs(pace: Preloaded, tmp_path: Path) -> None:

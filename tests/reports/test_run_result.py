@@ -46,9 +46,9 @@ def test_a_damaged_run_is_refused_with_the_key(run: RunResult, tmp_path: Path) -
 
 def test_a_model_by_name_takes_its_widths_from_the_graphs(run: RunResult) -> None:
     graphs = clients(2)
-    assert run.settings.model.kind == "gat"
-    assert run.settings.model.settings["heads"] == 4
-    assert run.settings.model.widths[0] == graphs[0].features
+    assert run.settings.model == "gat"
+    assert run.settings.shape["heads"] == 4
+    assert run.settings.shape["widths"][0] == graphs[0].features
     assert run.settings.title == (
         "graphs, given, 2 clients, 2 seeds, gat, messages in float32 (pace-ridge: int8)"
     )
@@ -67,7 +67,7 @@ def test_the_division_says_what_the_run_is_of() -> None:
     settings = found.settings
     assert (settings.dataset, settings.partition, settings.data_seed) == (SMALL, "dirichlet", 9)
     assert settings.seeds == (104729,)
-    assert settings.model.widths == (50, 64, 6)
+    assert settings.shape["widths"] == [50, 64, 6]
 
 
 def test_the_repr_is_the_table(run: RunResult) -> None:

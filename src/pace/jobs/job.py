@@ -22,7 +22,7 @@ from pace.jobs.sealing import masks, sealing_key_bytes, sealing_secret
 from pace.methods import make
 from pace.models import Model, TorchModel, kind_of
 from pace.models import settings_of as settings_of_model
-from pace.protocol.federation import SEED, Federation, describe
+from pace.protocol.federation import SEED, Federation
 from pace.protocol.number_formats import KINDS
 from pace.protocol.sealing import Seal, check_sealable, check_sealed_clients
 from pace.registry import METHODS
@@ -150,9 +150,8 @@ class Job:
         that would do otherwise is noticed before it trains.
         """
         federation, model = self._open, self.model
-        recipe = {
-            name: value for name, value in describe(federation.recipe).items() if name != "kind"
-        }
+        recipe = federation.describe()["recipe"]
+        del recipe["kind"]
         dropout = {} if isinstance(model, TorchModel) else {"dropout": model.dropout}
         content = JobContent(
             self.name,

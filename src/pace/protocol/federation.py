@@ -75,13 +75,9 @@ class Federation:
 
     @property
     def recipe(self) -> Recipe:
-        own = self.method.recipe
-        return replace(
-            own,
-            epochs=own.epochs if self.epochs is None else self.epochs,
-            rate=own.rate if self.rate is None else self.rate,
-            decay=own.decay if self.decay is None else self.decay,
-        )
+        own = {"epochs": self.epochs, "rate": self.rate, "decay": self.decay}
+        chosen = {name: value for name, value in own.items() if value is not None}
+        return replace(self.method.recipe, **chosen)  # type: ignore[arg-type]
 
     @cached_property
     def network(self) -> Network:
@@ -98,11 +94,17 @@ class Federation:
         key = hashlib.sha256(f"{purpose} {self.seed}".encode()).digest()
         return torch.Generator().manual_seed(int.from_bytes(key[:8], "little") >> 1)
 
+    def describe(self) -> dict[str, Any]:
+        """The set-up as plain data: every setting, and the recipe and network that follow from them."""
+        derived = {"recipe": describe(self.recipe), "network": describe(self.network)}
+        return {**describe(self), **derived}
+
     @cached_property
     def digest(self) -> bytes:
         """Eight bytes that differ when any setting, what follows from it, or W_0 itself differs."""
-        settings = json.dumps(describe((self, self.recipe, self.network)), sort_keys=True)
-        sha = hashlib.sha256(settings.encode())
+        settings = self.describe()
+        derived = [settings.pop("recipe"), settings.pop("network")]
+        sha = hashlib.sha256(json.dumps([settings, *derived], sort_keys=True).encode())
         for name, value in self.start.items():
             sha.update(name.encode())
             sha.update(value.contiguous().numpy().tobytes())

@@ -109,20 +109,20 @@ def tidy_frame(trials: Iterable[tuple[TrialKey, Trial]], by: str) -> pandas.Data
 
 def run_trials(run: RunResult) -> Iterator[tuple[TrialKey, Trial]]:
     """Each trial of a run, and what it is of."""
-    settings, widths = run.settings, run.settings.model.widths
+    settings, widths = run.settings, run.settings.shape["widths"]
     for trial in run.trials:
-        told = settings.settings[trial.method]
-        rank = told.method.get("rank")
+        setup = settings.setups[trial.method]
+        rank = setup["method"].get("rank")
         key = TrialKey(
             dataset=settings.dataset,
             partition=settings.partition,
             clients=settings.clients,
             data_seed=settings.data_seed,
-            model=settings.model.kind,
+            model=settings.model,
             hidden=widths[1] if len(widths) > 2 else None,
             layers=len(widths) - 1,
-            epochs=told.training["epochs"],
-            numbers=told.numbers,
+            epochs=setup["recipe"]["epochs"],
+            numbers=setup["numbers"],
             method=trial.method,
             rank=rank if isinstance(rank, int) else None,
             seed=trial.seed,

@@ -27,7 +27,7 @@ from pace.reports.trial import Trial
 from pace.task import accuracy
 
 if TYPE_CHECKING:
-    from pace.reports.run_result import ModelSettings, RunResult
+    from pace.reports.run_result import RunResult, RunSettings
 
 METHOD = Column("Method", numeric=False)
 
@@ -162,8 +162,8 @@ def _provenance(run: RunResult) -> Iterable[Block]:
         ("Clients", settings.clients),
         ("Seeds", ", ".join(map(str, settings.seeds))),
         ("Data seed", "the partition file's own" if seed is None else seed),
-        ("Model", _model(settings.model)),
-        ("Dropout", settings.model.dropout),
+        ("Model", _model(settings)),
+        ("Dropout", settings.shape.get("dropout", "the module's own")),
         ("Numbers on the wire", settings.numbers),
         ("Device", settings.device),
         *settings.versions.items(),
@@ -173,16 +173,17 @@ def _provenance(run: RunResult) -> Iterable[Block]:
     rows = [
         [
             name,
-            str(told.method.get("rank") or ("dense" if "rank" in told.method else "–")),
-            *(f"{told.training[field]:g}" for field in ("epochs", "rate", "decay")),
+            str(setup["method"].get("rank", "–") or "dense"),
+            *(f"{setup['recipe'][field]:g}" for field in ("epochs", "rate", "decay")),
         ]
-        for name, told in settings.settings.items()
+        for name, setup in settings.setups.items()
     ]
     yield Table.of("Training by method", heads, rows, words=0)
 
 
-def _model(model: ModelSettings) -> str:
+def _model(settings: RunSettings) -> str:
     """`gat, widths 600 → 64 → 6, heads 8`."""
-    widths = " → ".join(map(str, model.widths))
-    own = (f"{key} {value}" for key, value in model.settings.items())
-    return ", ".join([model.kind, f"widths {widths}", *own])
+    widths = " → ".join(map(str, settings.shape["widths"]))
+    usual = ("kind", "widths", "dropout")
+    own = (f"{key} {value}" for key, value in settings.shape.items() if key not in usual)
+    return ", ".join([settings.model, f"widths {widths}", *own])

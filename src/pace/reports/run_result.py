@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, SettingError
 from pace.io import atomic, untrusted
-from pace.io.records import REST, plain_record, read_record
+from pace.io.records import plain_record, read_record, record_key
 from pace.io.terminal import drawn, many
 from pace.registry import installed
 from pace.reports import dataframe, run_page, run_tables
@@ -36,31 +36,6 @@ def versions() -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelSettings:
-    """The shared model."""
-
-    kind: str
-    """Its name in `pace.MODELS`."""
-    widths: tuple[int, ...]
-    """Features, hidden layers, classes."""
-    dropout: float
-    settings: dict[str, object] = field(default_factory=dict, metadata=REST)
-    """What this kind has beside widths and dropout, such as a GAT's heads."""
-
-
-@dataclass(frozen=True)
-class MethodSettings:
-    """A method's settings, and how its clients trained."""
-
-    method: dict[str, Any]
-    """Its kind and its fields."""
-    training: dict[str, Any]
-    """The fields of its recipe: epochs, rate, decay and the rest."""
-    numbers: str
-    """How its messages are written."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class RunSettings:
     """What was asked for, and what it ran with."""
 
@@ -73,16 +48,21 @@ class RunSettings:
     device: str
     data_seed: int | None
     """Of the partition and the masks; None where they were given."""
-    settings: dict[str, MethodSettings]
-    """By method."""
-    model: ModelSettings
-    sealed: bool = False
-    """Whether the server saw sums only."""
+    model: str
+    """Its name in `pace.MODELS`."""
+    setups: dict[str, dict[str, Any]] = field(metadata=record_key("settings"))
+    """By method: what `Federation.describe` says of the first seed's federation."""
+
+    @property
+    def shape(self) -> dict[str, Any]:
+        """The shared model's fields: widths, dropout and the rest."""
+        model: dict[str, Any] = next(iter(self.setups.values()))["model"]
+        return model
 
     @property
     def numbers(self) -> str:
         """How messages are written, and which methods' are written otherwise: `float32 (x: int8)`."""
-        kinds = {name: told.numbers for name, told in self.settings.items()}
+        kinds = {name: setup["numbers"] for name, setup in self.setups.items()}
         usual = Counter(kinds.values()).most_common(1)[0][0]
         others = [f"{name}: {kind}" for name, kind in kinds.items() if kind != usual]
         return f"{usual} ({', '.join(others)})" if others else usual
@@ -92,7 +72,7 @@ class RunSettings:
         """`synthetic, louvain, 10 clients, 5 seeds`; model and numbers where they are not the usual."""
         parts = [self.dataset, self.partition, many(self.clients, "client")]
         parts.append(many(len(self.seeds), "seed"))
-        parts += [self.model.kind] if self.model.kind != "gcn" else []
+        parts += [self.model] if self.model != "gcn" else []
         parts += [f"messages in {self.numbers}"] if self.numbers != "float32" else []
         return ", ".join(parts)
 

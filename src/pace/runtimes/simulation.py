@@ -17,13 +17,13 @@ from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
 from pace.jobs import sealing
 from pace.methods import METHODS, make
-from pace.models import Model, kind_of, settings_of, sized
+from pace.models import Model, kind_of, sized
 from pace.params import Params, size
 from pace.protocol import steps
-from pace.protocol.federation import SEEDS, Federation, describe
+from pace.protocol.federation import SEEDS, Federation
 from pace.protocol.method import Method
 from pace.protocol.sealing import Seal, check_sealable
-from pace.reports.run_result import MethodSettings, ModelSettings, RunResult, RunSettings
+from pace.reports.run_result import RunResult, RunSettings
 from pace.reports.trial import READINGS, Trial
 from pace.task import counted, roc_auc
 from pace.training.forward import Forward
@@ -94,7 +94,7 @@ def simulate(
     order = list(methods)
     trials.sort(key=lambda trial: order.index(trial.method))
     made = graphs if isinstance(graphs, Division) else None
-    sealed = settings.pop("sealed", False)
+    sums = {"clients": len(graphs)} if settings.get("sealed") else {}
     about = RunSettings(
         command=command,
         dataset=made.dataset if made else "graphs",
@@ -103,17 +103,11 @@ def simulate(
         clients=len(graphs),
         seeds=tuple(chosen),
         device=str(device),
-        sealed=sealed,
-        settings={
-            name: _described(Federation(model, method, **settings))
+        model=kind_of(model),
+        setups={
+            name: Federation(model, method, chosen[0], **settings, **sums).describe()
             for name, method in methods.items()
         },
-        model=ModelSettings(
-            kind=kind_of(model),
-            widths=tuple(model.widths),
-            dropout=model.dropout,
-            settings=settings_of(model),
-        ),
     )
     return RunResult(about, tuple(trials))
 
@@ -166,12 +160,6 @@ def _model_for(graphs: Sequence[Graph], name: str, hidden: int, layers: int) -> 
     if isinstance(graphs, Division):
         classes = graphs.classes
     return sized(name, graphs[0].features, hidden, layers, classes)
-
-
-def _described(federation: Federation) -> MethodSettings:
-    return MethodSettings(
-        describe(federation.method), describe(federation.recipe), federation.numbers
-    )
 
 
 def run_trials(
@@ -244,8 +232,8 @@ def by_training(federations: Mapping[str, Federation]) -> dict[str, list[str]]:
     """Method names by how their clients train: equal recipe and network, one training."""
     groups: dict[str, list[str]] = {}
     for name, federation in federations.items():
-        key = repr(describe((federation.recipe, federation.network)))
-        groups.setdefault(key, []).append(name)
+        setup = federation.describe()
+        groups.setdefault(repr((setup["recipe"], setup["network"])), []).append(name)
     return groups
 
 
