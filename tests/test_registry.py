@@ -178,7 +178,7 @@ def test_nothing_is_imported_before_it_is_allowed(folder: Path, kind: str) -> No
 def test_every_line_of_a_registry_leads_somewhere(registry: Registry) -> None:
     for name in registry:
         assert callable(registry.factory(name))
-        assert registry.about(name).origin == "built in"
+        assert registry.about(name).origin == registry.packages.get(name, "built in")
     with pytest.raises(SettingError, match=f"there is no {registry.kind} 'zzz'.*choose from"):
         registry.listed("zzz")
 
@@ -235,3 +235,22 @@ def test_a_changed_helper_is_refused_before_any_of_it_runs(
     helper.write_text(HELPED.replace("\n", "\r\n"))  # line ends do not count
     assert read_job(path).name == "mine"
     assert [*folder.rglob("*.ran")] == [helper.with_suffix(".ran")]
+
+
+def test_what_a_package_of_ours_has_needs_no_permission_where_it_is_installed(folder: Path) -> None:
+    def registry() -> Registry:
+        return Registry("gadget", {}, (), packages={"halved": "ours"})
+
+    with pytest.raises(SettingError, match="gadget halved comes with the package ours: pip inst"):
+        registry().listed("Halved")
+    for package in ("ours", "theirs"):
+        place = folder / f"{package}-1.2.dist-info"
+        place.mkdir()
+        (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
+        points = {"ours": "halved = own_ones:Halved", "theirs": "halved = own_ones:wrong"}
+        (place / "entry_points.txt").write_text(f"[pace.gadgets]\n{points[package]}\n")
+    here = registry()
+    assert list(here) == ["halved"]
+    assert not (folder / "own_ones.imported").exists()
+    assert here.factory("halved").__name__ == "Halved"
+    assert (here.code("halved"), here.about("halved").origin) == (None, "ours")

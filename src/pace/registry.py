@@ -1,7 +1,8 @@
 """What can be named: methods, models, datasets and partitions, with settings as in `fedprox:mu=0.1`.
 
-A built-in one is a line below, and is imported when it is first used. Others come from installed
-packages, by an entry point, or as `package.module:Name`; these must be allowed (`pace.io.plugins`).
+A built-in one is a line below, and is imported when it is first used; so is one of a package of ours,
+such as pace-study, where that is installed. Others come from installed packages, by an entry point,
+or as `package.module:Name`; these must be allowed (`pace.io.plugins`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from importlib import import_module, metadata
 from typing import Any, NamedTuple
 
@@ -51,26 +52,41 @@ class About:
 
 @dataclass(frozen=True, eq=False)
 class Registry(Mapping[str, Any]):
-    """All of one kind by name; as a mapping, what is built in, imported when it is asked for."""
+    """All of one kind by name; as a mapping, what is ours and here, imported when used."""
 
     kind: str  # the word for one of them; entry points are of the group `pace.<kind>s`
     built_in: dict[str, str]  # `module:Name` of each name
     common: Collection[str]  # fields or parameters that every one has, and that are no settings
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # names for several names
     also: str = ""  # what can be named besides, for an error
+    packages: Mapping[str, str] = field(default_factory=dict)  # of ours, with names not built in
 
     def __getitem__(self, name: str) -> Any:
-        module, _, attribute = self.built_in[name].partition(":")
+        home = self.built_in[name] if name in self.built_in else self._of_packages[name]
+        module, _, attribute = home.partition(":")
         return getattr(import_module(module), attribute)
 
     def __contains__(self, name: object) -> bool:  # without importing it
-        return name in self.built_in
+        return name in self.built_in or (name in self.packages and name in self._of_packages)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.built_in)
+        yield from self.built_in
+        if self.packages:
+            yield from self._of_packages
 
     def __len__(self) -> int:
-        return len(self.built_in)
+        return sum(1 for _ in self)
+
+    @cached_property
+    def _of_packages(self) -> dict[str, str]:
+        """`module:Name` of what packages of ours have, in order, where they are installed."""
+        claims = self.advertised()
+        return {
+            name: claim.code
+            for name, package in self.packages.items()
+            for claim in claims.get(name, [])
+            if claim.package.partition(" ")[0] == package
+        }
 
     def advertised(self) -> dict[str, list[Advertised]]:
         """Entry points by their lower-case name, from metadata; several packages may claim one."""
@@ -94,6 +110,8 @@ class Registry(Mapping[str, Any]):
             return name
         lower = name.lower()
         if lower not in self and self.code(lower) is None:
+            if lower in self.packages:
+                raise not_installed(f"the {self.kind} {lower}", self.packages[lower])
             near = did_you_mean(lower, (*self, *self.groups, *self.advertised()))
             raise SettingError(
                 f"there is no {self.kind} {name!r}: {near}choose from {', '.join(self)}, "
@@ -167,7 +185,11 @@ class Registry(Mapping[str, Any]):
         file = None
         with suppress(TypeError):
             file = inspect.getsourcefile(factory)
-        origin = f"{code}, {file or 'without a source file'}" if code else BUILT_IN
+        origin = (
+            f"{code}, {file or 'without a source file'}"
+            if code
+            else self.packages.get(listed, BUILT_IN)
+        )
         sentence = _first_sentence(factory)
         if isinstance(factory, partial):  # a variant: how it differs
             plain = next((name for name in self if self[name] is factory.func), None)
@@ -198,25 +220,19 @@ def installed(libraries: Iterable[str]) -> dict[str, str]:
     return versions
 
 
-PAPER = {
-    "local": "pace.methods.local:Local",
-    "fedavg": "pace.methods.baselines.fedavg:FedAvg",
-    "fedprox": "pace.methods.baselines.fedprox:FedProx",
-    "fednova": "pace.methods.baselines.fednova:FedNova",
-    "fedrcl": "pace.methods.baselines.fedrcl:FedRCL",
-    "fedpub": "pace.methods.baselines.fedpub:FedPub",
-    "fedtad": "pace.methods.baselines.fedtad:FedTAD",
-    "fedgta": "pace.methods.baselines.fedgta:FedGTA",
-    "fedaux": "pace.methods.baselines.fedaux:FedAux",
-    "pace": "pace.methods.pace:Pace",
-}
-ABLATIONS = {
-    "pace-transport": "pace.methods.ablations:TRANSPORT",
-    "pace-half": "pace.methods.ablations:HALF",
-    "pace-mean": "pace.methods.ablations:MEAN",
-    "pace-raw": "pace.methods.ablations:RAW",
-    "pace-direct": "pace.methods.ablations:Direct",
-}
+def not_installed(what: str, package: str) -> SettingError:
+    """The error of asking for what another package of ours has."""
+    return SettingError(
+        f"{what} comes with the package {package}: pip install {package}, or pip install ./study "
+        "in a clone"
+    )
+
+
+PAPER = (
+    *("local", "fedavg", "fedprox", "fednova", "fedrcl", "fedpub", "fedtad", "fedgta", "fedaux"),
+    "pace",
+)
+ABLATIONS = ("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct")
 BEYOND = {
     "pace-limited": "pace.methods.beyond.limited:Limited",
     "pace-duo": "pace.methods.beyond.duo:PaceDuo",
@@ -227,9 +243,16 @@ BEYOND = {
 }
 METHODS = Registry(
     "method",
-    {**PAPER, **ABLATIONS, **BEYOND},
+    {
+        "local": "pace.methods.local:Local",
+        "fedavg": "pace.methods.fedavg:FedAvg",
+        "fedprox": "pace.methods.fedavg:FedProx",
+        "pace": "pace.methods.pace:Pace",
+        **BEYOND,
+    },
     common=("name", "code"),  # a job's words for which method it is
-    groups={"all": tuple(PAPER), "ablations": tuple(ABLATIONS), "beyond": tuple(BEYOND)},
+    groups={"all": PAPER, "ablations": ABLATIONS, "beyond": tuple(BEYOND)},
+    packages=dict.fromkeys((*PAPER[3:-1], *ABLATIONS), "pace-study"),
 )
 MODELS = Registry(
     "model",

@@ -12,13 +12,14 @@ from pace.datasets.partition.divide import Division
 from pace.datasets.partition.split import Nodes
 from pace.gates.mixture import mix, weigh
 from pace.graph import Graph
-from pace.methods import FedAvg, FedPub
+from pace.methods import FedAvg
 from pace.methods.beyond.ridge import HOPS, SCALE, STRENGTHS
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.task import nll
 from pace.training.train import train
+from pace_study.baselines.fedpub import FedPub
 from tests.graphs import CLASSES, FEATURES, clients, federation
 
 GCN_OF = GCN((FEATURES, 8, CLASSES))

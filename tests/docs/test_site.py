@@ -171,7 +171,9 @@ def test_formulas_of_docstrings_keep_their_lines(site: Path) -> None:
 
 
 def test_every_module_stands_in_the_reference_once() -> None:
+    baselines = (ROOT / "study").rglob("baselines/*.py")
     parts = [path.relative_to(SOURCE.parent).with_suffix("") for path in SOURCE.rglob("*.py")]
+    parts += [path.relative_to(ROOT / "study").with_suffix("") for path in baselines]
     modules = {".".join(part.parts).removesuffix(".__init__") for part in parts}
     commands = {name for name in modules if name.startswith(("pace.cli", "pace.__main__"))}
     told = [

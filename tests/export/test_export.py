@@ -14,10 +14,10 @@ from torch import Tensor
 from pace.errors import FileError, SettingError
 from pace.export import export_model
 from pace.graph import Graph
-from pace.methods.baselines.masked import NEGLIGIBLE, mask_of
 from pace.models import MODELS, from_torch, sized
 from pace.protocol import steps
 from pace.runtimes.files.site import Site
+from pace_study.baselines.masked import NEGLIGIBLE, mask_of
 from tests.export.models import graph, made
 from tests.graphs import CLASSES, FEATURES
 from tests.sealed import sealed_job

@@ -4,11 +4,12 @@ import pytest
 import torch
 
 from pace.jobs.influence import influence
-from pace.methods import FedAvg, FedPub, Local, Pace
+from pace.methods import FedAvg, Local, Pace
 from pace.models.gcn import GCN
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method
 from pace.protocol.uploads import Messages
+from pace_study.baselines.fedpub import FedPub
 
 SMALL = GCN((2, 3))  # six weights in two columns, three biases
 

@@ -8,12 +8,8 @@ import torch
 from pace.errors import SettingError
 from pace.gates.gate import cnll
 from pace.graph import Graph
-from pace.methods import METHODS, Direct, Fixed, Pace, PaceDuo, PaceRidge, make
-from pace.methods.baselines.fedaux import FedAux
-from pace.methods.baselines.fednova import FedNova
-from pace.methods.baselines.fedprox import FedProx
-from pace.methods.baselines.fedpub import FedPub
-from pace.methods.baselines.fedrcl import FedRCL
+from pace.methods import METHODS, Fixed, Pace, PaceDuo, PaceRidge, make
+from pace.methods.fedavg import FedProx
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
@@ -21,6 +17,11 @@ from pace.protocol.method import Method
 from pace.registry import PAPER
 from pace.runtimes.simulation import by_training
 from pace.training.recipe import Recipe
+from pace_study.baselines.ablations import Direct
+from pace_study.baselines.fedaux import FedAux
+from pace_study.baselines.fednova import FedNova
+from pace_study.baselines.fedpub import FedPub
+from pace_study.baselines.fedrcl import FedRCL
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
 
 RELEASED = Recipe(epochs=5, rate=0.1, decay=1e-3, optimiser="sgd", clip=10.0)

@@ -11,9 +11,10 @@ import pytest
 
 from pace.errors import NotAllowedError, SettingError
 from pace.io import plugins
-from pace.methods import METHODS, FedProx, FedRCL, Pace, PaceRidge, make
+from pace.methods import METHODS, FedProx, Pace, PaceRidge, make
 from pace.methods.about import about_method, every_method
 from pace.protocol.method import Summable
+from pace_study.baselines.fedrcl import FedRCL
 from tests import own_methods
 from tests.preloaded import Preloaded
 
@@ -145,7 +146,9 @@ def test_two_packages_that_claim_a_name_are_both_shown(folder: Path) -> None:
 def test_the_list_has_a_sentence_and_the_settings_of_every_method(folder: Path) -> None:
     name = own_methods.write(folder)
     own_methods.install(folder, scaled=name, pace="own_scaled:Told", broken="own_scaled:Nobody")
-    found = {each.name: each for each in every_method() if each.origin == "built in"}
+    found = {
+        each.name: each for each in every_method() if each.name in METHODS and not each.problem
+    }
     assert list(found) == list(METHODS)
     for each in found.values():
         assert re.fullmatch(r"[A-Z].{20,}\.", each.sentence), each.sentence
@@ -154,7 +157,8 @@ def test_the_list_has_a_sentence_and_the_settings_of_every_method(folder: Path) 
         assert each.sums == (isinstance(made, Summable) and not made.needs)
     assert "; default 0.001" in found["fedprox"].facts()["mu"]
     assert found["pace-half"].sentence == "As pace, with gate Fixed(alpha=0.5)."
-    others = {each.name: each for each in every_method() if each.origin != "built in"}
+    assert found["pace-half"].row[-1].endswith("From pace-study.")
+    others = {each.name: each for each in every_method() if each.origin.startswith("own_scaled")}
     assert others["scaled"].sentence == "A part of the plain mean."
     assert others["scaled"].origin == "own_scaled:Scaled of own_scaled 1.2"
     assert "built in: name this one by own_scaled:Told" in others["pace"].problem

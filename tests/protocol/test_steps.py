@@ -24,18 +24,7 @@ from pace.gates.gate import cnll
 from pace.graph import Graph
 from pace.jobs import sealing
 from pace.jobs.influence import influence
-from pace.methods import (
-    METHODS,
-    Direct,
-    FedAvg,
-    FedGTA,
-    FedNova,
-    Fixed,
-    Local,
-    Pace,
-    PaceDuo,
-    make,
-)
+from pace.methods import METHODS, FedAvg, Fixed, Local, Pace, PaceDuo, make
 from pace.models.gcn import GCN
 from pace.params import Params
 from pace.protocol import steps, uploads, wire
@@ -45,6 +34,9 @@ from pace.protocol.method import External, Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.steps import Kept, Receiver, adopt, fit, merge
 from pace.training.recipe import Recipe
+from pace_study.baselines.ablations import Direct
+from pace_study.baselines.fedgta import FedGTA
+from pace_study.baselines.fednova import FedNova
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
 
 PACE = federation(Pace())

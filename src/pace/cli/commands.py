@@ -11,7 +11,7 @@ from typing import Any, get_type_hints
 import typer
 
 from pace.cli import manual
-from pace.errors import SettingError
+from pace.registry import not_installed
 
 # What the list of commands says: the first sentence of each one's docstring. A test compares.
 ALONE = {
@@ -66,11 +66,7 @@ class Commands(manual.Group):
 
     def get_command(self, ctx: Any, name: str) -> Any:
         if name in PACKAGES and name not in self.commands:
-            package = PACKAGES[name]
-            raise SettingError(
-                f"`pace {name}` comes with the package {package}: pip install {package}, or "
-                "pip install ./study in a clone"
-            )
+            raise not_installed(f"`pace {name}`", PACKAGES[name])
         return super().get_command(ctx, name)
 
 

@@ -1,7 +1,6 @@
 """The methods by name: built in (a line of `pace.registry`), of a package, or by their code's path.
 
-The names in `__all__` are for everybody. Other rooms use `about`, `baselines.masked`, `beyond.ridge`
-and `pace`.
+The names in `__all__` are for everybody. Other rooms use `about`, `beyond.ridge` and `pace`.
 """
 
 from collections.abc import Mapping
@@ -11,19 +10,11 @@ from typing import Any
 from pace.errors import PaceError, SettingError
 from pace.gates.gate import Fixed
 from pace.merging.carrier import RANK
-from pace.methods.ablations import Direct
-from pace.methods.baselines.fedaux import FedAux
-from pace.methods.baselines.fedavg import FedAvg
-from pace.methods.baselines.fedgta import FedGTA
-from pace.methods.baselines.fednova import FedNova
-from pace.methods.baselines.fedprox import FedProx
-from pace.methods.baselines.fedpub import FedPub
-from pace.methods.baselines.fedrcl import FedRCL
-from pace.methods.baselines.fedtad import FedTAD
 from pace.methods.beyond.duo import PaceDuo
 from pace.methods.beyond.limited import Limited
 from pace.methods.beyond.ridge import PaceFull, PaceRidge
 from pace.methods.beyond.ridge_sums import FullSums, RidgeSums
+from pace.methods.fedavg import FedAvg, FedProx
 from pace.methods.local import Local
 from pace.methods.pace import Pace
 from pace.protocol.method import Method
@@ -63,15 +54,8 @@ def make(
 
 __all__ = [
     "METHODS",
-    "Direct",
-    "FedAux",
     "FedAvg",
-    "FedGTA",
-    "FedNova",
     "FedProx",
-    "FedPub",
-    "FedRCL",
-    "FedTAD",
     "Fixed",
     "FullSums",
     "Limited",

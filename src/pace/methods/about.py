@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
 
-from pace.errors import PaceError
+from pace.errors import PaceError, SettingError
 from pace.io.plugins import allow
 from pace.methods import make
 from pace.models.gcn import GCN
@@ -88,22 +88,21 @@ class AboutMethod(About):
 
 
 def every_method() -> list[AboutMethod]:
-    """The built-in methods, then those of installed packages; a broken one says what is wrong."""
+    """Our methods, then those of other packages; a broken one says what is wrong."""
     methods = [about_method(name) for name in METHODS]
     for name, claims in METHODS.advertised().items():
         for claim in claims:
-            allow(claim.code)
-            methods.append(_claimed(name, claim.code, f"{claim.code} of {claim.package}"))
+            if claim.package.partition(" ")[0] == METHODS.packages.get(name):
+                continue
+            code, origin = claim.code, f"{claim.code} of {claim.package}"
+            allow(code)
+            try:
+                if name in METHODS:
+                    raise SettingError(f"{name} is built in: name this one by {code}")
+                methods.append(about_method(code, name, origin))
+            except PaceError as error:
+                methods.append(AboutMethod(name, origin, problem=str(error)))
     return methods
-
-
-def _claimed(name: str, code: str, origin: str) -> AboutMethod:
-    if name in METHODS:
-        return AboutMethod(name, origin, problem=f"{name} is built in: name this one by {code}")
-    try:
-        return about_method(code, name, origin)
-    except PaceError as error:
-        return AboutMethod(name, origin, problem=str(error))
 
 
 def about_method(text: str, name: str = "", origin: str = "") -> AboutMethod:

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.methods.baselines.mixing import attention, gathered, mixtures
 from pace.models.base import Drop, Field, Network, Pass, identity
 from pace.models.gcn import GCN
 from pace.models.layers import glorot
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
+from pace_study.baselines.mixing import attention, gathered, mixtures
 
 NEGLIGIBLE = 1e-3  # a mask entry below this is zero in evaluation
 

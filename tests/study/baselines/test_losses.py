@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from pace.methods.baselines import distillation
-from pace.methods.baselines.fedpub import MaskNorm
-from pace.methods.baselines.fedrcl import RelaxedContrast, extremes
 from pace.training.optimiser import Proximal
 from pace.training.recipe import Penalty
+from pace_study.baselines import distillation
+from pace_study.baselines.fedpub import MaskNorm
+from pace_study.baselines.fedrcl import RelaxedContrast, extremes
 
 EXACT = torch.float64
 LABELS = torch.tensor([0, 0, 0, 1, 1, 2, 2, 2, 3])  # class 3 has one member
@@ -124,7 +124,7 @@ def test_the_relaxation_is_zero_when_every_pair_of_a_class_is_apart() -> None:
 def test_the_search_by_blocks_finds_the_extremes_of_the_whole_matrix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("pace.methods.baselines.fedrcl.BLOCK", 7)
+    monkeypatch.setattr("pace_study.baselines.fedrcl.BLOCK", 7)
     labels = torch.randint(5, (60,), generator=torch.Generator().manual_seed(2))
     labels[labels == 3] = 4  # a class that does not occur
     unit = torch.nn.functional.normalize(drawn(60, 4))

@@ -25,8 +25,8 @@ from pace_study.controls import study_method
 from pace_study.study import NAMES, UNPUBLISHED
 
 SEEDS = [104729, 130363, 155921, 181081, 206639]
-ROOT = Path(__file__).parents[2]
-BENCHMARK = ROOT / "tests" / "methods" / "at_scale.py"
+ROOT = Path(__file__).parents[3]
+BENCHMARK = Path(__file__).with_name("at_scale.py")
 
 slow = pytest.mark.slow
 needs_data = pytest.mark.skipif("PACE_DATA" not in os.environ, reason="PACE_DATA is not set")

@@ -9,11 +9,10 @@ from torch_geometric.nn import GCNConv
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.methods import FedAux, FedPub
-from pace.methods.baselines.fedaux import basis, smoothed
-from pace.methods.baselines.fedpub import proxy
 from pace.models.gcn import GCN
 from pace.params import Params
+from pace_study.baselines.fedaux import FedAux, basis, smoothed
+from pace_study.baselines.fedpub import FedPub, proxy
 from tests.graphs import CLASSES, FEATURES, clients, federation
 
 GRAPH = clients(1)[0]

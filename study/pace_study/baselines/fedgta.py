@@ -11,14 +11,14 @@ from scipy import sparse
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.methods.baselines.fedavg import at_least
-from pace.methods.baselines.mixing import cosines, gathered, mixtures
+from pace.methods.fedavg import at_least
 from pace.models.operator import Operator, csr_tensor
 from pace.params import Params
 from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method, Uploads
 from pace.task import targets
+from pace_study.baselines.mixing import cosines, gathered, mixtures
 
 STEPS, KEEP = 5, 0.5  # of label propagation
 LEAST = 1e-12  # the confidence of a client without an edge

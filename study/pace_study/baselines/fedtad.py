@@ -10,14 +10,14 @@ from torch.nn.functional import cosine_similarity
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.methods.baselines.distillation import distil
-from pace.methods.baselines.fedavg import FedAvg
-from pace.methods.baselines.mixing import gathered
+from pace.methods.fedavg import FedAvg
 from pace.models.base import Model
 from pace.models.gcn import GCN, only_gcn
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Uploads
+from pace_study.baselines.distillation import distil
+from pace_study.baselines.mixing import gathered
 
 CLASSES = 4096  # at most
 LENGTH = 5  # the longest walk

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, l1_loss
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
-from pace.methods.baselines import distillation
-from pace.methods.baselines.fedtad import FedTAD
 from pace.models.gcn import GCN
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
+from pace_study.baselines import distillation
+from pace_study.baselines.fedtad import FedTAD
 from tests.graphs import CLASSES, FEATURES
 
 GCN_ = GCN((FEATURES, 16, CLASSES))

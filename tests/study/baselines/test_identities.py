@@ -10,28 +10,22 @@ from torch import Tensor
 from pace.errors import WeightError
 from pace.merging.carrier import compress, dense
 from pace.merging.moments import propagated, uniform
-from pace.methods import (
-    Direct,
-    FedAux,
-    FedAvg,
-    FedGTA,
-    FedNova,
-    FedProx,
-    FedPub,
-    FedRCL,
-    FedTAD,
-    Pace,
-)
-from pace.methods.baselines.fedgta import without_loops
-from pace.methods.baselines.fednova import normaliser
-from pace.methods.baselines.masked import mask_of, unmasked
-from pace.methods.baselines.mixing import attention, mixtures
+from pace.methods import FedAvg, FedProx, Pace
 from pace.params import Params, add, subtract
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Method
 from pace.protocol.uploads import Messages
 from pace.training.recipe import Recipe
 from pace.training.train import train
+from pace_study.baselines.ablations import Direct
+from pace_study.baselines.fedaux import FedAux
+from pace_study.baselines.fedgta import FedGTA, without_loops
+from pace_study.baselines.fednova import FedNova, normaliser
+from pace_study.baselines.fedpub import FedPub
+from pace_study.baselines.fedrcl import FedRCL
+from pace_study.baselines.fedtad import FedTAD
+from pace_study.baselines.masked import mask_of, unmasked
+from pace_study.baselines.mixing import attention, mixtures
 from tests.graphs import clients, federation
 
 GRAPHS = clients(3)

@@ -1,6 +1,6 @@
 """The heavy steps of the baselines on a client of ogbn-arxiv's size: seconds, and peak memory.
 
-    python tests/methods/at_scale.py [nodes]
+    python tests/study/baselines/at_scale.py [nodes]
 
 Each step runs in a process of its own, so that a peak is that step's. A matrix of nodes × nodes
 numbers would alone take 1.2 GB at 17,000 nodes.
@@ -18,12 +18,17 @@ import torch
 from pace.datasets.partition.split import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
-from pace.methods import FedAux, FedGTA, FedPub, FedRCL, FedTAD, Local
+from pace.methods import Local
 from pace.models.gcn import GCN
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.protocol.uploads import Messages
 from pace.training.train import train
+from pace_study.baselines.fedaux import FedAux
+from pace_study.baselines.fedgta import FedGTA
+from pace_study.baselines.fedpub import FedPub
+from pace_study.baselines.fedrcl import FedRCL
+from pace_study.baselines.fedtad import FedTAD
 
 NODES, FEATURES, CLASSES, DEGREE = 17_000, 128, 40, 14
 CLIENTS, EPOCHS = 10, 3

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from pace.graph import Graph
-from pace.methods import FedGTA, FedTAD
-from pace.methods.baselines.fedtad import reliability, walked_ids, within_clients
 from pace.protocol.federation import Federation
+from pace_study.baselines.fedgta import FedGTA
+from pace_study.baselines.fedtad import FedTAD, reliability, walked_ids, within_clients
 from tests.graphs import CLASSES, clients, federation
 
 GRAPH = clients(1)[0]

@@ -1,1 +1,0 @@
-"""The paper's baselines, one file each."""

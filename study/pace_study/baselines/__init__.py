@@ -1,0 +1,1 @@
+"""The paper's baselines but FedAvg and FedProx, one file each, and its ablations of PACE."""
