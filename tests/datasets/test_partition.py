@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.partition import PARTITIONS, divide
-from pace.datasets.partition.clients import describe_clients
-from pace.datasets.partition.file import read_partition, write_partition
+from pace.datasets.partition.file import describe_clients, read_partition, write_partition
 from pace.datasets.partition.louvain import cut, louvain, pack
-from pace.datasets.partition.metis import metis
 from pace.datasets.partition.split import generator, induced, split
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import SettingError
@@ -149,8 +147,8 @@ def test_metis_separates_two_cliques() -> None:
         torch.cat([clique, clique + 6, torch.tensor([[0], [6]])], 1),
         torch.zeros(12).long(),
     )
-    parts = sorted(part.tolist() for part in metis(graph.edges, 12, 2))
-    assert parts == [list(range(6)), list(range(6, 12))]
+    parts = divide(Dataset("cliques", graph, 1), "metis", 2).nodes
+    assert sorted(map(list, parts)) == [list(range(6)), list(range(6, 12))]
 
 
 def test_mistakes_are_said_in_a_sentence() -> None:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from pace.datasets import Dataset, Names
-from pace.datasets.partition import clients as site_files
 from pace.datasets.partition.divide import Division
+from pace.datasets.partition.file import write_graphs
 from pace.errors import BusyError, FileError
 from pace.io import atomic
 from pace.jobs.job_file import read_job
@@ -212,7 +212,7 @@ def test_a_clients_name_cannot_leave_the_folder_of_graphs(tmp_path: Path) -> Non
     dataset = Dataset("d", parts[0], 4, names=Names(clients=names))
     graphs, held = parts[:1] * len(names), [nodes] * len(names)
     division = Division(graphs, nodes=held, dataset=dataset, partition="own", data_seed=None)
-    paths = site_files.write_graphs(tmp_path / "graphs", dataset, division)
+    paths = write_graphs(tmp_path / "graphs", dataset, division)
     assert {path.parent for path in paths} == {tmp_path / "graphs"}
     assert sorted(tmp_path.rglob("*.graph")) == sorted(paths)
     assert len({path.name.casefold() for path in paths}) == len(names)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from pace.datasets.dataset import RATIOS
-from pace.datasets.partition import dirichlet, louvain
+from pace.datasets.partition import louvain
+from pace.datasets.partition.divide import ALPHA
 from pace.datasets.partition.split import DATA_SEED
 from pace.gates.cnll import BISECTIONS, calibrate
 from pace.merging.carrier import RANK
@@ -71,7 +72,7 @@ def test_constants() -> None:
     assert RANK == 6
     assert describe(make("pace"))["gate"] == "cnll"
     assert (DATA_SEED, louvain.RESOLUTION, louvain.DELTA) == (2024, 1.0, 20)
-    assert dirichlet.ALPHA == 0.5
+    assert ALPHA == 0.5
     assert BISECTIONS == 64
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from pace.datasets.partition.clients import ClientFacts
+    from pace.datasets.partition.file import ClientFacts
 
 EXAMPLES = """
 Examples:
@@ -58,8 +58,7 @@ def partition(
     from pace.cli import console
     from pace.datasets import load
     from pace.datasets.partition import divide
-    from pace.datasets.partition.clients import describe_clients, write_graphs
-    from pace.datasets.partition.file import write_partition
+    from pace.datasets.partition.file import describe_clients, write_graphs, write_partition
     from pace.errors import SettingError
 
     loaded = load(dataset, data_root)

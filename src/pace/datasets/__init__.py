@@ -1,11 +1,11 @@
 """Graphs by name and their division among clients: benchmarks, the embedded graph, a user's own.
 
 The names in `__all__` are for everybody. Other rooms use `benchmarks`, `dataset`, `file`, `partition`,
-`partition.clients`, `partition.divide`, `partition.file`, `partition.split`, `raw` and `synthetic`.
+`partition.divide`, `partition.file`, `partition.split`, `raw` and `synthetic`.
 """
 
 from pace.datasets.dataset import Dataset, Names
-from pace.datasets.registry import load
+from pace.datasets.file import load
 from pace.registry import DATASETS
 
 __all__ = ["DATASETS", "Dataset", "Names", "load"]

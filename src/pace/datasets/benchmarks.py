@@ -6,21 +6,33 @@ was made of; the folder they lie in is never written to, except to put a downloa
 
 from __future__ import annotations
 
-import contextlib
+import csv
+import json
 import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
+import torch
+from torch import Tensor
+
 from pace.datasets import file
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.raw import Benchmark, cache_folder, data_root, download, fingerprint, locate
-from pace.datasets.readers import COUNTRIES, HETEROPHILOUS, OGB, READERS, TWITCH
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 
 PYG_READS = ("Planetoid", "Coauthor", "Amazon")
 PLANETOID = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
+HETEROPHILOUS = ("minesweeper", "tolokers", "actor", "chameleon-filtered", "squirrel-filtered")
+OGB = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz", "num-node-list.csv.gz")
+COUNTRIES = ("DE", "ENGB", "ES", "FR", "PTBR", "RU", "TW")
+TWITCH_FEATURES = 3170  # binary, what a streamer plays, likes and lives in; in every country
+TABLES = ("edges.csv", "features.json", "target.csv")
+TWITCH = tuple(f"{home}/raw/musae_{home}_{table}" for home in COUNTRIES for table in TABLES)
 
 BENCHMARKS = {
     name.lower(): Benchmark(
@@ -48,13 +60,14 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
     folder = data_root(root)
     raw = locate(known, folder) or download(known, folder)
     kept = cache_folder() / "datasets" / f"{name}-{fingerprint(raw, known.files)}{file.SUFFIX}"
-    if kept.is_file():
-        with contextlib.suppress(GraphError):  # of an older format, say: the raw files are there
-            return replace(file.read_graph(kept), partition=_partition(known))
-    made = process(name, raw)
-    with contextlib.suppress(SettingError):  # without a cache the next start is slower, that is all
-        file.write_graph(kept, made, compact=False)
-    return made
+    dataset = None
+    with suppress(GraphError):  # it is not there, or of an older format
+        dataset = file.read_graph(kept)
+    if dataset is None:
+        dataset = process(name, raw)
+        with suppress(SettingError):  # without a cache the next start is slower, that is all
+            file.write_graph(kept, dataset, compact=False)
+    return replace(dataset, partition="column" if known.clients else "louvain")
 
 
 def process(name: str, raw: Path) -> Dataset:
@@ -81,9 +94,84 @@ def process(name: str, raw: Path) -> Dataset:
         directed=edges if known.family == "OGB" else None,
         owner=owner[0] if owner else None,
         names=Names(clients=known.clients),
-        partition=_partition(known),
     )
 
 
-def _partition(known: Benchmark) -> str:
-    return "column" if known.clients else "louvain"
+def read_planetoid(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
+    from torch_geometric.io import read_planetoid_data
+
+    data = read_planetoid_data(str(raw), benchmark.title)
+    return data.x, data.edge_index, data.y
+
+
+def read_npz(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
+    """Coauthor and Amazon, whose folder has one file."""
+    from torch_geometric.io import read_npz as read
+
+    data = read(str(raw / benchmark.files[0]))
+    return data.x, data.edge_index, data.y
+
+
+def read_heterophilous(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
+    """Graphs whose neighbours differ (Platonov et al., 2023). Their splits are not read."""
+    with np.load(raw / benchmark.files[0], allow_pickle=False) as stored:
+        x, edges, y = (
+            torch.from_numpy(stored[name]) for name in ("node_features", "edges", "node_labels")
+        )
+    return x.float(), edges.long().t(), y.long()
+
+
+def read_ogb(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
+    """A dataset of one graph, without the `ogb` package.
+
+    That looks for a newer version of itself on the internet whenever it is imported, asks questions
+    on the terminal and unpickles what it processed; these four files are all it would read.
+    """
+    kinds = (np.int64, np.float32, np.int64, np.int64)
+    edges, x, y, count = (
+        np.loadtxt(raw / name, dtype=kind, delimiter=",", ndmin=2)
+        for name, kind in zip(OGB, kinds, strict=True)
+    )
+    if not int(count.item()) == len(x) == len(y):
+        raise ValueError(f"{count.item()} nodes, {len(x)} rows of features and {len(y)} labels")
+    ends, labels = edges.T.copy(), y[:, 0].copy()
+    return torch.from_numpy(x), torch.from_numpy(ends), torch.from_numpy(labels)
+
+
+def read_twitch(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
+    """Seven graphs that share features (Rozemberczki et al., 2021); each country is a client.
+
+    Labels say whether a streamer uses mature language. Nodes are numbered by `new_id`; France's
+    table lists two streamers twice.
+    """
+    first, parts = 0, []
+    for number, country in enumerate(COUNTRIES):
+        edges_path, features_path, target_path = (
+            raw / country / "raw" / f"musae_{country}_{table}" for table in TABLES
+        )
+        with target_path.open(newline="", encoding="utf-8") as opened:
+            mature = {int(row["new_id"]): row["mature"] == "True" for row in csv.DictReader(opened)}
+        if sorted(mature) != list(range(len(mature))):
+            raise ValueError(f"{target_path.name} does not number nodes from 0 by new_id")
+        y = torch.tensor([mature[node] for node in range(len(mature))]).long()
+        x = torch.zeros(len(y), TWITCH_FEATURES)
+        for node, listed in json.loads(features_path.read_text(encoding="utf-8")).items():
+            x[int(node), torch.tensor(listed, dtype=torch.int64)] = 1.0
+        pairs = np.loadtxt(edges_path, dtype=np.int64, delimiter=",", skiprows=1).reshape(-1, 2)
+        edges = torch.from_numpy(pairs).t()
+        parts.append((x, edges + first, y, torch.full_like(y, number)))
+        first += len(y)
+    features, ends, labels, owners = zip(*parts, strict=True)
+    return torch.cat(features), torch.cat(ends, dim=1), torch.cat(labels), torch.cat(owners)
+
+
+# Features, edges, labels and, where nodes have clients, those; by family. Planetoid, Coauthor and
+# Amazon are read as PyG's `process` does, without its folders.
+READERS: dict[str, Callable[[Path, Benchmark], tuple[Tensor, ...]]] = {
+    "Planetoid": read_planetoid,
+    "Coauthor": read_npz,
+    "Amazon": read_npz,
+    "OGB": read_ogb,
+    "Twitch": read_twitch,
+    "Heterophilous": read_heterophilous,
+}

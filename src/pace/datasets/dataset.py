@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from pace.graph import Graph, expect_graph
+from pace.graph import MASKS, Graph, expect_graph
+from pace.io.records import optional
 from pace.models.operator import density
 
 RATIOS = (0.2, 0.4, 0.4)  # train, validation, test
@@ -20,7 +21,7 @@ class Names:
     classes: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     clients: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = optional(())
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,55 +64,45 @@ class GraphFacts:
 
     name: str
     nodes: int
-    edges: int
-    """Counted once, whatever their direction."""
+    edges: int  # counted once, whatever their direction
     directed: bool
     weighted: bool
-    isolated: int
-    """Nodes without an edge."""
+    isolated: int  # nodes without an edge
     mean_degree: float
-    homophily: float
-    """The share of edges within a class, of those between labelled nodes."""
+    homophily: float  # the share of edges within a class, of those between labelled nodes
     features: int
     feature_names: tuple[str, ...]
-    feature_density: float
-    """The share of numbers that are not zero."""
-    classes: dict[str, int]
-    """Class -> nodes."""
+    feature_density: float  # the share of numbers that are not zero
+    classes: dict[str, int]  # class -> nodes
     unlabelled: int
-    split: dict[str, int] | None
-    """Mask -> nodes; None where it has no split of its own."""
-    clients: dict[str, int] | None
-    """Client -> nodes; None where nobody said whose nodes they are."""
+    split: dict[str, int] | None  # mask -> nodes; None where it has no split of its own
+    clients: dict[str, int] | None  # client -> nodes; None where nobody said whose nodes they are
 
 
 def describe_graph(dataset: Dataset) -> GraphFacts:
     """Sizes, classes, masks and clients. Edges are counted once, whatever their direction."""
-    graph, names = dataset.graph, dataset.names
+    graph, names, owner = dataset.graph, dataset.names, dataset.owner
     source, target = graph.edges
-    known = (graph.y[source] >= 0) & (graph.y[target] >= 0)
-    alike = int((graph.y[source] == graph.y[target])[known].sum())
+    labelled = (graph.y[source] >= 0) & (graph.y[target] >= 0)
+    alike = int((graph.y[source] == graph.y[target])[labelled].sum())
     counts = torch.bincount(graph.y[graph.y >= 0], minlength=dataset.classes).tolist()
     classes = names.classes or [str(label) for label in range(dataset.classes)]
-    degree = torch.bincount(source, minlength=graph.nodes)
+    split = {name: int(getattr(graph, name).sum()) for name in MASKS}
+    owned = [] if owner is None else torch.bincount(owner).tolist()
     return GraphFacts(
         name=dataset.name,
         nodes=graph.nodes,
         edges=graph.edges.shape[1] // (1 if graph.directed else 2),
         directed=graph.directed or dataset.directed is not None,
         weighted=graph.weights is not None,
-        isolated=int((degree == 0).sum()),
+        isolated=int((torch.bincount(source, minlength=graph.nodes) == 0).sum()),
         mean_degree=graph.edges.shape[1] / graph.nodes,
-        homophily=alike / max(1, int(known.sum())),
+        homophily=alike / max(1, int(labelled.sum())),
         features=graph.features,
         feature_names=tuple(names.features),
         feature_density=density(graph.x),
         classes=dict(zip(classes, counts, strict=True)),
         unlabelled=int((graph.y < 0).sum()),
-        split={name: int(getattr(graph, name).sum()) for name in ("train", "val", "test")}
-        if dataset.has_split
-        else None,
-        clients=None
-        if dataset.owner is None
-        else dict(zip(names.clients, torch.bincount(dataset.owner).tolist(), strict=True)),
+        split=split if dataset.has_split else None,
+        clients=None if owner is None else dict(zip(names.clients, owned, strict=True)),
     )

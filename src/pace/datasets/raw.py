@@ -12,13 +12,11 @@ from pace.datasets.dataset import RATIOS
 from pace.errors import SettingError
 from pace.io import atomic
 
-PUBLISHED = {
+PUBLISHED = {  # where PyG does not download
     "OGB": "arxiv.zip of the Open Graph Benchmark",
     "Twitch": "data/twitch of the GitHub repository CUAI/Non-Homophily-Benchmarks",
 }
-PYG = {
-    "Heterophilous": "HeterophilousGraphDataset"
-}  # its classes that are not called as the folder
+PYG = {"Heterophilous": "HeterophilousGraphDataset"}  # classes that are not called as the folder
 
 
 @dataclass(frozen=True)
@@ -36,18 +34,7 @@ class Benchmark:
         """The folder of the raw files in a data root, as PyG or OGB lays it out."""
         if self.family == "Twitch":  # a folder a country, each with its own `raw`
             return Path(self.family)
-        folder = Path("ogbn_arxiv") if self.family == "OGB" else Path(self.family, self.title)
-        return folder / "raw"
-
-    @property
-    def homes(self) -> tuple[Path, ...]:
-        """The same, and where else people keep them."""
-        return self.home, Path(self.family) / self.home, Path(self.title, "raw")
-
-    @property
-    def source(self) -> str:
-        """Who publishes the files, where PyG does not download them; empty where it does."""
-        return PUBLISHED.get(self.family, "")
+        return Path("ogbn_arxiv" if self.family == "OGB" else f"{self.family}/{self.title}", "raw")
 
 
 def data_root(given: str | Path | None = None) -> Path:
@@ -57,10 +44,9 @@ def data_root(given: str | Path | None = None) -> Path:
         return cache_folder()
     root = Path(chosen).expanduser()
     if not root.is_dir():
-        source = "--data-root" if given else "PACE_DATA"
         raise SettingError(
-            f"{source} is {root}, which is not a folder: create it, or name the folder that "
-            "holds the benchmarks"
+            f"{'--data-root' if given else 'PACE_DATA'} is {root}, which is not a folder: create it, "
+            "or name the folder that holds the benchmarks"
         )
     return root
 
@@ -80,7 +66,8 @@ def writable(folder: Path) -> bool:
 
 def locate(known: Benchmark, root: Path) -> Path | None:
     """The folder that holds all the raw files, in the root or among earlier downloads."""
-    for folder in [base / home for base in (root, cache_folder()) for home in known.homes]:
+    homes = (known.home, known.family / known.home, Path(known.title, "raw"))
+    for folder in [base / home for base in (root, cache_folder()) for home in homes]:
         if all((folder / name).is_file() for name in known.files):
             return folder
     return None
@@ -96,14 +83,14 @@ def fingerprint(raw: Path, files: tuple[str, ...]) -> str:
 def download(known: Benchmark, root: Path) -> Path:
     """Fetch the raw files with PyG into the root, or into the cache where the root is read-only."""
     folder = (root if writable(root) else cache_folder()) / known.home
-    wanted = (
+    remedy = (
         f"put {', '.join(known.files)} into {root / known.home}, or name the folder that has them "
         "with --data-root or PACE_DATA"
     )
-    if known.source:
+    if source := PUBLISHED.get(known.family):
         raise SettingError(
-            f"{known.title} is not in {root}: {wanted} "
-            f"(they are in {known.source}, which PyG does not download)"
+            f"{known.title} is not in {root}: {remedy} "
+            f"(they are in {source}, which PyG does not download)"
         )
     try:
         with tempfile.TemporaryDirectory() as arriving:
@@ -111,7 +98,7 @@ def download(known: Benchmark, root: Path) -> Path:
                 atomic.write(folder / name, fetch(known, name, Path(arriving)))
     except OSError as error:
         raise SettingError(
-            f"{known.title} is not in {root} and was not downloaded ({error}): {wanted}"
+            f"{known.title} is not in {root} and was not downloaded ({error}): {remedy}"
         ) from error
     return folder
 

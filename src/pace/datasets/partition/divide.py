@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from pace.datasets.dataset import Dataset
-from pace.datasets.partition.dirichlet import dirichlet
 from pace.datasets.partition.louvain import louvain
-from pace.datasets.partition.metis import metis
-from pace.datasets.partition.split import DATA_SEED, Nodes, client_graphs, generator, induced
+from pace.datasets.partition.split import DATA_SEED, Array, Nodes, client_graphs, generator, induced
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
 from pace.registry import PARTITIONS
 
 CLIENTS = 10
+ALPHA = 0.5  # of the Dirichlet distribution
+ATTEMPTS, SMALLEST = 101, 5  # draws, until the smallest client has so many nodes
 
 
 class Division(list[Graph]):
@@ -108,13 +108,47 @@ def by_louvain(dataset: Dataset, clients: int) -> Sequence[Nodes]:
 
 
 def by_metis(dataset: Dataset, clients: int) -> Sequence[Nodes]:
-    """Parts of equal size with few edges between them."""
-    return metis(dataset.graph.edges, dataset.graph.nodes, clients)
+    """Parts of equal size with few edges between them. METIS uses its own fixed seed."""
+    try:
+        import pymetis
+    except ImportError:
+        raise SettingError(
+            "the partition metis needs pymetis: pip install 'pace-fgl[research]'"
+        ) from None
+    source, target = dataset.graph.edges.numpy()  # sorted, so that neighbours come in order
+    starts = np.searchsorted(source, np.arange(dataset.graph.nodes + 1))
+    _, part = pymetis.part_graph(clients, pymetis.CSRAdjacency(starts, target))
+    return [np.flatnonzero(np.asarray(part) == client) for client in range(clients)]
 
 
 def by_dirichlet(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
-    """Label skew: shares of each class from a Dirichlet distribution."""
-    return dirichlet(dataset.graph.y, dataset.classes, clients, random)
+    """Label skew: shares of each class from a Dirichlet distribution.
+
+    Nodes come class after class, shuffled within a class; those without a label (-1) are dealt last,
+    like one more class. A client that holds its even share of the nodes takes no further class. The
+    stream is not reset between attempts, and masks go on where the last one stops.
+    """
+    labels = dataset.graph.y.numpy()
+    for _ in range(ATTEMPTS):
+        held: list[list[Array]] = [[] for _ in range(clients)]
+        sizes = np.zeros(clients, dtype=np.int64)
+        for label in [*range(dataset.classes), -1]:
+            members = np.flatnonzero(labels == label)
+            if label == -1 and not len(members):
+                break
+            random.shuffle(members)
+            shares = random.dirichlet(np.repeat(ALPHA, clients)) * (sizes < len(labels) / clients)
+            shares /= max(shares.sum(), np.finfo(float).tiny)  # all full: nothing left to deal
+            cuts = (np.cumsum(shares) * len(members)).astype(np.int64)[:-1]
+            for client, part in enumerate(np.split(members, cuts)):
+                held[client].append(part)
+                sizes[client] += len(part)
+        if sizes.min() >= SMALLEST:
+            return [np.concatenate(parts) for parts in held]
+    raise SettingError(
+        f"in {ATTEMPTS} Dirichlet draws some client always had fewer than {SMALLEST} nodes: "
+        f"ask for fewer than {clients} clients"
+    )
 
 
 def by_column(dataset: Dataset) -> Sequence[Nodes]:

@@ -28,21 +28,16 @@ def louvain(
     edges: Tensor, nodes: int, clients: int, *, resolution: float = RESOLUTION, delta: int = DELTA
 ) -> list[list[int]]:
     """Each client's nodes, in the order that numbers them locally. No random number is drawn."""
-    groups = cut(communities(edges, nodes, resolution), max(1, nodes // clients - delta))
-    groups.sort(key=len, reverse=True)  # stable: equal sizes stay in order
-    return pack(groups, clients, target=nodes // clients, delta=delta)
-
-
-def communities(edges: Tensor, nodes: int, resolution: float) -> list[list[int]]:
-    """scikit-network's Louvain, its communities by first appearance, each in ascending order."""
+    groups: dict[int, list[int]] = {}  # communities by first appearance, each in ascending order
     side = int(edges.max()) + 1 if edges.numel() else 0
-    if side == 0:
-        return [[node] for node in range(nodes)]
-    found: dict[int, list[int]] = {}
-    for node, label in enumerate(remembered(edges.numpy(), side, resolution).tolist()):
-        found.setdefault(label, []).append(node)
+    labels = remembered(edges.numpy(), side, resolution).tolist() if side else []
+    for node, label in enumerate(labels):
+        groups.setdefault(label, []).append(node)
     # The matrix ends at the last node with an edge: those behind it are communities of their own.
-    return list(found.values()) + [[node] for node in range(side, nodes)]
+    communities = [*groups.values(), *([node] for node in range(side, nodes))]
+    cuts = cut(communities, max(1, nodes // clients - delta))
+    cuts.sort(key=len, reverse=True)  # stable: equal sizes stay in order
+    return pack(cuts, clients, target=nodes // clients, delta=delta)
 
 
 def remembered(edges: Array, side: int, resolution: float) -> Array:
@@ -72,6 +67,7 @@ def remembered(edges: Array, side: int, resolution: float) -> Array:
 
 
 def computed(edges: Array, side: int, resolution: float) -> Array:
+    """scikit-network's Louvain."""
     from sknetwork.clustering import Louvain
 
     shape = (side, side)
@@ -83,41 +79,34 @@ def computed(edges: Array, side: int, resolution: float) -> Array:
 def cut(groups: list[list[int]], cap: int) -> list[list[int]]:
     """Cut every group longer than `cap`; the rest goes to the end of the list, to be cut again."""
     groups = list(groups)
-    place = 0
-    while place < len(groups):
-        if len(groups[place]) > cap:
-            groups.append(groups[place][cap:])
-            groups[place] = groups[place][:cap]
-        place += 1
+    for index, group in enumerate(groups):  # which grows meanwhile
+        if len(group) > cap:
+            groups.append(group[cap:])
+            groups[index] = group[:cap]
     return groups
 
 
 def pack(groups: list[list[int]], clients: int, *, target: int, delta: int) -> list[list[int]]:
-    """Fill clients group by group. The cursor stays on a client until it is full or overflows."""
+    """Fill clients group by group. The cursor stays on a client until it is full or overflows.
+
+    A group that fits nowhere goes where OpenFGL puts it. It means the emptiest client, but compares
+    the client under the cursor, not the one it scans; kept literally, since partitions depend on it.
+    """
     held: list[list[int]] = [[] for _ in range(clients)]
-    open_clients = list(range(clients))
+    waiting = list(range(clients))
     cursor = 0
     for group in groups:
-        while len(open_clients) > 1 and len(held[open_clients[cursor]]) >= target:
-            del open_clients[cursor]
-            cursor %= len(open_clients)
-        advances = 0
-        while len(held[open_clients[cursor]]) + len(group) >= target + delta:
-            cursor = (cursor + 1) % len(open_clients)
-            advances += 1
-            if advances > PATIENCE:
-                cursor = settle(held, open_clients, cursor)
+        while len(waiting) > 1 and len(held[waiting[cursor]]) >= target:
+            del waiting[cursor]
+            cursor %= len(waiting)
+        for _ in range(PATIENCE + 1):
+            if len(held[waiting[cursor]]) + len(group) < target + delta:
                 break
-        held[open_clients[cursor]].extend(group)
+            cursor = (cursor + 1) % len(waiting)
+        else:
+            least = math.inf
+            for index in range(len(waiting)):
+                if len(held[waiting[cursor]]) < least:
+                    least, cursor = len(held[waiting[cursor]]), index
+        held[waiting[cursor]].extend(group)
     return held
-
-
-def settle(held: list[list[int]], open_clients: list[int], cursor: int) -> int:
-    """Where OpenFGL puts a group that fits nowhere. It means the emptiest client, but compares the
-    client under the cursor, not the one it scans; kept literally, since partitions depend on it."""
-    least = math.inf
-    for place in range(len(open_clients)):
-        if len(held[open_clients[cursor]]) < least:
-            least = len(held[open_clients[cursor]])
-            cursor = place
-    return cursor

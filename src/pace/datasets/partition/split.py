@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pace.datasets.dataset import RATIOS
-from pace.graph import Graph
+from pace.graph import MASKS, Graph
 
 DATA_SEED = 2024
 
@@ -63,8 +63,7 @@ def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:
     masks = torch.zeros((3, graph.nodes), dtype=torch.bool)
     for mask, index in zip(masks, indices, strict=True):
         mask[torch.as_tensor(index, dtype=torch.int64)] = True
-    train, val, test = masks
-    return replace(graph, train=train, val=val, test=test)
+    return replace(graph, **dict(zip(MASKS, masks, strict=True)))
 
 
 def induced(graph: Graph, clients: Sequence[Nodes]) -> list[Graph]:
@@ -92,19 +91,13 @@ def induced(graph: Graph, clients: Sequence[Nodes]) -> list[Graph]:
     if graph.weights is not None:
         weights = torch.split(graph.weights[kept][sorted_by], counts)
     return [
-        _part(graph, nodes, edges - start, each)
-        for nodes, edges, start, each in zip(lists, pairs, starts, weights, strict=True)
+        Graph(
+            graph.x[nodes],
+            edges - start,
+            graph.y[nodes],
+            *(mask[nodes] for mask in (graph.train, graph.val, graph.test)),
+            weights=weight,
+            directed=graph.directed,
+        )
+        for nodes, edges, start, weight in zip(lists, pairs, starts, weights, strict=True)
     ]
-
-
-def _part(graph: Graph, nodes: Tensor, edges: Tensor, weights: Tensor | None) -> Graph:
-    return Graph(
-        graph.x[nodes],
-        edges,
-        graph.y[nodes],
-        graph.train[nodes],
-        graph.val[nodes],
-        graph.test[nodes],
-        weights,
-        graph.directed,
-    )
