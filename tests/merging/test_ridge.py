@@ -13,6 +13,7 @@ from torch.nn.functional import normalize, one_hot
 
 from pace.merging.ridge import (
     BLOCK,
+    FULL,
     PULL,
     SKETCH,
     compressed,
@@ -20,7 +21,7 @@ from pace.merging.ridge import (
     expanded,
     lower_kernel,
     nystrom,
-    own_residual,
+    own_residuals,
     public_matrix,
     sketched,
     solve_gram,
@@ -223,7 +224,7 @@ def test_no_matrix_of_the_long_side_is_factorised(
     nodes: int, features: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sides: list[int] = []
-    for name in ("eigh", "solve"):
+    for name in ("eigh", "cholesky_ex"):
         plain = getattr(torch.linalg, name)
 
         def counted(matrix: Tensor, *more: Tensor, plain: Any = plain) -> Any:
@@ -233,8 +234,22 @@ def test_no_matrix_of_the_long_side_is_factorised(
         monkeypatch.setattr(torch.linalg, name, counted)
     rows, labels = client(nodes, features, 3)
     condensed(rows, labels, 12)
-    own_residual(rows, labels, torch.zeros(features, CLASSES).double(), 3.0)
-    assert sides == [min(nodes, features + CLASSES), min(nodes, features)]
+    nothing = torch.zeros(features, CLASSES).double()
+    own_residuals(rows, labels, [nothing, nothing], [3.0, 0.3])
+    assert sides == [min(nodes, features + CLASSES), *[min(nodes, features)] * 2]
+
+
+def test_where_both_sides_are_long_the_rows_are_nearly_the_best_and_no_row_counts_twice() -> None:
+    generator = torch.Generator().manual_seed(4)
+    rows = torch.randn(1100, 1060, generator=generator) * torch.rand(1060, generator=generator) ** 3
+    rows = (rows / rows.norm(dim=1, keepdim=True)).double()
+    labels = one_hot(torch.arange(1100) % CLASSES, CLASSES).double()
+    assert min(rows.shape) > FULL
+    found, expected = condensed(rows, labels, 6), eigh_of_the_long_side(rows, labels, 6, 1.0)
+    held, most = (float(torch.cat(form, 1).norm().square()) for form in (found, expected))
+    assert 0.999 < held / most <= 1 + 1e-9
+    left_out = torch.linalg.eigvalsh(rows.T @ rows - found[0].T @ found[0])
+    assert float(left_out[0]) > -1e-8
 
 
 def test_a_kernel_of_many_rows_is_whole_and_half_of_it_is_computed() -> None:
@@ -302,8 +317,9 @@ def test_the_own_correction_minimises_its_objective(nodes: int, strength: float,
     rows, labels = client(nodes, 8, seed)
     answer = torch.randn(8, CLASSES, generator=torch.Generator().manual_seed(seed)).double()
     answer -= answer.mean(1, keepdim=True)
-    found = own_residual(rows, labels, answer, strength)
+    found, again = own_residuals(rows, labels, [answer, answer], [strength, strength])
+    assert torch.equal(found, again)
     centred = labels - labels.mean(1, keepdim=True)
     gradient = rows.T @ (rows @ found - centred) + strength * (found - answer)
     assert float(gradient.abs().max()) < 1e-8
-    assert own_residual(rows[:0], labels[:0], answer, strength) is answer
+    assert own_residuals(rows[:0], labels[:0], [answer], [strength])[0] is answer

@@ -19,6 +19,8 @@ from torch import Tensor
 
 SKETCH = 64  # columns of Ω
 BLOCK = 96  # columns of a kernel at a time
+FULL = 1024  # short side up to which eigenvectors are computed in full
+KRYLOV = 8  # blocks of a Krylov space
 PULL = 1.0  # γ: how strongly the classes decide which rows stand for all
 SMALLEST_EIGENVALUE = 1e-7  # of a sketch's core, against its largest: below it is rounding
 
@@ -34,7 +36,8 @@ def condensed(
     twice. γYYᵀ pulls the class indicators into Q; where it holds them, ZᵀM = B exactly.
 
     With A = [H, √γY] the eigenvectors V of AᵀA give the same rows, QA = diag(σ)Vᵀ. The smaller of AAᵀ
-    and AᵀA is decomposed: cubic in min(n, d + classes).
+    and AᵀA is decomposed, cubic in min(n, d + classes). Where both are large, Q is the best in a
+    block Krylov space, by products with A alone; what is said of Q above holds there too.
 
     Args:
         rows: H, (n, d).
@@ -47,18 +50,44 @@ def condensed(
     sent = rows.new_zeros(count, features), rows.new_zeros(count, labels.shape[1])
     if not (nodes and count):
         return sent
-    if nodes <= features + labels.shape[1]:
+    if nodes <= min(FULL, features + labels.shape[1]):
         kernel = (rows @ rows.T + pull * labels @ labels.T).double()
         leading = torch.linalg.eigh(kernel).eigenvectors[:, -count:].flip(1).T
         parts = leading.to(rows.dtype) @ rows, leading.to(labels.dtype) @ labels
     else:
-        both = torch.cat([rows, pull**0.5 * labels], 1).double()
-        squares, vectors = torch.linalg.eigh(both.T @ both)
-        leading = (vectors * squares.clamp_min(0).sqrt())[:, -count:].flip(1).T
+        both = torch.cat([rows, pull**0.5 * labels], 1)
+        if both.shape[1] <= FULL:
+            both = both.double()
+            squares, vectors = torch.linalg.eigh(both.T @ both)
+            leading = (vectors * squares.clamp_min(0).sqrt())[:, -count:].flip(1).T
+        else:
+            leading = krylov_rows(both, count)
         parts = leading[:, :features], leading[:, features:] / pull**0.5
     for whole, part in zip(sent, parts, strict=True):
         whole[: len(part)] = part
     return sent
+
+
+def krylov_rows(matrix: Tensor, count: int) -> Tensor:
+    """QA with Q the Ritz vectors of AAᵀ in the span of AΩ, (AAᵀ)AΩ, …, 2 · count columns each.
+
+    Costs 2 · KRYLOV products of A with a block. For a start that does not change, Ω is drawn from a
+    fixed seed.
+    """
+    fixed = torch.Generator().manual_seed(0)
+    start = torch.randn(matrix.shape[1], 2 * count, generator=fixed, dtype=matrix.dtype)
+    basis = torch.linalg.qr(matrix @ start).Q
+    block = basis
+    for _ in range(KRYLOV - 1):
+        block = matrix @ (matrix.T @ block)
+        for _ in range(2):  # once leaves what rounding puts back
+            block = block - basis @ (basis.T @ block)
+        block = torch.linalg.qr(block).Q
+        basis = torch.cat([basis, block], 1)
+    within = basis.T @ matrix
+    vectors = torch.linalg.eigh((within @ within.T).double()).eigenvectors[:, -count:].flip(1)
+    rows: Tensor = vectors.T.to(matrix.dtype) @ within
+    return rows
 
 
 def solve_rows(rows: Tensor, labels: Tensor, strengths: Sequence[float]) -> Tensor:
@@ -200,20 +229,23 @@ def expanded(basis: Tensor, mixing: Tensor, strengths: int) -> tuple[Tensor, ...
     return (basis.T @ mixing).chunk(strengths, 1)
 
 
-def own_residual(rows: Tensor, labels: Tensor, answer: Tensor, strength: float) -> Tensor:
-    """V = W + Hᵀ(HHᵀ + μI)⁻¹(Y - HW): everybody's answer, corrected by a ridge on what it misses here.
+def own_residuals(
+    rows: Tensor, labels: Tensor, answers: Sequence[Tensor], strengths: Sequence[float]
+) -> list[Tensor]:
+    """V = W + Hᵀ(HHᵀ + μI)⁻¹(Y - HW) for each answer W and its μ: W, corrected on what it misses here.
 
     Of all V it minimises |Y - HV|² + μ |V - W|². Without rows of one's own it is W. The second term is
-    also (HᵀH + μI)⁻¹Hᵀ(Y - HW): cubic in the shorter side of H.
+    also (HᵀH + μI)⁻¹Hᵀ(Y - HW): the products are those of the shorter side of H, made once for all.
     """
     if not len(rows):
-        return answer
-    rows, labels = rows.double(), labels.double()
-    centred = labels - labels.mean(1, keepdim=True)  # as the answer is
-    missed = centred - rows @ answer.double()
-    correction: Tensor
-    if len(rows) <= rows.shape[1]:
-        correction = rows.T @ torch.linalg.solve(_damped(rows @ rows.T, strength), missed)
-    else:
-        correction = torch.linalg.solve(_damped(rows.T @ rows, strength), rows.T @ missed)
-    return (answer.double() + correction).to(answer.dtype)
+        return list(answers)
+    wide = len(rows) <= rows.shape[1]
+    kernel = lower_kernel(rows if wide else rows.T).double()
+    centred = labels - labels.mean(1, keepdim=True)  # as the answers are
+    corrected = []
+    for answer, strength in zip(answers, strengths, strict=True):
+        missed = centred - rows @ answer
+        right = (missed if wide else rows.T @ missed).double()
+        solution = _solved(_damped(kernel, strength), right).to(rows.dtype)
+        corrected.append(answer + (rows.T @ solution if wide else solution))
+    return corrected

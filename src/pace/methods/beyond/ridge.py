@@ -25,7 +25,7 @@ from pace.merging.ridge import (
     compressed,
     condensed,
     expanded,
-    own_residual,
+    own_residuals,
     public_matrix,
     sketched,
     solve_rows,
@@ -196,15 +196,15 @@ class Regressed(Method):
             title = TITLES.get(name, f"{name.removeprefix('hop')} hops")
             names = [f"ridge on {title}, λ = {strength:g}" for strength in self.strengths]
             rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
+            own: list[tuple[Tensor, float]] = []
             if self.own is not None:
                 names.append(f"ridge on {title}, corrected here")
-                answers.append(
-                    own_residual(rows, labels, answers[len(self.strengths) // 2], self.own)
-                )
+                own.append((answers[len(self.strengths) // 2], self.own))
             if self.every_label and name != LABELS:
-                nothing = torch.zeros_like(answers[0])
                 names += [f"ridge on {title} of this site alone, λ = {level:g}" for level in ALONE]
-                answers += [own_residual(rows, labels, nothing, level) for level in ALONE]
+                own += [(torch.zeros_like(answers[0]), level) for level in ALONE]
+            if own:
+                answers += own_residuals(rows, labels, *zip(*own, strict=True))
             externals += [
                 External({name: answer.contiguous()}, called, Regression(name, fit))
                 for called, answer in zip(names, answers, strict=True)
