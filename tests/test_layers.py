@@ -29,7 +29,7 @@ ONLY_IN = {
     "sknetwork": {"datasets/partition/louvain.py"},
     "pymetis": {"datasets/partition/divide.py"},
     "matplotlib": {"reports/plot.py", "reports/run_result.py"},
-    "pyarrow": {"tables/parquet.py", "runtimes/files/model.py"},
+    "pyarrow": {"tables/table.py", "runtimes/files/model.py"},
     "cryptography": {
         *("jobs/signatures.py", "jobs/sealing.py"),
         "runtimes/flower/certificates.py",

@@ -145,12 +145,8 @@ def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
 
 
 def test_without_a_place_a_missing_value_and_another_word_are_refused(tmp_path: Path) -> None:
-    book = Codebook(
-        (Column("age", "number"), Column("ward", "category", ("a", "b"))),
-        "kind",
-        ("x", "y"),
-        "case",
-    )
+    parts = (Column("age", "number"), Column("ward", "category", ("a", "b")))
+    book = Codebook("kind", ("x", "y"), "case", columns=parts)
     columns = patients(wards="abc")
     with pytest.raises(GraphError) as caught:
         imported(tmp_path, columns, book)
@@ -202,7 +198,7 @@ def test_a_missing_word_is_marked_and_no_other_word(tmp_path: Path) -> None:
 
     def encoded(**settings: bool) -> list[list[float]]:
         ward = Column("ward", "category", ("a", "b"), **settings)
-        made = imported(tmp_path, columns, Codebook((ward,), "kind", ("x", "y"), "case"))
+        made = imported(tmp_path, columns, Codebook("kind", ("x", "y"), "case", columns=(ward,)))
         return made.dataset.graph.x[:4].tolist()
 
     b = [0, 1, 0, 0]
@@ -216,7 +212,7 @@ def test_words_for_missing_values_are_so_in_any_case(tmp_path: Path) -> None:
     columns = patients()
     columns["ward"][0], columns["age"][0], columns["kind"][0] = "K. a.", "K. A.", "k. a."
     parts = (Column("age", "number", fill=50), Column("ward", "category", ("a", "b"), other=True))
-    book = Codebook(parts, "kind", ("x", "y"), "case", missing=("", "k. A."))
+    book = Codebook("kind", ("x", "y"), "case", ("", "k. A."), columns=parts)
     made = imported(tmp_path, columns, book)
     assert made.dataset.graph.x[0].tolist() == [50, 0, 0, 1]
     assert int(made.dataset.graph.y[0]) == -1
@@ -227,7 +223,7 @@ def test_many_columns_are_merged_in_time_in_proportion() -> None:
     def site(letter: str, count: int) -> Proposal:
         columns = [Summary(f"c{place}", "flag", 9) for place in range(count)]
         columns += [Summary(f"{letter}{place}", "category", 9, 0, ("u",)) for place in range(count)]
-        return Proposal(9, "id", "kind", ("x", "y"), (), tuple(columns))
+        return Proposal(9, "id", "kind", ("x", "y"), (), columns=tuple(columns))
 
     sites = {"north": site("n", 5_000), "south": site("N", 5_000)}
     began = time.process_time()
@@ -264,7 +260,7 @@ def test_other_units_spellings_classes_and_names_are_told_of(tmp_path: Path) -> 
     sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
     notes = "\n".join(merge_proposals(sites).notes)
     assert "another unit?" in notes
-    assert "'A' and 'a' are two categories" in notes
+    assert "'A' and 'a' are 2 categories: if they are one, write them alike" in notes
     assert "class 'y' occurs at north only" in notes
     assert "the id is 'case'; south: give --id at import" in notes
     told = codebook_discloses(sites, merge_proposals(sites).codebook)
@@ -466,7 +462,7 @@ def test_classes_in_another_case_are_told_of(tmp_path: Path) -> None:
     here = proposed(tmp_path, patients())
     there = proposed(tmp_path, patients() | {"kind": ["X", "y"] * 20})
     notes = merge_proposals({"nord": here, "süd": there}).notes
-    assert "classes 'X' and 'x': if they are one, write them alike" in notes
+    assert "the label: 'X' and 'x' are 2 classes: if they are one, write them alike" in notes
 
 
 def test_codebooks_and_proposals_can_be_inspected(tmp_path: Path) -> None:

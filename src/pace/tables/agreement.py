@@ -8,9 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pace.errors import GraphError, SettingError
-from pace.tables.cells import in_order, show_day, spelt_alike
+from pace.tables.cells import alike_notes, in_order, show_day, spelt_alike
 from pace.tables.codebook import Codebook, Column, Kind
-from pace.tables.problems import listed
+from pace.tables.problems import check_choice, listed
 from pace.tables.proposal import Proposal, Summary, significant
 
 SCALINGS = ("standard", "robust", "none")
@@ -18,7 +18,6 @@ NORMAL_QUARTILES = 1.349  # interquartile range of a normal distribution, in sta
 APART = 3  # standard deviations between a site's mean and all others': most often another unit
 
 Sites = Mapping[str, Proposal]
-Held = Mapping[str, Summary]  # one column, by site
 
 
 @dataclass(frozen=True)
@@ -33,15 +32,13 @@ def merge_proposals(
     sites: Sites, *, scaling: str = "standard", classes: Sequence[str] = ()
 ) -> Merged:
     """One codebook for all sites; all columns whose kinds contradict each other are refused."""
-    if scaling not in SCALINGS:
-        raise SettingError(f"--scale is {scaling!r}, expected one of {', '.join(SCALINGS)}")
+    check_choice("--scale", scaling, SCALINGS)
     columns: dict[str, dict[str, Summary]] = {}
     for site, proposal in sites.items():
         for summary in proposal.columns:
             columns.setdefault(summary.name, {})[site] = summary
     alike = {name: group for group in spelt_alike(columns) for name in group}
-    notes: list[str] = []
-    merged, wrong = [], []
+    notes, merged, wrong = list[str](), [], []
     for name, held in columns.items():
         kinds = {column.kind for column in held.values()}
         if lacking := [site for site in sites if site not in held]:
@@ -62,37 +59,28 @@ def merge_proposals(
         raise GraphError("\n  ".join([f"{len(wrong)} columns do not fit together:", *wrong]))
     if not merged:
         raise GraphError("the sites have no column in common: give columns the same names")
+    agreed = {}
+    for setting in ("label", "id"):
+        names = {site: getattr(proposal, setting) for site, proposal in sites.items()}
+        agreed[setting] = usual = Counter(names.values()).most_common(1)[0][0]
+        if others := ", ".join(site for site, name in names.items() if name != usual):
+            notes.append(f"the {setting} is {usual!r}; {others}: give --{setting} at import")
+    for setting in ("weight", "directions"):  # a mean of weighted and plain graphs means nothing
+        values = {site: getattr(proposal, setting) for site, proposal in sites.items()}
+        agreed[setting] = next(iter(values.values()))
+        if len(set(values.values())) > 1:
+            listing = ", ".join(f"{value or 'none'} at {site}" for site, value in values.items())
+            raise GraphError(
+                f"sites differ in --{setting} of their edges, {listing}: rename columns and propose "
+                "again"
+            )
     codebook = Codebook(
-        tuple(merged),
-        _agree(sites, "label", notes),
-        id=_agree(sites, "id", notes),
+        **agreed,
         classes=_merge_classes(sites, classes, notes),
         missing=tuple(dict.fromkeys(word for site in sites.values() for word in site.missing)),
-        weight=_same(sites, "weight"),
-        directions=_same(sites, "directions"),
+        columns=tuple(merged),
     )
     return Merged(codebook, notes)
-
-
-def _agree(sites: Sites, setting: str, notes: list[str]) -> str:
-    """What most sites call it; the others name theirs when they import."""
-    names = {site: str(getattr(proposal, setting)) for site, proposal in sites.items()}
-    usual = Counter(names.values()).most_common(1)[0][0]
-    if others := [site for site, name in names.items() if name != usual]:
-        notes.append(f"the {setting} is {usual!r}; {', '.join(others)}: give --{setting} at import")
-    return usual
-
-
-def _same(sites: Sites, setting: str) -> str:
-    """What all sites do with their edges: a mean of weighted and plain graphs would mean nothing."""
-    values = {site: str(getattr(proposal, setting)) for site, proposal in sites.items()}
-    first, *others = dict.fromkeys(values.values())
-    if others:
-        listing = ", ".join(f"{value or 'none'} at {site}" for site, value in values.items())
-        raise GraphError(
-            f"sites differ in --{setting} of their edges, {listing}: rename columns and propose again"
-        )
-    return first
 
 
 def _merge_classes(sites: Sites, classes: Sequence[str], notes: list[str]) -> tuple[str, ...]:
@@ -111,30 +99,33 @@ def _merge_classes(sites: Sites, classes: Sequence[str], notes: list[str]) -> tu
         for name in names
         if len(where[name]) < len(sites)
     ]
-    notes += [
-        f"classes {' and '.join(map(repr, group))}: if they are one, write them alike"
-        for group in spelt_alike(names)
-    ]
+    notes += alike_notes("the label", names, "classes")
     return names
 
 
-def _merge_column(name: str, held: Held, scaling: str, notes: list[str]) -> Column:
+def _merge_column(name: str, held: Mapping[str, Summary], scaling: str, notes: list[str]) -> Column:
+    """One column of all sites' summaries of it."""
     columns = held.values()
     kinds = {column.kind for column in columns}
     missing = any(column.missing for column in columns)
     if kinds == {"category"}:
         words = {word for column in columns for word in column.words}
-        for group in spelt_alike(words):
-            count = "two" if len(group) == 2 else len(group)
-            spellings = " and ".join(map(repr, group))
-            notes.append(
-                f"{name!r}: {spellings} are {count} categories: if they are one, rename one"
-            )
+        notes += alike_notes(repr(name), words, "categories")
         values = tuple(in_order(words)) or ("other",)
         return Column(name, "category", values, other=True, indicator=missing)
     if kinds == {"flag"}:
         return Column(name, "flag", fill=0.0, indicator=missing)
-    _note_units(name, held, notes)
+    spreads = {site: column.spread for site, column in held.items() if column.spread is not None}
+    within = min((spread.sd for spread in spreads.values()), default=0.0)
+    for site, spread in spreads.items():
+        mean, others = spread.mean, [s.mean for where, s in spreads.items() if where != site]
+        if not others or min(abs(mean - other) for other in others) <= APART * within:
+            continue
+        rest = sum(others) / len(others)
+        if max(abs(mean), abs(rest)) > 5 * min(abs(mean), abs(rest)):
+            notes.append(
+                f"{name!r} is about {mean:g} at {site} and {rest:.4g} elsewhere: another unit?"
+            )
     kind: Kind = "date" if "date" in kinds else "number"
     centre, scale = pooled_scaling(columns, scaling)
     fill = centre if scaling != "none" else pooled_scaling(columns, "standard")[0]
@@ -159,22 +150,6 @@ def pooled_scaling(columns: Collection[Summary], scaling: str) -> tuple[float, f
     mean = sum(rows * spread.mean for rows, spread in spreads) / total
     squares = sum(rows * (s.sd**2 + (s.mean - mean) ** 2) for rows, s in spreads)
     return significant(mean), significant(math.sqrt(squares / total)) or 1.0
-
-
-def _note_units(name: str, held: Held, notes: list[str]) -> None:
-    """A site whose mean is far from every other's has most often another unit."""
-    spreads = {site: column.spread for site, column in held.items() if column.spread is not None}
-    within = min((spread.sd for spread in spreads.values()), default=0.0)
-    for site, spread in spreads.items():
-        mean = spread.mean
-        others = [other.mean for where, other in spreads.items() if where != site]
-        if not others or min(abs(mean - other) for other in others) <= APART * within:
-            continue
-        rest = sum(others) / len(others)
-        if max(abs(mean), abs(rest)) > 5 * min(abs(mean), abs(rest)):
-            notes.append(
-                f"{name!r} is about {mean:g} at {site} and {rest:.4g} elsewhere: another unit?"
-            )
 
 
 def codebook_rows(book: Codebook) -> tuple[list[str], list[list[str]]]:

@@ -1,15 +1,26 @@
-"""What a cell is that is no number: nothing, a date or a word.
+"""What a cell is: a number as people and spreadsheets write it, a date, a word, or nothing.
 
-Dates become days since 2000-01-01: 2024-03-31, 31.03.2024 and, where the order shows, 31/03/2024.
+`1.234` is 1.234 in one file and 1234 in another, so a column of numbers is read as a whole, and with an
+eye on the file's other columns; what stays unclear is reported, never guessed. Dates become days since
+2000-01-01: 2024-03-31, 31.03.2024 and, where the order shows, 31/03/2024.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
+from typing import Any
+
+import numpy as np
+
+from pace.tables.problems import listed
+
+Array = np.ndarray[Any, np.dtype[np.float32]]
 
 MISSING: tuple[str, ...] = (  # in any case
     "", "na", "n/a", "n.a.", "nan", "null", "none", "#n/a", "#nv", "?", "-", "--", "–", "—", "leer",
@@ -17,14 +28,123 @@ MISSING: tuple[str, ...] = (  # in any case
 )  # fmt: skip
 
 FIRST_DAY = date(2000, 1, 1).toordinal()
+DAY, MONTH, YEAR = r"(?P<day>\d{1,2})", r"(?P<month>\d{1,2})", r"(?P<year>\d{4})"
 TIME = r"(?:[T ](\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?(?:Z|[+-]\d{2}:?\d{2})?)?"
-ISO = re.compile(rf"(\d{{4}})-(\d{{1,2}})-(\d{{1,2}}){TIME}")
-POINTS = re.compile(rf"(\d{{1,2}})\.(\d{{1,2}})\.(\d{{4}}){TIME}")
-SLASHES = re.compile(rf"(\d{{1,2}})/(\d{{1,2}})/(\d{{4}}){TIME}")
-DATES = (ISO, POINTS, SLASHES)
+SLASHES = re.compile(f"{DAY}/{MONTH}/{YEAR}{TIME}")
+DATES = (
+    re.compile(f"{YEAR}-{MONTH}-{DAY}{TIME}"),
+    re.compile(rf"{DAY}\.{MONTH}\.{YEAR}{TIME}"),
+    SLASHES,
+)
 SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")  # 31.3.24
+
+MINUS = "\u2212"  # as typographers write it
+GAP = "[\u00a0\u202f '\u2019]"  # between thousands, besides the point or the comma
+SIGN = f"[+{MINUS}-]?"
+GROUPS = rf"{SIGN}[1-9]\d{{0,2}}(?:(?:\.|{GAP})\d{{3}})+"
+COMMA = re.compile(rf"(?:{SIGN}\d+|{GROUPS}),\d+")  # 61,5 or 1.234,5
+GROUPED = re.compile(GROUPS)  # 1.234 for 1234
+ENGLISH = re.compile(GROUPS.replace(r"\.", ",") + r"(?:\.\d+)?")  # 1,234.5
+WHOLE = re.compile(rf"{SIGN}\d+")
 WITH_UNIT = re.compile(r"[+-]?\d[\d.,]*\s*(%|[^\W\d_][^\s\d]*)")  # 5 mg, 12 %
 FEW = 3  # different words; fewer show no pattern
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """A column read as numbers; NaN where a cell is none."""
+
+    values: Array  # (rows,)
+    text: dict[int, str]  # index -> what a cell holds that is no number
+    style: str = "plain"  # comma, point, plain, unclear (1,234 alone can be either) or mixed
+
+    @property
+    def expected(self) -> str:
+        """What a cell of this column should be."""
+        plain = self.style in ("plain", "point")
+        return "a finite number" if plain else "a number with a decimal comma"
+
+
+def parse_cells(
+    cells: Sequence[str], style: str = "plain", read: Callable[[str], float] = float
+) -> Numbers:
+    """The numbers of a column, by a function that raises ValueError for what is none."""
+    text = {}
+    try:
+        values = np.fromiter(map(read, cells), np.float64, len(cells))
+    except ValueError:
+        values = np.full(len(cells), np.nan)
+        for index, cell in enumerate(cells):
+            try:
+                values[index] = read(cell.strip().replace(MINUS, "-"))
+            except ValueError:
+                text[index] = cell.strip()
+    return Numbers(narrow(values), text, style)
+
+
+def narrow(values: np.ndarray[Any, Any]) -> Array:
+    """As float32; what is too large for it is infinite, and reported as such."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32)
+
+
+def is_number(cell: str) -> bool:
+    """Whether it is a number in some notation, also in another than the column's."""
+    try:
+        float(cell)
+    except ValueError:
+        return any(pattern.fullmatch(cell) for pattern in (COMMA, GROUPED, ENGLISH))
+    return True
+
+
+def parse_columns(
+    columns: Mapping[str, Sequence[str]], decimal: str | None, delimiter: str, notes: list[str]
+) -> dict[str, Numbers]:
+    """The columns of a file as numbers, each in the one style that fits all of its cells."""
+    styles = {name: decimal or _style(cells) for name, cells in columns.items()}
+    if "comma" in styles.values() or (delimiter != "," and "unclear" in styles.values()):
+        commas = [name for name, style in styles.items() if style in ("comma", "unclear")]
+        grouped = []
+        for name in (name for name, style in styles.items() if style == "plain"):
+            pointed = {cell.strip() for cell in columns[name] if "." in cell}
+            if pointed and all(map(GROUPED.fullmatch, pointed)):
+                grouped.append(name)
+        notes.append(f"decimal commas: {listed(commas)}")
+        if grouped:
+            notes.append(
+                "points between thousands, as the file has decimal commas elsewhere: "
+                f"{listed(grouped)} (--decimal point reads them as decimal points)"
+            )
+        styles |= dict.fromkeys([*commas, *grouped], "comma")
+    if english := [name for name, style in styles.items() if style == "point" and not decimal]:
+        notes.append(f"commas between thousands: {listed(english)}")
+    readers = {"comma": _decimal_comma, "point": _decimal_point}
+    return {
+        name: parse_cells(cells, styles[name], readers.get(styles[name], float))
+        for name, cells in columns.items()
+    }
+
+
+def _style(cells: Sequence[str]) -> str:
+    marked = {cell.strip() for cell in cells if not cell.strip().isalnum()}
+    german = {cell for cell in marked if COMMA.fullmatch(cell)}
+    german |= {cell for cell in marked if cell.count(".") > 1 and GROUPED.fullmatch(cell)}
+    english = {cell for cell in marked if ENGLISH.fullmatch(cell)}
+    if german - english:
+        return "mixed" if english - german else "comma"
+    if english - german:
+        return "point"
+    return "unclear" if german else "plain"
+
+
+def _decimal_comma(cell: str) -> float:
+    if not any(pattern.fullmatch(cell) for pattern in (COMMA, GROUPED, WHOLE)):
+        raise ValueError(cell)
+    return float(re.sub(rf"\.|{GAP}", "", cell).replace(",", "."))
+
+
+def _decimal_point(cell: str) -> float:
+    return float(re.sub(f",|{GAP}", "", cell) if ENGLISH.fullmatch(cell) else cell)
 
 
 def missing_among(cells: Collection[str], words: Sequence[str] = MISSING) -> tuple[str, ...]:
@@ -37,39 +157,31 @@ def are_dates(cells: Collection[str]) -> bool:
     return bool(cells) and any(all(map(form.fullmatch, cells)) for form in DATES)
 
 
-def unclear_dates(cells: Collection[str], column: str) -> str | None:
-    """A sentence, if day and month could be exchanged in every cell: 03/04/2024."""
+def unclear_dates(cells: Iterable[str]) -> bool:
+    """Whether day and month could be exchanged in every cell: 03/04/2024."""
     dates = [match for cell in cells if (match := SLASHES.fullmatch(cell))]
-    if not dates or any(int(match[1]) > 12 or int(match[2]) > 12 for match in dates):
-        return None
-    return (
-        f"column {column!r} has dates whose day and month cannot be told apart: write them as "
-        "2024-03-31"
-    )
+    return bool(dates) and all(max(int(match[1]), int(match[2])) <= 12 for match in dates)
 
 
-def parse_dates(cells: Sequence[str]) -> list[float | None]:
-    """Days since 2000-01-01 with the part of the day; None where a cell is no date."""
+def parse_dates(cells: Sequence[str]) -> list[float]:
+    """Days since 2000-01-01 with the part of the day; NaN where a cell is no date."""
     slashes = (match for cell in cells if (match := SLASHES.fullmatch(cell)))
     month_first = any(int(match[2]) > 12 for match in slashes)
     return [_parse_date(cell, month_first) for cell in cells]
 
 
-def _parse_date(cell: str, month_first: bool) -> float | None:
-    if match := ISO.fullmatch(cell):
-        year, month, day = match.groups()[:3]
-    elif match := POINTS.fullmatch(cell):
-        day, month, year = match.groups()[:3]
-    elif match := SLASHES.fullmatch(cell):
-        day, month, year = match.groups()[:3]
-        day, month = (month, day) if month_first else (day, month)
-    else:
-        return None
+def _parse_date(cell: str, month_first: bool) -> float:
+    match = next(filter(None, (form.fullmatch(cell) for form in DATES)), None)
+    if match is None:
+        return math.nan
+    year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
+    if month_first and match.re is SLASHES:
+        month, day = day, month
     hours, minutes, seconds = (float(part or 0) for part in match.groups()[3:])
     try:
-        days = date(int(year), int(month), int(day)).toordinal() - FIRST_DAY
+        days = date(year, month, day).toordinal() - FIRST_DAY
     except ValueError:
-        return None
+        return math.nan
     return days + (hours + (minutes + seconds / 60) / 60) / 24
 
 
@@ -96,10 +208,8 @@ def not_words(words: Collection[str]) -> str | None:
 def unit_of(words: Collection[str]) -> str | None:
     """The unit behind the numbers of most words: `mg` of `5 mg`."""
     units = Counter(match[1] for word in words if (match := WITH_UNIT.fullmatch(word)))
-    if len(words) < FEW or not units:
-        return None
-    unit, count = units.most_common(1)[0]
-    return unit if 2 * count > len(words) else None
+    unit, count = max(units.items(), key=lambda item: item[1], default=(None, 0))
+    return unit if len(words) >= FEW and 2 * count > len(words) else None
 
 
 def spelt_alike(words: Iterable[str]) -> list[list[str]]:
@@ -109,6 +219,15 @@ def spelt_alike(words: Iterable[str]) -> list[list[str]]:
         plain = "".join(unicodedata.normalize("NFKD", word).casefold().split())
         groups.setdefault(plain, set()).add(word)
     return [sorted(group) for group in groups.values() if len(group) > 1]
+
+
+def alike_notes(column: str, words: Iterable[str], kind: str) -> list[str]:
+    """A note for each group of words that are spelt alike."""
+    return [
+        f"{column}: {' and '.join(map(repr, group))} are {len(group)} {kind}: if they are one, write "
+        "them alike"
+        for group in spelt_alike(words)
+    ]
 
 
 def in_order(names: Iterable[str]) -> list[str]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,6 +29,7 @@ from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, records
 from pace.io.records import load_toml, optional, plain_record, read_record
 from pace.tables.cells import MISSING
+from pace.tables.problems import check_choice
 
 CODEBOOK_FORMAT = "pace-codebook-1"
 LARGEST_FILE = 16 * 2**20  # bytes
@@ -43,6 +44,7 @@ HEAD = """\
 """
 
 Kind = Literal["number", "flag", "category", "date"]
+AS_TEXT = ("category", "date")  # kinds whose cells are read as text
 
 
 @dataclass(frozen=True)
@@ -57,11 +59,6 @@ class Column:
     scale: float = optional(1.0)  # what a number is divided by
     fill: float | None = optional(None)  # the value of a missing number or date, before scaling
     indicator: bool = optional(False)  # one more feature marks missing values
-
-    @property
-    def is_text(self) -> bool:
-        """Whether its cells are read as text."""
-        return self.kind in ("category", "date")
 
     @property
     def features(self) -> tuple[str, ...]:
@@ -102,18 +99,16 @@ class Column:
 class Codebook:
     """What sites agree on about their tables."""
 
-    columns: tuple[Column, ...]  # in the order of their features
     label: str  # the column with the class
     classes: tuple[str, ...]  # in the order of their numbers
     id: str = "id"  # the column with node ids
     missing: tuple[str, ...] = MISSING  # what a cell without a value may say, in any case
     weight: str = optional("")  # the column of the edges with weights; if empty, all weigh the same
-    directions: str = optional(
-        BOTH
-    )  # both: every edge goes both ways; keep: it keeps its direction
+    directions: str = optional(BOTH)  # both: edges go both ways; keep: each keeps its direction
+    columns: tuple[Column, ...] = field(kw_only=True)  # in the order of their features
 
     def __post_init__(self) -> None:
-        check_directions(self.directions, "directions")
+        check_choice("directions", self.directions, DIRECTIONS)
         count = len(self.columns)
         if not 0 < count <= MOST_COLUMNS:
             raise SettingError(f"the codebook has {count} columns, expected 1 to {MOST_COLUMNS:,}")
@@ -140,25 +135,14 @@ class Codebook:
 
     def plain(self) -> dict[str, Any]:
         """As a file has it."""
-        return columns_last(plain_record(self))
+        plain: dict[str, Any] = plain_record(self)
+        return plain
 
 
-def columns_last(content: dict[str, Any]) -> dict[str, Any]:
-    """The content with its longest part at the end."""
-    columns = content.pop("columns")
-    return content | {"columns": columns}
-
-
-def refuse_repeated(what: str, names: Iterable[str]) -> None:
+def refuse_repeated(kind: str, names: Iterable[str]) -> None:
     """Refuse a name that occurs twice."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise SettingError(f"there is the {what} {twice[0]!r} twice: rename one")
-
-
-def check_directions(directions: str, name: str) -> None:
-    """Refuse anything else than both and keep."""
-    if directions not in DIRECTIONS:
-        raise SettingError(f"{name} is {directions!r}, expected {' or '.join(DIRECTIONS)}")
+        raise SettingError(f"there is the {kind} {twice[0]!r} twice: rename one")
 
 
 def parse_codebook(content: Mapping[str, Any]) -> Codebook:

@@ -12,16 +12,7 @@ from torch import Tensor
 
 from pace.errors import GraphError
 from pace.io.terminal import many
-from pace.tables.cells import (
-    are_dates,
-    missing_among,
-    not_words,
-    parse_dates,
-    show_day,
-    spelt_alike,
-    unclear_dates,
-    unit_of,
-)
+from pace.tables.cells import alike_notes, are_dates, missing_among, not_words, show_day, unit_of
 from pace.tables.codebook import ABSENT, OTHER, Column
 from pace.tables.problems import listed
 from pace.tables.table import Table
@@ -33,6 +24,7 @@ EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Changes = dict[str, list[int]]  # what was done -> the indices of its rows
 
 
 @dataclass(frozen=True)
@@ -66,7 +58,8 @@ def infer_columns(table: Table) -> list[Column]:
             table.refuse(None, f"column {name!r} {wrong}")
         else:
             columns.append(Column(name, "category", tuple(words)))
-            table.notes.extend(_remarks(name, words))
+            table.notes.extend(f"column {name!r}{remark}" for remark in _remarks(words))
+            table.notes.extend(alike_notes(f"column {name!r}", words, "words"))
     return columns
 
 
@@ -77,33 +70,25 @@ def _not_category(name: str, words: Sequence[str], table: Table) -> str | None:
             f"holds numbers such as {words[0]}, where the comma may stand before decimals or between "
             "thousands: say --decimal comma or --decimal point"
         )
-    if len(words) <= CATEGORIES:
-        return not_words(words)
+    if (wrong := not_words(words)) is not None or len(words) <= CATEGORIES:
+        return wrong
     every, or_id = ",", ""
     if len(words) == len(table.rows):
         every, or_id = ", another in every row,", f"; if it is the id of a node, give --id {name}"
-    return not_words(words) or (
+    return (
         f"holds {len(words)} different words{every} too many to make a feature of each (at most "
         f"{CATEGORIES}): leave it out with --features, or turn it into numbers{or_id}"
     )
 
 
-def _remarks(column: str, words: Sequence[str]) -> list[str]:
+def _remarks(words: Sequence[str]) -> list[str]:
     """What became of a column of words, and what casts doubt on that."""
-    remarks = [f"column {column!r} became {many(len(words), 'column')}, one for each word"]
+    remarks = [f" became {many(len(words), 'column')}, one for each word"]
     if missing := [repr(word) for word in words if word.lower() in missing_among(words)]:
-        remarks.append(
-            f"column {column!r}: {', '.join(missing)} taken as words; if they mean missing, {FILL}"
-        )
+        remarks.append(f": {', '.join(missing)} taken as words; if they mean missing, {FILL}")
     if (unit := unit_of(words)) is not None:
-        remarks.append(
-            f"column {column!r} has numbers with {unit!r} behind: without it they are numbers"
-        )
-    return remarks + [
-        f"column {column!r}: {' and '.join(map(repr, group))} are {len(group)} words: if they are one, "
-        "write them alike"
-        for group in spelt_alike(words)
-    ]
+        remarks.append(f" has numbers with {unit!r} behind: without it they are numbers")
+    return remarks
 
 
 def encode_columns(
@@ -128,91 +113,73 @@ def encode_columns(
                 f"{table.file}: column {column.name!r} holds lists, which no codebook scales: agree "
                 "on a codebook without it"
             )
-        encode = _encode_words if column.kind == "category" else _encode_numbers
-        blocks.append(encode(table, column, words, changes))
+        encode, key = (_words, "indicator") if column.kind == "category" else (_numbers, "fill")
+        remedy = f"; {FILL}" if changes is None else f", and the codebook has no `{key}` for it"
+        done: Changes = {}
+        blocks.append(encode(table, column, words, remedy, done))
+        if changes is not None:
+            for what, indices in done.items():
+                changes.append(Change(column.name, what, [table.rows[index] for index in indices]))
     return torch.from_numpy(np.concatenate(blocks, axis=1))
 
 
-def _encode_numbers(
-    table: Table, column: Column, missing_words: set[str], changes: list[Change] | None
+def _numbers(
+    table: Table, column: Column, missing_words: set[str], remedy: str, done: Changes
 ) -> Array:
     """One scaled feature, and with `indicator` another that is 1 where the value is missing."""
-    cells, values, expected = _parse_column(table, column)
+    name = column.name
+    if column.kind == "date":
+        cells, values = dict(enumerate(table.cells(name))), table.days(name)
+        expected = "a date such as 2024-03-31"
+    else:
+        numbers = table.numbers[name]
+        cells, values = numbers.text, numbers.values.astype(np.float64)
+        expected = "0 or 1" if column.kind == "flag" else numbers.expected
     missing = np.isnan(values) if "nan" in missing_words else np.zeros(len(values), bool)
     for index, cell in cells.items():
         missing[index] = cell.lower() in missing_words
     right = np.isin(values, (0, 1)) if column.kind == "flag" else np.isfinite(values)
     for index in np.flatnonzero(~missing & ~right).tolist():
-        cell = cells.get(index, f"{values[index]:g}")
-        table.refuse_cell(index, column.name, cell, expected)
+        table.refuse_cell(index, name, cells.get(index, f"{values[index]:g}"), expected)
     absent = np.flatnonzero(missing).tolist()
     if column.fill is None:
-        advice = f"; {FILL}" if changes is None else ", and the codebook has no `fill` for it"
         for index in absent:
-            table.refuse_cell(index, column.name, cells.get(index, "nan"), expected, advice)
-    else:
+            table.refuse_cell(index, name, cells.get(index, "nan"), expected, remedy)
+    elif absent:
         fill = show_day(column.fill) if column.kind == "date" else f"{column.fill:g}"
-        marked = " and marked" if column.indicator else ""
-        _note_change(changes, table, column, f"missing, filled with {fill}{marked}", absent)
+        done[f"missing, filled with {fill}{' and marked' * column.indicator}"] = absent
         values = np.where(missing, column.fill, values)
     scaled = (values - float(column.centre)) / float(column.scale)
     with np.errstate(invalid="ignore", over="ignore"):
         far = np.flatnonzero(np.abs(scaled) > OUTLIER_SCALES).tolist()
         block = scaled.astype(np.float32)[:, None]
     if far:
-        what = f"more than {OUTLIER_SCALES} scales from the centre (such as {values[far[0]]:g}; "
-        _note_change(changes, table, column, f"{what}another unit?)", far)
+        example = f"(such as {values[far[0]]:g}; another unit?)"
+        done[f"more than {OUTLIER_SCALES} scales from the centre {example}"] = far
     return np.column_stack([block, missing]).astype(np.float32) if column.indicator else block
 
 
-def _parse_column(table: Table, column: Column) -> tuple[dict[int, str], Array, str]:
-    """The cells that are no plain numbers by index, all values, and what a cell should be."""
-    if column.kind != "date":
-        numbers = table.numbers[column.name]
-        expected = "0 or 1" if column.kind == "flag" else numbers.expected
-        return numbers.text, numbers.values.astype(np.float64), expected
-    cells = table.cells(column.name)
-    if (wrong := unclear_dates(cells, column.name)) is not None:
-        table.refuse(None, wrong)
-    days = [np.nan if day is None else day for day in parse_dates(cells)]
-    return dict(enumerate(cells)), np.array(days), "a date such as 2024-03-31"
-
-
-def _note_change(
-    changes: list[Change] | None, table: Table, column: Column, what: str, indices: Sequence[int]
-) -> None:
-    if changes is not None and indices:
-        changes.append(Change(column.name, what, [table.rows[index] for index in indices]))
-
-
-def _encode_words(
-    table: Table, column: Column, missing_words: set[str], changes: list[Change] | None
+def _words(
+    table: Table, column: Column, missing_words: set[str], remedy: str, done: Changes
 ) -> Array:
     """One feature for each word of a category, and for `other` and `missing` where it has them."""
     features = {word: feature for feature, word in enumerate(column.words)}
     values = {word: features[word] for word in column.values}
     block = np.zeros((len(table.rows), len(features)), np.float32)
-    other: dict[str, list[int]] = {}
-    absent = []
+    how = "marked" if column.indicator else "taken as `other`"
     for index, cell in enumerate(table.cells(column.name)):
         if cell in values:
             block[index, values[cell]] = 1
         elif cell.lower() in missing_words and (column.indicator or column.other):
             block[index, features[ABSENT if column.indicator else OTHER]] = 1
-            absent.append(index)
+            done.setdefault(f"missing, {how}", []).append(index)
         elif cell.lower() in missing_words:
-            codebook = ", and the codebook has no `indicator` for it"
-            advice = f"; {FILL}" if changes is None else codebook
-            table.refuse_cell(index, column.name, cell, "a word", advice)
+            table.refuse_cell(index, column.name, cell, "a word", remedy)
         elif column.other:
             block[index, features[OTHER]] = 1
-            other.setdefault(cell, []).append(index)
+            done.setdefault(f"{cell!r} is `other`", []).append(index)
         else:
             table.refuse_cell(index, column.name, cell, "one of the codebook's values")
-    how = "marked" if column.indicator else "taken as `other`"
-    _note_change(changes, table, column, f"missing, {how}", absent)
-    for word, indices in other.items():
-        _note_change(changes, table, column, f"{word!r} is `other`", indices)
     return block
 
 

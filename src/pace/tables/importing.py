@@ -7,21 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from pace.datasets.dataset import Dataset, Names
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 from pace.tables.cells import MISSING
-from pace.tables.codebook import BOTH, Codebook, check_directions
-from pace.tables.edges import NodeIds, note_merged, read_edges
+from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook
 from pace.tables.features import Change, encode_columns, infer_columns, unscaled_features
-from pace.tables.nodes import number_nodes, read_clients, read_labels, read_masks
-from pace.tables.numbers import check_decimal
-from pace.tables.problems import Problems, listed
-from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
+from pace.tables.graph_parts import (
+    NodeIds,
+    number_nodes,
+    read_clients,
+    read_edges,
+    read_labels,
+    read_masks,
+)
+from pace.tables.problems import Problems, check_choice, listed
+from pace.tables.table import TableFile, check_option, data_columns, open_table, read_table
 
-STRANGERS = ("refuse", "drop")  # what becomes of edges to nodes that are not in the table
 ID_ROWS = 20  # from which a whole number that is different in each row looks like an id
 
 
@@ -61,18 +64,18 @@ def import_graph(
         GraphError: a table cannot be read at all, or lacks a column.
         SettingError: `columns` contradicts the table or the codebook.
     """
-    _check_settings(columns, codebook)
-    problems, notes, changes = Problems(), list[str](), list[Change]()
+    classes, missing = _check_settings(columns, codebook), MISSING
+    problems, notes, changes, warnings = Problems(), list[str](), list[Change](), list[str]()
     file = open_table(nodes)
     special = _special_columns(columns, codebook, file, notes)
-    text, numbers = list(special.values()), list[str]()
+    text = list(special.values())
     if codebook is None:
         left = data_columns(file, notes, without=text)
         numbers = _feature_columns(columns.features, left, nodes.name)
     else:
         _check_columns(codebook, file, text, notes)
-        text += [column.name for column in codebook.columns if column.is_text]
-        numbers = [column.name for column in codebook.columns if not column.is_text]
+        text += [column.name for column in codebook.columns if column.kind in AS_TEXT]
+        numbers = [column.name for column in codebook.columns if column.kind not in AS_TEXT]
     table = read_table(file, problems, text=text, numbers=numbers, decimal=columns.decimal)
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
@@ -80,11 +83,9 @@ def import_graph(
     if codebook is None:
         features = infer_columns(table)
         x = encode_columns(table, features, MISSING)
-        classes, missing = _class_names(columns.classes), MISSING
     else:
-        features = list(codebook.columns)
-        x = encode_columns(table, features, codebook.missing, changes)
-        classes, missing = codebook.classes, codebook.missing
+        features, missing = list(codebook.columns), codebook.missing
+        x = encode_columns(table, features, missing, changes)
     y, classes = read_labels(table, special.get("label"), classes, missing)
     owner, clients = read_clients(table, columns.client)
     masks = read_masks(table, columns.split, y)
@@ -100,31 +101,50 @@ def import_graph(
     problems.stop()
     directions = columns.directions or (codebook.directions if codebook else BOTH)
     graph = Graph.build(x, ends, y, **masks, weights=weights, directed=directions != BOTH)
-    note_merged(ends, graph, notes)
-    feature_names = tuple(feature for column in features for feature in column.features)
-    names = Names(classes, feature_names, clients, tuple(ids))
-    dataset = Dataset(name, graph, len(classes), owner=owner, names=names)
-    return Imported(dataset, notes, changes, _warnings(table, "id" in special, x, feature_names))
+    loops = int((ends[0] == ends[1]).sum())
+    merged = ends.shape[1] - loops - graph.edges.shape[1] // (1 if graph.directed else 2)
+    if loops:
+        notes.append(f"dropped: edges from a node to itself, {loops}")
+    if merged:
+        notes.append(f"merged: edges given more than once or in both directions, {merged}")
+    for column, parsed in table.numbers.items() if "id" not in special else ():
+        values = parsed.values
+        whole = len(values) >= ID_ROWS and (values == np.round(values)).all()
+        if whole and len(np.unique(values)) == len(values):
+            warnings.append(
+                f"column {column!r} has a different whole number in every row and is used as a "
+                f"feature: if it is an id, give --id {column}"
+            )
+    names = tuple(feature for column in features for feature in column.features)
+    if (large := unscaled_features(x, names)) is not None:
+        warnings.append(large)
+    of = Names(classes, names, clients, tuple(ids))
+    return Imported(
+        Dataset(name, graph, len(classes), owner=owner, names=of), notes, changes, warnings
+    )
 
 
-def _check_settings(columns: Columns, book: Codebook | None) -> None:
-    check_decimal(columns.decimal)
-    if columns.strangers not in STRANGERS:
+def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
+    """The classes in order, of --classes or the codebook; none if neither says them."""
+    check_choice("--strangers", columns.strangers, ("refuse", "drop"))
+    check_choice("--directions", columns.directions or BOTH, DIRECTIONS)
+    if book is not None:
+        if columns.directions not in (None, book.directions):
+            raise SettingError(
+                f"--directions is {columns.directions!r}, but the codebook says "
+                f"{book.directions!r}: leave it out"
+            )
+        if columns.features or columns.classes:
+            raise SettingError(
+                "--features and --classes do not go with a codebook, which says both: leave them out"
+            )
+        return book.classes
+    classes = tuple(name.strip() for name in (columns.classes or "").split(","))
+    if columns.classes and ("" in classes or len(set(classes)) < len(classes)):
         raise SettingError(
-            f"--strangers is {columns.strangers!r}, expected {' or '.join(STRANGERS)}"
+            f"--classes is {columns.classes!r}: name each class once, separated by single commas"
         )
-    check_directions(columns.directions or BOTH, "--directions")
-    if book is None:
-        return
-    if columns.directions not in (None, book.directions):
-        raise SettingError(
-            f"--directions is {columns.directions!r}, but the codebook says {book.directions!r}: "
-            "leave it out"
-        )
-    if columns.features or columns.classes:
-        raise SettingError(
-            "--features and --classes do not go with a codebook, which says both: leave them out"
-        )
+    return classes if columns.classes else ()
 
 
 def _special_columns(
@@ -191,28 +211,3 @@ def _feature_columns(features: str | None, names: Sequence[str], file: str) -> l
     if not chosen:
         raise SettingError("--features is empty: name columns or a prefix, separated by commas")
     return list(chosen)
-
-
-def _class_names(classes: str | None) -> tuple[str, ...]:
-    """The names of --classes, in order; none if they are not given."""
-    names = tuple(name.strip() for name in classes.split(",")) if classes else ()
-    if "" in names or len(set(names)) < len(names):
-        raise SettingError(
-            f"--classes is {classes!r}: name each class once, separated by single commas"
-        )
-    return names
-
-
-def _warnings(table: Table, has_id: bool, x: Tensor, names: Sequence[str]) -> list[str]:
-    """What makes one doubt that the features are what they should be."""
-    warnings = []
-    for name, numbers in table.numbers.items() if not has_id else ():
-        values = numbers.values
-        whole = len(values) >= ID_ROWS and (values == np.round(values)).all()
-        if whole and len(np.unique(values)) == len(values):
-            warnings.append(
-                f"column {name!r} has a different whole number in every row and is used as a "
-                f"feature: if it is an id, give --id {name}"
-            )
-    large = unscaled_features(x, names)
-    return warnings if large is None else [*warnings, large]

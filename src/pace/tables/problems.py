@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-from pace.errors import ProblemsError
+from pace.errors import ProblemsError, SettingError
 from pace.io.terminal import many
 
 SHOWN = 50  # lines
 APART = 3  # problems of one kind are listed row by row up to this many; more become one line
 
-
-class Problem(NamedTuple):
-    row: int  # 0 for a whole file
-    number: int  # in the order of discovery
-    text: str
-    cell: str
+Problem = tuple[int, int, str, str]  # row, or 0 for a whole file; order of discovery; text; cell
 
 
 @dataclass
@@ -53,39 +47,44 @@ class Problems:
         self.count += 1
         self.counts[key] += 1
         if self.counts[key] <= APART:
-            self.first.setdefault(key, []).append(Problem(row or 0, self.count, text, cell))
+            self.first.setdefault(key, []).append((row or 0, self.count, text, cell))
 
     def lines(self) -> list[str]:
         """File by file, row by row; repeated problems at the end of their file."""
-        apart: dict[str, list[Problem]] = {}
-        repeated: dict[str, list[str]] = {}
-        for (file, kind), problems in self.first.items():
-            apart.setdefault(file, [])
-            if (count := self.counts[file, kind]) <= APART:
-                apart[file] += problems
-                continue
-            rows = [f"row {p.row} ({p.cell!r})" if p.cell else f"row {p.row}" for p in problems]
-            line = f"{file}: {kind}, in {count:,} rows: {', '.join(rows)}, …"
-            repeated.setdefault(file, []).append(line)
         lines = []
-        for file, problems in apart.items():
-            for problem in sorted(problems):
-                row = f" row {problem.row}" if problem.row else ""
-                lines.append(f"{file}{row}: {problem.text}")
-            lines += repeated.get(file, [])
+        for name in dict.fromkeys(file for file, _ in self.first):
+            apart, repeated = list[Problem](), list[str]()
+            for (file, kind), problems in self.first.items():
+                count = self.counts[file, kind]
+                if file == name and count <= APART:
+                    apart += problems
+                elif file == name:
+                    rows = [
+                        f"row {row} ({cell!r})" if cell else f"row {row}"
+                        for row, _, _, cell in problems
+                    ]
+                    repeated.append(f"{file}: {kind}, in {count:,} rows: {', '.join(rows)}, …")
+            for row, _, text, _ in sorted(apart):
+                lines.append(f"{name} row {row}: {text}" if row else f"{name}: {text}")
+            lines += repeated
         return lines
 
     def stop(self) -> None:
         """Refuse the tables if anything was found."""
-        if not self.count:
-            return
-        lines = self.lines()
-        more = [f"and {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
-        problems = many(self.count, "problem")
-        raise ProblemsError(f"{problems}, nothing was written:", [*lines[:SHOWN], *more])
+        if self.count:
+            lines = self.lines()
+            more = [f"and {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
+            problems = many(self.count, "problem")
+            raise ProblemsError(f"{problems}, nothing was written:", [*lines[:SHOWN], *more])
 
 
 def listed(names: Sequence[str], most: int = 6) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
+
+
+def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    """Refuse a value that is none of a few."""
+    if value not in choices:
+        raise SettingError(f"{option} is {value!r}, expected {' or '.join(choices)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,26 +18,16 @@ from pace.tables.cells import (
     MISSING,
     are_dates,
     in_order,
+    is_number,
     missing_among,
     not_words,
-    parse_dates,
     show_day,
-    unclear_dates,
     unit_of,
 )
-from pace.tables.codebook import (
-    BOTH,
-    MOST_COLUMNS,
-    Kind,
-    check_directions,
-    columns_last,
-    load_columns,
-    refuse_repeated,
-)
+from pace.tables.codebook import BOTH, DIRECTIONS, MOST_COLUMNS, Kind, load_columns, refuse_repeated
 from pace.tables.features import CATEGORIES
-from pace.tables.nodes import read_labels
-from pace.tables.numbers import is_number
-from pace.tables.problems import Problems, listed
+from pace.tables.graph_parts import read_labels
+from pace.tables.problems import Problems, check_choice, listed
 from pace.tables.table import Table, check_option, data_columns, open_table, read_table
 
 PROPOSAL_FORMAT = "pace-columns-1"
@@ -94,9 +84,9 @@ class Proposal:
     label: str
     classes: tuple[str, ...]
     missing: tuple[str, ...]
-    columns: tuple[Summary, ...]
     weight: str = optional("")  # the column of the edges with their weights
     directions: str = optional(BOTH)  # of edges
+    columns: tuple[Summary, ...] = field(kw_only=True)
 
     def __post_init__(self) -> None:
         if not 0 <= self.rows < 2**53 or len(self.columns) > MOST_COLUMNS:
@@ -108,7 +98,7 @@ class Proposal:
 
     def plain(self) -> dict[str, Any]:
         """As a file has it."""
-        return {"format": PROPOSAL_FORMAT, **columns_last(plain_record(self))}
+        return {"format": PROPOSAL_FORMAT, **plain_record(self)}
 
 
 def propose_columns(
@@ -129,15 +119,14 @@ def propose_columns(
     `category` are columns of codes that are no numbers; `missing` are words that mean a missing value,
     besides the usual ones; categories in fewer than `least` rows are not named.
     """
-    check_directions(directions, "--directions")
-    file, notes = open_table(nodes), list[str]()
+    check_choice("--directions", directions, DIRECTIONS)
+    file, notes, problems = open_table(nodes), list[str](), Problems()
     ids = [id_column] if id_column else []
     options = {"label": [label], "id": ids, "without": without, "category": category}
     for option, names in options.items():
         for name in names:
             check_option(option, name, file.columns, nodes.name)
     left = data_columns(file, notes, without={label, *without} - {id_column})
-    problems = Problems()
     table = read_table(file, problems, text=[label, *left], numbers=left, decimal=decimal)
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header: there is nothing to describe")
@@ -145,8 +134,7 @@ def propose_columns(
     if repeated := len(table.rows) - len(set(table.text[id_column])):
         notes.append(f"the id {id_column!r} repeats in {repeated} rows: an import will refuse them")
     words = dict.fromkeys((*MISSING, *(word.strip().lower() for word in missing)))
-    present = {cell for name in left for cell in table.text[name]}
-    absent = missing_among(present, tuple(words))
+    absent = missing_among({cell for name in left for cell in table.text[name]}, tuple(words))
     _, classes = read_labels(table, label, (), absent)
     columns = tuple(
         _summarise(table, name, absent, least, forced=name in category)
@@ -154,36 +142,26 @@ def propose_columns(
         if name != id_column
     )
     problems.stop()
-    proposal = Proposal(
-        len(table.rows),
-        id_column,
-        label,
-        classes,
-        absent,
-        columns=columns,
-        weight=weight,
-        directions=directions,
-    )
+    about = (len(table.rows), id_column, label, classes, absent)
+    proposal = Proposal(*about, weight=weight, directions=directions, columns=columns)
     return proposal, [*table.notes, *notes, *_remarks(columns)]
 
 
 def _find_id(table: Table, columns: Sequence[str], notes: list[str]) -> str:
-    """The column called id, or the one that is different in every row."""
+    """The column called id, or the one that is different in every row and no date or measurement."""
     if "id" in columns:
         return "id"
-    unique = [name for name in columns if _could_be_id(table.text[name])]
+    unique = []
+    for name in columns:
+        cells = table.text[name]
+        measured = any("," in cell or "." in cell for cell in cells) or are_dates(set(cells))
+        if len(set(cells)) == len(cells) > 1 and not measured:
+            unique.append(name)
     if len(unique) == 1:
         notes.append(f"{unique[0]!r} is different in every row: taken as the id (else: --id)")
         return unique[0]
     which = f"{', '.join(unique)} could be it" if unique else "no column is different in every row"
     raise SettingError(f"which column has the id of a node? {which}: say so with --id")
-
-
-def _could_be_id(cells: Sequence[str]) -> bool:
-    """Different in every row, and neither a date nor a measured number."""
-    values = set(cells)
-    measured = any("," in cell or "." in cell for cell in cells)
-    return len(values) == len(cells) > 1 and not measured and not are_dates(values)
 
 
 def _summarise(
@@ -192,35 +170,37 @@ def _summarise(
     """A column by what its cells are: dates, numbers or words; `forced` if it must be a category."""
     cells = [cell for cell in table.text[name] if cell.lower() not in absent]
     missing = len(table.rows) - len(cells)
-    if forced or not cells:
-        return _category(name, cells, missing, least)
-    if are_dates(set(cells)):
-        if (wrong := unclear_dates(cells, name)) is not None:
-            table.refuse(None, wrong)
-        days = [day for day in parse_dates(cells) if day is not None]
-        return _sized(name, "date", np.array(days), missing)
-    values = table.numbers[name].values.astype(np.float64)
-    values = values[np.isfinite(values)]
-    if len(values) == len(cells):
-        kind: Kind = "flag" if np.isin(values, (0, 1)).all() else "number"
-        return _sized(name, kind, values, missing)
-    if 2 * sum(map(is_number, cells)) > len(cells):
-        _refuse_words(table, name, absent)
-        return Summary(name, "number")
-    if (wrong := not_words(set(cells))) is not None:
-        table.refuse(None, f"column {name!r} {wrong}, or say --category {name}")
-    return _category(name, cells, missing, least)
+    if cells and not forced:
+        if are_dates(set(cells)):
+            days = table.days(name)
+            return _sized(name, "date", days[np.isfinite(days)], missing)
+        values = table.numbers[name].values.astype(np.float64)
+        values = values[np.isfinite(values)]
+        if len(values) == len(cells):
+            kind: Kind = "flag" if np.isin(values, (0, 1)).all() else "number"
+            return _sized(name, kind, values, missing)
+        if 2 * sum(map(is_number, cells)) > len(cells):
+            _refuse_words(table, name, absent)
+            return Summary(name, "number")
+        if (wrong := not_words(set(cells))) is not None:
+            table.refuse(None, f"column {name!r} {wrong}, or say --category {name}")
+    counts = Counter(cells)
+    if not 0 < len(counts) <= CATEGORIES:
+        return Summary(name, "text", len(cells), missing)
+    frequent = in_order(word for word, count in counts.items() if count >= least)
+    rare = sum(count for count in counts.values() if count < least)
+    return Summary(name, "category", len(cells), missing, tuple(frequent), rare=rare)
 
 
 def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
     """Words in a column of numbers may mean missing values, or that the column is a category."""
     numbers = table.numbers[name]
     for index in np.flatnonzero(~np.isfinite(numbers.values)).tolist():
-        if index not in numbers.text:
-            value = numbers.values[index]
-            table.refuse(index, f"{name!r} is {value}, expected a finite number")
-    for index, cell in numbers.text.items():
-        if cell.lower() not in absent:
+        cell = numbers.text.get(index)
+        if cell is None:
+            wrong = f"{name!r} is {numbers.values[index]}, expected a finite number"
+            table.refuse(index, wrong)
+        elif cell.lower() not in absent:
             table.refuse(
                 index,
                 f"{name!r} is {cell!r}, expected {numbers.expected}",
@@ -230,34 +210,23 @@ def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
             )
 
 
-def _category(name: str, cells: Sequence[str], missing: int, least: int) -> Summary:
-    counts = Counter(cells)
-    if not 0 < len(counts) <= CATEGORIES:
-        return Summary(name, "text", len(cells), missing)
-    frequent = in_order(word for word, count in counts.items() if count >= least)
-    rare = sum(count for count in counts.values() if count < least)
-    return Summary(name, "category", len(cells), missing, tuple(frequent), rare=rare)
-
-
 def _sized(name: str, kind: Kind, values: Values, missing: int) -> Summary:
+    """A column of numbers; where they lie is told if there are enough."""
     if kind == "flag" or len(values) < LEAST:
         return Summary(name, kind, len(values), missing)
     low, high = float(values.min()), float(values.max())
-    first, median, third = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
+    quartiles = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
     step = _power_of_ten(high - low or abs(high) or 1.0)
-    fine = _power_of_ten(third - first or high - low or 1.0) / 10
+    fine = _power_of_ten(quartiles[2] - quartiles[0] or high - low or 1.0) / 10
+    first, median, third = (significant(round(value / fine) * fine) for value in quartiles)
     spread = Spread(
         significant(float(values.mean())),
         significant(float(values.std())),
         significant(math.floor(low / step) * step),
         significant(math.ceil(high / step) * step),
-        (_rounded(first, fine), _rounded(median, fine), _rounded(third, fine)),
+        (first, median, third),
     )
     return Summary(name, kind, len(values), missing, spread=spread)
-
-
-def _rounded(value: float, step: float) -> float:
-    return significant(round(value / step) * step)
 
 
 def _power_of_ten(span: float) -> float:
@@ -271,24 +240,25 @@ def significant(value: float) -> float:
 
 def _remarks(columns: Sequence[Summary]) -> list[str]:
     """What to look at, columns of a kind together."""
-    remarks = {
-        "empty, so no feature: {}": lambda c: c.kind == "text" and not c.rows,
-        "too many different words to be a feature: {}": lambda c: c.kind == "text" and c.rows,
-        "some rows have rare words, which are not named and become `other`: {}": lambda c: c.rare,
-        "numbers with a unit behind them, taken as words; without it they are numbers: {}": (
-            lambda c: unit_of(c.words) is not None
-        ),
-        "few whole numbers; if they are codes and no counts, say --category: {}": _may_be_codes,
+    codes = [
+        column.name
+        for column in columns
+        if column.kind == "number" and (spread := column.spread) and spread.high - spread.low <= 10
+        if all(quartile.is_integer() for quartile in spread.quartiles)
+    ]
+    texts = {column.name: column.rows for column in columns if column.kind == "text"}
+    named = {
+        "empty, so no feature": [name for name, rows in texts.items() if not rows],
+        "too many different words to be a feature": [name for name, rows in texts.items() if rows],
+        "some rows have rare words, which are not named and become `other`": [
+            column.name for column in columns if column.rare
+        ],
+        "numbers with a unit behind them, taken as words; without it they are numbers": [
+            column.name for column in columns if unit_of(column.words) is not None
+        ],
+        "few whole numbers; if they are codes and no counts, say --category": codes,
     }
-    named = {text: [c.name for c in columns if test(c)] for text, test in remarks.items()}
-    return [text.format(listed(names)) for text, names in named.items() if names]
-
-
-def _may_be_codes(column: Summary) -> bool:
-    spread = column.spread
-    if column.kind != "number" or spread is None or spread.high - spread.low > 10:
-        return False
-    return all(quartile.is_integer() for quartile in spread.quartiles)
+    return [f"{remark}: {listed(names)}" for remark, names in named.items() if names]
 
 
 def proposal_rows(proposal: Proposal) -> tuple[list[str], list[list[str]]]:

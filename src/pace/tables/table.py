@@ -1,4 +1,4 @@
-"""Tables of a user's: CSV with the core install, Parquet with the extra `report`.
+"""A user's tables, one reader with two back ends: CSV with the core install, Parquet with `report`.
 
 Rows are counted as an editor or a spreadsheet shows them: the header of a CSV file is row 1. A
 Parquet file has no header row, so its first row is 1.
@@ -6,19 +6,273 @@ Parquet file has no header row, so its first row is 1.
 
 from __future__ import annotations
 
+import codecs
+import csv
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
+from unicodedata import normalize
+
+import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
-from pace.tables.csv_file import CsvFile
-from pace.tables.numbers import Numbers, has_marks, parse_columns
-from pace.tables.parquet import ParquetFile
-from pace.tables.problems import Problems, listed
+from pace.io.untrusted import open_regular, read_head, size_of
+from pace.tables.cells import (
+    Numbers,
+    is_number,
+    narrow,
+    parse_cells,
+    parse_columns,
+    parse_dates,
+    unclear_dates,
+)
+from pace.tables.problems import Problems, check_choice, listed
+
+T = TypeVar("T")
+
+CHUNK = 2_000  # rows of CSV in memory as text at a time
+BLOCK = 2**20  # characters
+DELIMITERS = ",;\t"
+UTF8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
+WINDOWS_NOTE = "not UTF-8, so it was read as Windows-1252: look at the umlauts and accents"
+
+PARQUET = (".parquet", ".pq")
+ROWS, CELLS, UNPACKED = 2**20, 2**26, 2**28  # of any Parquet file, and 1, 64 and 256 a byte of it
+TEXTS = ("string", "large_string", "binary", "large_binary")
+NUMBER = re.compile(r"u?int\d+|halffloat|float|double")
 
 ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
+
+Read = tuple[Sequence[int], dict[str, list[str]], dict[str, Numbers]]  # row numbers, text, numbers
+
+
+class CsvFile:
+    """CSV with a header: commas, semicolons or tabs between cells, in UTF-8 or in what Excel writes.
+
+    A first line `sep=;`, as Excel writes it, names the delimiter. Text that is not UTF-8 is read as
+    Windows-1252, and that is noted. Text is brought to Unicode's NFC, so that `ü` is one letter
+    wherever it was typed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
+        self.encoding = _encoding(path)
+        self.notes = [WINDOWS_NOTE] if self.encoding in (WINDOWS, LATIN) else []
+        self.skipped = 0  # lines before the header
+        self.delimiter = self._find_delimiter()
+        self.columns = next(self._records())[1]
+        self.text_columns = set(self.columns)  # in which numbers may have marks
+
+    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
+        """The row numbers, and columns as text and as numbers."""
+        records = self._records()
+        next(records)
+        width = len(self.columns)
+        position = {name: index for index, name in enumerate(self.columns)}
+        rows: list[int] = []
+        words: dict[str, list[str]] = {name: [] for name in text}
+        values = {name: [parse_cells([]).values] for name in numbers}
+        marked: dict[str, dict[int, str]] = {name: {} for name in numbers}
+        while chunk := list(islice(records, CHUNK)):
+            for index, (row, cells) in enumerate(chunk):
+                if len(cells) != width:
+                    wrong = f"has {len(cells)} cells, the header has {width} columns"
+                    problems.add(self.name, row, wrong, breaks=True)
+                    chunk[index] = row, (cells + [""] * width)[:width]
+            columns = list(zip(*(cells for _, cells in chunk), strict=True))
+            for name in words:
+                words[name] += map(str.strip, columns[position[name]])
+            for name in values:
+                part = parse_cells(columns[position[name]])
+                values[name].append(part.values)
+                marked[name] |= {len(rows) + index: cell for index, cell in part.text.items()}
+            rows += [row for row, _ in chunk]
+        parsed = {name: Numbers(np.concatenate(values[name]), marked[name]) for name in numbers}
+        return rows, words, parsed
+
+    def _records(self) -> Iterator[tuple[int, list[str]]]:
+        """Each row's number and cells, the header first; blank lines are no rows."""
+        with self._open() as lines:
+            for _ in range(self.skipped):
+                lines.readline()
+            composed = (line if line.isascii() else normalize("NFC", line) for line in lines)
+            reader = csv.reader(composed, delimiter=self.delimiter, strict=True)
+            try:
+                yield 1 + self.skipped, [name.strip() for name in next(reader)]
+                for cells in reader:
+                    if any(cells):
+                        yield self.skipped + reader.line_num, cells
+            except csv.Error as error:
+                row = self.skipped + reader.line_num
+                raise GraphError(
+                    f"{self.name} row {row} is not CSV ({error}): check its quotes"
+                ) from error
+
+    def _find_delimiter(self) -> str:
+        """What a line `sep=;` says, else what occurs most often in the header."""
+        with self._open() as lines:
+            line, following = lines.readline().strip(), lines.readline().strip()
+        if not line:
+            raise GraphError(
+                f"{self.name} is empty, or its first line is: the first line names the columns"
+            )
+        named = line.strip('"')
+        if not named.lower().startswith("sep=") or len(named) > 5:
+            return max(DELIMITERS, key=line.count)
+        delimiter = named[4:] or "\t"  # which was stripped from the end of the line
+        if delimiter not in DELIMITERS:
+            raise GraphError(
+                f"{self.name} says that {delimiter!r} separates cells, expected a comma, a semicolon or "
+                "a tab: save it again"
+            )
+        if not following:
+            raise GraphError(f"{self.name} has no line with the names of columns after sep=")
+        self.skipped = 1
+        return delimiter
+
+    def _open(self) -> TextIOWrapper:
+        return TextIOWrapper(open_regular(self.path), newline="", encoding=self.encoding)
+
+
+def _encoding(path: Path) -> str:
+    """UTF-8 if all of it is, UTF-16 if it says so, else Windows-1252; what is no text is refused."""
+    head = read_head(path, 4)
+    if head.startswith(b"PK\x03\x04"):
+        raise GraphError(
+            f"{path.name} is a workbook or an archive, not text: save it as CSV (UTF-8)"
+        )
+    marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    for encoding in ("utf-16",) if marked else (UTF8, WINDOWS, LATIN):
+        try:
+            with TextIOWrapper(open_regular(path), encoding=encoding) as text:
+                if any("\0" in block for block in iter(lambda: text.read(BLOCK), "")):
+                    break
+                return encoding
+        except UnicodeError:
+            continue
+    raise GraphError(f"{path.name} is not text: save it as CSV (UTF-8)")
+
+
+class ParquetFile:
+    """A Parquet file; a column of lists is read as several columns, `name.0`, `name.1`, …
+
+    A run of equal cells takes next to no bytes in a file, so its rows, cells and bytes are counted in
+    the footer before anything is read, and a text that occurs many times is held once.
+    """
+
+    delimiter = ","
+    notes: Sequence[str] = ()
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
+        schema = self._look(lambda file: file.schema_arrow)
+        self.types = {field.name: str(field.type) for field in schema}
+        self.columns: list[str] = list(schema.names)
+        stored = ("string", "large_string", "dictionary")
+        self.text_columns = {name for name, kind in self.types.items() if kind.startswith(stored)}
+
+    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
+        """The row numbers, and columns as text and as numbers."""
+
+        def convert(file: Any) -> Read:
+            table = file.read(list(dict.fromkeys((*text, *numbers))))
+            parsed: dict[str, Numbers] = {}
+            for name in numbers:
+                column = table.column(name)
+                if self.types[name].startswith(("list<", "large_list<", "fixed_size_list<")):
+                    parsed |= self._read_lists(name, column.to_pylist(), problems)
+                elif NUMBER.fullmatch(self.types[name]):
+                    empty = np.flatnonzero(column.is_null().to_numpy()).tolist()
+                    parsed[name] = Numbers(narrow(column.to_numpy()), dict.fromkeys(empty, ""))
+                else:
+                    parsed[name] = parse_cells(_words(column))
+            words = {name: _words(table.column(name)) for name in text}
+            return range(1, len(table) + 1), words, parsed
+
+        return self._look(convert)
+
+    def _read_lists(self, name: str, cells: list[Any], problems: Problems) -> dict[str, Numbers]:
+        """A column of equally long lists as that many columns."""
+        width = next((len(cell) for cell in cells if cell), 0)
+        values = np.full((len(cells), width), np.nan)
+        if not width and cells:
+            problems.add(self.name, None, f"column {name!r} is empty in every row: leave it out")
+        for index, cell in enumerate(cells if width else ()):
+            items = cell or []
+            if len(items) != width:
+                wrong = f"{name!r} holds {len(items)} numbers, others {width}"
+            elif not all(isinstance(item, int | float | None) for item in items):
+                wrong = f"{name!r} holds a list of something else than numbers"
+            else:
+                values[index] = [np.nan if item is None else item for item in items]
+                continue
+            problems.add(self.name, index + 1, wrong, breaks=True)
+        return {f"{name}.{item}": Numbers(narrow(values[:, item]), {}) for item in range(width)}
+
+    def _look(self, look: Callable[[Any], T]) -> T:
+        """What a look into the file gives; damage may show only then."""
+        try:
+            from pyarrow import ArrowInvalid, parquet
+        except ImportError:
+            raise SettingError("Parquet needs pyarrow: pip install 'pace-fgl[report]'") from None
+        try:
+            with open_regular(self.path) as content:
+                with parquet.ParquetFile(content) as file:
+                    _check_room(file.metadata, size_of(content), self.name)
+                    texts = [field.name for field in file.schema_arrow if str(field.type) in TEXTS]
+                with parquet.ParquetFile(content, read_dictionary=texts) as file:
+                    return look(file)
+        except (ArrowInvalid, OSError, UnicodeDecodeError) as error:
+            raise GraphError(
+                f"{self.name} is not a Parquet file, or damaged ({error}): write it again"
+            ) from error
+
+
+def _check_room(footer: Any, size: int, file: str) -> None:
+    """Refuse a file whose cells would take far more memory than the file takes bytes."""
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    chunks = [group.column(index) for group in groups for index in range(group.num_columns)]
+    declared = {
+        "rows": (footer.num_rows, ROWS + size),
+        "cells": (sum(chunk.num_values for chunk in chunks), CELLS + 64 * size),
+        "bytes": (sum(chunk.total_uncompressed_size for chunk in chunks), UNPACKED + 256 * size),
+    }
+    for unit, (count, most) in declared.items():
+        if count > most:
+            raise GraphError(
+                f"{file} has {size:,} bytes and declares {count:,} {unit}, expected at most "
+                f"{most:,}: write it as several files, or as CSV"
+            )
+
+
+def _words(column: Any) -> list[str]:
+    """Cells as text; equal ones are one object."""
+    dictionary = str(column.type).startswith("dictionary<")
+    if "<" in str(column.type) and not dictionary:
+        raise GraphError(f"a column of {column.type} is neither text nor numbers: leave it out")
+    words: list[str] = []
+    for chunk in column.chunks:
+        if dictionary:
+            values = [_word(value) for value in chunk.dictionary.to_pylist()]
+            words += ["" if index is None else values[index] for index in chunk.indices.to_pylist()]
+        else:
+            words += map(_word, chunk.to_pylist())
+    return words
+
+
+def _word(cell: object) -> str:
+    """A cell as CSV would have it."""
+    if cell is None or cell != cell:
+        return ""
+    if isinstance(cell, bool) or (isinstance(cell, float) and cell.is_integer()):
+        return str(int(cell))  # an id or label that passed through floats is still the same
+    return str(cell).strip()
+
 
 TableFile = CsvFile | ParquetFile
 
@@ -41,6 +295,17 @@ class Table:
         numbers = self.numbers[column]
         return [numbers.text.get(row, f"{value:g}") for row, value in enumerate(numbers.values)]
 
+    def days(self, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """A column of dates; NaN where a cell is none."""
+        cells = self.cells(column)
+        if unclear_dates(cells):
+            self.refuse(
+                None,
+                f"column {column!r} has dates whose day and month cannot be told apart: write them "
+                "as 2024-03-31",
+            )
+        return np.array(parse_dates(cells), np.float64)
+
     def refuse(self, index: int | None, text: str, *, kind: str = "", cell: str = "") -> None:
         """A problem of one row, or of the whole file; see `Problems.add`."""
         row = None if index is None else self.rows[index]
@@ -50,16 +315,16 @@ class Table:
         self, index: int, column: str, cell: str, expected: str, empty: str = ""
     ) -> None:
         """A cell that is not what is expected; `empty` says what to do where the value is missing."""
-        found = f"is {cell!r}" if cell else "is empty"
+        value = f"is {cell!r}" if cell else "is empty"
         kind = f"{column!r} is empty{empty}" if empty else f"{column!r} is not {expected}"
-        self.refuse(index, f"{column!r} {found}, expected {expected}", kind=kind, cell=cell)
+        self.refuse(index, f"{column!r} {value}, expected {expected}", kind=kind, cell=cell)
 
 
 def open_table(path: Path) -> TableFile:
     """A file whose header has been read: `columns` are the names in it."""
     if not path.is_file():
         raise GraphError(f"{path} not found: give a .csv or .parquet file")
-    file = ParquetFile(path) if path.suffix.lower() in (".parquet", ".pq") else CsvFile(path)
+    file = ParquetFile(path) if path.suffix.lower() in PARQUET else CsvFile(path)
     counts = Counter(filter(None, file.columns))
     if twice := next((name for name, count in counts.items() if count > 1), None):
         raise GraphError(f"{path.name} has two columns called {twice!r}: rename one")
@@ -84,11 +349,13 @@ def read_table(
     decimal: str | None = None,
 ) -> Table:
     """The named columns; `decimal` is comma or point, where the table does not show which."""
+    check_choice("--decimal", decimal or "comma", ("comma", "point"))
     rows, words, parsed = file.read(text, numbers, problems)
-    as_text = {name: parsed[name] for name in numbers if file.is_text(name)}
+    written = [name for name in numbers if name in file.text_columns]
+    marked = any(is_number(cell) for name in written for cell in parsed[name].text.values())
     notes = list(file.notes)
-    if as_text and (decimal or has_marks(as_text.values())):
-        _, cells, _ = file.read(list(as_text), (), Problems())
+    if written and (decimal or marked):
+        _, cells, _ = file.read(written, (), Problems())
         parsed |= parse_columns(cells, decimal, file.delimiter, notes)
     notes = [f"{file.name}: {note}" for note in notes]
     return Table(file.name, rows, words, parsed, problems, notes=notes)

@@ -1,0 +1,240 @@
+"""The parts of a graph that are no features: ids, labels, clients and splits of nodes, and edges."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from pace.errors import GraphError
+from pace.graph import UNKNOWN
+from pace.io.terminal import many
+from pace.tables.cells import (
+    MISSING,
+    alike_notes,
+    in_order,
+    is_number,
+    missing_among,
+    whole_number,
+)
+from pace.tables.problems import Problems
+from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
+
+SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "none": 3}
+ENDS = (  # names of the columns with both ends, in any case
+    ("source", "target"), ("src", "dst"), ("from", "to"), ("von", "nach"), ("quelle", "ziel"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NodeIds:
+    """The nodes that edges may name."""
+
+    numbers: Mapping[str, int]  # of each id
+    file: TableFile
+    column: str | None  # with the ids; None if rows are numbered
+
+
+def number_nodes(table: Table, column: str | None) -> dict[str, int]:
+    """The number of each node id; without a column, rows are numbered."""
+    if column is None:
+        return {str(index): index for index in range(len(table.rows))}
+    numbers: dict[str, int] = {}
+    for index, name in enumerate(table.text[column]):
+        if not name:
+            table.refuse(index, f"the id ({column!r}) is empty")
+        elif name in numbers:
+            wrong = f"id {name!r} stands in row {table.rows[numbers[name]]} too"
+            kind = f"an id ({column!r}) that stands in an earlier row too"
+            table.refuse(index, wrong, kind=kind, cell=name)
+        else:
+            numbers[name] = index
+    return numbers
+
+
+def read_labels(
+    table: Table, column: str | None, classes: Sequence[str], missing: Sequence[str] = MISSING
+) -> tuple[Tensor, tuple[str, ...]]:
+    """Class numbers. Classes are in the given order, else whole numbers by value, words by alphabet.
+
+    A label is unknown without a column, where a cell is empty or says one of `missing`, in any case.
+    The table's notes tell of such words, and of classes that are spelt alike.
+    """
+    if column is None:
+        return torch.full((len(table.rows),), UNKNOWN), tuple(classes)
+    cells = _known_labels(table, column, classes, missing)
+    names = in_order(cell for cell in cells if cell)
+    table.notes.extend(alike_notes(f"label {column!r}", names, "classes"))
+    names = list(classes) or names
+    if not names:
+        table.refuse(
+            None,
+            f"label column {column!r} is empty in every row: for nodes to predict, leave --label out",
+        )
+    number = {name: label for label, name in enumerate(names)}
+    for index, cell in enumerate(cells):
+        if cell and cell not in number:
+            wrong = f"label {cell!r} is not among the given classes"
+            table.refuse(index, wrong, kind=f"{wrong} ({', '.join(names[:12])})")
+    return torch.tensor([number.get(cell, UNKNOWN) for cell in cells]), tuple(names)
+
+
+def _known_labels(
+    table: Table, column: str, classes: Sequence[str], missing: Sequence[str]
+) -> list[str]:
+    """The labels as words, '' where one is unknown; whole numbers all in one spelling."""
+    cells = table.text[column]
+    absent = {word.lower() for word in missing_among(set(cells), missing)} - {""}
+    unknown = Counter(cell for cell in cells if cell.lower() in absent and cell not in classes)
+    if unknown:
+        table.notes.append(
+            f"label {column!r}: {', '.join(map(repr, sorted(unknown)))} read as unknown, in "
+            f"{many(unknown.total(), 'row')} (--classes names all classes, if one is)"
+        )
+    whole = {cell: whole_number(cell) for cell in set(cells) - {"", *unknown}}
+    if None not in whole.values():  # an unknown class is often written -1
+        plain = {cell: str(value) for cell, value in whole.items() if value != UNKNOWN}
+        return [plain.get(cell, "") for cell in cells]
+    if 2 * sum(value is None and is_number(cell) for cell, value in whole.items()) > len(whole):
+        table.refuse(
+            None,
+            f"label column {column!r} holds fractions: PACE sorts nodes into classes, so give whole "
+            "numbers or names",
+        )
+    return ["" if cell in unknown else cell for cell in cells]
+
+
+def read_clients(table: Table, column: str | None) -> tuple[Tensor | None, tuple[str, ...]]:
+    """The client of each node, and the clients' names."""
+    if column is None:
+        return None, ()
+    cells = table.text[column]
+    for index, cell in enumerate(cells):
+        if not cell:
+            table.refuse(index, f"the client ({column!r}) is empty")
+    names = in_order(cell for cell in cells if cell)
+    number = {name: client for client, name in enumerate(names)}
+    return torch.tensor([number.get(cell, 0) for cell in cells]), tuple(names)
+
+
+def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]:
+    """The masks train, val and test; none without a column."""
+    if column is None:
+        return {}
+    cells = table.text[column]
+    parts = torch.tensor([SPLITS.get(cell.lower(), 4) for cell in cells])
+    for index in ((parts == 4) | (parts < 3) & (y == UNKNOWN)).nonzero().flatten().tolist():
+        cell = cells[index]
+        if parts[index] == 4:
+            table.refuse_cell(index, column, cell, "train, val, test or nothing")
+        else:
+            table.refuse(
+                index, f"the node is in {cell!r} but has no label: give one, or empty {column!r}"
+            )
+    if (parts > 2).all():
+        table.refuse(None, f"split column {column!r} is empty in every row")
+    return {mask: parts == number for number, mask in enumerate(("train", "val", "test"))}
+
+
+def read_edges(
+    path: Path,
+    nodes: NodeIds,
+    problems: Problems,
+    notes: list[str],
+    *,
+    strangers: str = "refuse",
+    weight: str | None = None,
+) -> tuple[Tensor, Tensor | None]:
+    """Both ends of every edge, (2, edges), and the weights, if their column is named.
+
+    The ends are in the columns source and target (or from and to), else in the first two.
+    `strangers="drop"` leaves out edges to nodes that are not in the table.
+    """
+    file, weights = open_table(path), None
+    ends = _find_ends(file, nodes, notes, weight)
+    table = read_table(file, problems, text=ends, numbers=[weight] if weight else [])
+    notes += table.notes
+    if weight is not None:
+        numbers = table.numbers[weight]
+        weights = torch.from_numpy(numbers.values)
+        wrong = ~(torch.isfinite(weights) & (weights > 0))
+        for index in wrong.nonzero().flatten().tolist():
+            cell = numbers.text.get(index, f"{float(weights[index]):g}")
+            table.refuse_cell(index, weight, cell, "a number above 0")
+    names = [table.text[end] for end in ends]
+    edges = torch.tensor(
+        [[nodes.numbers.get(name, -1) for name in cells] for cells in names], dtype=torch.int64
+    )
+    strange = (edges < 0).any(0)
+    count = int(strange.sum())
+    if 2 * count > len(strange) and (hint := _other_ids(nodes, {*names[0], *names[1]} - {""})):
+        raise GraphError(f"{path.name} {hint}")
+    if strangers == "drop":
+        if count:
+            notes.append(f"dropped: edges to nodes that are not in the table, {count:,}")
+        return edges[:, ~strange], None if weights is None else weights[~strange]
+    for index in strange.nonzero().flatten().tolist():
+        for end in ends:
+            name = table.text[end][index]
+            if not name:
+                table.refuse(index, f"{end!r} is empty")
+            elif name not in nodes.numbers:
+                kind = f"{end!r} is not the id of any node (--strangers drop leaves such edges out)"
+                table.refuse(
+                    index, f"{end!r} is {name!r}, not the id of any node", kind=kind, cell=name
+                )
+    return edges, weights
+
+
+def _find_ends(file: TableFile, nodes: NodeIds, notes: list[str], weight: str | None) -> list[str]:
+    """The columns with both ends: by their usual names, else the first two."""
+    columns = data_columns(file, notes)
+    if len(columns) < 2:
+        single = f"the single column {columns[0]!r}" if columns else "no column with a name"
+        raise GraphError(f"{file.name} has {single}, expected two, such as source,target")
+    lower = {name.lower(): name for name in reversed(columns)}
+    named = ([lower[end] for end in pair] for pair in ENDS if set(pair) <= set(lower))
+    ends = next(named, columns[:2])
+    if all(name in nodes.numbers for name in ends):
+        raise GraphError(
+            f"{file.name} begins with {','.join(ends)}, which are node ids: give it a first row "
+            "that names its columns, such as source,target"
+        )
+    if weight is not None:
+        check_option("weight", weight, columns, file.name)
+    if ignored := [name for name in columns if name not in (*ends, weight)]:
+        same = "" if weight else "; all edges weigh the same (--weight COLUMN reads weights)"
+        notes.append(f"{file.name}: not used are {', '.join(ignored)}{same}")
+    return ends
+
+
+def _other_ids(nodes: NodeIds, mentioned: set[str]) -> str | None:
+    """Where the ends of edges are, if most are not ids: in another column, or rewritten as numbers."""
+    table = read_table(nodes.file, Problems(), text=[name for name in nodes.file.columns if name])
+    for name, cells in table.text.items():
+        values = set(cells)
+        common = mentioned & values
+        if name != nodes.column and len(values) == len(cells) and 2 * len(common) > len(mentioned):
+            return (
+                f"names nodes by values such as {min(common)!r}, which are in column {name!r} of "
+                f"{table.file}, a different one in every row: give --id {name}"
+            )
+    ids = {number: name for name in nodes.numbers if (number := _id_number(name)) is not None}
+    pairs = {end: ids[number] for end in mentioned if (number := _id_number(end)) in ids}
+    if 2 * len(pairs) <= len(mentioned):
+        return None
+    end = min(pairs)
+    return (
+        f"names a node {end!r} that the table of nodes calls {pairs[end]!r}: a spreadsheet rewrites "
+        "ids that look like numbers; export both with the ids as text"
+    )
+
+
+def _id_number(name: str) -> int | None:
+    whole = re.fullmatch(r"(\d{1,18})(?:[.,]0+)?", name)
+    return int(whole[1]) if whole else None
