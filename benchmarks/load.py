@@ -34,8 +34,7 @@ from pace.datasets.partition.split import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.jobs import roll as rolls
 from pace.jobs import signatures
-from pace.jobs.job import SERVER, Job
-from pace.jobs.job_file import write_job
+from pace.jobs.job import SERVER, Job, write_job
 from pace.jobs.journal import Journal
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire

@@ -24,8 +24,7 @@ from typing import Any
 from pace.datasets import Dataset, file
 from pace.datasets.partition.split import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
-from pace.jobs.job import SERVER, Job
-from pace.jobs.job_file import write_job
+from pace.jobs.job import SERVER, Job, write_job
 from pace.models.gcn import GCN
 from pace.runtimes.flower import kits
 

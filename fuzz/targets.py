@@ -38,8 +38,7 @@ from pace.datasets.partition.file import read_partition, write_partition
 from pace.jobs import roll as rolls
 from pace.jobs import signatures
 from pace.jobs.admission import admit
-from pace.jobs.job import SERVER
-from pace.jobs.job_file import read_job, render_job
+from pace.jobs.job import SERVER, read_job, render_job
 from pace.jobs.journal import Journal
 from pace.jobs.roll import Roll
 from pace.protocol import steps, wire

@@ -29,8 +29,7 @@ from pace.datasets import Dataset, file, load
 from pace.datasets.partition import divide
 from pace.graph import Graph
 from pace.io.terminal import many
-from pace.jobs.job import Job
-from pace.jobs.job_file import write_job
+from pace.jobs.job import Job, write_job
 from pace.jobs.journal import DOWN, UP, Journal
 from pace.jobs.roll import ROLL_SUFFIX
 from pace.merging.carrier import LowRank

@@ -12,7 +12,7 @@ import pytest
 from benchmarks.in_memory import Handler, InMemory
 
 from pace.io import records
-from pace.jobs.job_file import read_job
+from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.network import site_steps
 from pace.runtimes.network.messages import Words

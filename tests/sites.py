@@ -5,8 +5,7 @@ from pathlib import Path
 
 from pace.datasets import Dataset, Names, file
 from pace.graph import Graph
-from pace.jobs.job import Job
-from pace.jobs.job_file import write_job
+from pace.jobs.job import Job, write_job
 from pace.jobs.roll import Roll
 from pace.models.gcn import GCN
 from pace.runtimes.files.adopt import adopt_files

@@ -13,8 +13,7 @@ from pace.datasets.benchmarks import BENCHMARKS
 from pace.datasets.partition import divide
 from pace.errors import NotAllowedError, SettingError
 from pace.io import plugins
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job, write_job
+from pace.jobs.job import Job, read_job, write_job
 from pace.methods import make
 from pace.models import kind_of, sized
 from pace.protocol import steps

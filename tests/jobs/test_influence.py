@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pace.jobs.influence import influence
+from pace.jobs.disclosure import influence
 from pace.methods import FedAvg, Local, Pace
 from pace.models.gcn import GCN
 from pace.protocol.federation import Federation

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pace.errors import FileError, OtherJobError, SettingError
 from pace.jobs.disclosure import disclosure
 from pace.jobs.explain import job_facts
-from pace.jobs.job import Job, digest
-from pace.jobs.job_file import read_job, render_job, write_job
+from pace.jobs.job import Job, digest, read_job, render_job, write_job
 from pace.methods import METHODS
 from pace.models.gcn import GCN
 from pace.protocol import number_formats, steps, wire

@@ -9,7 +9,7 @@ import pytest
 import torch
 from benchmarks.backdoor import LIAR, Trigger, columns, poisoned
 
-from pace.jobs.received import LONG, received, received_sentences
+from pace.jobs.disclosure import LONG, received, received_sentences
 from pace.methods import Limited, Pace
 from pace.protocol import steps, wire
 from pace.protocol.method import External

@@ -32,8 +32,7 @@ from pace.errors import (
 from pace.graph import Graph
 from pace.jobs import admission, sealing, signatures
 from pace.jobs.admission import admit
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job, write_job
+from pace.jobs.job import Job, read_job, write_job
 from pace.methods import FedAvg, Pace
 from pace.models.gcn import GCN
 from pace.params import Params

@@ -8,8 +8,7 @@ import torch
 from pace.errors import LayoutError, SettingError
 from pace.jobs import explain
 from pace.jobs.disclosure import disclosure
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job, write_job
+from pace.jobs.job import Job, read_job, write_job
 from pace.methods import METHODS, make
 from pace.models import MODELS, kind_by_names, kind_of, parse_model, settings_of, sized
 from pace.models import make as make_model

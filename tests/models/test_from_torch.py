@@ -12,8 +12,7 @@ from torch_geometric import nn as pyg
 from pace.errors import NotAllowedError, SettingError
 from pace.jobs import explain
 from pace.jobs.disclosure import disclosure
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job, write_job
+from pace.jobs.job import Job, read_job, write_job
 from pace.merging.moments import propagated, raw
 from pace.methods import Pace, make
 from pace.models import GAT, GCN, Model, allow, from_torch, kind_of
@@ -211,7 +210,7 @@ def test_a_job_imports_nothing_that_the_site_did_not_allow(
     with pytest.raises(NotAllowedError, match=f"--allow {NAME}"):
         read_job(written)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom pace.jobs.job_file import read_job\n"
+        "import sys\nfrom pathlib import Path\nfrom pace.jobs.job import read_job\n"
         f"try:\n    read_job(Path({str(written)!r}))\nexcept Exception as error:\n"
         "    print(type(error).__name__, 'tests' in sys.modules)\n"
     )

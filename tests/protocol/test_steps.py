@@ -23,7 +23,7 @@ from pace.errors import (
 from pace.gates.gate import cnll
 from pace.graph import Graph
 from pace.jobs import sealing
-from pace.jobs.influence import influence
+from pace.jobs.disclosure import influence
 from pace.methods import METHODS, FedAvg, Fixed, Local, Pace, PaceDuo, make
 from pace.models.gcn import GCN
 from pace.params import Params

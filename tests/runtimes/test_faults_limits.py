@@ -17,8 +17,7 @@ from safetensors.torch import save
 from pace.datasets import file as graph_file
 from pace.errors import FileError, GraphError, OtherJobError, PaceError, SettingError
 from pace.jobs import explain, signatures
-from pace.jobs.job import LARGEST, Job, digest
-from pace.jobs.job_file import read_job, render_job
+from pace.jobs.job import LARGEST, Job, digest, read_job, render_job
 from pace.methods import METHODS
 from pace.models.gcn import GCN
 from pace.protocol import wire

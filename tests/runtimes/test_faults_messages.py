@@ -12,8 +12,8 @@ import torch
 
 from pace.errors import FileError, PaceError, WireError
 from pace.jobs.admission import admit
-from pace.jobs.influence import influence
-from pace.jobs.job_file import read_job, write_job
+from pace.jobs.disclosure import influence
+from pace.jobs.job import read_job, write_job
 from pace.jobs.journal import Journal, Refusal
 from pace.methods import Pace
 from pace.models.gcn import GCN

@@ -18,7 +18,7 @@ from pace.datasets.partition.divide import Division
 from pace.datasets.partition.file import write_graphs
 from pace.errors import BusyError, FileError
 from pace.io import atomic
-from pace.jobs.job_file import read_job
+from pace.jobs.job import read_job
 from pace.runtimes.files import fit
 from pace.runtimes.files.site import Site, load_site
 from tests.graphs import clients

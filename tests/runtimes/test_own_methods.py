@@ -10,8 +10,7 @@ import pytest
 from pace.errors import NotAllowedError, OtherJobError, SettingError
 from pace.io import plugins
 from pace.jobs import explain
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job, write_job
+from pace.jobs.job import Job, read_job, write_job
 from pace.protocol import steps
 from pace.runtimes.flower import kits
 from pace.runtimes.flower.supernode import SuperNode

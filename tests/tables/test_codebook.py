@@ -13,8 +13,7 @@ import torch
 from pace.errors import GraphError, SettingError
 from pace.io import records, untrusted
 from pace.io.records import plain_record
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job, write_job
+from pace.jobs.job import Job, read_job, write_job
 from pace.models.gcn import GCN
 from pace.runtimes.files.inspect import inspect
 from pace.tables.agreement import codebook_discloses, merge_proposals, pooled_scaling

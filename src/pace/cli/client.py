@@ -88,8 +88,8 @@ def adopt(
     from pace.cli import console
     from pace.io import records
     from pace.io.untrusted import read_exact
-    from pace.jobs.job_file import read_job
-    from pace.jobs.received import received_sentences
+    from pace.jobs.disclosure import received_sentences
+    from pace.jobs.job import read_job
     from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
     from pace.runtimes.files.adopt import adopt_files, read_roll, return_size
     from pace.runtimes.files.site import load_site

@@ -190,7 +190,7 @@ def show(
 def load(file: Path) -> Codebook:
     """The codebook of a file, or of a job."""
     from pace.errors import SettingError
-    from pace.jobs.job_file import JOB_SUFFIX, read_job
+    from pace.jobs.job import JOB_SUFFIX, read_job
     from pace.tables.codebook import read_codebook
 
     if file.suffix != JOB_SUFFIX:

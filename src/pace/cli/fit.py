@@ -64,7 +64,7 @@ def fit(
     from pace.errors import SettingError
     from pace.io.text import shown
     from pace.jobs import explain
-    from pace.jobs.job_file import read_job
+    from pace.jobs.job import read_job
     from pace.runtimes.files.fit import apart, fit_files, identity
     from pace.runtimes.files.site import load_site
     from pace.tables.features import unscaled_features

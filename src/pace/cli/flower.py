@@ -201,7 +201,7 @@ def run(
     from pace.cli import console
     from pace.errors import FlowerError
     from pace.io.records import plain_record
-    from pace.jobs.job_file import read_job
+    from pace.jobs.job import read_job
     from pace.runtimes.network.bindings import parse_nodes
     from pace.runtimes.network.progress import Progress
     from pace.runtimes.network.settings import Settings

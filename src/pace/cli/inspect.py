@@ -39,7 +39,7 @@ def inspect(
     from pace.cli import console
     from pace.cli.client import show_scores
     from pace.io import records
-    from pace.jobs.job_file import read_job
+    from pace.jobs.job import read_job
     from pace.runtimes.files import report
     from pace.runtimes.files.inspect import inspect as look
     from pace.runtimes.files.outcome import MaskScores

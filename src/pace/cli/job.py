@@ -117,8 +117,7 @@ def new(
     from pace.datasets.file import read_graph
     from pace.errors import SettingError
     from pace.jobs import explain
-    from pace.jobs.job import Job
-    from pace.jobs.job_file import JOB_SUFFIX, write_job
+    from pace.jobs.job import JOB_SUFFIX, Job, write_job
     from pace.methods import make
     from pace.models import make as make_model
     from pace.models import parse_model
@@ -209,7 +208,7 @@ def show(
     """Say in words what a job asks of those who take part."""
     from pace.cli import console
     from pace.jobs import explain
-    from pace.jobs.job_file import read_job
+    from pace.jobs.job import read_job
 
     found = read_job(job)
     if as_json:

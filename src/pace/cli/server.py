@@ -69,7 +69,7 @@ def merge(
 
     from pace.cli import console
     from pace.io import records
-    from pace.jobs.job_file import read_job
+    from pace.jobs.job import read_job
     from pace.runtimes.files.merge import merge_files, upload_files
 
     torch.set_num_threads(1)
@@ -121,7 +121,7 @@ def check(
     """Say which uploads the job would take, and who is missing. Nothing is written."""
     from pace.cli import console
     from pace.io import records
-    from pace.jobs.job_file import read_job
+    from pace.jobs.job import read_job
     from pace.runtimes.files.merge import check_uploads
     from pace.runtimes.files.report import refused_table
 

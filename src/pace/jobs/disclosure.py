@@ -1,8 +1,9 @@
-"""What leaves a site: every tensor of an upload in plain words with its bytes, and what it tells."""
+"""What messages tell: an upload about a site, each upload to the server, a return to its receiver."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +11,19 @@ import torch
 
 from pace import params
 from pace.graph import Graph
+from pace.params import Params, norm, subtract
 from pace.protocol.explain import tensor_sentence
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method
+from pace.protocol.method import External, Message, Method, Uploads
 from pace.protocol.sealing import ONE, ONE_SENTENCE
-from pace.protocol.steps import explain_upload, upload_layout
+from pace.protocol.steps import explain_upload, upload_layout, upload_weights
 
 SMALL = 5  # training nodes of a class: with fewer, what is said of the class is said of persons
+EMPTY = "It is empty: nothing about your data leaves the site."
+FAR = 3.0  # times the median norm, or the receiver's own update: worth a look
+LARGE = 3.0  # times an equal share
+LONG = 10.0  # times the median column; honest corrections stay below 6
+NAMED = 12  # columns listed
 
 
 @dataclass(frozen=True)
@@ -34,14 +41,10 @@ class Disclosure:
     """A whole upload."""
 
     items: tuple[Item, ...]
-    frame: int
-    """Bytes, framing included."""
-    signature: int
-    """Bytes of security overhead."""
-    dense: int
-    """Bytes of the model sent whole."""
-    sentences: tuple[str, ...]
-    """What the server can read out of it."""
+    frame: int  # bytes, framing included
+    signature: int  # bytes of security overhead
+    dense: int  # bytes of the model sent whole
+    sentences: tuple[str, ...]  # what the server can read out of it
 
     @property
     def share(self) -> float:
@@ -73,23 +76,16 @@ def disclosure(
         Item(name, shape, length, told.tensors[name])
         for (name, shape), length in zip(layout.items(), layout.lengths, strict=True)
     )
-    first, *rest = told.sentences
-    small = [] if federation.sealed or graph is None else list(_small(graph, classes))
-    sentences = [first, *small, *rest] if items else [EMPTY]
+    sentences = list(told.sentences) if items else [EMPTY]
+    if items and graph is not None and not federation.sealed and (few := small_classes(graph)):
+        names = ", ".join(classes[label] if classes else str(label) for label in few)
+        sentences.insert(
+            1,
+            f"Fewer than {SMALL} of your training nodes are of class {names}: what the upload tells "
+            "about such a class, it tells about these few.",
+        )
     dense = params.size(federation.start)
     return Disclosure(items, layout.size, signature, dense, tuple(sentences))
-
-
-EMPTY = "It is empty: nothing about your data leaves the site."
-
-
-def _small(graph: Graph, classes: Sequence[str]) -> Iterator[str]:
-    if labels := small_classes(graph):
-        names = [classes[label] if classes else str(label) for label in labels]
-        yield (
-            f"Fewer than {SMALL} of your training nodes are of class {', '.join(names)}: what the "
-            "upload tells about such a class, it tells about these few."
-        )
 
 
 def small_classes(graph: Graph) -> tuple[int, ...]:
@@ -109,3 +105,85 @@ def _tensors(method: Any) -> dict[str, str]:
     for below in method.__subclasses__():
         tensors |= _tensors(below)
     return tensors | dict(method.tensors)
+
+
+@dataclass(frozen=True)
+class Influence:
+    """How much an upload weighs in what everyone is sent, for the server's report."""
+
+    share: float | None  # sums to one over the clients; None where there is no one weight for each
+    norm: float | None  # against the median client's
+    flags: tuple[str, ...] = ()
+
+
+def influence(uploads: Uploads, federation: Federation) -> list[Influence]:
+    """What the method says of each upload, with what is worth a look."""
+    weights = upload_weights(uploads, federation)
+    norms = [weight.norm for weight in weights if weight.norm is not None]
+    median = statistics.median(norms) if norms else 0.0
+    clients, influences = len(weights), []
+    for weight in weights:
+        flags, share = [], weight.share
+        ratio = weight.norm / median if weight.norm is not None and median > 0 else None
+        if ratio is not None and not 1 / FAR <= ratio <= FAR:
+            flags.append(f"update is {ratio:.3g} times the median")
+        if share is not None and clients > LARGE and share * clients > LARGE:
+            flags.append(f"weighs {share * clients:.1f} times an equal share")
+        influences.append(Influence(share, ratio, tuple(flags)))
+    return influences
+
+
+@dataclass(frozen=True)
+class Received:
+    """What a return changes in a receiver's model: one External against Local, for its report."""
+
+    size: float | None  # ‖External - Local‖ against the receiver's own update, if there is one
+    long_columns: tuple[str, ...]  # features whose first-layer column changes 10 times the median
+    shortened: int  # columns that the receiver shortened for lack of evidence (`pace-limited`)
+    left_out: float  # the part of ‖External - Local‖² that it left out by this
+    flags: tuple[str, ...]  # what is worth a look, in words
+
+
+def received(external: External, local: Params, start: Params, features: Sequence[str]) -> Received:
+    """An External as it was returned, and as it is used where the receiver left out a part of it."""
+    used = external.params
+    returned = used if external.returned is None else external.returned
+    correction, removed = subtract(returned, local), subtract(returned, used)
+    if not all(torch.isfinite(value).all() for value in correction.values()):
+        return Received(None, (), 0, 0.0, ("what came back is not finite",))
+    whole, own = norm(correction), norm(subtract(local, start))
+    size = whole / own if own > 0 else None
+    first = next(name for name, value in local.items() if value.ndim == 2)
+    lengths = correction[first].double().norm(dim=0)
+    order, moved = lengths.argsort(descending=True), lengths[lengths > 0]
+    long = order[lengths[order] > LONG * moved.median()].tolist() if len(moved) else []
+    names = tuple(features[index] if features else f"number {index}" for index in long[:NAMED])
+    flags = []
+    if size is not None and size > FAR:
+        flags.append(f"what came back changes the model {size:.3g} times as much as training did")
+    if long:
+        flags.append(f"{len(long):,} features change more than {LONG:g} times the median one")
+    shortened = int((removed[first] != 0).any(0).sum())
+    left_out = (norm(removed) / whole) ** 2 if whole > 0 else 0.0
+    return Received(size, names, shortened, left_out, tuple(flags))
+
+
+def received_sentences(received: Received) -> list[str]:
+    """What there is to say about it, for people."""
+    sentences = [f"Worth a look: {flag}." for flag in received.flags]
+    if received.long_columns:
+        sentences.append(f"Changed most: {', '.join(received.long_columns)}.")
+    if received.shortened:
+        sentences.append(
+            f"Left out for lack of evidence on the validation nodes: {100 * received.left_out:.1f}% "
+            f"of the correction, in {received.shortened:,} features."
+        )
+    return sentences
+
+
+def notable_sentences(models: Sequence[Received]) -> list[str]:
+    """What there is to say about all that came back, if only that nothing is."""
+    if not models:
+        return ["What came back is of another kind than Local, so the two are not compared."]
+    sentences = [sentence for external in models for sentence in received_sentences(external)]
+    return sentences or ["Nothing about it was unusual, and nothing was left out of it."]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from textwrap import wrap
 
 from pace import params
 from pace.jobs import signatures
 from pace.jobs.job import Job
 from pace.models import in_words
 from pace.protocol import steps, wire
-from pace.tables.codebook import Codebook
+from pace.tables.problems import listed
 
-LISTED = 12
 WRITTEN = {
     "float32": "as float32",
     "float16": "as float16, rounded to three or four digits",
@@ -27,8 +26,7 @@ class MessageSizes:
 
     upload_frame: int
     return_frame: int
-    signature: int
-    """What a signature adds to each; 0 in a job without keys."""
+    signature: int  # what a signature adds to each; 0 in a job without keys
     dense_model: int
 
     def shown(self, frame: int) -> str:
@@ -53,20 +51,12 @@ def plain_job(job: Job) -> dict[str, object]:
 
 def job_facts(job: Job) -> dict[str, str]:
     """Line by line, for people."""
-    recipe, sizes = job.federation.recipe, message_sizes(job)
+    recipe, sizes, book = job.federation.recipe, message_sizes(job), job.codebook
     hidden = ", ".join(map(str, job.model.widths[1:-1])) or "none"
-    cost = f"upload {sizes.shown(sizes.upload_frame)}, return {sizes.shown(sizes.return_frame)}"
     signature = f"; {sizes.signature} more for each signature" if job.signed else ""
-    written = (
-        f"uploads sealed, returns {WRITTEN[job.numbers]}" if job.sealed else WRITTEN[job.numbers]
-    )
-    names = [
-        f"{kind} in order: {listed(names)}"
-        for kind, names in (("classes", job.classes), ("features", job.features))
-        if names
-    ]
-    return {
-        "digest": grouped(job.digest[:32]) + " …",
+    returns = "uploads sealed, returns " if job.sealed else ""
+    facts = {
+        "digest": " ".join(wrap(job.digest[:32], 4)) + " …",  # to be read out on the telephone
         "in messages": job.federation.digest.hex(),
         "model": f"{job.model.title}, {job.model.features:,} features, hidden widths {hidden}, "
         f"{job.model.classes} classes{in_words(job.model)}",
@@ -74,40 +64,27 @@ def job_facts(job: Job) -> dict[str, str]:
         "training": f"{recipe.epochs} full-batch steps of {recipe.optimiser}, rate {recipe.rate}, "
         f"weight decay {recipe.decay}",
         "method": _method(job),
-        "sent": f"once each way, {written}: {cost}{signature}",
-        "taking part": listed(job.participants) or "anybody who has this file",
+        "sent": f"once each way, {returns}{WRITTEN[job.numbers]}: upload "
+        f"{sizes.shown(sizes.upload_frame)}, return {sizes.shown(sizes.return_frame)}{signature}",
+        "taking part": listed(job.participants, 12) or "anybody who has this file",
         "merged when": f"{job.minimum} uploads are here; later ones are refused",
         "signatures": "Ed25519, every upload and every return"
         if job.signed
         else "none: the server tells uploads apart by their file names",
-        **({"sealing": SEALED} if job.sealed else {}),
-        **({"names": "; ".join(names)} if names else {}),
-        **({} if job.codebook is None else {"codebook": _codebook(job.codebook)}),
     }
-
-
-def advice(job: Job) -> list[str]:
-    """What the maker of the job may want to change: factors that cost more than dense matrices."""
-    sizes = message_sizes(job)
-    dense, upload = sizes.dense_model, sizes.upload_frame
-    if job.sealed or job.rank is None or upload < dense:
-        return []
-    smaller = next(
-        (rank for rank in range(job.rank - 1, 0, -1) if _upload_size(job, rank) < dense), None
-    )
-    sentence = (
-        f"the model is small: an upload of rank {job.rank} costs {100 * upload / dense:.0f}% of it, "
-        f"--rank dense costs {100 * _upload_size(job, None) / dense:.0f}% and rounds nothing off"
-    )
-    if smaller is not None:
-        share = 100 * _upload_size(job, smaller) / dense
-        sentence += f"; --rank {smaller} costs {share:.0f}%"
-    return [sentence]
-
-
-def _upload_size(job: Job, rank: int | None) -> int:
-    other = replace(job, settings={**job.settings, "rank": rank})
-    return wire.size(steps.upload_layout(other.federation))
+    if job.sealed:
+        facts["sealing"] = SEALED
+    named = {"classes": job.classes, "features": job.features}
+    if lists := [f"{kind} in order: {listed(names, 12)}" for kind, names in named.items() if names]:
+        facts["names"] = "; ".join(lists)
+    if book is not None:
+        scaled = [column.name for column in book.columns if (column.centre, column.scale) != (0, 1)]
+        facts["codebook"] = (
+            f"{len(book.columns):,} columns become {len(book.features):,} features; scaled: "
+            f"{listed(scaled, 12) or 'none'}; `pace codebook show` lists it, "
+            "`pace graph import --job` applies it"
+        )
+    return facts
 
 
 def _method(job: Job) -> str:
@@ -118,28 +95,28 @@ def _method(job: Job) -> str:
     rank = ""
     if settings.pop("rank", None) is not None:
         rank = ", dense messages" if job.rank is None else f", factors of rank {job.rank}"
-    more = "".join(f", {name} {_written(value)}" for name, value in settings.items())
+    lists = {
+        name: value if isinstance(value, list) else [value] for name, value in settings.items()
+    }
+    more = "".join(f", {name} {'/'.join(map(str, values))}" for name, values in lists.items())
     return f"{job.method}{code}{rank}{more}"
 
 
-def _written(value: Any) -> str:
-    return "/".join(map(str, value)) if isinstance(value, list) else str(value)
+def advice(job: Job) -> list[str]:
+    """What the maker of the job may want to change: factors that cost more than dense matrices."""
+    dense, upload = message_sizes(job).dense_model, message_sizes(job).upload_frame
+    if job.sealed or job.rank is None or upload < dense:
+        return []
 
+    def share(rank: int | None) -> float:
+        other = replace(job, settings={**job.settings, "rank": rank})
+        return 100 * wire.size(steps.upload_layout(other.federation)) / dense
 
-def _codebook(book: Codebook) -> str:
-    scaled = [column.name for column in book.columns if (column.centre, column.scale) != (0, 1)]
-    columns = f"{len(book.columns):,} columns become {len(book.features):,} features"
-    return (
-        f"{columns}; scaled: {listed(tuple(scaled)) or 'none'}; `pace codebook show` lists it, "
-        "`pace graph import --job` applies it"
+    sentence = (
+        f"the model is small: an upload of rank {job.rank} costs {100 * upload / dense:.0f}% of it, "
+        f"--rank dense costs {share(None):.0f}% and rounds nothing off"
     )
-
-
-def listed(names: tuple[str, ...]) -> str:
-    more = f", … ({len(names):,} in all)" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
-
-
-def grouped(digits: str) -> str:
-    """`3f9a 11c0 …`: to be read out on the telephone."""
-    return " ".join(digits[start : start + 4] for start in range(0, len(digits), 4))
+    smaller = next((rank for rank in range(job.rank - 1, 0, -1) if share(rank) < 100), None)
+    return [
+        sentence if smaller is None else f"{sentence}; --rank {smaller} costs {share(smaller):.0f}%"
+    ]

@@ -1,4 +1,7 @@
-"""A job: one federation in the world, with who takes part in it, and its digest."""
+"""A job: one federation in the world, with who takes part in it, its digest and its file.
+
+The file is TOML that a person can review, with a last line that tells of any change.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +10,71 @@ import json
 import math
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import category, normalize
 
-from pace.errors import SettingError
-from pace.io.plugins import code_digest, is_code_name
-from pace.io.records import OPTIONAL, REST, plain_record
+from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
+from pace.io import atomic
+from pace.io.plugins import check_code, code_digest, is_code_name
+from pace.io.records import (
+    OPTIONAL,
+    REST,
+    dump_toml,
+    load_toml,
+    optional,
+    plain_record,
+    read_record,
+)
 from pace.io.settings import NOTHING
 from pace.jobs import signatures
 from pace.jobs.sealing import masks, sealing_key_bytes, sealing_secret
 from pace.methods import make
 from pace.models import Model, TorchModel, kind_of
+from pace.models import make as make_model
 from pace.models import settings_of as settings_of_model
 from pace.protocol.federation import SEED, Federation
 from pace.protocol.number_formats import KINDS
 from pace.protocol.sealing import Seal, check_sealable, check_sealed_clients
 from pace.registry import METHODS
-from pace.tables.codebook import Codebook
+from pace.tables.codebook import Codebook, parse_codebook
 
 if TYPE_CHECKING:
     from pace.jobs.signatures import Key
 
-
 FORMAT = "pace-job-1"
+JOB_SUFFIX = ".pace"
 SERVER = "server"  # whose key signs returns
 LARGEST = 2**24  # numbers in a model, 64 MiB: a small job file must not make a site allocate GiBs
+LARGEST_FILE = 2**24  # bytes; half a million feature names fit
 LAYERS = 64
 SHORT_SIDE = 1024  # of a weight: messages cost an eigenproblem of that side
 NONCE = re.compile(r"[0-9a-f]{32}")
 NAME_BYTES = 160  # a file's name has at most 255 and gets more around it
+SIGNED_OFF = "signed-off"
+HEAD = """\
+# What everybody agrees on before anything is sent. Every site and the server need this very file;
+# all messages carry its digest. Do not edit it, not even one number: that is noticed. Make
+# another with `pace new`; `pace show` explains this one.
+"""
+COMMENTS = {
+    "nonce": "drawn at random: no other job takes this one's messages",
+    "numbers": 'on the wire: "float32" sends them exactly, "float16" and "int8" round them',
+    "model.hidden": "widths of the hidden layers",
+    "model.seed": "of the common start W_0",
+    "model.start": "the first digits of the SHA-256 of W_0",
+    "training.epochs": "full-batch steps",
+    "training.rate": "the learning rate",
+    "training.decay": "weight decay",
+    "model.code": "the SHA-256 of the files of its package",
+    "method.code": "the SHA-256 of the files of its package",
+    "method.rank": 'of the factors that are sent, or "dense"',
+    "participants.minimum": "uploads without which nothing is merged",
+    "participants.names": "empty: anybody",
+}
 
 
 @dataclass(frozen=True)
@@ -52,7 +88,7 @@ class ModelSection:
     settings: Mapping[str, Any] = field(metadata=REST)
     seed: int
     start: str
-    code: str = field(default="", metadata=OPTIONAL)
+    code: str = optional("")
 
 
 @dataclass(frozen=True)
@@ -61,7 +97,7 @@ class MethodSection:
 
     name: str
     settings: Mapping[str, Any] = field(metadata=REST)
-    code: str = field(default="", metadata=OPTIONAL)
+    code: str = optional("")
 
 
 @dataclass(frozen=True)
@@ -76,8 +112,8 @@ class Participants:
 class NamesSection:
     """[names]: of classes and features, in the order of their numbers."""
 
-    classes: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
-    features: tuple[str, ...] = field(default=(), metadata=OPTIONAL)
+    classes: tuple[str, ...] = optional(())
+    features: tuple[str, ...] = optional(())
 
 
 @dataclass(frozen=True)
@@ -93,7 +129,7 @@ class JobContent:
     participants: Participants
     keys: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
     sealing: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
-    names: NamesSection = field(default=NamesSection(), metadata=OPTIONAL)
+    names: NamesSection = optional(NamesSection())
     codebook: Mapping[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
 
 
@@ -104,32 +140,20 @@ class Job:
     name: str
     model: Model
     method: str = "pace"
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of the method, where they are not its defaults."""
-    seed: int = SEED
-    """Of W_0."""
-    epochs: int | None = None
-    """None: the method's own budget."""
-    participants: tuple[str, ...] = ()
-    """Empty: everybody who has the job may take part, unnamed."""
-    minimum: int = 2
-    """Uploads without which nothing is merged."""
-    keys: Mapping[str, str] = field(default_factory=dict)
-    """Public keys of participants and server."""
-    classes: tuple[str, ...] = ()
-    """Names, in the order of the numbers."""
+    settings: Mapping[str, Any] = field(default_factory=dict)  # of the method, if not its defaults
+    seed: int = SEED  # of W_0
+    epochs: int | None = None  # None: the method's own budget
+    participants: tuple[str, ...] = ()  # empty: everybody who has the job may take part, unnamed
+    minimum: int = 2  # uploads without which nothing is merged
+    keys: Mapping[str, str] = field(default_factory=dict)  # public, of participants and server
+    classes: tuple[str, ...] = ()  # names, in the order of the numbers
     features: tuple[str, ...] = ()
     nonce: str = field(default_factory=lambda: secrets.token_hex(16))
-    numbers: str = KINDS[0]
-    """On the wire; in a sealed job, those of returns."""
-    codebook: Codebook | None = None
-    """How every site's columns become the features."""
-    sealing: Mapping[str, str] = field(default_factory=dict)
-    """Sealing keys by participant."""
-    rate: float | None = None
-    """The learning rate; None: the method's own."""
-    decay: float | None = None
-    """The weight decay; None: the method's own."""
+    numbers: str = KINDS[0]  # on the wire; in a sealed job, those of returns
+    codebook: Codebook | None = None  # how every site's columns become the features
+    sealing: Mapping[str, str] = field(default_factory=dict)  # sealing keys by participant
+    rate: float | None = None  # the learning rate; None: the method's own
+    decay: float | None = None  # the weight decay; None: the method's own
 
     def __post_init__(self) -> None:
         listed, settings = METHODS.parse(self.method, self.settings)
@@ -141,6 +165,8 @@ class Job:
             if getattr(self, name) is None:
                 object.__setattr__(self, name, getattr(recipe, name))
         _check(self)
+        if self.sealed:
+            _check_sealing(self)
 
     @cached_property
     def content(self) -> dict[str, Any]:
@@ -149,53 +175,46 @@ class Job:
         `training` and `start` follow from the rest. They are there to be read, and so that software
         that would do otherwise is noticed before it trains.
         """
-        federation, model = self._open, self.model
+        federation, model, kind = self._open, self.model, kind_of(self.model)
         recipe = federation.describe()["recipe"]
         del recipe["kind"]
         dropout = {} if isinstance(model, TorchModel) else {"dropout": model.dropout}
+        rank = {"rank": self.rank} if "rank" in METHODS.settings(self.method) else {}
+        start = hashlib.sha256()
+        for name, value in federation.start.items():
+            start.update(name.encode() + value.contiguous().numpy().tobytes())
         content = JobContent(
             self.name,
             self.nonce,
             self.numbers,
             ModelSection(
-                kind_of(model),
+                kind,
                 model.features,
                 model.widths[1:-1],
                 model.classes,
                 dropout | settings_of_model(model),
-                self.seed,
-                start_digest(federation),
-                _code(kind_of(model), "model"),
+                seed=self.seed,
+                start=start.hexdigest()[:16],
+                code=_code(kind, "model"),
             ),
             _without_none(recipe),
-            MethodSection(
+            method=MethodSection(
                 self.method,
-                {name: _toml(name, value) for name, value in self._settings.items()},
+                {name: _toml(name, value) for name, value in (rank | dict(self.settings)).items()},
                 _code(self.method, "method"),
             ),
-            Participants(self.minimum, self.participants),
-            self.keys,
-            self.sealing,
-            NamesSection(self.classes, self.features),
-            {} if self.codebook is None else self.codebook.plain(),
+            participants=Participants(self.minimum, self.participants),
+            keys=self.keys,
+            sealing=self.sealing,
+            names=NamesSection(self.classes, self.features),
+            codebook={} if self.codebook is None else self.codebook.plain(),
         )
         return {"format": FORMAT, **plain_record(content)}
 
     @property
-    def _settings(self) -> dict[str, Any]:
-        """The method's settings, and its rank in any case: it decides what a message costs."""
-        rank = {"rank": self.rank} if self.ranked else {}
-        return rank | dict(self.settings)
-
-    @property
-    def ranked(self) -> bool:
-        """Whether the method sends factors of a rank, or dense matrices in their place."""
-        return "rank" in METHODS.settings(self.method)
-
-    @property
     def rank(self) -> int | None:
         """Of the factors; None: dense messages, or a method without factors."""
-        rank: int | None = self._open.method.rank if self.ranked else None  # type: ignore[attr-defined]
+        rank: int | None = getattr(self._open.method, "rank", None)
         return rank
 
     @cached_property
@@ -205,13 +224,9 @@ class Job:
     @cached_property
     def federation(self) -> Federation:
         """The federation; its digest, which every message carries, covers the job's."""
-        return replace(
-            self._open,
-            job=self.digest,
-            numbers=self.numbers,
-            sealed=self.sealed,
-            clients=len(self.participants) if self.sealed else 0,
-        )
+        clients = len(self.participants) if self.sealed else 0
+        shared = {"job": self.digest, "numbers": self.numbers, "sealed": self.sealed}
+        return replace(self._open, **shared, clients=clients)
 
     @cached_property
     def _open(self) -> Federation:
@@ -275,14 +290,6 @@ def digest(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(plain.encode()).hexdigest()
 
 
-def start_digest(federation: Federation) -> str:
-    """The first 16 digits of the SHA-256 of W_0."""
-    sha = hashlib.sha256()
-    for name, value in federation.start.items():
-        sha.update(name.encode() + value.contiguous().numpy().tobytes())
-    return sha.hexdigest()[:16]
-
-
 def is_name(name: str) -> bool:
     """Whether a name can be used: 1 to 64 letters of any script, digits, dots, dashes, underscores.
 
@@ -296,11 +303,6 @@ def is_name(name: str) -> bool:
         and name[0].isalnum()
         and all(letter in "._-" or category(letter)[0] in "LMN" for letter in name)
     )
-
-
-def plain_name(name: str) -> str:
-    """What two names must not share: a disk may not tell case or compatible letters apart."""
-    return normalize("NFKC", name).casefold()
 
 
 def check_name(name: str, role: str) -> None:
@@ -323,19 +325,21 @@ def _check(job: Job) -> None:
         raise SettingError(f"numbers are {job.numbers!r}, expected one of {', '.join(KINDS)}")
     for name in job.participants:
         check_name(name, "the participant's name")
-    if len(set(map(plain_name, job.participants))) < len(job.participants):
+    # a disk may not tell case or compatible letters apart
+    plain = {normalize("NFKC", name).casefold() for name in job.participants}
+    if len(plain) < len(job.participants):
         raise SettingError("two participants have the same name: give each a name of its own")
     most = len(job.participants) or job.minimum
     if not 1 <= job.minimum <= most:
         raise SettingError(
             f"the minimum is {job.minimum}, expected 1 to {most}, the number of participants"
         )
-    if job.keys and set(job.keys) != {*job.participants, SERVER}:
-        without = sorted({*job.participants, SERVER} - set(job.keys))
-        more = sorted(set(job.keys) - {*job.participants, SERVER})
+    parties = {*job.participants, SERVER}
+    if job.keys and set(job.keys) != parties:
         raise SettingError(
-            f"with keys, every participant and the server has one: missing {without or 'none'}, "
-            f"unknown {more or 'none'}"
+            "with keys, every participant and the server has one: missing "
+            f"{sorted(parties - set(job.keys)) or 'none'}, unknown "
+            f"{sorted(set(job.keys) - parties) or 'none'}"
         )
     if job.keys and not job.participants:
         raise SettingError(
@@ -345,12 +349,9 @@ def _check(job: Job) -> None:
         raise SettingError("two parties have the same key: each makes a key of its own")
     if job.keys and SERVER in job.participants:
         raise SettingError(f"no participant may be called {SERVER!r}: the server is")
-    if job.sealed:
-        _check_sealing(job)
-    if len(job.model.widths) - 1 > LAYERS:
+    if (layers := len(job.model.widths) - 1) > LAYERS:
         raise SettingError(
-            f"the model has {len(job.model.widths) - 1} layers, expected at most {LAYERS}: use "
-            "fewer layers"
+            f"the model has {layers} layers, expected at most {LAYERS}: use fewer layers"
         )
     shapes = job.model.shapes.values()
     if (side := max(min(shape) for shape in shapes if len(shape) > 1)) > SHORT_SIDE:
@@ -386,3 +387,100 @@ def _check_sealing(job: Job) -> None:
         raise SettingError("in a sealed job every participant has a sealing key, and no one else")
     for name, public in job.sealing.items():
         sealing_key_bytes(public, job.keys[name])
+
+
+def write_job(path: Path, job: Job) -> None:
+    """A new file; one that is there is never replaced, since messages may depend on it."""
+    content = render_job(job).encode()
+    if len(content) > LARGEST_FILE:
+        raise SettingError(
+            f"the job would have {len(content):,} bytes, expected at most {LARGEST_FILE:,}: make it "
+            "without the names of features"
+        )
+    if not atomic.create(path, content):
+        raise FileError(f"{path} already exists: choose another name or move it")
+
+
+def render_job(job: Job) -> str:
+    """The file's text."""
+    content = {**job.content, SIGNED_OFF: {"sha256": job.digest}}
+    return f"{HEAD}\n{dump_toml(content, COMMENTS)}"
+
+
+def read_job(path: Path) -> Job:
+    """The job of a file that is as it was made; otherwise both digests, or both values, are shown.
+
+    Raises:
+        FileError: it is not a job.
+        OtherJobError: it was changed after it was made.
+        SettingError: it has a setting that cannot be used here.
+        NotAllowedError: it names code that is not allowed here.
+    """
+    content = load_toml(path, LARGEST_FILE, "make a job with `pace new`")
+    if content.get("format") != FORMAT:
+        raise FileError(
+            f"{path} has format {content.get('format')!r}, this software reads {FORMAT!r}: "
+            "make a job with `pace new`"
+        )
+    signed = content.pop(SIGNED_OFF, None)
+    says = signed.get("sha256") if isinstance(signed, dict) else None
+    if digest(content) != says:
+        raise OtherJobError(
+            f"{path} was changed after it was made: its settings have digest "
+            f"{digest(content)[:16]}, its last line says {str(says)[:16]}; get the original again"
+        )
+    try:
+        job = _parse_job(content)
+        theirs, ours = dict(_flat(content)), dict(_flat(job.content))
+    except (
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        RuntimeError,
+        ArithmeticError,
+    ) as error:
+        kind = NotAllowedError if isinstance(error, NotAllowedError) else SettingError
+        raise kind(f"{path} cannot be used: {error}") from error
+    for key in {**theirs, **ours}:
+        if theirs.get(key) != ours.get(key):
+            raise SettingError(
+                f"{path} was made by a software that does otherwise: its {key} is "
+                f"{theirs.get(key)!r}, here it is {ours.get(key)!r}; use the versions it was made with"
+            )
+    return job
+
+
+def _parse_job(content: Mapping[str, Any]) -> Job:
+    sections = {key: value for key, value in content.items() if key != "format"}
+    read = read_record(JobContent, sections, "the job", strict=True)
+    model, method = read.model, read.method
+    for name, kind, code in (
+        (method.name, "method", method.code),
+        (model.kind, "model", model.code),
+    ):
+        if is_code_name(name):
+            check_code(name, kind, code)
+    widths = (model.features, *model.hidden, model.classes)
+    return Job(
+        read.name,
+        make_model(model.kind, widths, **model.settings),
+        method.name,
+        method.settings,
+        model.seed,
+        participants=read.participants.names,
+        minimum=read.participants.minimum,
+        codebook=parse_codebook(read.codebook) if read.codebook else None,
+        **{name: getattr(read, name) for name in ("nonce", "numbers", "keys", "sealing")},
+        **{name: read.training.get(name) for name in ("epochs", "rate", "decay")},
+        **vars(read.names),
+    )
+
+
+def _flat(content: Mapping[str, Any], where: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value with its dotted key."""
+    for key, value in content.items():
+        if isinstance(value, Mapping) and value:
+            yield from _flat(value, f"{where}{key}.")
+        else:
+            yield f"{where}{key}", value

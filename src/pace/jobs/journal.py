@@ -39,8 +39,7 @@ from pace.errors import (
 from pace.io import atomic, untrusted
 from pace.io.records import load_record, optional, plain_record
 from pace.jobs.admission import Admitted, admit, exact_size, frame_of
-from pace.jobs.job import Job, is_name
-from pace.jobs.job_file import read_job, render_job
+from pace.jobs.job import Job, is_name, read_job, render_job
 
 UP, DOWN = ".up", ".down"
 UNOPENED = (

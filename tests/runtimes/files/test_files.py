@@ -19,8 +19,7 @@ from pace.errors import FileError
 from pace.graph import Graph
 from pace.io import untrusted
 from pace.jobs import signatures
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job, write_job
+from pace.jobs.job import Job, read_job, write_job
 from pace.protocol import steps, uploads, wire
 from pace.runtimes.files import kept, model
 from pace.runtimes.files import merge as merging

@@ -10,7 +10,7 @@ import torch
 from pace.datasets import Dataset, Names, file
 from pace.errors import FileError
 from pace.graph import Graph
-from pace.jobs.job_file import write_job
+from pace.jobs.job import write_job
 from pace.runtimes.files import merge, model, outcome
 from pace.runtimes.files.site import Members, load_site
 from pace.task import macro_f1, macro_f1_present

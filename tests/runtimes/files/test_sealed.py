@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pace.errors import FileError, OverlapError
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job, write_job
+from pace.jobs.job import Job, read_job, write_job
 from pace.protocol import steps, wire
 from pace.runtimes.files import fit as fitting
 from pace.runtimes.files import kept, model, sealed_jobs

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pace.cli import flower
-from pace.jobs.job_file import write_job
+from pace.jobs.job import write_job
 from pace.runtimes.flower.kits import provision
 from tests.preloaded import Preloaded
 from tests.sites import job

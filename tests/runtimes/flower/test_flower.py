@@ -17,7 +17,7 @@ from flwr.app import Message
 
 from pace.errors import NotAllowedError, OtherJobError
 from pace.io import plugins
-from pace.jobs.job_file import read_job
+from pace.jobs.job import read_job
 from pace.models import sized
 from pace.protocol import steps
 from pace.runtimes.flower import server

@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 
 pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
-from pace.jobs.job import Job
-from pace.jobs.job_file import write_job
+from pace.jobs.job import Job, write_job
 from pace.methods import make
 from pace.protocol import steps
 from pace.runtimes.files import model

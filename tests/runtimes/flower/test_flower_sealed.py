@@ -13,8 +13,7 @@ import pytest
 pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
 
 from pace.errors import TooFewError
-from pace.jobs.job import SERVER, Job
-from pace.jobs.job_file import write_job
+from pace.jobs.job import SERVER, Job, write_job
 from pace.protocol import steps
 from pace.runtimes.files import model
 from tests.deployment import Deployment

@@ -20,7 +20,7 @@ pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flowe
 
 import httpx
 
-from pace.jobs.job_file import write_job
+from pace.jobs.job import write_job
 from pace.runtimes.flower import QUIET
 from pace.runtimes.flower.supernode import SuperNode
 from pace.runtimes.flower.tasks import Runtime

@@ -13,7 +13,7 @@ import pytest
 
 from pace.errors import FileError, SettingError
 from pace.jobs import signatures
-from pace.jobs.job_file import write_job
+from pace.jobs.job import write_job
 from pace.runtimes.files import sealed_jobs
 from pace.runtimes.flower import kits, supernode
 from pace.runtimes.flower.supernode import SuperNode

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pace.jobs.job_file import read_job
+from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
 from pace.protocol import steps
 from pace.runtimes.network import site_steps

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pace.jobs.job_file import read_job
+from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.network import messages
 from pace.runtimes.network.messages import UPLOAD, Words

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pace.jobs.job import SERVER, Job
-from pace.jobs.job_file import write_job
+from pace.jobs.job import SERVER, Job, write_job
 from pace.protocol import steps
 from pace.runtimes.files import model, sealed_jobs
 from pace.runtimes.network.node import Node

@@ -13,9 +13,9 @@ from pace.errors import FileError, RollError, SizeError
 from pace.io import atomic, untrusted
 from pace.jobs import roll as rolls
 from pace.jobs import signatures
+from pace.jobs.disclosure import received
 from pace.jobs.explain import message_sizes
 from pace.jobs.job import SERVER, Job
-from pace.jobs.received import received
 from pace.protocol import steps
 from pace.runtimes.files.fit import upload_disclosure, versions
 from pace.runtimes.files.kept import KeptModel, read_kept

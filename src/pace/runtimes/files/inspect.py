@@ -18,8 +18,7 @@ from pace.io import records, untrusted
 from pace.jobs import explain, signatures
 from pace.jobs.admission import admit
 from pace.jobs.disclosure import Item, any_tensor_sentence
-from pace.jobs.job import FORMAT, SERVER, Job
-from pace.jobs.job_file import JOB_SUFFIX, read_job
+from pace.jobs.job import FORMAT, JOB_SUFFIX, SERVER, Job, read_job
 from pace.jobs.journal import Journal, Refusal
 from pace.protocol import number_formats, ring, wire
 from pace.runtimes.files import kept, model

@@ -15,8 +15,8 @@ from pace.io import atomic, untrusted
 from pace.io.text import shown
 from pace.jobs import signatures
 from pace.jobs.admission import admit, exact_size
+from pace.jobs.disclosure import influence
 from pace.jobs.explain import message_sizes
-from pace.jobs.influence import influence
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import DOWN, UP, Journal, Refusal
 from pace.jobs.roll import ROLL_SUFFIX, Attendance

@@ -20,8 +20,7 @@ from pace.errors import FileError, SettingError
 from pace.graph import Graph
 from pace.io import atomic, records
 from pace.io.text import Medium, shown
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job, render_job
+from pace.jobs.job import Job, read_job, render_job
 from pace.params import Params
 from pace.protocol import steps, wire
 from pace.protocol.method import External

@@ -13,10 +13,9 @@ import torch
 
 from pace.gates.gate import promises
 from pace.io.terminal import many
-from pace.jobs.disclosure import SMALL
+from pace.jobs.disclosure import SMALL, notable_sentences
 from pace.jobs.explain import message_sizes
 from pace.jobs.job import Job
-from pace.jobs.received import notable_sentences
 from pace.jobs.roll import roll_sentences
 from pace.models import in_words
 from pace.protocol.steps import external_names

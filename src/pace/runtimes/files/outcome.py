@@ -16,8 +16,7 @@ from torch import Tensor
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN, Graph
 from pace.io import records
-from pace.jobs.disclosure import Disclosure
-from pace.jobs.received import Received
+from pace.jobs.disclosure import Disclosure, Received
 from pace.jobs.roll import Roll
 from pace.protocol.steps import Adoption
 from pace.runtimes.files.site import NEW, ROLES, Site

@@ -20,8 +20,7 @@ from secrets import token_bytes
 from pace.errors import FileError, SettingError
 from pace.io import atomic, records
 from pace.io.records import load_toml, read_record
-from pace.jobs.job import SERVER, Job
-from pace.jobs.job_file import read_job
+from pace.jobs.job import SERVER, Job, read_job
 from pace.runtimes.flower.certificates import new_authority, node_key, server_certificate
 
 PORT = 18080

@@ -9,7 +9,7 @@ import torch
 
 from pace.errors import FlowerError, PaceError
 from pace.io.text import shown
-from pace.jobs.job_file import read_job
+from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.files import report
 from pace.runtimes.flower.control import Control, Run

@@ -75,7 +75,7 @@ class SuperNode(Node):
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.jobs.job_file import (
+        from pace.jobs.job import (
             read_job,  # here, since it loads torch: a node that runs need not
         )
         from pace.runtimes.files import sealed_jobs

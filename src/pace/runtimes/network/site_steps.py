@@ -19,8 +19,7 @@ import torch
 
 from pace.errors import FormatError, OtherJobError, ParticipantError
 from pace.io import atomic, plugins
-from pace.jobs.job import Job
-from pace.jobs.job_file import read_job
+from pace.jobs.job import Job, read_job
 from pace.jobs.journal import DOWN, UP
 from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
 from pace.runtimes.files.adopt import adopt_files
