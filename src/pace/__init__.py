@@ -29,75 +29,34 @@ if TYPE_CHECKING:
     from pace.training.recipe import Recipe
 
 # Where each public name lives. Loaded when first asked for, so that `pace --help` need not wait.
-_HOME = {
-    "GCN": "models",
-    "METHODS": "methods",
-    "MODELS": "models",
-    "Adoption": "protocol.steps",
-    "Dataset": "datasets",
-    "FedAvg": "methods",
-    "Federation": "protocol.federation",
-    "Graph": "graph",
-    "GraphError": "errors",
-    "Kept": "protocol.steps",
-    "Local": "methods",
-    "Message": "protocol.method",
-    "Method": "protocol.method",
-    "Model": "models",
-    "Pace": "methods",
-    "PaceError": "errors",
-    "Recipe": "training.recipe",
-    "RunResult": "reports.run_result",
-    "SettingError": "errors",
-    "WireError": "errors",
-    "adopt": "protocol.steps",
-    "agree": "runtimes.simulation",
-    "divide": "datasets.partition",
-    "fit": "protocol.steps",
-    "from_torch": "models",
-    "load": "datasets",
-    "merge": "protocol.steps",
-    "results": "reports.dataframe",
-    "simulate": "runtimes.simulation",
+_HOMES = {
+    "datasets": ("Dataset", "load"),
+    "datasets.partition": ("divide",),
+    "errors": ("GraphError", "PaceError", "SettingError", "WireError"),
+    "graph": ("Graph",),
+    "methods": ("METHODS", "FedAvg", "Local", "Pace"),
+    "models": ("GCN", "MODELS", "Model", "from_torch"),
+    "protocol.federation": ("Federation",),
+    "protocol.method": ("Message", "Method"),
+    "protocol.steps": ("Adoption", "Kept", "adopt", "fit", "merge"),
+    "reports.dataframe": ("results",),
+    "reports.run_result": ("RunResult",),
+    "runtimes.simulation": ("agree", "simulate"),
+    "training.recipe": ("Recipe",),
 }
 
 __all__ = [
-    "GCN",
-    "METHODS",
-    "MODELS",
-    "Adoption",
-    "Dataset",
-    "FedAvg",
-    "Federation",
-    "Graph",
-    "GraphError",
-    "Kept",
-    "Local",
-    "Message",
-    "Method",
-    "Model",
-    "Pace",
-    "PaceError",
-    "Recipe",
-    "RunResult",
-    "SettingError",
-    "WireError",
-    "__version__",
-    "adopt",
-    "agree",
-    "divide",
-    "fit",
-    "from_torch",
-    "load",
-    "merge",
-    "results",
-    "simulate",
-]
+    "GCN", "METHODS", "MODELS", "Adoption", "Dataset", "FedAvg", "Federation", "Graph", "GraphError",
+    "Kept", "Local", "Message", "Method", "Model", "Pace", "PaceError", "Recipe", "RunResult",
+    "SettingError", "WireError", "__version__", "adopt", "agree", "divide", "fit", "from_torch", "load",
+    "merge", "results", "simulate",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOME:
-        return getattr(_import(f"pace.{_HOME[name]}"), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(_import(f"pace.{module}"), name)
     raise AttributeError(f"module 'pace' has no attribute {name!r}")
 
 

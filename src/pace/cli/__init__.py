@@ -1,4 +1,7 @@
-"""The `pace` command: parse, call, print. A command's module is loaded when it is asked for."""
+"""The `pace` command: parse, call, print. A command's module is loaded when it is asked for.
+
+Completing the values of its options loads it too: what needs torch is imported inside the command.
+"""
 
 import atexit
 import contextlib
@@ -8,37 +11,33 @@ import os
 import sys
 import threading
 import traceback
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from pace import __version__
 from pace.cli.commands import Commands
 from pace.cli.console import say
-from pace.cli.given import Allow
+from pace.cli.given import Allow, option
 from pace.errors import PaceError, ProblemsError
+from pace.io.plugins import allowed
 from pace.io.terminal import coloured
 
-EPILOG = """
-  pace run
-
-  pace run --dataset cora --methods all --out results/
-
-  pace doctor
-
-Exit codes: 0 done; 1 done, and the answer is no or not yet; 2 a mistake in what was given, said in
-one sentence on stderr; 70 a mistake in pace itself; 130 interrupted.
-"""
 WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
-USAGE_ERROR: Any = typer.BadParameter.__mro__[
-    2
-]  # click's exception, in this Typer's own click or not
+USAGE_ERROR: Any = typer.BadParameter.__mro__[2]  # click's, or that of Typer's own click
 
 app = typer.Typer(
     name="pace",
     cls=Commands,
     help="One-shot personalized federated graph learning: one upload, one return, Local kept.",
-    epilog=EPILOG,
+    epilog="""
+    pace run
+    pace run --dataset cora --methods all --out results/
+    pace doctor
+
+    Exit codes: 0 done; 1 done, and the answer is no or not yet; 2 a mistake in what was given, said
+    in one sentence on stderr; 70 a mistake in pace itself; 130 interrupted.
+    """,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -46,7 +45,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def top(
-    version: bool = typer.Option(False, "--version", help="Print the version.", is_eager=True),
+    version: Annotated[bool, option("Print the version.", "", "--version", is_eager=True)] = False,
     allow: Allow = None,
 ) -> None:
     if version:
@@ -59,7 +58,7 @@ def main() -> None:
     # Imports make 270,000 objects that stay; to look for cycles among them is a tenth of a start.
     gc.set_threshold(500_000)
     for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed by whoever called us, `>&-`
+        if getattr(sys, name) is None:  # closed by the caller, `>&-`
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.encoding.lower() != "utf-8":
@@ -88,10 +87,11 @@ def main() -> None:
     except Exception as error:
         for line in traceback.format_exc().splitlines():
             say(line, err=True)
-        if own := own_code_in(error):
-            code = said(
-                f"this is a mistake in {own}, not in pace: the lines above say where", WRONG
-            )
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        running = {frame.f_globals.get("__name__") for frame in frames}
+        if own := running & {name.partition(":")[0] for name in allowed()}:
+            blamed = f"this is a mistake in {own.pop()}, not in pace: the lines above say where"
+            code = said(blamed, WRONG)
         else:
             code = said("this is a mistake in pace: please report the lines above", BUG)
     if code == INTERRUPTED:
@@ -112,7 +112,7 @@ def program() -> NoReturn:
         code = end.code if isinstance(end.code, int) else WRONG if end.code else 0
     others = set(threading.enumerate()) - {threading.main_thread()}
     if any(not thread.daemon for thread in others):
-        sys.exit(code)  # somebody is still at work
+        sys.exit(code)  # another thread is still at work
     atexit._run_exitfuncs()  # what libraries want done before the end
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):  # closed already, or nobody reads it
@@ -120,17 +120,6 @@ def program() -> NoReturn:
     os._exit(code)
 
 
-def own_code_in(error: BaseException) -> str | None:
-    """The allowed module, if any, whose code was running when the error was raised."""
-    from pace.io.plugins import allowed
-
-    modules = {name.partition(":")[0] for name in allowed()}
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        if (module := frame.f_globals.get("__name__")) in modules:
-            return str(module)
-    return None
-
-
-def said(words: str, code: int) -> int:
-    say(f"pace: {words}", err=True)
+def said(sentence: str, code: int) -> int:
+    say(f"pace: {sentence}", err=True)
     return code

@@ -13,7 +13,7 @@ import typer
 from pace.cli import manual
 from pace.registry import not_installed
 
-# What the list of commands says: the first sentence of each one's docstring. A test compares.
+# The first sentence of each command's docstring (a test compares), or what a group is about.
 ALONE = {
     "run": "Run a whole federation in this process: every client, the server, every message in "
     "bytes.",
@@ -46,8 +46,8 @@ PACKAGES = {"reproduce": "pace-study"}  # commands of other packages that a read
 class Commands(manual.Group):
     """The group of all commands, each loaded when it is asked for."""
 
-    def __init__(self, *given: Any, **settings: Any) -> None:
-        super().__init__(*given, **settings)
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
         self.commands: Any = LoadedCommands()
 
     def overview(self) -> Iterator[tuple[str, str, str]]:
@@ -96,18 +96,19 @@ def added_commands() -> dict[str, EntryPoint]:
 
 
 def click_command(name: str, source: Any) -> Any:
-    """The command of a Typer application, or of a function that has EXAMPLES beside it."""
+    """The command of a function, or of a Typer application, with our help pages."""
     make: Any = typer.main.get_group
-    group = source
     if not isinstance(source, typer.Typer):
-        module = import_module(source.__module__)
-        examples = getattr(module, "EXAMPLES", None) or getattr(module, name.upper())
-        group, make = typer.Typer(add_completion=False), typer.main.get_command
-        group.command(name, cls=manual.Command, epilog=examples)(source)
-    group.rich_markup_mode = None
-    for registered in group.registered_commands:
+        function, make = source, typer.main.get_command
+        source = typer.Typer(add_completion=False)
+        epilog = getattr(import_module(function.__module__), "EXAMPLES", None)
+        source.command(name, epilog=epilog)(function)
+    source.rich_markup_mode = None
+    source.info.cls, source.info.help = manual.Group, OURS.get(name)
+    for registered in source.registered_commands:
+        registered.cls = manual.Command
         if callback := registered.callback:  # evaluated once; Typer would do it three times
             callback.__annotations__ = get_type_hints(callback, include_extras=True)
-    command: Any = make(group)
+    command: Any = make(source)
     command.name = name
     return command

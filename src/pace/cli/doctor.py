@@ -12,7 +12,8 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import import_module, metadata
 from pathlib import Path
 
@@ -20,26 +21,19 @@ import typer
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-from pace import __version__
+import pace
 from pace.cli import console
 from pace.cli.given import As_json
 from pace.errors import SettingError
 from pace.io import atomic
 from pace.io.text import shown
 
-EXAMPLES = """
-  pace doctor
-
-  pace doctor --json
-
-It exits with 1 if something that is needed is broken; what is optional may be missing.
-"""
 DISTRIBUTION = "pace-fgl"
 NOT_FOR_USE = {"dev", "docs", "fuzz", "site"}  # extras for work on PACE itself
 OK, OPTIONAL, BROKEN = "ok", "optional", "broken"
 SIGN = {OK: ("✓", "green"), OPTIONAL: ("-", "yellow"), BROKEN: ("✗", "bold red")}
 MODULES: dict[str, str] = {}  # of distributions whose module has another name
-LOW_DISK, LOW_MEMORY = 1e9, 1e9  # bytes: less than this is worth a word
+LOW = 1e9  # bytes of disk or memory: less than this is worth a word
 MISSED = 1e-9  # of a matrix in float64: how far its eigenvectors may miss it
 REINSTALL = "install PACE again, as you did, into a fresh environment"
 
@@ -58,17 +52,21 @@ Sections = Mapping[str, Sequence[Finding]]
 
 
 def doctor(as_json: As_json = False) -> None:
-    """Look at this machine: versions, extras, threads, data found; try every step once."""
+    """Look at this machine: versions, extras, threads, data found; try every step once.
+
+    Examples:
+        pace doctor
+        pace doctor --json
+
+    It exits with 1 if something that is needed is broken; what is optional may be missing.
+    """
     sections = examine()
     if as_json:
-        plain = {
-            title.lower(): {
-                line.about: {"found": line.found, "state": line.state, "do": line.do}
-                for line in lines
-            }
-            for title, lines in sections.items()
-        }
-        console.one_object({"healthy": healthy(sections), **plain})
+        plain: dict[str, object] = {"healthy": healthy(sections)}
+        for title, lines in sections.items():
+            rows = [asdict(line) for line in lines]
+            plain[title.lower()] = {row.pop("about"): row for row in rows}
+        console.one_object(plain)
     else:
         _show(sections)
     if not healthy(sections):
@@ -97,10 +95,10 @@ def _show(sections: Sections) -> None:
     states = [line.state for lines in sections.values() for line in lines]
     spare = states.count(OPTIONAL)
     rest = f"; {spare} optional {'thing is' if spare == 1 else 'things are'} missing" * bool(spare)
-    if BROKEN in states:
-        to.print(f"{states.count(BROKEN)} of what is needed is broken{rest}.", style="bold red")
-    else:
+    if healthy(sections):
         to.print(f"All that is needed works{rest}.", style="bold green")
+    else:
+        to.print(f"{states.count(BROKEN)} of what is needed is broken{rest}.", style="bold red")
 
 
 def examine() -> Sections:
@@ -127,47 +125,45 @@ def guarded(about: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Findi
         yield Finding(about, f"{type(error).__name__}: {error}", BROKEN, REINSTALL)
 
 
+def judged(about: str, found: str, good: bool, do: str, otherwise: str = BROKEN) -> Finding:
+    """A finding that is good, or what to do about it."""
+    return Finding(about, found) if good else Finding(about, found, otherwise, do)
+
+
 def versions() -> Iterator[Finding]:
     """Python, PACE and what it cannot do without: each imported, not only listed."""
-    old = sys.version_info < (3, 11)
-    state, do = (BROKEN, "use Python 3.11 or newer") if old else (OK, "")
-    yield Finding("python", platform.python_version(), state, do)
-    yield Finding("pace", __version__)
-    for name, wanted, extra in requirements():
-        if extra:
-            continue
-        version = installed(name)
-        if not satisfies(version, wanted):
-            yield Finding(name, version or "missing", BROKEN, f"pip install '{name}{wanted}'")
-            continue
-        try:
-            import_module(MODULES.get(name, name))
-            yield Finding(name, str(version))
-        except Exception as error:
-            yield Finding(name, f"{type(error).__name__}: {error}", BROKEN, REINSTALL)
+    new = sys.version_info >= (3, 11)
+    yield judged("python", platform.python_version(), new, "use Python 3.11 or newer")
+    yield Finding("pace", pace.__version__)
+    for name, wanted in requirements().get("", ()):
+        yield from guarded(name, partial(imported, name, wanted))
+
+
+def imported(name: str, wanted: str) -> Iterator[Finding]:
+    """A library that is needed, in a version that will do, imports."""
+    version = installed(name)
+    if good := satisfies(version, wanted):
+        import_module(MODULES.get(name, name))
+    yield judged(name, version or "missing", good, f"pip install '{name}{wanted}'")
 
 
 def extras() -> Iterator[Finding]:
     """What is only needed for some things, by the name of the extra that brings it."""
-    by_extra: dict[str, list[tuple[str, str]]] = {}
-    for name, wanted, extra in requirements():
+    for extra, libraries in requirements().items():
         if extra and extra not in NOT_FOR_USE:
-            by_extra.setdefault(extra, []).append((name, wanted))
-    for extra, libraries in by_extra.items():
-        whole = all(satisfies(installed(name), wanted) for name, wanted in libraries)
-        found = ", ".join(f"{name} {installed(name) or 'missing'}" for name, _ in libraries)
-        if whole:
-            yield Finding(extra, found)
-        else:
-            yield Finding(extra, found, OPTIONAL, f"pip install '{DISTRIBUTION}[{extra}]'")
+            whole = all(satisfies(installed(name), wanted) for name, wanted in libraries)
+            found = ", ".join(f"{name} {installed(name) or 'missing'}" for name, _ in libraries)
+            yield judged(extra, found, whole, f"pip install '{DISTRIBUTION}[{extra}]'", OPTIONAL)
 
 
-def requirements() -> Iterator[tuple[str, str, str]]:
-    """Name, versions and extra (or nothing) of everything the installed package asks for."""
-    for line in metadata.requires(DISTRIBUTION) or []:
-        asked = Requirement(line)
-        extra = re.search(r'extra == "([\w-]+)"', str(asked.marker))
-        yield asked.name, str(asked.specifier), extra[1] if extra else ""
+def requirements() -> dict[str, list[tuple[str, str]]]:
+    """By extra, or nothing: name and versions of all that the installed package asks for."""
+    by_extra: dict[str, list[tuple[str, str]]] = {}
+    for requirement in map(Requirement, metadata.requires(DISTRIBUTION) or []):
+        extra = re.search(r'extra == "([\w-]+)"', str(requirement.marker))
+        listed = by_extra.setdefault(extra[1] if extra else "", [])
+        listed.append((requirement.name, str(requirement.specifier)))
+    return by_extra
 
 
 def installed(name: str) -> str | None:
@@ -202,26 +198,18 @@ def machine() -> Iterator[Finding]:
         yield Finding("gpu", "none: clients train on the processor")
     if torch.backends.mps.is_available():
         yield Finding("mps", "there, and not used: PACE trains on a processor or on CUDA")
-    yield memory()
-
-
-def memory() -> Finding:
-    """Free memory, where the system tells."""
     try:
         page, total = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
         left = page * os.sysconf("SC_AVPHYS_PAGES")
     except (ValueError, OSError, AttributeError):
-        return Finding("memory", "this system does not tell")
+        yield Finding("memory", "this system does not tell")
+        return
     if Path("/proc/meminfo").is_file():  # what the system would free counts too
         available = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
         left = 1024 * int(available[1]) if available else left
     found = f"{left / 2**30:.1f} of {page * total / 2**30:.1f} GiB free"
     remedy = "close something: a small graph needs up to 1 GiB"
-    return _enough("memory", found, left > LOW_MEMORY, remedy)
-
-
-def _enough(about: str, found: str, enough: bool, do: str) -> Finding:
-    return Finding(about, found) if enough else Finding(about, found, OPTIONAL, do)
+    yield judged("memory", found, left > LOW, remedy, OPTIONAL)
 
 
 def data() -> Iterator[Finding]:
@@ -229,30 +217,27 @@ def data() -> Iterator[Finding]:
     from pace.datasets.benchmarks import BENCHMARKS
     from pace.datasets.raw import cache_folder, data_root, locate
 
-    given = os.environ.get("PACE_DATA")
+    setting = os.environ.get("PACE_DATA")
     try:
         root = data_root()
     except SettingError as error:
-        yield Finding("PACE_DATA", str(given), BROKEN, str(error))
+        yield Finding("PACE_DATA", str(setting), BROKEN, str(error))
         return
-    yield Finding(
-        "PACE_DATA", str(root) if given else "not set: datasets are looked for in the cache"
-    )
+    unset = "not set: datasets are looked for in the cache"
+    yield Finding("PACE_DATA", str(root) if setting else unset)
     yield Finding("cache", str(cache_folder()))
     present = [name for name, benchmark in BENCHMARKS.items() if locate(benchmark, root)]
     yield Finding("found", ", ".join(["synthetic", "synthetic-clash", *present]))
-    absent = [name for name in BENCHMARKS if name not in present]
-    if absent:
+    if absent := [name for name in BENCHMARKS if name not in present]:
         do = "PyG downloads a benchmark when it is first asked for"
         if "ogbn-arxiv" in absent:
             do += "; ogbn-arxiv must be put there by hand: the error of `pace run` says where"
         yield Finding("not found", ", ".join(absent), OPTIONAL, do)
-    folder = cache_folder()
-    while not folder.exists():
-        folder = folder.parent
+    folder = next(path for path in (cache_folder(), *cache_folder().parents) if path.exists())
     free = shutil.disk_usage(folder).free
-    found = f"{free / 2**30:.1f} GiB free in {folder}"
-    yield _enough("disk", found, free > LOW_DISK, "make room")
+    yield judged(
+        "disk", f"{free / 2**30:.1f} GiB free in {folder}", free > LOW, "make room", OPTIONAL
+    )
 
 
 def eigenvectors() -> Iterator[Finding]:
@@ -263,8 +248,7 @@ def eigenvectors() -> Iterator[Finding]:
     matrix = random @ random.T
     values, vectors = torch.linalg.eigh(matrix)
     missed = float((vectors * values @ vectors.T - matrix).norm() / matrix.norm())
-    state, do = (OK, "") if missed < MISSED else (BROKEN, "reinstall torch")
-    yield Finding("eigh in float64", f"misses by {missed:.0e}", state, do)
+    yield judged("eigh in float64", f"misses by {missed:.0e}", missed < MISSED, "reinstall torch")
 
 
 def writable() -> Iterator[Finding]:
@@ -287,26 +271,19 @@ def writable() -> Iterator[Finding]:
 
 def federation() -> Iterator[Finding]:
     """Three clients, end to end: fit, merge, adopt, and the promises that can be checked."""
-    import pace
-
     began = time.perf_counter()
     dataset = pace.load("synthetic:nodes=150,features=30,communities=3,classes=3")
     graphs = pace.divide(dataset, "dirichlet", 3)
     agreed = pace.agree(graphs, "pace:rank=2", hidden=16, epochs=20)
-    fitted = [pace.fit(graph, agreed) for graph in graphs]
-    returns = pace.merge([upload for _, upload in fitted], agreed)
-    adoptions = [
-        pace.adopt(graph, kept, returned, agreed)
-        for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True)
-    ]
-    sent = sum(len(upload) for _, upload in fitted) + sum(map(len, returns))
-    sound = all(bool(adoption.logits.isfinite().all()) for adoption in adoptions)
-    sound &= all(0 <= adoption.alpha <= 1 for adoption in adoptions)
+    kept, uploads = zip(*(pace.fit(graph, agreed) for graph in graphs), strict=True)
+    returns = pace.merge(uploads, agreed)
+    adoptions = [pace.adopt(*files, agreed) for files in zip(graphs, kept, returns, strict=True)]
+    sound = all(0 <= a.alpha <= 1 and bool(a.logits.isfinite().all()) for a in adoptions)
+    sent = sum(map(len, [*uploads, *returns]))
     alphas = " ".join(f"{adoption.alpha:.2f}" for adoption in adoptions)
     seconds = time.perf_counter() - began
     found = f"{len(graphs)} clients, {sent:,} bytes, α {alphas}, {seconds:.1f} s"
-    state, do = (OK, "") if sound else (BROKEN, REINSTALL)
-    yield Finding("fit, merge, adopt", found, state, do)
+    yield judged("fit, merge, adopt", found, sound, REINSTALL)
 
 
 CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from pace.errors import SettingError
+from pace.io.plugins import ENVIRONMENT
 from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS
 
-DEVICES = ("auto", "cpu", "cuda")
 NUMBERS = ("float32", "float16", "int8")
-GRAPH = ".graph"
-ALLOWED = "PACE_ALLOW"  # read by `pace.io.plugins`, here and in workers
+
+
+def option(about: str, metavar: str = "", *names: str, **settings: Any) -> Any:
+    """An option, what its help says, and the word for its value; a flag has none."""
+    return typer.Option(*names, help=about, metavar=metavar or None, **settings)
+
+
+def argument(about: str, **settings: Any) -> Any:
+    """An argument and what its help says."""
+    return typer.Argument(help=about, **settings)
 
 
 def words(*names: str) -> Callable[[str], list[str]]:
@@ -27,14 +36,37 @@ def lists(*names: str) -> Callable[[str], list[str]]:
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
-        taken = before.split(",")
-        return [
-            f"{before}{comma}{name}"
-            for name in names
-            if name.startswith(last) and name not in taken
-        ]
+        others = [name for name in names if name not in before.split(",")]
+        return [f"{before}{comma}{name}" for name in words(*others)(last)]
 
     return complete
+
+
+def choice(about: str, metavar: str, *values: str) -> Any:
+    """An option that takes, and completes to, one of these values."""
+
+    def check(param: typer.CallbackParam, value: str | None) -> str | None:
+        if value is not None and value not in values:
+            raise SettingError(f"{param.opts[0]} is {value!r}, expected one of {', '.join(values)}")
+        return value
+
+    return option(about, metavar, autocompletion=words(*values), callback=check)
+
+
+def graphs(incomplete: str) -> list[str]:
+    """Complete to a .graph file, going down into folders."""
+    folder, slash, last = incomplete.rpartition("/")
+    below = [
+        path for path in Path(f"{folder}{slash}" or ".").glob("*") if path.name.startswith(last)
+    ]
+    files = [path.name for path in below if path.suffix == ".graph"]
+    folders = [f"{path.name}/" for path in below if path.is_dir() and path.name[0] != "."]
+    return [f"{folder}{slash}{name}" for name in sorted({*files, *folders})]
+
+
+def datasets(incomplete: str) -> list[str]:
+    """Complete to a dataset's name or a .graph file."""
+    return [*words(*DATASETS)(incomplete), *graphs(incomplete)]
 
 
 def typed_datasets(text: str) -> str:
@@ -44,179 +76,129 @@ def typed_datasets(text: str) -> str:
     return text
 
 
-def typed_partition(text: str | None) -> str | None:
-    """Allow the code that somebody names here as a partition."""
-    return text and PARTITIONS.allow(text)
+def allow(names: list[str] | None) -> list[str] | None:
+    """Let this process and its children import what the job names; see `pace.io.plugins`."""
+    if names:
+        before = os.environ.get(ENVIRONMENT)
+        os.environ[ENVIRONMENT] = ",".join([*filter(None, [before]), *names])
+    return names
 
 
-def datasets(incomplete: str) -> list[str]:
-    """Complete to a dataset's name or a .graph file, going down into folders."""
-    return [*words(*DATASETS)(incomplete), *graphs(incomplete)]
-
-
-def graphs(incomplete: str) -> list[str]:
-    """Complete to a .graph file, going down into folders."""
-    folder, slash, last = incomplete.rpartition("/")
-    place = Path(f"{folder}/" if slash else ".")
-    found: Sequence[Path] = sorted(place.iterdir()) if place.is_dir() else ()
-    return [
-        f"{folder}{slash}{path.name}{'/' if path.is_dir() else ''}"
-        for path in found
-        if path.name.startswith(last)
-        and (path.suffix == GRAPH or (path.is_dir() and not path.name.startswith(".")))
-    ]
-
-
-As_json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Job_file = Annotated[Path, typer.Argument(help="The job, as everybody has it.", metavar="JOB")]
+As_json = Annotated[bool, option("Print one JSON object.", "", "--json")]
+Job_file = Annotated[Path, argument("The job, as everybody has it.", metavar="JOB")]
+Sealed = Annotated[bool, option("The server sees sums over all clients only.", "", "--sealed")]
+Clients = Annotated[int, option("How many clients.", "N")]
+Rank = Annotated[str, option("Rank of PACE's messages, or dense.", "N")]
+Seeds = Annotated[str, option("How many of the paper's five seeds, or a list of your own.", "N")]
+Data_seed = Annotated[int, option("Seed of partition and masks.", "N")]
+Epochs = Annotated[
+    int | None, option("Training steps; each method's own budget if not given.", "N")
+]
+Learning_rate = Annotated[
+    float | None, option("Learning rate; each method's own if not given (0.01).", "X", "--lr")
+]
+Weight_decay = Annotated[
+    float | None, option("Weight decay; each method's own if not given (0.0005).", "X")
+]
+Dropout = Annotated[float | None, option("Dropout while training; 0.5 if not given.", "P")]
+Data_root = Annotated[
+    Path | None, option("Folder of the benchmarks (default: $PACE_DATA, or the cache).", "FOLDER")
+]
+Weight = Annotated[
+    str | None,
+    option(
+        "The column of the edges with their weights (default: the codebook's, or none).", "COLUMN"
+    ),
+]
+Strangers = Annotated[
+    str, option("Edges to nodes that are not in the table: refuse or drop.", "NAME")
+]
+Decimal = Annotated[str | None, option("Decimal comma or point, where it does not show.", "NAME")]
+Directions = Annotated[
+    str | None,
+    option(
+        "Let every edge go both ways, or keep its direction: both or keep (default: the "
+        "codebook's, or both).",
+        "NAME",
+    ),
+]
+Device = Annotated[
+    str, choice("Where clients train: auto, cpu or cuda.", "NAME", "auto", "cpu", "cuda")
+]
+Numbers = Annotated[
+    str | None,
+    choice(
+        "Numbers on the wire: float32, float16 or int8; each method's own if not given.",
+        "KIND",
+        *NUMBERS,
+    ),
+]
 Dataset = Annotated[
     str,
-    typer.Option(
-        help="A dataset's name, or a .graph file of your own.",
-        metavar="NAME",
+    option(
+        "A dataset's name, or a .graph file of your own.",
+        "NAME",
         autocompletion=datasets,
         callback=typed_datasets,
     ),
 ]
 Datasets = Annotated[
     str,
-    typer.Option(
-        "--datasets", "--dataset",
-        help="Datasets, separated by commas.",
-        metavar="NAMES",
+    option(
+        "Datasets, separated by commas.", "NAMES", "--datasets", "--dataset",
         autocompletion=lists(*DATASETS),
         callback=typed_datasets,
     ),
 ]  # fmt: skip
 Partition = Annotated[
     str | None,
-    typer.Option(
-        help="louvain, metis, dirichlet, or column (the graph's own clients); if not given, "
-        "louvain, and column for a graph that is a federation by nature.",
-        metavar="NAME",
+    option(
+        "louvain, metis, dirichlet, or column (the graph's own clients); if not given, louvain, "
+        "and column for a graph that is a federation by nature.",
+        "NAME",
         autocompletion=words(*PARTITIONS),
-        callback=typed_partition,
+        callback=lambda name: name and PARTITIONS.allow(name),
     ),
 ]
 Model = Annotated[
     str,
-    typer.Option(
-        help="A model: gcn, sage, gin, gat, sgc, appnp or mlp; with settings: gat:heads=4.",
-        metavar="NAME",
+    option(
+        "A model: gcn, sage, gin, gat, sgc, appnp or mlp; with settings: gat:heads=4.",
+        "NAME",
         autocompletion=words(*MODELS),
     ),
 ]
 Models = Annotated[
     str,
-    typer.Option(
-        "--models", "--model",
-        help="Models: gcn, sage, gin, gat, sgc, appnp, mlp; several, by commas, are compared. "
+    option(
+        "Models: gcn, sage, gin, gat, sgc, appnp, mlp; several, by commas, are compared. "
         "Settings as in gat:heads=4.",
-        metavar="NAMES",
+        "NAMES", "--models", "--model",
         autocompletion=lists(*MODELS),
     ),
 ]  # fmt: skip
-Methods = Annotated[
-    str,
-    typer.Option(
-        help="Methods, separated by commas; all, ablations and beyond are groups. Settings "
-        "as in fedprox:mu=0.1; your own as package.module:Name. `pace methods` lists them.",
-        metavar="NAMES",
-        autocompletion=lists(*METHODS.groups, *METHODS),
-    ),
-]
-Seeds = Annotated[
-    str,
-    typer.Option(help="How many of the paper's five seeds, or a list of your own.", metavar="N"),
-]
-Clients = Annotated[int, typer.Option(help="How many clients.", metavar="N")]
-Rank = Annotated[str, typer.Option(help="Rank of PACE's messages, or dense.", metavar="N")]
 Method = Annotated[
     str,
-    typer.Option(
-        help="The one-round method, settings as in fedprox:mu=0.1; `pace methods` lists them.",
-        metavar="NAME",
+    option(
+        "The one-round method, settings as in fedprox:mu=0.1; `pace methods` lists them.",
+        "NAME",
         autocompletion=words(*METHODS),
     ),
 ]
-Device = Annotated[
+Methods = Annotated[
     str,
-    typer.Option(
-        help="Where clients train: auto, cpu or cuda.",
-        metavar="NAME",
-        autocompletion=words(*DEVICES),
+    option(
+        "Methods, separated by commas; all, ablations and beyond are groups. Settings as in "
+        "fedprox:mu=0.1; your own as package.module:Name. `pace methods` lists them.",
+        "NAMES",
+        autocompletion=lists(*METHODS.groups, *METHODS),
     ),
 ]
-Numbers = Annotated[
-    str | None,
-    typer.Option(
-        help="Numbers on the wire: float32, float16 or int8; each method's own if not given.",
-        metavar="KIND",
-        autocompletion=words(*NUMBERS),
-    ),
-]
-Data_seed = Annotated[int, typer.Option(help="Seed of partition and masks.", metavar="N")]
-Epochs = Annotated[
-    int | None,
-    typer.Option(help="Training steps; each method's own budget if not given.", metavar="N"),
-]
-Learning_rate = Annotated[
-    float | None,
-    typer.Option("--lr", help="Learning rate; each method's own if not given (0.01).", metavar="X"),
-]
-Weight_decay = Annotated[
-    float | None,
-    typer.Option(help="Weight decay; each method's own if not given (0.0005).", metavar="X"),
-]
-
-
-Dropout = Annotated[
-    float | None, typer.Option(help="Dropout while training; 0.5 if not given.", metavar="P")
-]
-
-
-def allow(names: list[str] | None) -> list[str] | None:
-    """Let this process and its children import what the job names; see `pace.io.plugins`."""
-    before = [os.environ[ALLOWED]] if os.environ.get(ALLOWED) else []
-    if names:
-        os.environ[ALLOWED] = ",".join([*before, *names])
-    return names
-
-
 Allow = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Code of somebody's own, package.module:Name, that a job may run here; repeat.",
-        metavar="NAME",
+    option(
+        "Code of somebody's own, package.module:Name, that a job may run here; repeat.",
+        "NAME",
         callback=allow,
-    ),
-]
-Weight = Annotated[
-    str | None,
-    typer.Option(
-        help="The column of the edges with their weights (default: the codebook's, or none).",
-        metavar="COLUMN",
-    ),
-]
-Strangers = Annotated[
-    str,
-    typer.Option(help="Edges to nodes that are not in the table: refuse or drop.", metavar="NAME"),
-]
-Decimal = Annotated[
-    str | None,
-    typer.Option(help="Decimal comma or point, where it does not show.", metavar="NAME"),
-]
-Directions = Annotated[
-    str | None,
-    typer.Option(
-        help="Let every edge go both ways, or keep its direction: both or keep (default: the "
-        "codebook's, or both).",
-        metavar="NAME",
-    ),
-]
-Data_root = Annotated[
-    Path | None,
-    typer.Option(
-        help="Folder of the benchmarks (default: $PACE_DATA, or the cache).", metavar="FOLDER"
     ),
 ]

@@ -7,122 +7,77 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pace.cli import manual
-from pace.cli.given import (
-    Allow,
-    As_json,
-    Data_root,
-    Decimal,
-    Directions,
-    Strangers,
-    Weight,
-    datasets,
-)
+from pace.cli import console, given
+from pace.cli.codebook import load as load_codebook
+from pace.cli.given import argument, option
+from pace.errors import SettingError
+from pace.io.records import plain_record
 
 if TYPE_CHECKING:
     from pace.datasets.dataset import GraphFacts
     from pace.tables.importing import Imported
 
-EXAMPLES_IMPORT = """
-Examples:
-
-  pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
-
-  pace graph import --job study.pace --nodes nodes.csv --edges edges.csv --out mine.graph
-
-  pace graph import --nodes n.parquet --edges e.parquet --label kind --features emb_
-  --client hospital --split fold --out mine.graph
-"""
-EXAMPLES_SHOW = """
-Examples:
-
-  pace graph show mine.graph
-
-  pace graph show cora --json
-"""
 LISTED = 20  # classes or clients shown
 
-EXAMPLES = """
-  pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
-
-  pace graph show mine.graph
-"""
-
-app = typer.Typer(
-    cls=manual.Group,
-    help="Make a .graph file of your own tables, and look at one.",
-    epilog=EXAMPLES,
-)
+app = typer.Typer()
 
 
-@app.command("import", cls=manual.Command, epilog=EXAMPLES_IMPORT)
+@app.command("import")
 def import_(
-    nodes: Annotated[Path, typer.Option(help="Table of nodes: .csv or .parquet.", metavar="FILE")],
-    edges: Annotated[
-        Path, typer.Option(help="Table of edges: columns source, target.", metavar="FILE")
-    ],
-    out: Annotated[Path, typer.Option(help="The .graph file to write.", metavar="FILE")],
+    nodes: Annotated[Path, option("Table of nodes: .csv or .parquet.", "FILE")],
+    edges: Annotated[Path, option("Table of edges: columns source, target.", "FILE")],
+    out: Annotated[Path, option("The .graph file to write.", "FILE")],
     label: Annotated[
         str | None,
-        typer.Option(
-            help="The column with the class; an empty cell is unknown (default: no labels).",
-            metavar="COLUMN",
+        option(
+            "The column with the class; an empty cell is unknown (default: no labels).", "COLUMN"
         ),
     ] = None,
     features: Annotated[
         str | None,
-        typer.Option(
-            help="Feature columns or prefixes, separated by commas (default: the rest).",
-            metavar="COLUMNS",
-        ),
+        option("Feature columns or prefixes, separated by commas (default: the rest).", "COLUMNS"),
     ] = None,
     id_column: Annotated[
-        str | None,
-        typer.Option(
-            "--id", help="The column with node ids (default: id, or rows).", metavar="COLUMN"
-        ),
+        str | None, option("The column with node ids (default: id, or rows).", "COLUMN", "--id")
     ] = None,
-    client: Annotated[
-        str | None, typer.Option(help="The column with each node's client.", metavar="COLUMN")
-    ] = None,
+    client: Annotated[str | None, option("The column with each node's client.", "COLUMN")] = None,
     split: Annotated[
-        str | None, typer.Option(help="The column that says train, val or test.", metavar="COLUMN")
+        str | None, option("The column that says train, val or test.", "COLUMN")
     ] = None,
     classes: Annotated[
         str | None,
-        typer.Option(
-            help="All classes in order, separated by commas, if sites must agree.", metavar="NAMES"
-        ),
+        option("All classes in order, separated by commas, if sites must agree.", "NAMES"),
     ] = None,
-    decimal: Decimal = None,
-    strangers: Strangers = "refuse",
-    weight: Weight = None,
-    directions: Directions = None,
+    decimal: given.Decimal = None,
+    strangers: given.Strangers = "refuse",
+    weight: given.Weight = None,
+    directions: given.Directions = None,
     job: Annotated[
-        Path | None,
-        typer.Option(help="The job whose codebook says what columns become.", metavar="FILE"),
+        Path | None, option("The job whose codebook says what columns become.", "FILE")
     ] = None,
-    codebook: Annotated[
-        Path | None, typer.Option(help="The same, of a codebook's own file.", metavar="FILE")
-    ] = None,
-    allow: Allow = None,
-    as_json: As_json = False,
+    codebook: Annotated[Path | None, option("The same, of a codebook's own file.", "FILE")] = None,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
 ) -> None:
     """Make a .graph file of two tables. Problems are listed with their rows, all of them.
 
     With `--job`, every site gets the same features in the same order, scaled and filled alike, and
     is told what was done to which rows.
+
+    Examples:
+        pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
+        pace graph import --job study.pace --nodes nodes.csv --edges edges.csv --out mine.graph
+        pace graph import --nodes n.parquet --edges e.parquet --label kind --features emb_
+        --client hospital --split fold --out mine.graph
     """
-    from pace.cli import console
-    from pace.cli.codebook import load
     from pace.datasets import file
     from pace.datasets.dataset import describe_graph
-    from pace.errors import SettingError
-    from pace.io.records import plain_record
     from pace.tables.importing import Columns, import_graph
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
+    if job is not None and codebook is not None:
+        raise SettingError("--job and --codebook both say what columns become: give one of them")
     columns = Columns(
         label=label,
         id=id_column,
@@ -135,10 +90,8 @@ def import_(
         weight=weight,
         directions=directions,
     )
-    if job is not None and codebook is not None:
-        raise SettingError("--job and --codebook both say what columns become: give one of them")
     agreed = job or codebook
-    book = None if agreed is None else load(agreed)
+    book = None if agreed is None else load_codebook(agreed)
     imported = import_graph(nodes, edges, columns, out.stem, book)
     file.write_graph(out, imported.dataset)
     facts = describe_graph(imported.dataset)
@@ -151,30 +104,22 @@ def import_(
     console.say(f"Written: {out}")
 
 
-def tell(imported: Imported) -> None:
-    """Print what was done on the way, and what will mislead if it is left so."""
-    from pace.cli import console
-
-    to = console.console()
-    for note in (*imported.notes, *map(str, imported.changes)):
-        to.print(f"Note: {note}")
-    for warning in imported.warnings:
-        to.print(f"Warning: {warning}", style="yellow")
-
-
-@app.command("show", cls=manual.Command, epilog=EXAMPLES_SHOW)
+@app.command()
 def show(
     graph: Annotated[
-        str, typer.Argument(help="A .graph file, or a dataset's name.", autocompletion=datasets)
+        str, argument("A .graph file, or a dataset's name.", autocompletion=given.datasets)
     ],
-    data_root: Data_root = None,
-    as_json: As_json = False,
+    data_root: given.Data_root = None,
+    as_json: given.As_json = False,
 ) -> None:
-    """Describe a graph: its sizes, classes, masks and clients."""
-    from pace.cli import console
+    """Describe a graph: its sizes, classes, masks and clients.
+
+    Examples:
+        pace graph show mine.graph
+        pace graph show cora --json
+    """
     from pace.datasets import load
     from pace.datasets.dataset import describe_graph
-    from pace.io.records import plain_record
 
     facts = describe_graph(load(graph, data_root))
     if as_json:
@@ -183,10 +128,17 @@ def show(
         show_facts(facts)
 
 
+def tell(imported: Imported) -> None:
+    """Print what was done on the way, and what will mislead if it is left so."""
+    to = console.console()
+    for note in (*imported.notes, *map(str, imported.changes)):
+        to.print(f"Note: {note}")
+    for warning in imported.warnings:
+        to.print(f"Warning: {warning}", style="yellow")
+
+
 def show_facts(facts: GraphFacts) -> None:
     """Print the facts for people, within 80 columns."""
-    from pace.cli import console
-
     names = facts.feature_names
     first = f": {', '.join(names[:6])}{', …' if len(names) > 6 else ''}" if names else ""
     directed = ", stored with directions" if facts.directed else ""

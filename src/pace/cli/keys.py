@@ -7,46 +7,38 @@ from typing import Annotated
 
 import typer
 
-from pace.cli import manual
-from pace.cli.given import As_json
+from pace.cli import console, given
+from pace.errors import SettingError
 
-EXAMPLES = """
-  pace keys new north
-
-It writes north.key and north.pub. Send north.pub to whoever makes the job; north.key never leaves
-this machine.
-"""
-
-app = typer.Typer(cls=manual.Group, help="Keys for signing uploads and returns.", epilog=EXAMPLES)
+app = typer.Typer()
 
 
-@app.callback()
-def keys() -> None:
-    """Keys for signing uploads and returns."""
-
-
-@app.command("new", cls=manual.Command, epilog=EXAMPLES)
+@app.command()
 def new(
     name: Annotated[
-        Path, typer.Argument(help="The files' name, without .key and .pub.", metavar="NAME")
+        Path, given.argument("The files' name, without .key and .pub.", metavar="NAME")
     ],
-    as_json: As_json = False,
+    as_json: given.As_json = False,
 ) -> None:
-    """Make a pair of Ed25519 keys: NAME.key, for you alone, and NAME.pub."""
-    from pace.cli import console
-    from pace.errors import SettingError
+    """Make a pair of Ed25519 keys: NAME.key, for you alone, and NAME.pub.
+
+    Example:
+        pace keys new north
+
+    It writes north.key and north.pub. Send north.pub to whoever makes the job; north.key never leaves
+    this machine.
+    """
     from pace.jobs import signatures
 
     if not name.name:
         raise SettingError(f"the name is {name}, which is a folder: give a name such as north")
     private, public = (name.with_name(name.name + end) for end in (".key", ".pub"))
-    made = signatures.new_keys(private, public)
-    print_ = signatures.fingerprint(made).hex()
+    key = signatures.new_keys(private, public)
+    fingerprint = signatures.fingerprint(key).hex()
     if as_json:
-        console.one_object(
-            {"private": str(private), "public": str(public), "key": made, "fingerprint": print_}
-        )
+        files = {"private": str(private), "public": str(public)}
+        console.one_object({**files, "key": key, "fingerprint": fingerprint})
         return
     console.say(f"Written: {private} (keep it here, it is your signature)")
     console.say(f"Written: {public} (send it to whoever makes the job)")
-    console.say(f"Fingerprint: {print_}")
+    console.say(f"Fingerprint: {fingerprint}")

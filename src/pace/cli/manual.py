@@ -1,11 +1,13 @@
-"""Help pages: the same words in a terminal and in a pipe, and examples that can be pasted.
+"""Help pages: the same text in a terminal and in a pipe, and examples that can be pasted.
 
-A page is plain data first, so that `docs/command-line.md` is made of the very same.
+A page is plain data first, so that `docs/command-line.md` is made of the very same. Examples are the
+lines of a command's docstring that begin with `pace `; what follows them is a note.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator
@@ -19,8 +21,8 @@ from typer.core import TyperCommand, TyperGroup
 from pace.io.terminal import WIDTH
 
 INDENT = 2
-LEAST = 40  # columns: a page that is narrower nobody could read
-NAMES = 26  # columns, at most, for what stands left of an explanation
+NARROWEST = 40  # columns of a page
+NAMES = 26  # columns, at most, for what is left of an explanation
 OWN = ("Arguments", "Options")  # sections of a command itself, not of those below it
 GLUE = "\u00a0"  # a space that no line ends at
 
@@ -32,9 +34,9 @@ class Page:
     command: str
     usage: str
     about: list[str]  # paragraphs
-    sections: dict[str, list[tuple[str, str]]]  # title -> what, and its explanation
+    sections: dict[str, list[tuple[str, str]]]  # title -> names and their explanations
     examples: list[str]  # commands
-    notes: list[str]  # sentences
+    notes: list[str]  # paragraphs
 
 
 class Command(TyperCommand):
@@ -45,10 +47,9 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands, shown the same way; without a command it says so by its help."""
+    """A group of commands, shown the same way; without a command it shows its help."""
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        formatter.write(text(page(self, ctx)))
+    format_help = Command.format_help
 
     def overview(self) -> Iterator[tuple[str, str, str]]:
         """The title, the name and the sentence of each command."""
@@ -57,32 +58,34 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not args and not ctx.resilient_parsing:
-            typer.echo(ctx.get_help(), err=True)  # our own words, in colour
+            typer.echo(ctx.get_help(), err=True)  # in colour
             raise typer.Exit(2)
         return super().parse_args(ctx, args)
 
 
 def page(command: Any, ctx: Any) -> Page:
     """The page of a command, from its parameters, its docstring and its epilog."""
-    shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
-    arguments = [each for each in shown if each.param_type_name == "argument"]
-    options = [each for each in shown if each.param_type_name == "option"]
-    pieces = [ctx.command_path, *(placed(each) for each in arguments)]
-    pieces += [f"{long(each)} {value(each)}" for each in options if each.required]
+    shown = [param for param in command.get_params(ctx) if not getattr(param, "hidden", False)]
+    arguments = [param for param in shown if param.param_type_name == "argument"]
+    options = [param for param in shown if param.param_type_name == "option"]
+    pieces = [ctx.command_path, *map(placed, arguments)]
+    pieces += [f"{max(o.opts, key=len)} {value(o)}" for o in options if o.required]
+    about, examples, notes = parts(f"{command.help or ''}\n\n{command.epilog or ''}")
     sections: dict[str, list[tuple[str, str]]] = {}
     if isinstance(command, Group):
         pieces.append("COMMAND ...")
         for title, name, sentence in command.overview():
             sections.setdefault(title, []).append((name, sentence))
+        examples = examples or [parts(c.help or "")[1][0] for c in command.commands.values()]
     else:
         pieces.append("[OPTIONS]")
-    lost = annotated(command) if any(each.help is None for each in arguments) else {}
-    sections[OWN[0]] = [(placed(each), each.help or lost.get(each.name, "")) for each in arguments]
-    sections[OWN[1]] = [
-        (" ".join(filter(None, (each.opts[0], value(each)))), said(each)) for each in options
+    hints: dict[str, Any] = {}
+    if any(argument.help is None for argument in arguments):  # an older Typer with a newer click
+        hints = get_type_hints(command.callback, include_extras=True)
+    sections[OWN[0]] = [
+        (placed(a), a.help or hints[a.name].__metadata__[0].help) for a in arguments
     ]
-    examples, notes = parts(command.epilog or "")
-    about = [" ".join(each.split()) for each in inspect.cleandoc(command.help or "").split("\n\n")]
+    sections[OWN[1]] = [(f"{o.opts[0]} {value(o)}".strip(), explanation(o)) for o in options]
     filled = {title: rows for title, rows in sections.items() if rows}
     return Page(ctx.command_path, " ".join(pieces), about, filled, examples, notes)
 
@@ -93,84 +96,69 @@ def placed(argument: Any) -> str:
     return (name if argument.required else f"[{name}]") + ("" if argument.nargs == 1 else "...")
 
 
-def long(option: Any) -> str:
-    """The name an option is known by."""
-    return str(max(option.opts, key=len))
-
-
 def value(option: Any) -> str:
     """What follows an option: nothing after a flag."""
-    return "" if option.is_flag else str(option.metavar or long(option).strip("-").upper())
+    return "" if option.is_flag else str(option.metavar or max(option.opts, key=len)[2:].upper())
 
 
-def annotated(command: Any) -> dict[str, str]:
-    """The explanations in the signature; an older Typer on a newer click loses those of arguments."""
-    hints = get_type_hints(command.callback, include_extras=True)
-    found = {name: getattr(hint, "__metadata__", ()) for name, hint in hints.items()}
-    return {name: about[0].help or "" for name, about in found.items() if about}
-
-
-def said(option: Any) -> str:
-    """The explanation of an option, and what it is if not given."""
-    words, default = option.help or "", option.default
+def explanation(option: Any) -> str:
+    """The explanation of an option, and its default."""
+    about, default = option.help or "", option.default
     if option.required:
-        return f"{words} (required)"
+        return f"{about} (required)"
     if not default or option.is_flag or not isinstance(default, str | int | float | Path):
-        return words
+        return about
     plain = f"{default:g}" if isinstance(default, float) else default
-    return f"{words} [default:{GLUE}{plain}]"
+    return f"{about} [default:{GLUE}{plain}]"
 
 
-def first(words: str | None) -> str:
+def first(about: str | None) -> str:
     """The first paragraph, on one line."""
-    return " ".join(inspect.cleandoc(words or "").partition("\n\n")[0].split())
+    return " ".join(inspect.cleandoc(about or "").partition("\n\n")[0].split())
 
 
-def parts(epilog: str) -> tuple[list[str], list[str]]:
-    """The example commands of an epilog, and its sentences."""
-    examples, notes = [], []
-    for paragraph in inspect.cleandoc(epilog).split("\n\n"):
-        line = " ".join(paragraph.split())
-        if line.startswith("pace "):
-            examples.append(line)
-        elif line and line not in ("Example:", "Examples:"):
-            notes.append(line)
-    return examples, notes
+def parts(about: str) -> tuple[list[str], list[str], list[str]]:
+    """The paragraphs before the examples, the commands, and the paragraphs after them."""
+    before: list[str] = []
+    examples: list[str] = []
+    after: list[str] = []
+    for paragraph in inspect.cleandoc(about).split("\n\n"):
+        lines = [line.strip() for line in paragraph.splitlines()]
+        kept = "\n".join(line for line in lines if line not in ("", "Example:", "Examples:"))
+        if kept.startswith("pace "):
+            examples += [" ".join(command.split()) for command in re.split(r"\n(?=pace )", kept)]
+        elif kept:
+            (after if examples else before).append(" ".join(kept.split()))
+    return before, examples, after
 
 
-def text(found: Page) -> str:
+def text(page: Page) -> str:
     """The page for people; `typer.echo` takes the colours away where they do not belong."""
-    width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, LEAST), WIDTH)
-    lines = [f"{heading('Usage')} {line}" for line in usage(found.usage, width)[:1]]
-    lines += usage(found.usage, width)[1:]
-    for paragraph in found.about:
+    width = min(max(shutil.get_terminal_size((WIDTH, 24)).columns, NARROWEST), WIDTH)
+    indent = " " * len("Usage: ")
+    usage = textwrap.wrap(page.usage, width - len(indent), subsequent_indent=indent)
+    lines = [f"{heading('Usage')} {usage[0]}", *usage[1:]]
+    for paragraph in page.about:
         lines += ["", *textwrap.wrap(paragraph, width)]
-    commands = [
-        name for title, rows in found.sections.items() if title not in OWN for name, _ in rows
-    ]
-    for title, rows in found.sections.items():
-        names = [name for name, _ in rows] if title in OWN else commands
+    below = [name for title, rows in page.sections.items() if title not in OWN for name, _ in rows]
+    for title, rows in page.sections.items():
+        names = [name for name, _ in rows] if title in OWN else below
         lines += ["", heading(title), *columns(rows, width, max(map(len, names)))]
-    if found.examples:
-        lines += ["", heading("Examples" if len(found.examples) > 1 else "Example")]
-        for example in found.examples:
-            lines += broken(example, width)
-    for note in found.notes:
+    if page.examples:
+        lines += ["", heading("Examples" if len(page.examples) > 1 else "Example")]
+        lines += [line for example in page.examples for line in broken(example, width)]
+    for note in page.notes:
         lines += ["", *textwrap.wrap(note, width)]
     return "\n".join(lines).replace(GLUE, " ") + "\n"
 
 
-def usage(words: str, width: int) -> list[str]:
-    return textwrap.wrap(words, width - len("Usage: "), subsequent_indent=" " * len("Usage: "))
-
-
 def columns(rows: list[tuple[str, str]], width: int, longest: int) -> list[str]:
-    """Names on the left, explanations on the right; a long name has a line of its own."""
+    """Names on the left, explanations on the right; a long name has a line to itself."""
     left = min(longest, NAMES) + INDENT
+    indent = " " * (INDENT + left)
     lines = []
-    for name, words in rows:
-        indent = " " * (INDENT + left)
-        wrapped = textwrap.wrap(words, width, initial_indent=indent, subsequent_indent=indent)
+    for name, about in rows:
+        wrapped = textwrap.wrap(about, width, initial_indent=indent, subsequent_indent=indent)
         shown = " " * INDENT + typer.style(name, fg="cyan")
         if len(name) > left - INDENT or not wrapped:
             lines += [shown, *wrapped]
@@ -191,5 +179,5 @@ def broken(command: str, width: int) -> list[str]:
     return [*lines, line.rstrip()]
 
 
-def heading(words: str) -> str:
-    return typer.style(f"{words}:", bold=True)
+def heading(title: str) -> str:
+    return typer.style(f"{title}:", bold=True)

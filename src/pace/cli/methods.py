@@ -4,38 +4,31 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from pace.cli.given import As_json, words
+from pace.cli import console, given
 from pace.registry import METHODS
-
-EXAMPLES = """
-Examples:
-
-  pace methods
-
-  pace methods fedprox pace-duo
-
-  pace methods --json
-
-A method of your own is a class in a file: `pace methods package.module:Name` shows it, `pace run
---methods package.module:Name` runs it. A package lists its methods as entry points of the group
-pace.methods.
-"""
 
 
 def methods(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            help="Only these, with their settings; all of them if none is named.",
-            autocompletion=words(*METHODS.groups, *METHODS),
+        given.argument(
+            "Only these, with their settings; all of them if none is named.",
+            autocompletion=given.words(*METHODS.groups, *METHODS),
         ),
     ] = None,
-    as_json: As_json = False,
+    as_json: given.As_json = False,
 ) -> None:
-    """List the methods, built in and of installed packages: a sentence and the settings of each."""
-    from pace.cli import console
+    """List the methods, built in and of installed packages: a sentence and the settings of each.
+
+    Examples:
+        pace methods
+        pace methods fedprox pace-duo
+        pace methods --json
+
+    A method of your own is a class in a file: `pace methods package.module:Name` shows it, `pace run
+    --methods package.module:Name` runs it. A package lists its methods as entry points of the group
+    pace.methods.
+    """
     from pace.methods.about import about_method, every_method
 
     chosen = [method for name in names or () for method in METHODS.expand(METHODS.allow(name))]

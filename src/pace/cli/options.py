@@ -1,4 +1,4 @@
-"""What the command line's words mean."""
+"""What the values of options mean. The libraries they need are imported when one is looked at."""
 
 from __future__ import annotations
 
@@ -7,31 +7,27 @@ import re
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from pace.errors import SettingError
-from pace.io.settings import split_settings
-from pace.methods import make
-from pace.models import Model, TorchModel, sized
-from pace.protocol.federation import SEEDS
-from pace.protocol.method import Method
-from pace.protocol.number_formats import KINDS
-from pace.registry import METHODS, MODELS
+from pace.registry import METHODS
+
+if TYPE_CHECKING:
+    from pace.models import Model
+
+M = TypeVar("M", bound="Model")
 
 
 def seeds(text: str) -> list[int]:
     """`3` is the first three of the paper's seeds; `7,8` or any larger number are seeds themselves."""
-    try:
-        numbers = [int(word) for word in text.split(",")]
-    except ValueError:
-        raise SettingError(
-            f"--seeds is {text!r}, expected a count from 1 to {len(SEEDS)} or seeds like 7,8,9"
-        ) from None
+    from pace.protocol.federation import SEEDS
+
+    numbers = [int(word) if word.strip().isdecimal() else -1 for word in text.split(",")]
     if len(numbers) == 1 and 1 <= numbers[0] <= len(SEEDS):
         return list(SEEDS[: numbers[0]])
-    if min(numbers) < 0 or (len(numbers) == 1 and numbers[0] == 0):
-        raise SettingError(f"--seeds is {text!r}, expected a count of at least 1 or positive seeds")
-    if max(numbers) >= 2**63:
-        raise SettingError(f"--seeds is {text!r}, expected seeds below 2^63")
+    if numbers == [0] or min(numbers) < 0 or max(numbers) >= 2**63:
+        expected = f"a count from 1 to {len(SEEDS)}, or seeds below 2^63 like 7,8,9"
+        raise SettingError(f"--seeds is {text!r}, expected {expected}")
     if len(set(numbers)) < len(numbers):
         raise SettingError(f"--seeds is {text!r}: a seed occurs twice")
     return numbers
@@ -46,52 +42,10 @@ def rank(text: str) -> int | None:
     return int(text)
 
 
-def numbers(text: str | None) -> str:
-    """How numbers are written on the wire; empty for each method's own way."""
-    if text is not None and text not in KINDS:
-        raise SettingError(f"--numbers is {text!r}, expected one of {', '.join(KINDS)}")
-    return text or ""
-
-
-def methods(text: str, rank: int | None) -> dict[str, Method]:
-    """The named methods, in order, each once."""
-    names = method_names(text)
-    if not names:
-        raise SettingError("--methods is empty: name at least one method, such as pace")
-    return {name: make(name, rank) for name in names}
-
-
-def method(text: str) -> tuple[str, dict[str, str]]:
-    """One method of a job: its name, by which every site finds it, and its settings in words."""
-    name, settings = split_settings(text)
-    if name in METHODS.groups:
-        raise SettingError(f"--method is {name!r}, which stands for several: name one of them")
-    (listed,) = METHODS.expand(METHODS.allow(name))
-    return METHODS.code(listed) or listed, settings
-
-
-def models(
-    text: str,
-    features: int,
-    hidden: int,
-    layers: int,
-    classes: int,
-    dropout: float | None = None,
-) -> dict[str, Model]:
-    """The named models, in order, each once, with `layers - 1` hidden layers of one width."""
-    at_least_one("--layers", layers)
-    at_least_one("--hidden", hidden)
-    names = words(text)
-    if not names:
-        raise SettingError("--model is empty: name one, such as gcn")
-    return {
-        name: with_dropout(sized(MODELS.allow(name), features, hidden, layers, classes), dropout)
-        for name in names
-    }
-
-
-def with_dropout(model: Model, dropout: float | None) -> Model:
+def with_dropout(model: M, dropout: float | None) -> M:
     """The model with this dropout in place of its own."""
+    from pace.models import TorchModel
+
     if dropout is None:
         return model
     if isinstance(model, TorchModel):
@@ -100,23 +54,16 @@ def with_dropout(model: Model, dropout: float | None) -> Model:
         )
     if not 0 <= dropout < 1:
         raise SettingError(f"--dropout is {dropout}, expected 0 or more and less than 1")
-    return replace(model, dropout=dropout)  # type: ignore[type-var]
+    return replace(model, dropout=dropout)
 
 
-def file_name(name: str) -> str:
-    """A name as that of a folder: `gat:heads=4` is `gat_heads=4`."""
-    return re.sub(r"[^\w.=,-]", "_", name)
-
-
-def device(text: str) -> str:
+def device(name: str) -> str:
     """`auto` is the GPU where there is one."""
     import torch
 
-    if text not in ("auto", "cpu", "cuda"):
-        raise SettingError(f"--device is {text!r}, expected auto, cpu or cuda")
-    if text == "cuda" and not torch.cuda.is_available():
+    if name == "cuda" and not torch.cuda.is_available():
         raise SettingError("--device is cuda, but torch finds no GPU here: use --device cpu")
-    return ("cuda" if torch.cuda.is_available() else "cpu") if text == "auto" else text
+    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
 
 
 def words(text: str | None) -> list[str] | None:
@@ -131,10 +78,10 @@ def words(text: str | None) -> list[str] | None:
 
 def method_names(text: str | None) -> list[str] | None:
     """The names of known methods, groups written out; None stays None."""
-    named = words(text)
-    if named is None:
+    listed = words(text)
+    if listed is None:
         return None
-    return [method for name in named for method in METHODS.expand(METHODS.allow(name))]
+    return [method for name in listed for method in METHODS.expand(METHODS.allow(name))]
 
 
 def at_least_one(option: str, value: int) -> None:
@@ -144,8 +91,7 @@ def at_least_one(option: str, value: int) -> None:
 
 def need(command: str, extra: str, *libraries: str) -> None:
     """Refuse a command whose optional libraries are not installed, naming the extra that has them."""
-    missing = [name for name in libraries if find_spec(name) is None]
-    if missing:
+    if missing := [name for name in libraries if find_spec(name) is None]:
         raise SettingError(
             f"{command} needs {' and '.join(missing)}: pip install 'pace-fgl[{extra}]'"
         )

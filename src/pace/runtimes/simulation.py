@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from typing import Any
@@ -12,17 +11,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pace.datasets.partition import Division
 from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
-from pace.jobs import sealing
+from pace.jobs.sealing import ephemeral_seals
 from pace.methods import METHODS, make
 from pace.models import Model, kind_of, sized
 from pace.params import Params, size
 from pace.protocol import steps
 from pace.protocol.federation import SEEDS, Federation
 from pace.protocol.method import Method
-from pace.protocol.sealing import Seal, check_sealable
+from pace.protocol.sealing import check_sealable
 from pace.reports.run_result import RunResult, RunSettings
 from pace.reports.trial import READINGS, Trial
 from pace.task import counted, roc_auc
@@ -82,30 +80,32 @@ def simulate(
         methods = {name: make(name) for text in names for name in METHODS.expand(text)}
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    chosen = paper_seeds(seeds) if isinstance(seeds, int) else list(seeds)
+    if isinstance(seeds, int):
+        if not 1 <= seeds <= len(SEEDS):
+            raise SettingError(f"seeds is {seeds}, expected 1 to {len(SEEDS)}, or a list of seeds")
+        seeds = SEEDS[:seeds]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # two threads on small products are slower than one
     try:
         trials = list(
-            run_trials(graphs, model, methods, chosen, device=device, progress=progress, **settings)
+            run_trials(graphs, model, methods, seeds, device=device, progress=progress, **settings)
         )
     finally:
         torch.set_num_threads(threads)
     order = list(methods)
     trials.sort(key=lambda trial: order.index(trial.method))
-    made = graphs if isinstance(graphs, Division) else None
     sums = {"clients": len(graphs)} if settings.get("sealed") else {}
     about = RunSettings(
         command=command,
-        dataset=made.dataset if made else "graphs",
-        partition=made.partition if made else "given",
-        data_seed=made.data_seed if made else None,
+        dataset=getattr(graphs, "dataset", "graphs"),
+        partition=getattr(graphs, "partition", "given"),
+        data_seed=getattr(graphs, "data_seed", None),
         clients=len(graphs),
-        seeds=tuple(chosen),
+        seeds=tuple(seeds),
         device=str(device),
         model=kind_of(model),
         setups={
-            name: Federation(model, method, chosen[0], **settings, **sums).describe()
+            name: Federation(model, method, seeds[0], **settings, **sums).describe()
             for name, method in methods.items()
         },
     )
@@ -148,17 +148,9 @@ def agree(
     return Federation(_model_for(listed, model, hidden, layers), chosen, **settings)
 
 
-def paper_seeds(count: int) -> list[int]:
-    """The first of the paper's seeds."""
-    if not 1 <= count <= len(SEEDS):
-        raise SettingError(f"seeds is {count}, expected 1 to {len(SEEDS)}, or a list of seeds")
-    return list(SEEDS[:count])
-
-
 def _model_for(graphs: Sequence[Graph], name: str, hidden: int, layers: int) -> Model:
-    classes = 1 + max(int(graph.y.max()) for graph in graphs)
-    if isinstance(graphs, Division):
-        classes = graphs.classes
+    largest = max(int(graph.y.max()) for graph in graphs)
+    classes = getattr(graphs, "classes", 1 + largest)  # a division knows its dataset's
     return sized(name, graphs[0].features, hidden, layers, classes)
 
 
@@ -168,54 +160,48 @@ def run_trials(
     methods: Mapping[str, Method],
     seeds: Sequence[int],
     *,
-    epochs: int | None = None,
-    rate: float | None = None,
-    decay: float | None = None,
-    numbers: str = "",
-    sealed: bool = False,
     device: torch.device | str = "cpu",
     progress: Callable[[str], None] = lambda step: None,
+    sealed: bool = False,
+    **settings: Any,
 ) -> Iterator[Trial]:
     """Run every method on every seed; `progress` is told of each of `progress_steps(...)`.
 
-    Where epochs, learning rate, weight decay and numbers are not given, they are each method's own.
+    `epochs`, `rate`, `decay` and `numbers` are each method's own where they are not given.
 
     With `sealed`, every client has a key that lives as long as the trial, and the server sees sums.
     """
     if sealed:
+        settings |= {"sealed": True, "clients": len(graphs)}
         for name, method in methods.items():
             check_sealable(method, name)
     federations = {
-        seed: {
-            name: Federation(
-                model,
-                method,
-                seed,
-                epochs,
-                numbers=numbers,
-                rate=rate,
-                decay=decay,
-                sealed=sealed,
-                clients=len(graphs) if sealed else 0,
-            )
-            for name, method in methods.items()
-        }
-        for seed in seeds
+        name: [Federation(model, method, seed, **settings) for seed in seeds]
+        for name, method in methods.items()
     }
-    for members in by_training(federations[seeds[0]]).values():
+    for members in by_training({name: listed[0] for name, listed in federations.items()}).values():
+        shared = federations[members[0]]  # one training for all of them
+        for graph in graphs:
+            steps.check(graph, shared[0])
 
-        def one_more(seed: int, named: str = ", ".join(members)) -> None:
+        def trained(seed: int, named: str = ", ".join(members)) -> None:
             progress(f"seed {seed}: training for {named}")
 
         began = time.perf_counter()
-        shared = [federations[seed][members[0]] for seed in seeds]
-        learnt = _trained(graphs, shared, device, one_more)
-        trained = (time.perf_counter() - began) / len(seeds)
+        learnt = train_cohort(
+            graphs,
+            shared[0].network,
+            {federation.seed: federation.start for federation in shared},
+            recipe=shared[0].recipe,
+            device=device,
+            progress=trained,
+        )
+        seconds = (time.perf_counter() - began) / len(seeds)
         forward = Forward(graphs, shared[0].network, device)
         own = forward([[learnt[seed][client] for seed in seeds] for client in range(len(graphs))])
         for name in members:
-            rounds = [_round(federations[seed][name], graphs, learnt[seed]) for seed in seeds]
-            for trial in _trials(name, rounds, own, trained, forward):
+            for trial in _trials(name, federations[name], learnt, own, forward):
+                trial.seconds["fit"] += seconds
                 yield trial
                 progress(f"seed {trial.seed}: {name} done")
 
@@ -237,118 +223,68 @@ def by_training(federations: Mapping[str, Federation]) -> dict[str, list[str]]:
     return groups
 
 
-def _trained(
-    graphs: Sequence[Graph],
-    federations: Sequence[Federation],
-    device: torch.device | str,
-    progress: Callable[[int], None],
-) -> dict[int, list[dict[str, Tensor]]]:
-    """Local models by seed, in order of clients, of federations that differ in their seed alone."""
-    for graph in graphs:
-        steps.check(graph, federations[0])
-    return train_cohort(
-        graphs,
-        federations[0].network,
-        {federation.seed: federation.start for federation in federations},
-        recipe=federations[0].recipe,
-        device=device,
-        progress=progress,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Round:
-    """A round that is played up to its returns: what clients kept, and what came back to each."""
-
-    federation: Federation
-    kept: Sequence[steps.Kept]
-    returns: Sequence[bytes]
-    uploads: Sequence[bytes]
-    seconds: dict[str, float]
-
-
-def _round(federation: Federation, graphs: Sequence[Graph], locals_: Sequence[Params]) -> _Round:
-    clock = [time.perf_counter()]
-    seals = _seals(len(graphs), federation)
-    fitted = [
-        steps.share(local, graph, federation, seal)
-        for local, graph, seal in zip(locals_, graphs, seals, strict=True)
-    ]
-    clock.append(time.perf_counter())
-    uploads = [upload for _, upload in fitted]
-    returns = steps.merge(uploads, federation)
-    clock.append(time.perf_counter())
-    seconds = {"fit": clock[1] - clock[0], "merge": clock[2] - clock[1]}
-    return _Round(federation, [kept for kept, _ in fitted], returns, uploads, seconds)
-
-
 def _trials(
     name: str,
-    rounds: Sequence[_Round],
+    federations: Sequence[Federation],
+    learnt: Mapping[int, Sequence[Params]],
     own: Sequence[Sequence[Tensor]],
-    trained: float,
     forward: Forward,
 ) -> Iterator[Trial]:
-    """Every receiver of every seed adopts at once; then one trial a seed."""
-    began = time.perf_counter()
-    receivers = [
-        steps.Receiver(graph, played.kept[client], played.returns[client], played.federation, local)
-        for client, graph in enumerate(forward.graphs)
-        for played, local in zip(rounds, own[client], strict=True)
-    ]
-    adopted = steps.adopt_all(receivers, partial(_predicted, forward, len(rounds)))
-    took = (time.perf_counter() - began) / len(rounds)
-    for place, played in enumerate(rounds):
-        adoptions = adopted[place :: len(rounds)]
-        federation = played.federation
+    """A trial a federation, which differ in their seed alone; all receivers of all adopt at once."""
+    graphs, clock = forward.graphs, time.perf_counter
+    names = [f"{client:06}" for client in range(len(graphs))]
+    rounds = []
+    for index, federation in enumerate(federations):
+        began, models = clock(), learnt[federation.seed]
+        drawn = ephemeral_seals(names, federation.digest) if federation.sealed else None
+        fitted = [
+            steps.share(local, graph, federation, drawn[client] if drawn else None)
+            for client, (local, graph) in enumerate(zip(models, graphs, strict=True))
+        ]
+        shared = clock()
+        uploads = [upload for _, upload in fitted]
+        returns = steps.merge(uploads, federation)
+        seconds = {"fit": shared - began, "merge": clock() - shared}
+        receivers = [
+            steps.Receiver(graph, kept, returned, federation, local[index])
+            for graph, (kept, _), returned, local in zip(graphs, fitted, returns, own, strict=True)
+        ]
+        rounds.append((federation, uploads, returns, seconds, receivers))
+    began = clock()
+    by_client = chain.from_iterable(zip(*(receivers for *_, receivers in rounds), strict=True))
+    adopted = steps.adopt_all(list(by_client), partial(_predicted, forward, len(rounds)))
+    took = (clock() - began) / len(rounds)
+    for index, (federation, uploads, returns, seconds, _) in enumerate(rounds):
+        pairs = list(zip(adopted[index :: len(rounds)], graphs, strict=True))
         classes = federation.model.classes
-        pairs = list(zip(adoptions, forward.graphs, strict=True))
+        counts, aucs = {}, {}
+        for reading, logits in READINGS.items():
+            shown = [(logits(adoption), graph) for adoption, graph in pairs]
+            counts[reading] = [evaluate(rows, graph, classes) for rows, graph in shown]
+            if classes == 2:
+                tested = [(rows[graph.test], graph.y[graph.test]) for rows, graph in shown]
+                aucs[reading] = [roc_auc(*pair) for pair in tested]
         yield Trial(
             name,
             federation.seed,
-            [adoption.alpha for adoption in adoptions],
-            {
-                reading: [evaluate(logits(adoption), graph, classes) for adoption, graph in pairs]
-                for reading, logits in READINGS.items()
-            },
-            [len(upload) for upload in played.uploads],
-            [len(returned) for returned in played.returns],
-            size(federation.model.start(federation.seed)),
-            {
-                "fit": trained + played.seconds["fit"],
-                "merge": played.seconds["merge"],
-                "adopt": took,
-            },
-            {
-                reading: [
-                    roc_auc(logits(adoption)[graph.test], graph.y[graph.test])
-                    for adoption, graph in pairs
-                ]
-                for reading, logits in READINGS.items()
-            }
-            if classes == 2
-            else {},
+            [adoption.alpha for adoption, _ in pairs],
+            counts,
+            upload=list(map(len, uploads)),
+            returned=list(map(len, returns)),
+            dense=size(federation.model.start(federation.seed)),
+            seconds={**seconds, "adopt": took},
+            roc_auc=aucs,
         )
 
 
 def _predicted(
     forward: Forward, rounds: int, models: Sequence[Sequence[Params]]
-) -> list[Sequence[Tensor]]:
+) -> list[list[Tensor]]:
     """The logits of each receiver's models; receivers are ordered by client, then by round."""
     by_client = [models[begin : begin + rounds] for begin in range(0, len(models), rounds)]
-    logits = forward([list(chain.from_iterable(group)) for group in by_client])
-    found: list[Sequence[Tensor]] = []
-    for group, together in zip(by_client, logits, strict=True):
-        rest = iter(together)
-        found += [list(islice(rest, len(receiver))) for receiver in group]
-    return found
-
-
-def _seals(clients: int, federation: Federation) -> Sequence[Seal | None]:
-    """Each client's masks, from keys that are drawn here and forgotten."""
-    if not federation.sealed:
-        return [None] * clients
-    return sealing.ephemeral_seals([f"{client:06}" for client in range(clients)], federation.digest)
+    together = forward([list(chain.from_iterable(group)) for group in by_client])
+    logits = chain.from_iterable(together)
+    return [list(islice(logits, len(receiver))) for receiver in models]
 
 
 def evaluate(logits: Tensor, graph: Graph, classes: int) -> Tensor:
