@@ -80,7 +80,7 @@ format: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.venv/core: pyproject.toml constraints.txt
+.venv/core: pyproject.toml constraints.txt $(wildcard study/pyproject.toml)
 	$(VENV)
 	$(PIP) --editable '.[research,report]' --editable ./study
 	touch $@

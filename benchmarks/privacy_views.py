@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.merging.batches import batches
-from pace.merging.carrier import dense
+from pace.merging.carrier import batches, dense
 from pace.merging.consensus import consensus
 from pace.merging.ridge import nystrom
 from pace.methods import Pace, PaceRidge, RidgeSums

@@ -9,8 +9,7 @@ from functools import partial
 import torch
 
 from benchmarks.clock import Point, peak, spent
-from pace.merging.batches import batches
-from pace.merging.carrier import compress, pack, unpack
+from pace.merging.carrier import batches, compress, pack, unpack
 from pace.merging.consensus import consensus
 from pace.merging.correction import corrections
 from pace.methods import Pace, PaceRidge

@@ -15,8 +15,7 @@ with app.setup:
     from pace.datasets import load
     from pace.datasets.partition import divide
     from pace.gates.cnll import blend
-    from pace.merging.batches import batches
-    from pace.merging.carrier import dense
+    from pace.merging.carrier import batches, dense
     from pace.merging.consensus import consensus
     from pace.methods.pace import read
     from pace.params import size, subtract

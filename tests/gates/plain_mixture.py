@@ -26,7 +26,7 @@ def weigh(sets: Sequence[Tensor], labels: Tensor, ridge: float = RIDGE) -> Weigh
 
     Where no External has a weight the answer is Local itself, (1, 0, …): a temperature alone changes
     no prediction. So it is without validation nodes, for logits that are not finite or absurdly large,
-    and where the conditions do not hold to `TOLERANCE`. `gates.promise` has the last word.
+    and where the conditions do not hold to `TOLERANCE`. `gate.no_worse_than_local` has the last word.
     """
     stacked = torch.stack([each.double() for each in sets])
     if len(labels) == 0 or not (stacked.abs() < LARGEST).all():

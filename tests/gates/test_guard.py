@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from torch import Tensor
 
-from pace.gates.guard import admitted, held_out, mcnemar_p_value
+from pace.gates.gate import admitted, held_out, mcnemar_p_value
 from pace.gates.mixture import Weights, weigh_parts
 
 HUNDRED = 100

@@ -12,9 +12,8 @@ import torch
 from fuzz import gates
 from torch import Tensor
 
-from pace.gates.gate import promises
+from pace.gates.gate import no_worse_than_local, promises
 from pace.gates.mixture import Weights, local_alone, mix
-from pace.gates.promise import no_worse_than_local
 from pace.methods import METHODS, Fixed, Pace, PaceDuo
 from pace.protocol import steps, wire
 from pace.protocol.method import External, Method

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pace.merging.batches import BATCH
-from pace.merging.carrier import Carrier, LowRank, compress, truncate
+from pace.merging.carrier import BATCH, Carrier, LowRank, compress, truncate
 from pace.merging.consensus import CLIENTS, Batch, summed
 from pace.merging.consensus import consensus as of_batches
 from pace.merging.moments import EPS, Moments

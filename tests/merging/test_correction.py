@@ -4,8 +4,7 @@ from torch import Tensor
 
 from pace.merging.carrier import LowRank, compress, dense, truncate
 from pace.merging.consensus import consensus
-from pace.merging.correction import apply, correction, corrections
-from pace.merging.leading import leading
+from pace.merging.correction import apply, correction, corrections, leading
 from pace.params import add, subtract
 from tests.batches import in_batches
 

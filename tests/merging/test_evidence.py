@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from pace.merging.evidence import ENOUGH, LONGEST, column_factors, seen
+from pace.merging.correction import ENOUGH, LONGEST, column_factors, seen
 
 
 def test_seen_is_the_share_of_nodes_with_something_in_a_column() -> None:

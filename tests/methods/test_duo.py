@@ -12,9 +12,9 @@ from pace.errors import SettingError
 from pace.gates.mixture import weigh
 from pace.graph import Graph
 from pace.merging.carrier import dense, pack, unpack
+from pace.merging.consensus import peer_consensus, peer_weights
 from pace.merging.correction import correction
 from pace.merging.moments import uniform
-from pace.merging.peers import peer_consensus, peer_weights
 from pace.methods import Pace, make
 from pace.methods.beyond.duo import BLOCK, PaceDuo, joined, parted
 from pace.methods.pace import read

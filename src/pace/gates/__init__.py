@@ -1,4 +1,4 @@
 """Section 4.4: how a receiver weighs Local against what came back, on its own validation nodes.
 
-Other rooms use `cnll`, `gate`, `mixture` and `promise`.
+Other rooms use `cnll`, `gate` and `mixture`.
 """

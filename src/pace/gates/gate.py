@@ -1,27 +1,33 @@
 """A gate: from the logits of a receiver's validation nodes to a weight for each model.
 
 A gate is any function of this kind, or a frozen dataclass that can be called as one. After it,
-`gates.promise` compares what the weights give with Local, unless the gate says `promises = False`.
+`no_worse_than_local` compares what the weights give with Local, unless the gate says
+`promises = False`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from pace.gates.cnll import calibrate_all
-from pace.gates.guard import admitted
-from pace.gates.mixture import RIDGE, Weights, local_alone, weigh, weigh_parts
+from pace.gates.mixture import RIDGE, Weights, local_alone, mix, weigh, weigh_parts
+from pace.task import called, nll
 
 Gate = Callable[[Sequence[Tensor], Tensor], Weights]
 """Of logits on the validation nodes, Local's first, each (nodes, classes), and labels: the weights."""
 Validation = tuple[Sequence[Tensor], Tensor]  # what a gate is told of one receiver
+# (logit sets, labels, parts of the nodes) -> weights on each part
+WeighParts = Callable[[Sequence[Tensor], Tensor, Tensor], Sequence[Weights]]
 
 LEVEL = 0.5  # of the guard: at least as many held-out validation nodes right as Local
+FOLDS = 10
 
 
 def cnll(sets: Sequence[Tensor], labels: Tensor) -> Weights:
@@ -58,7 +64,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Guarded:
-    """A mixture that has to prove itself on held-out validation nodes; see `gates.guard`."""
+    """A mixture that has to prove itself on held-out validation nodes; see `admitted`."""
 
     ridge: float = RIDGE
     level: float = LEVEL  # 1 is no guard
@@ -82,3 +88,73 @@ def weigh_receivers(gate: Gate, receivers: Sequence[Validation]) -> list[Weights
         return [gate([logits.cpu() for logits in sets], labels.cpu()) for sets, labels in receivers]
     pairs = [(sets[0], sets[1], labels) for sets, labels in receivers]
     return [(1 - alpha, alpha) for alpha in calibrate_all(pairs)]
+
+
+def no_worse_than_local(
+    sets: Sequence[Tensor], weights: Weights, validation: Tensor, labels: Tensor
+) -> Weights:
+    """The weights if the logits they give are finite and no worse than Local's, else Local alone.
+
+    Worse is by the NLL over the validation nodes, computed in float64 from the very float32 logits that
+    a receiver uses. Where these are huge and nearly equal over the classes, a slope or a root is
+    rounding noise, and a gate, which reasons in float64, may choose weights that harm.
+
+    Args:
+        sets: logits of all nodes, Local's first, each (nodes, classes).
+        weights: what a gate chose, one for each set.
+        validation: which nodes are validation nodes, (nodes,).
+        labels: the labels of the validation nodes.
+    """
+    if weights == local_alone(sets):
+        return weights
+    adopted = mix(sets, weights)
+    sound = min(weights) >= 0 and sum(weights) > 0 and bool(torch.isfinite(adopted).all())
+    if sound and nll(adopted[validation], labels) <= nll(sets[0][validation], labels):
+        return weights
+    return local_alone(sets)
+
+
+def admitted(
+    sets: Sequence[Tensor], labels: Tensor, weigh: WeighParts, level: float, folds: int = FOLDS
+) -> bool:
+    """Whether the evidence against "no better than Local" is at the level: 1 admits everything.
+
+    Weights chosen without a fold are tried on it: some nodes are gained (only the mixture has them
+    right), some lost (only Local has). Were both equally good, the gained would be the heads of a fair
+    coin, flipped once for each such node. At 0.5 the mixture must have at least as many held-out nodes
+    right as Local. Where there are fewer nodes than folds there is no evidence, and nothing is admitted
+    below level 1.
+    """
+    if level >= 1:
+        return True
+    if len(labels) < folds:
+        return False
+    return mcnemar_p_value(*held_out(sets, labels, weigh, folds)) <= level
+
+
+def held_out(
+    sets: Sequence[Tensor], labels: Tensor, weigh: WeighParts, folds: int = FOLDS
+) -> tuple[int, int]:
+    """Count the held-out nodes gained and lost against Local. Node v is in fold v mod `folds`."""
+    folded = torch.arange(len(labels)) % folds == torch.arange(folds)[:, None]
+    gained = lost = 0
+    for out, weights in zip(folded, weigh(sets, labels, ~folded), strict=True):
+        mixed = called(mix([logits[out] for logits in sets], weights)) == labels[out]
+        local = called(sets[0][out]) == labels[out]
+        gained += int((mixed & ~local).sum())
+        lost += int((local & ~mixed).sum())
+    return gained, lost
+
+
+def mcnemar_p_value(gained: int, lost: int) -> float:
+    """One-sided mid-p of McNemar's test.
+
+    P(X > gained) + P(X = gained) / 2 with X ~ Bin(gained + lost, ½).
+    """
+    if gained == lost:  # by symmetry; a sum of rounded numbers may be above the default level, ½
+        return 0.5
+    from scipy.special import bdtrc  # scipy.stats would take half a second to import
+
+    flips = gained + lost
+    ways = math.lgamma(flips + 1) - math.lgamma(gained + 1) - math.lgamma(lost + 1)
+    return float(bdtrc(gained, flips, 0.5)) + math.exp(ways - flips * math.log(2)) / 2

@@ -1,5 +1,4 @@
 """Sections 4.1 to 4.3: the carrier, the moments, the consensus, the correction, and variants of them.
 
-Other rooms use `batches`, `carrier`, `consensus`, `correction`, `evidence`, `moments`, `peers`
-and `ridge`.
+Other rooms use `carrier`, `consensus`, `correction`, `moments` and `ridge`.
 """

@@ -1,9 +1,14 @@
-"""Carriers: an update as rank-r factors (Section 4.1). A correction is a carrier too."""
+"""Carriers: an update as rank-r factors (Section 4.1). A correction is a carrier too.
+
+In a batch of messages every tensor has a first dimension, for the clients.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -11,6 +16,8 @@ from torch import Tensor
 from pace.params import Params
 
 RANK = 6  # Section 4: frozen for every dataset
+BATCH = 64  # uploads that are read, and receivers that are answered, together
+CACHE = 2**20  # bytes that a core has near at hand, more or less
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,3 +133,23 @@ def unpack(message: Mapping[str, Tensor], names: Iterable[str]) -> dict[str, Low
         else LowRank(message[f"{name}/L"], message[f"{name}/R"])
         for name in names
     }
+
+
+def batches(messages: Iterable[Mapping[str, Tensor]]) -> Iterator[dict[str, Tensor]]:
+    """The messages, `BATCH` at a time."""
+    remaining = iter(messages)
+    while several := list(islice(remaining, BATCH)):
+        yield {name: torch.stack([each[name] for each in several]) for name in several[0]}
+
+
+def unbatched(batch: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+    """The messages of a batch, one by one."""
+    for values in zip(*(value.unbind() for value in batch.values()), strict=True):
+        yield dict(zip(batch, values, strict=True))
+
+
+def runs(batch: Tensor) -> Iterator[slice]:
+    """Parts of a batch, equally long and so short that each, in float64, stays in the cache."""
+    count = math.ceil(8 * batch.numel() / CACHE)
+    step = max(1, math.ceil(len(batch) / max(1, count)))
+    return (slice(begin, begin + step) for begin in range(0, len(batch), step))

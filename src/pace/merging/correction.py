@@ -1,16 +1,20 @@
-"""Receiver-anchored correction (Section 4.3)."""
+"""Receiver-anchored correction (Section 4.3), and how far it may go (not in the paper)."""
 
 from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
 
-from pace.merging.batches import runs
-from pace.merging.carrier import RANK, Carrier, LowRank, dense, factorised, stack, truncate
-from pace.merging.leading import leading
+from pace.merging.carrier import RANK, Carrier, LowRank, dense, factorised, runs, stack, truncate
 from pace.params import Params, add
 
 EXTRA = 8  # directions of the consensus that are looked through beside a receiver's own
+POWERS = 4  # of the matrix in a round; more would drown weak directions in rounding
+ROUNDS = 4  # after each of which the answer is checked; trained updates take one to four
+TOLERANCE = 1e-9  # of the residual, against the gap that separates the wanted from the rest
+ROUNDING = 1e-12  # of a sum of squares, generously
+LONGEST = 2.0  # times the median column
+ENOUGH = 0.03  # share of the validation nodes that see a column: evidence enough for the longest
 
 
 def correction(
@@ -83,3 +87,67 @@ class Difference:
 def apply(local: Params, correction: Carrier) -> dict[str, Tensor]:
     """W_E = W_L + Γ_i: the External model, anchored to the complete Local one."""
     return add(local, dense(correction))
+
+
+def leading(grams: Tensor, start: Tensor, rank: int) -> Tensor:
+    """The `rank` leading eigenvectors of each of (many, n, n), largest first.
+
+    By orthogonal iteration from `start` (many, n, more than rank), which is the faster the more of
+    the answer it spans: a sixth of the time of all eigenvectors. Every answer is checked, and where
+    the spectrum has no gap to speak of, or a large eigenvalue may be outside of what was looked
+    through, all eigenvectors are computed after all. What one matrix gets does not depend on the
+    others.
+    """
+    if 2 * start.shape[-1] > grams.shape[-1]:
+        return _all(grams, rank)
+    vectors, basis = grams.new_empty(*start.shape[:2], rank), start
+    remaining = torch.arange(len(grams))
+    for _ in range(ROUNDS):
+        basis, vectors[remaining], settled = iterated(grams, basis, rank)
+        if settled.all():
+            return vectors
+        grams, basis, remaining = grams[~settled], basis[~settled], remaining[~settled]
+    vectors[remaining] = _all(grams, rank)
+    return vectors
+
+
+def iterated(grams: Tensor, basis: Tensor, rank: int) -> tuple[Tensor, Tensor, Tensor]:
+    """A basis nearer to the answer, the best `rank` vectors in it, and which are to be trusted."""
+    for _ in range(POWERS):
+        basis = grams @ basis
+    basis = torch.linalg.qr(basis).Q
+    image = grams @ basis
+    values, inner = torch.linalg.eigh(basis.mT @ image)
+    chosen, largest = inner[..., -rank:].flip(-1), values[..., -rank:].flip(-1)
+    vectors = basis @ chosen
+    residual = torch.linalg.matrix_norm(image @ chosen - vectors * largest[..., None, :])
+    gap = values[..., -rank] - values[..., -rank - 1]
+    # |G - G B B^T|² = |G|² - |G B|² bounds the square of every eigenvalue outside of B.
+    whole, inside = (torch.linalg.matrix_norm(matrix).square() for matrix in (grams, image))
+    sure = whole * (1 + ROUNDING) - inside <= values[..., -rank].clamp_min(0).square()
+    return image, vectors, sure & (residual <= TOLERANCE * gap)
+
+
+def _all(grams: Tensor, rank: int) -> Tensor:
+    vectors: Tensor = torch.linalg.eigh(grams).eigenvectors
+    return vectors[..., -rank:].flip(-1)
+
+
+def seen(rows: Tensor) -> Tensor:
+    """The share of nodes whose input in a column is not zero, from (nodes, …, columns)."""
+    nonzero = (rows != 0).flatten(1, -2).any(1) if rows.ndim > 2 else rows != 0
+    return nonzero.double().sum(0) / max(1, len(rows))
+
+
+def column_factors(correction: Tensor, share_seen: Tensor) -> Tensor:
+    """What each column is multiplied by, in [0, 1], so that none is longer than its evidence allows.
+
+        ‖Γ_c‖ · factor_c ≤ 2 · median_k ‖Γ_k‖ · min(1, seen_c / 3 %)
+
+    The median is over columns that are not zero: whoever wants to raise it has to lengthen half of them.
+    """
+    lengths = correction.double().norm(dim=0)
+    if not (lengths > 0).any():
+        return torch.ones_like(lengths)
+    limit = LONGEST * lengths[lengths > 0].median() * (share_seen / ENOUGH).clamp_max(1)
+    return torch.where(lengths > limit, limit / lengths, 1.0)

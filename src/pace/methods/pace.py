@@ -10,8 +10,7 @@ from torch import Tensor
 from pace.errors import SettingError, WeightError
 from pace.gates.gate import Gate, cnll
 from pace.graph import Graph
-from pace.merging.batches import unbatched
-from pace.merging.carrier import RANK, Carrier, compress, norms, pack, unpack
+from pace.merging.carrier import RANK, Carrier, compress, norms, pack, unbatched, unpack
 from pace.merging.consensus import CLIENTS, Batch, mean, summed
 from pace.merging.correction import apply, correction, corrections
 from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, uniform

@@ -22,9 +22,8 @@ from pace.errors import (
     SettingError,
     TooFewError,
 )
-from pace.gates.gate import Gate, promises, weigh_receivers
+from pace.gates.gate import Gate, no_worse_than_local, promises, weigh_receivers
 from pace.gates.mixture import Weights, local_alone, mix
-from pace.gates.promise import no_worse_than_local
 from pace.graph import Graph, expect_graph
 from pace.params import Params
 from pace.protocol import wire

@@ -38,7 +38,7 @@ from pace.errors import (
     VersionError,
     WireError,
 )
-from pace.merging.batches import unbatched
+from pace.merging.carrier import unbatched
 from pace.protocol import number_formats, ring
 from pace.protocol.ring import Ring
 

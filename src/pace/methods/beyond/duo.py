@@ -15,9 +15,9 @@ from pace.gates.gate import LEVEL, Gate, Guarded
 from pace.gates.mixture import RIDGE
 from pace.graph import Graph
 from pace.merging.carrier import Carrier, pack, unpack
+from pace.merging.consensus import LARGEST, SHARPNESS, peer_consensus, peer_weights
 from pace.merging.correction import apply, correction
 from pace.merging.moments import uniform
-from pace.merging.peers import LARGEST, SHARPNESS, peer_consensus, peer_weights
 from pace.methods.pace import Pace, Pairs, read
 from pace.params import Params
 from pace.protocol.federation import Federation

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.merging.evidence import column_factors, seen
+from pace.merging.correction import column_factors, seen
 from pace.methods.pace import Pace
 from pace.params import Params
 from pace.protocol.federation import Federation
@@ -21,7 +21,7 @@ class Limited(Pace):
 
     PACE's messages; the receiver shortens columns of the weights that read its features.
 
-    See `pace.merging.evidence`. What hidden layers read is every node's, so their columns stay.
+    See `pace.merging.correction`. What hidden layers read is every node's, so their columns stay.
     """
 
     def adopt(
