@@ -50,7 +50,42 @@ class Graph:
     directed: bool = False  # whether an edge may go one way only
 
     def __post_init__(self) -> None:
-        _check(self)
+        """Refuse what cannot be trained on, saying where the first trouble is."""
+        n = len(self.x)
+        if self.x.ndim != 2 or n == 0:
+            shape = tuple(self.x.shape)
+            raise GraphError(f"features have shape {shape}, expected (nodes, features)")
+        # A finite sum has finite terms, and is ten times faster to get than a look at each of them.
+        if not torch.isfinite(self.x.sum()) and not (finite := torch.isfinite(self.x)).all():
+            row, column = (~finite).nonzero()[0].tolist()
+            raise GraphError(
+                f"feature {column} of node {row} is {float(self.x[row, column])}: "
+                "features must be finite numbers; fill or drop missing values"
+            )
+        _check_length("edge weights have", self.weights, self.edges.shape[1])
+        _check_length("labels have", self.y, n)
+        if self.weights is not None:
+            sound = torch.isfinite(self.weights) & (self.weights > 0)
+            if not sound.all():
+                edge = int((~sound).nonzero()[0])
+                source, target = self.edges[:, edge].tolist()
+                raise GraphError(
+                    f"the edge from node {source} to node {target} weighs "
+                    f"{float(self.weights[edge])}: weights must be finite and above 0"
+                )
+        if int(self.y.min()) < UNKNOWN:
+            raise GraphError(
+                f"the smallest label is {int(self.y.min())}: classes are numbered from 0, "
+                f"{UNKNOWN} stands for an unknown label"
+            )
+        for name in MASKS:
+            _check_length(f"mask `{name}` has", mask := getattr(self, name), n)
+            if (self.y[mask] == UNKNOWN).any():
+                raise GraphError(f"mask `{name}` holds nodes without a label: take them out of it")
+        if (self.train & self.val | self.train & self.test | self.val & self.test).any():
+            raise GraphError(
+                "the masks train, val and test overlap: a node may be in one of them only"
+            )
 
     def __repr__(self) -> str:
         edges = self.edges.shape[1] // (1 if self.directed else 2)
@@ -78,13 +113,20 @@ class Graph:
         """
         none = torch.zeros(len(x), dtype=torch.bool)
         train, val, test = (none if mask is None else mask.bool() for mask in (train, val, test))
-        if weights is None and not directed:
-            ends: Tensor = undirected(edges, len(x))
-        else:
-            ends, weights = coalesced(edges, len(x), weights, directed=directed)
-        _check_labels(y, len(x))
+        edges, weights = coalesced(edges, len(x), weights, directed=directed)
+        if y.is_floating_point() or y.is_complex():
+            raise GraphError(
+                f"labels are of type {str(y.dtype).removeprefix('torch.')}, as numbers to be predicted "
+                "are, which no model here learns: if they are classes, number them from 0 and give "
+                "whole numbers, y.long()"
+            )
+        if y.ndim > 1 and y.numel() != len(x):
+            raise GraphError(
+                f"labels have shape {tuple(y.shape)}, several a node, which no model here learns: give "
+                "each node the number of one class"
+            )
         features, labels = x.float().contiguous(), y.reshape(-1).long()
-        return cls(features, ends, labels, train, val, test, weights, directed)
+        return cls(features, edges, labels, train, val, test, weights, directed)
 
     @classmethod
     def from_pyg(
@@ -138,7 +180,7 @@ class Graph:
         """The same graph for PyG."""
         from torch_geometric.data import Data
 
-        masks = {"train_mask": self.train, "val_mask": self.val, "test_mask": self.test}
+        masks = {f"{name}_mask": getattr(self, name) for name in MASKS}
         weights = {} if self.weights is None else {"edge_weight": self.weights}
         return Data(x=self.x, edge_index=self.edges, y=self.y, **masks, **weights)
 
@@ -157,14 +199,13 @@ class Graph:
 
     def induced(self, nodes: Tensor) -> Graph:
         """The subgraph on `nodes`, numbered in their order; edges that leave it vanish."""
-        place = torch.full((self.nodes,), -1, dtype=torch.int64)
-        place[nodes] = torch.arange(len(nodes))
-        edges = place[self.edges]
+        index = torch.full((self.nodes,), -1, dtype=torch.int64)
+        index[nodes] = torch.arange(len(nodes))
+        edges = index[self.edges]
         inside = (edges >= 0).all(0)
         weights = None if self.weights is None else self.weights[inside]
         parts = (self.x[nodes], edges[:, inside], self.y[nodes])
-        train, val, test = (mask[nodes] for mask in (self.train, self.val, self.test))
-        masks = {"train": train, "val": val, "test": test}
+        masks = {name: getattr(self, name)[nodes] for name in MASKS}
         return Graph.build(*parts, **masks, weights=weights, directed=self.directed)
 
     def to(self, device: torch.device | str) -> Graph:
@@ -194,32 +235,16 @@ class Graph:
         """A constant of the graph, such as P, made when first asked for and kept with it."""
         if name not in self._derived:
             self._derived[name] = make(self)
-        constant: Derived = self._derived[name]
-        return constant
+        return self._derived[name]  # type: ignore[no-any-return]
 
     @cached_property
     def _derived(self) -> dict[str, Any]:
         return {}
 
 
-def _check_labels(y: Tensor, nodes: int) -> None:
-    """Refuse labels that are no class: a number to be predicted, or several classes a node."""
-    if y.is_floating_point() or y.is_complex():
-        raise GraphError(
-            f"labels are of type {str(y.dtype).removeprefix('torch.')}, as numbers to be predicted are, "
-            "which no model here learns: if they are classes, number them from 0 and give whole "
-            "numbers, y.long()"
-        )
-    if y.ndim > 1 and y.numel() != nodes:
-        raise GraphError(
-            f"labels have shape {tuple(y.shape)}, several a node, which no model here learns: give "
-            "each node the number of one class"
-        )
-
-
-def undirected(edges: Tensor, nodes: int) -> Tensor:
-    """Both directions of every edge, once each, sorted, without self-loops."""
-    return coalesced(edges, nodes)[0]
+def _check_length(name: str, tensor: Tensor | None, length: int) -> None:
+    if tensor is not None and tensor.shape != (length,):
+        raise GraphError(f"{name} shape {tuple(tensor.shape)}, expected ({length},)")
 
 
 def coalesced(
@@ -236,11 +261,7 @@ def coalesced(
             f"edges name nodes {int(edges.min())} to {int(edges.max())}, but the graph has nodes "
             f"0 to {nodes - 1}: number the nodes from zero"
         )
-    if weights is not None and weights.shape != (edges.shape[1],):
-        raise GraphError(
-            f"edge weights have shape {tuple(weights.shape)}, expected ({edges.shape[1]},): one a "
-            "column of edges"
-        )
+    _check_length("edge weights have", weights, edges.shape[1])
     source, target = edges.long()
     keep = source != target
     source, target = source[keep], target[keep]
@@ -250,9 +271,9 @@ def coalesced(
     if weights is None:
         pairs, means = torch.unique(keys), None
     else:
-        pairs, place, count = torch.unique(keys, return_inverse=True, return_counts=True)
+        pairs, index, count = torch.unique(keys, return_inverse=True, return_counts=True)
         given = weights[keep].double().repeat(1 if directed else 2)
-        means = (given.new_zeros(len(pairs)).index_add_(0, place, given) / count).float()
+        means = (given.new_zeros(len(pairs)).index_add_(0, index, given) / count).float()
     return torch.stack([pairs // max(1, nodes), pairs % max(1, nodes)]), means
 
 
@@ -267,56 +288,9 @@ def _goes_both_ways(edges: Tensor, nodes: int, weights: Tensor | None) -> bool:
 
 
 def expect_graph(value: object) -> None:
-    """Refuse anything that is not a Graph, such as PyG's Data, with the way to make one.
-
-    Raises:
-        TypeError: it is something else.
-    """
+    """Refuse anything that is not a Graph, such as PyG's Data, with the way to make one."""
     if not isinstance(value, Graph):
         raise TypeError(
             f"the graph is a {type(value).__module__}.{type(value).__name__}, expected a pace.Graph: "
             "make one of a PyG Data with Graph.from_pyg(data)"
         )
-
-
-def _check(graph: Graph) -> None:
-    """Refuse what cannot be trained on, saying where the first trouble is."""
-    n = len(graph.x)
-    if graph.x.ndim != 2 or n == 0:
-        raise GraphError(f"features have shape {tuple(graph.x.shape)}, expected (nodes, features)")
-    # A finite sum has finite terms, and is ten times faster to get than a look at each of them.
-    if not torch.isfinite(graph.x.sum()) and not (finite := torch.isfinite(graph.x)).all():
-        row, column = (~finite).nonzero()[0].tolist()
-        raise GraphError(
-            f"feature {column} of node {row} is {float(graph.x[row, column])}: "
-            "features must be finite numbers; fill or drop missing values"
-        )
-    if graph.weights is not None:
-        if graph.weights.shape != (graph.edges.shape[1],):
-            raise GraphError(
-                f"edge weights have shape {tuple(graph.weights.shape)}, "
-                f"expected ({graph.edges.shape[1]},)"
-            )
-        wrong = ~(torch.isfinite(graph.weights) & (graph.weights > 0))
-        if wrong.any():
-            place = int(wrong.nonzero()[0])
-            source, target = graph.edges[:, place].tolist()
-            raise GraphError(
-                f"the edge from node {source} to node {target} weighs "
-                f"{float(graph.weights[place])}: weights must be finite and above 0"
-            )
-    if graph.y.shape != (n,):
-        raise GraphError(f"labels have shape {tuple(graph.y.shape)}, expected ({n},)")
-    if int(graph.y.min()) < UNKNOWN:
-        raise GraphError(
-            f"the smallest label is {int(graph.y.min())}: classes are numbered from 0, "
-            f"{UNKNOWN} stands for an unknown label"
-        )
-    for name in ("train", "val", "test"):
-        mask = getattr(graph, name)
-        if mask.shape != (n,):
-            raise GraphError(f"mask `{name}` has shape {tuple(mask.shape)}, expected ({n},)")
-        if (graph.y[mask] == UNKNOWN).any():
-            raise GraphError(f"mask `{name}` holds nodes without a label: take them out of it")
-    if (graph.train & graph.val | graph.train & graph.test | graph.val & graph.test).any():
-        raise GraphError("the masks train, val and test overlap: a node may be in one of them only")

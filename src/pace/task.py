@@ -1,7 +1,6 @@
 """What a node's label is, how it is learnt and how it is scored: classification, one class a node.
 
-The loss, the targets of a regression, the prediction and the scores are here, and only here. Counts are
-a confusion matrix: other rooms keep and pool them, and ask the scores of them.
+Counts are a confusion matrix: other rooms keep and pool them, and ask the scores of them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -84,8 +83,8 @@ def f1(counts: Tensor) -> Tensor:
 def roc_auc(logits: Tensor, truth: Tensor) -> float | None:
     """The chance that a node of class 1 scores above one of class 0, ties counted half.
 
-    Of two classes; None where the nodes are of one class only. By ranks: (R_1 - n_1 (n_1 + 1) / 2) /
-    (n_0 n_1), with R_1 the sum of the ranks of class 1.
+    None where the nodes are of one class only. By ranks: (R_1 - n_1 (n_1 + 1) / 2) / (n_0 n_1), with
+    R_1 the sum of the ranks of class 1.
     """
     from scipy.stats import rankdata  # a second to import, so only where a score needs it
 
@@ -110,30 +109,26 @@ class Bin:
     """Nodes that a model is about equally sure of."""
 
     nodes: int
-    hits: int
-    """Those it is right about."""
-    confidence: float
-    """Mean probability of the class it names; 0 where there are no nodes."""
+    hits: int  # those it is right about
+    confidence: float  # mean probability of the class it names; 0 where there are no nodes
 
 
 def reliability(logits: Tensor, truth: Tensor, bins: int = 10) -> tuple[Bin, ...]:
-    """Nodes by the probability of the class they are called, in bins of equal width from 0 to 1.
-
-    A model whose logits are not numbers is not sure of anything.
-    """
-    confidence, called = logits.double().softmax(1).nan_to_num(0).max(1)
-    place = (confidence * bins).long().clamp_max(bins - 1)
-    nodes = torch.bincount(place, minlength=bins)
-    hits = torch.bincount(place[called == truth], minlength=bins)
-    means = torch.bincount(place, confidence, minlength=bins) / nodes.clamp_min(1)
+    """Nodes by the probability of the class they are called, in bins of equal width from 0 to 1."""
+    # A model whose logits are not numbers is not sure of anything.
+    confidence, predicted = logits.double().softmax(1).nan_to_num(0).max(1)
+    index = (confidence * bins).long().clamp_max(bins - 1)
+    nodes = torch.bincount(index, minlength=bins)
+    hits = torch.bincount(index[predicted == truth], minlength=bins)
+    means = torch.bincount(index, confidence, minlength=bins) / nodes.clamp_min(1)
     counts = zip(nodes.tolist(), hits.tolist(), means.tolist(), strict=True)
     return tuple(Bin(count, right, round(mean, 6)) for count, right, mean in counts)
 
 
 def calibration_error(bins: Sequence[Bin]) -> float:
     """ECE: Σ_b n_b / n · |hits_b / n_b - confidence_b|."""
-    nodes = sum(each.nodes for each in bins)
-    return sum(abs(each.hits - each.nodes * each.confidence) for each in bins) / max(nodes, 1)
+    nodes = sum(part.nodes for part in bins)
+    return sum(abs(part.hits - part.nodes * part.confidence) for part in bins) / max(nodes, 1)
 
 
 SCORES = {"accuracy": accuracy, "weighted_f1": weighted_f1, "macro_f1": macro_f1}

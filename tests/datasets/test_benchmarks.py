@@ -15,7 +15,7 @@ from pace.datasets import Dataset, benchmarks, load, raw
 from pace.datasets.benchmarks import BENCHMARKS, COUNTRIES, process
 from pace.datasets.partition import divide
 from pace.errors import GraphError, SettingError
-from pace.graph import undirected
+from pace.graph import coalesced
 
 real = pytest.mark.skipif(
     "PACE_DATA" not in os.environ, reason="PACE_DATA does not name a folder with the benchmarks"
@@ -60,7 +60,7 @@ def same(one: Dataset, two: Dataset) -> bool:
 def test_ogb_labels_are_squeezed_and_directions_are_remembered(arxiv: Path) -> None:
     loaded = load("ogbn-arxiv", arxiv)
     assert loaded.stored.t().tolist() == [list(edge) for edge in EDGES]
-    assert torch.equal(loaded.graph.edges, undirected(torch.tensor(EDGES).t(), len(X)))
+    assert torch.equal(loaded.graph.edges, coalesced(torch.tensor(EDGES).t(), len(X))[0])
     assert loaded.graph.y.tolist() == LABELS
     assert loaded.graph.x.tolist() == X.tolist()
     assert loaded.classes == 3
@@ -236,7 +236,7 @@ def test_a_heterophilous_graph_is_read_from_its_archive(tmp_path: Path) -> None:
         train_masks=np.ones((10, len(X)), dtype=bool),
     )
     loaded = load("squirrel-filtered", tmp_path)
-    assert torch.equal(loaded.graph.edges, undirected(torch.tensor(EDGES).t(), len(X)))
+    assert torch.equal(loaded.graph.edges, coalesced(torch.tensor(EDGES).t(), len(X))[0])
     assert loaded.graph.x.tolist() == X.tolist()
     assert loaded.graph.y.tolist() == LABELS
     assert (loaded.classes, loaded.partition, loaded.has_split) == (3, "louvain", False)
@@ -260,5 +260,5 @@ def test_cora_is_what_pygs_planetoid_gives(tmp_path: Path) -> None:
     ours = load("cora")
     assert torch.equal(ours.graph.x, theirs.x)
     assert torch.equal(ours.graph.y, theirs.y)
-    assert torch.equal(ours.graph.edges, undirected(theirs.edge_index, theirs.num_nodes))
+    assert torch.equal(ours.graph.edges, coalesced(theirs.edge_index, theirs.num_nodes)[0])
     assert same(ours, dataclasses.replace(load("Cora"), name="again"))

@@ -41,15 +41,15 @@ class Synthetic:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("mixing", "homophily", "topical", "dialect"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise SettingError(f"{name} is {getattr(self, name)}, expected a share in [0, 1]")
-        for name in ("nodes", "classes", "features", "communities", "words"):
-            if getattr(self, name) < 1:
-                raise SettingError(f"{name} is {getattr(self, name)}, expected 1 or more")
-        for name in ("degree", "skew", "seed"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise SettingError(f"{name} is {getattr(self, name)}, expected 0 or more")
+        for name, value in vars(self).items():
+            if name in ("mixing", "homophily", "topical", "dialect"):
+                sound, expected = 0 <= value <= 1, "a share in [0, 1]"
+            elif name in ("degree", "skew", "seed"):
+                sound, expected = 0 <= value < math.inf, "0 or more"
+            else:
+                sound, expected = value >= 1, "1 or more"
+            if not sound:
+                raise SettingError(f"{name} is {value}, expected {expected}")
 
 
 def synthetic(settings: Synthetic) -> Graph:
@@ -57,17 +57,12 @@ def synthetic(settings: Synthetic) -> Graph:
     random = np.random.Generator(np.random.PCG64(settings.seed))
     community = random.integers(settings.communities, size=settings.nodes)
     shares = random.dirichlet([settings.skew] * settings.classes, size=settings.communities)
-    label = _draw(shares.cumsum(1)[community], random)
+    cumulative = shares.cumsum(1)[community]
+    ranks = random.random((settings.nodes, 1)) * cumulative[:, -1:]
+    label = (cumulative < ranks).sum(1).clip(max=settings.classes - 1)
     edges = _edges(settings, community, label, random)
     x = _words(settings, community, label, random)
     return Graph.build(torch.from_numpy(x), torch.from_numpy(edges), torch.from_numpy(label))
-
-
-def _draw(cumulative: Array, random: np.random.Generator) -> Array:
-    """One category a row, from rows of cumulative probabilities."""
-    ranks = random.random((len(cumulative), 1)) * cumulative[:, -1:]
-    drawn: Array = (cumulative < ranks).sum(1).clip(max=cumulative.shape[1] - 1)
-    return drawn
 
 
 def _edges(
@@ -77,12 +72,9 @@ def _edges(
 
     The pools, from narrow to wide: same community and class, same community, same class, anyone.
     """
-    n = settings.nodes
-    count = round(n * settings.degree / 2)
-    weight = (1 - random.random(n)) ** -0.5  # heavy-tailed, finite mean
-    source = _by_weight(
-        np.zeros(count, dtype=np.int64), np.zeros(n, dtype=np.int64), weight, random
-    )
+    count = round(settings.nodes * settings.degree / 2)
+    weight = (1 - random.random(settings.nodes)) ** -0.5  # heavy-tailed, finite mean
+    source = _by_weight(np.zeros(count, dtype=np.int64), np.zeros_like(label), weight, random)
     inside = random.random(count) >= settings.mixing
     alike = random.random(count) < settings.homophily
     target = np.empty(count, dtype=np.int64)
@@ -101,10 +93,9 @@ def _by_weight(wanted: Array, pool: Array, weight: Array, random: np.random.Gene
     first = np.searchsorted(pool[order], wanted, side="left")
     last = np.searchsorted(pool[order], wanted, side="right")
     low, high = cumulative[first], cumulative[last]
-    place = (
-        np.searchsorted(cumulative, low + random.random(len(wanted)) * (high - low), "right") - 1
-    )
-    chosen: Array = order[place.clip(first, last - 1)]
+    ranks = low + random.random(len(wanted)) * (high - low)
+    index = np.searchsorted(cumulative, ranks, "right") - 1
+    chosen: Array = order[index.clip(first, last - 1)]
     return chosen
 
 
@@ -118,9 +109,8 @@ def _words(
     shift = random.integers(1, max(2, settings.classes), size=settings.communities)
     shift[random.random(settings.communities) >= settings.dialect] = 0
     topic = (label + shift[community]) % settings.classes
-    node = np.repeat(
-        np.arange(settings.nodes), 1 + random.poisson(settings.words - 1, settings.nodes)
-    )
+    words = 1 + random.poisson(settings.words - 1, settings.nodes)
+    node = np.repeat(np.arange(settings.nodes), words)
     rank = np.searchsorted(zipf, random.random(len(node)) * zipf[-1]).clip(max=vocabulary - 1)
     topical = random.random(len(node)) < settings.topical
     word = np.where(topical, order[topic[node], rank], rank)
@@ -132,13 +122,6 @@ def _words(
 # Communities that mislead each other: a harmful transfer, which CNLL turns down. In the plain graph
 # they can learn from each other: PACE gains, plain averaging loses.
 CLASH = partial(
-    Synthetic,
-    features=100,
-    communities=10,
-    degree=12.0,
-    mixing=0.05,
-    homophily=0.95,
-    skew=10.0,
-    topical=0.3,
-    dialect=1.0,
-)
+    Synthetic, features=100, communities=10, degree=12.0, mixing=0.05, homophily=0.95,
+    skew=10.0, topical=0.3, dialect=1.0,
+)  # fmt: skip

@@ -25,13 +25,7 @@ from pace.io import untrusted
 
 T = TypeVar("T")
 OPTIONAL, REST = {"optional": True}, {"rest": True}
-TYPES: dict[object, tuple[tuple[type, ...], str]] = {
-    str: ((str,), "text"),
-    int: ((int,), "a whole number"),
-    float: ((float, int), "a number"),
-    bool: ((bool,), "true or false"),
-    type(None): ((type(None),), "nothing"),
-}
+PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 LONGEST = 80  # characters of a value in a message
 WIDTH, WRAPPED = 76, 90  # of a TOML list on one line, and of the lines of a longer one
 
@@ -199,9 +193,8 @@ def _convert(kind: Any, value: Any, where: str, name: str, strict: bool) -> Any:
         if not isinstance(value, str) or not value:
             raise wrong("a path")
         return Path(value)
-    allowed, expected = TYPES[kind]
-    if not isinstance(value, allowed) or (isinstance(value, bool) and kind is not bool):
-        raise wrong(expected)
+    if type(value) is not kind and not (kind is float and type(value) is int):
+        raise wrong(PLAIN.get(kind, "nothing"))
     if strict and isinstance(value, float) and not math.isfinite(value):
         raise wrong("a finite number")
     return value
@@ -217,21 +210,17 @@ def _record(
     }
     if absent := required - value.keys():
         raise SettingError(f"{name} has no {', '.join(sorted(absent))}")
-    spare = {key: item for key, item in value.items() if key not in known}
-    if spare and strict and rest is None:
-        unknown = next(iter(spare))
-        raise SettingError(
-            f"{name} has the unknown key {unknown!r}: {did_you_mean(unknown, known)}"
-            f"it may have {', '.join(sorted(known))}"
-        )
-    values = {
-        known[key].name: member(hints[known[key].name], key, value[key])
-        for key in known
-        if key in value
-    }
-    if rest is not None:
-        parts = get_args(hints[rest])
-        values[rest] = {key: member(parts[1], key, item) for key, item in spare.items()}
+    values: dict[str, Any] = {} if rest is None else {rest: {}}
+    for key, item in value.items():
+        if key in known:
+            values[known[key].name] = member(hints[known[key].name], key, item)
+        elif rest is not None:
+            values[rest][key] = member(get_args(hints[rest])[1], key, item)
+        elif strict:
+            raise SettingError(
+                f"{name} has the unknown key {key!r}: {did_you_mean(key, known)}"
+                f"it may have {', '.join(sorted(known))}"
+            )
     return kind(**values)
 
 

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from pace.errors import SettingError, did_you_mean
+from pace.io.records import PLAIN
 
 BETWEEN = "/"  # of the members of a tuple, since commas separate settings: hops=0/2
 NOTHING = {"rank": "dense"}  # how None is written, where it is not `none`
-PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 
 
 @dataclass(frozen=True)
