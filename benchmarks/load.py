@@ -30,7 +30,7 @@ from unittest import mock
 import torch
 
 from benchmarks.in_memory import Handler, InMemory, LostError
-from pace.datasets.partition.split import client_graphs, generator
+from pace.datasets.partition.divide import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.jobs import roll as rolls
 from pace.jobs import signatures

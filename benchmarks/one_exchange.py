@@ -26,8 +26,7 @@ import torch
 
 from benchmarks import rounds
 from pace.datasets import load
-from pace.datasets.partition.divide import divide
-from pace.datasets.partition.split import DATA_SEED
+from pace.datasets.partition.divide import DATA_SEED, divide
 from pace.io import records
 from pace.merging.carrier import RANK
 from pace.methods import make

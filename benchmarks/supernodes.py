@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from pace.datasets import Dataset, file
-from pace.datasets.partition.split import client_graphs, generator
+from pace.datasets.partition.divide import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.jobs.job import SERVER, Job, write_job
 from pace.models.gcn import GCN

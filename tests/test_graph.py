@@ -11,9 +11,8 @@ from torch_geometric.data import Data
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 from torch_geometric.utils import remove_self_loops, subgraph, to_undirected
 
-from pace.datasets.partition.split import induced
 from pace.errors import GraphError
-from pace.graph import UNKNOWN, Graph, coalesced
+from pace.graph import UNKNOWN, Graph, coalesced, induced
 from pace.models.propagation import propagation, times_features
 from tests.graphs import clients, none
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -199,14 +199,7 @@ class Graph:
 
     def induced(self, nodes: Tensor) -> Graph:
         """The subgraph on `nodes`, numbered in their order; edges that leave it vanish."""
-        index = torch.full((self.nodes,), -1, dtype=torch.int64)
-        index[nodes] = torch.arange(len(nodes))
-        edges = index[self.edges]
-        inside = (edges >= 0).all(0)
-        weights = None if self.weights is None else self.weights[inside]
-        parts = (self.x[nodes], edges[:, inside], self.y[nodes])
-        masks = {name: getattr(self, name)[nodes] for name in MASKS}
-        return Graph.build(*parts, **masks, weights=weights, directed=self.directed)
+        return induced(self, [nodes])[0]
 
     def to(self, device: torch.device | str) -> Graph:
         """The same graph with its tensors on `device`."""
@@ -294,3 +287,40 @@ def expect_graph(value: object) -> None:
             f"the graph is a {type(value).__module__}.{type(value).__name__}, expected a pace.Graph: "
             "make one of a PyG Data with Graph.from_pyg(data)"
         )
+
+
+def induced(graph: Graph, clients: Sequence[Any]) -> list[Graph]:
+    """The subgraph of every client, masks included; edges between clients vanish.
+
+    One pass over the edges for all clients together: nodes are renumbered so that each client's are
+    consecutive, edges sorted once by their new ends and cut where the next client begins.
+    """
+    lists = [torch.as_tensor(nodes, dtype=torch.int64) for nodes in clients]
+    order = torch.cat(lists)
+    sizes = torch.tensor([len(nodes) for nodes in lists])
+    place = torch.full((graph.nodes,), -1, dtype=torch.int64)
+    place[order] = torch.arange(len(order))
+    owner = torch.full((graph.nodes,), -1, dtype=torch.int64)
+    owner[order] = torch.repeat_interleave(torch.arange(len(lists)), sizes)
+    ends = owner[graph.edges]
+    kept = (ends[0] == ends[1]) & (ends[0] >= 0)
+    inside = place[graph.edges[:, kept]]
+    keys, sorted_by = torch.sort(inside[0] * max(1, len(order)) + inside[1])
+    sources, targets = keys // max(1, len(order)), keys % max(1, len(order))
+    starts = sizes.cumsum(0) - sizes
+    counts = torch.bincount(owner[order[sources]], minlength=len(lists)).tolist()
+    pairs = torch.split(torch.stack([sources, targets]), counts, dim=1)
+    weights: Sequence[Tensor | None] = [None] * len(lists)
+    if graph.weights is not None:
+        weights = torch.split(graph.weights[kept][sorted_by], counts)
+    return [
+        Graph(
+            graph.x[nodes],
+            edges - start,
+            graph.y[nodes],
+            *(mask[nodes] for mask in (graph.train, graph.val, graph.test)),
+            weights=weight,
+            directed=graph.directed,
+        )
+        for nodes, edges, start, weight in zip(lists, pairs, starts, weights, strict=True)
+    ]

@@ -62,25 +62,26 @@ class Registry(Mapping[str, Any]):
     packages: Mapping[str, str] = field(default_factory=dict)  # of ours, with names not built in
 
     def __getitem__(self, name: str) -> Any:
-        home = self.built_in[name] if name in self.built_in else self._of_packages[name]
-        module, _, attribute = home.partition(":")
+        module, _, attribute = self._homes[name].partition(":")
         return getattr(import_module(module), attribute)
 
     def __contains__(self, name: object) -> bool:  # without importing it
-        return name in self.built_in or (name in self.packages and name in self._of_packages)
+        return name in self._homes
 
     def __iter__(self) -> Iterator[str]:
-        yield from self.built_in
-        if self.packages:
-            yield from self._of_packages
+        return iter(self._homes)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._homes)
+
+    @property
+    def _homes(self) -> dict[str, str]:
+        """`module:Name` of what is built in and of what installed packages of ours have, in order."""
+        return self.built_in | self._of_packages
 
     @cached_property
     def _of_packages(self) -> dict[str, str]:
-        """`module:Name` of what packages of ours have, in order, where they are installed."""
-        claims = self.advertised()
+        claims = self.advertised() if self.packages else {}
         return {
             name: claim.code
             for name, package in self.packages.items()
@@ -140,7 +141,7 @@ class Registry(Mapping[str, Any]):
     def name_of(self, factory: type) -> str:
         """The name of a class: as it is listed, or as code."""
         code = f"{factory.__module__}:{factory.__qualname__}"
-        return next((name for name, home in self.built_in.items() if home == code), code)
+        return next((name for name, home in self._homes.items() if home == code), code)
 
     def factory(self, name: str) -> Callable[..., Any]:
         """What makes it. Raises NotAllowedError for code that is not allowed here."""
@@ -182,14 +183,11 @@ class Registry(Mapping[str, Any]):
         """What there is to know of one; code must be allowed."""
         listed = self.listed(split_settings(text)[0])
         factory, code = self.factory(listed), self.code(listed)
-        file = None
-        with suppress(TypeError):
-            file = inspect.getsourcefile(factory)
-        origin = (
-            f"{code}, {file or 'without a source file'}"
-            if code
-            else self.packages.get(listed, BUILT_IN)
-        )
+        origin, file = self.packages.get(listed, BUILT_IN), None
+        if code:
+            with suppress(TypeError):
+                file = inspect.getsourcefile(factory)
+            origin = f"{code}, {file or 'without a source file'}"
         sentence = _first_sentence(factory)
         if isinstance(factory, partial):  # a variant: how it differs
             plain = next((name for name in self if self[name] is factory.func), None)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pace.datasets.partition.split import DATA_SEED
+from pace.datasets.partition.divide import DATA_SEED
 from pace.io import atomic
 from pace.merging.carrier import RANK
 from pace.reports import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pace.datasets.partition.split import DATA_SEED
+from pace.datasets.partition.divide import DATA_SEED
 from pace.errors import SettingError, did_you_mean
 from pace.merging.carrier import RANK
 from pace.protocol.federation import SEEDS as SEEDS

@@ -8,7 +8,7 @@ import pytest
 import torch
 from benchmarks import one_exchange as page
 
-from pace.datasets.partition.split import DATA_SEED
+from pace.datasets.partition.divide import DATA_SEED
 from pace.reports.trial import Trial
 from pace_study.cell import Cell, Store
 from pace_study.study import SEEDS

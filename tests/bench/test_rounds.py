@@ -8,8 +8,7 @@ from benchmarks import rounds
 from benchmarks.rounds import Schedule
 
 from pace.datasets.dataset import Dataset
-from pace.datasets.partition.divide import Division
-from pace.datasets.partition.split import Nodes
+from pace.datasets.partition.divide import Division, Nodes
 from pace.gates.mixture import mix, weigh
 from pace.graph import Graph
 from pace.methods import FedAvg

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from pace.datasets import Dataset, benchmarks, load, raw
+from pace.datasets import Dataset, benchmarks, load
 from pace.datasets.benchmarks import BENCHMARKS, COUNTRIES, process
 from pace.datasets.partition import divide
 from pace.errors import GraphError, SettingError
@@ -127,7 +127,7 @@ def test_offline_the_expected_files_and_their_folder_are_told(
     def offline(known: object, each: str, folder: Path) -> bytes:
         raise OSError("no network")
 
-    monkeypatch.setattr(raw, "fetch", offline)
+    monkeypatch.setattr(benchmarks, "fetch", offline)
     with pytest.raises(SettingError) as caught:
         load(name, tmp_path)
     known = BENCHMARKS[name]
@@ -140,17 +140,17 @@ def test_offline_the_expected_files_and_their_folder_are_told(
 def test_a_download_goes_into_the_root_or_beside_a_read_only_one(
     read_only: bool, tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(raw, "fetch", lambda known, each, folder: each.encode())
+    monkeypatch.setattr(benchmarks, "fetch", lambda known, each, folder: each.encode())
     root = tmp_path / "root"
     root.mkdir()
     root.chmod(0o555 if read_only else 0o755)
     known = BENCHMARKS["cora"]
     try:
-        folder = raw.download(known, root)
+        folder = benchmarks.download(known, root)
     finally:
         root.chmod(0o755)
     assert folder == (own_cache if read_only else root) / "Planetoid" / "Cora" / "raw"
-    assert raw.locate(known, root) == folder
+    assert benchmarks.locate(known, root) == folder
     assert (folder / "ind.cora.x").read_bytes() == b"ind.cora.x"
 
 
@@ -174,7 +174,7 @@ def test_a_download_goes_into_the_root_or_beside_a_read_only_one(
 def test_the_benchmarks_have_their_published_sizes(
     name: str, nodes: int, edges: int, features: int, classes: int
 ) -> None:
-    folder = raw.locate(BENCHMARKS[name], Path(os.environ["PACE_DATA"]))
+    folder = benchmarks.locate(BENCHMARKS[name], Path(os.environ["PACE_DATA"]))
     if folder is None:
         pytest.skip(f"{name} is not in PACE_DATA")
     loaded = process(name, folder)
@@ -250,7 +250,7 @@ def test_a_heterophilous_graph_is_read_from_its_archive(tmp_path: Path) -> None:
 def test_cora_is_what_pygs_planetoid_gives(tmp_path: Path) -> None:
     from torch_geometric.datasets import Planetoid
 
-    folder = raw.locate(BENCHMARKS["cora"], Path(os.environ["PACE_DATA"]))
+    folder = benchmarks.locate(BENCHMARKS["cora"], Path(os.environ["PACE_DATA"]))
     if folder is None:
         pytest.skip("cora is not in PACE_DATA")
     (tmp_path / "Cora" / "raw").mkdir(parents=True)

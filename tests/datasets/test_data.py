@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 from pace.datasets import DATASETS, Dataset, Names, file, load
-from pace.datasets.raw import cache_folder, data_root, writable
+from pace.datasets.benchmarks import cache_folder, data_root, writable
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import GraphError, SettingError
 

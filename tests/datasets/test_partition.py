@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.partition import PARTITIONS, divide
+from pace.datasets.partition.divide import generator, split
 from pace.datasets.partition.file import describe_clients, read_partition, write_partition
 from pace.datasets.partition.louvain import cut, louvain, pack
-from pace.datasets.partition.split import generator, induced, split
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import SettingError
-from pace.graph import UNKNOWN, Graph
+from pace.graph import UNKNOWN, Graph, induced
 
 MASKS = ("train", "val", "test")
 

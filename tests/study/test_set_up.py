@@ -8,8 +8,7 @@ import torch
 
 from pace.datasets.dataset import RATIOS
 from pace.datasets.partition import louvain
-from pace.datasets.partition.divide import ALPHA
-from pace.datasets.partition.split import DATA_SEED
+from pace.datasets.partition.divide import ALPHA, DATA_SEED
 from pace.gates.cnll import BISECTIONS, calibrate
 from pace.merging.carrier import RANK
 from pace.methods import make

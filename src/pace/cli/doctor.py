@@ -214,8 +214,7 @@ def machine() -> Iterator[Finding]:
 
 def data() -> Iterator[Finding]:
     """Where datasets are looked for, and which are there."""
-    from pace.datasets.benchmarks import BENCHMARKS
-    from pace.datasets.raw import cache_folder, data_root, locate
+    from pace.datasets.benchmarks import BENCHMARKS, cache_folder, data_root, locate
 
     setting = os.environ.get("PACE_DATA")
     try:
@@ -253,7 +252,7 @@ def eigenvectors() -> Iterator[Finding]:
 
 def writable() -> Iterator[Finding]:
     """The cache takes a file; without it every start reads the raw files again."""
-    from pace.datasets.raw import cache_folder
+    from pace.datasets.benchmarks import cache_folder
 
     folder = cache_folder()
     new = not folder.exists()

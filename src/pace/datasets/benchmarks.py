@@ -7,11 +7,13 @@ was made of; the folder they lie in is never written to, except to put a downloa
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
+import os
+import tempfile
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -20,12 +22,36 @@ import torch
 from torch import Tensor
 
 from pace.datasets import file
-from pace.datasets.dataset import Dataset, Names
-from pace.datasets.raw import Benchmark, cache_folder, data_root, download, fingerprint, locate
+from pace.datasets.dataset import RATIOS, Dataset, Names
 from pace.errors import GraphError, SettingError
 from pace.graph import Graph
+from pace.io import atomic
 
-PYG_READS = ("Planetoid", "Coauthor", "Amazon")
+PUBLISHED = {  # where PyG does not download
+    "OGB": "arxiv.zip of the Open Graph Benchmark",
+    "Twitch": "data/twitch of the GitHub repository CUAI/Non-Homophily-Benchmarks",
+}
+PYG = {"Heterophilous": "HeterophilousGraphDataset"}  # classes that are not called as the folder
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a benchmark is called, its raw files, and how it is split."""
+
+    title: str  # as PyG writes it: also the folder's name
+    family: str  # PyG's class: also the name of the folder above
+    files: tuple[str, ...]
+    ratios: tuple[float, float, float] = RATIOS
+    clients: tuple[str, ...] = ()  # where the nodes of a graph belong to sites by nature
+
+    @property
+    def home(self) -> Path:
+        """The folder of the raw files in a data root, as PyG or OGB lays it out."""
+        if self.family == "Twitch":  # a folder a country, each with its own `raw`
+            return Path(self.family)
+        return Path("ogbn_arxiv" if self.family == "OGB" else f"{self.family}/{self.title}", "raw")
+
+
 PLANETOID = ("x", "tx", "allx", "y", "ty", "ally", "graph", "test.index")
 HETEROPHILOUS = ("minesweeper", "tolokers", "actor", "chameleon-filtered", "squirrel-filtered")
 OGB = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz", "num-node-list.csv.gz")
@@ -59,7 +85,10 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
     known = BENCHMARKS[name]
     folder = data_root(root)
     raw = locate(known, folder) or download(known, folder)
-    kept = cache_folder() / "datasets" / f"{name}-{fingerprint(raw, known.files)}{file.SUFFIX}"
+    stats = [((raw / part).stat(), part) for part in known.files]
+    facts = [str(raw.resolve()), *((part, s.st_size, s.st_mtime_ns) for s, part in stats)]
+    fingerprint = hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+    kept = cache_folder() / "datasets" / f"{name}-{fingerprint}{file.SUFFIX}"
     dataset = None
     with suppress(GraphError):  # it is not there, or of an older format
         dataset = file.read_graph(kept)
@@ -73,12 +102,14 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
 def process(name: str, raw: Path) -> Dataset:
     """The dataset of the raw files. The public masks are dropped: clients draw their own."""
     known = BENCHMARKS[name]
-    if known.family in PYG_READS and find_spec("torch_geometric") is None:
+    if (read := READERS.get(known.family, read_pyg)) is read_pyg and not find_spec(
+        "torch_geometric"
+    ):
         raise SettingError(f"{name} is read by PyG: pip install 'pace-fgl[research]'")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about old pickles and archives: nothing to act on
-            x, edges, y, *owner = READERS[known.family](raw, known)
+            x, edges, y, *owner = read(raw, known)
         graph = Graph.build(x, edges, y)
     except Exception as error:  # on damaged files the readers raise whatever they stumble over
         raise GraphError(
@@ -97,18 +128,14 @@ def process(name: str, raw: Path) -> Dataset:
     )
 
 
-def read_planetoid(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
-    from torch_geometric.io import read_planetoid_data
+def read_pyg(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
+    """Planetoid, Coauthor and Amazon, as PyG's `process` does, without its folders."""
+    from torch_geometric import io
 
-    data = read_planetoid_data(str(raw), benchmark.title)
-    return data.x, data.edge_index, data.y
-
-
-def read_npz(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
-    """Coauthor and Amazon, whose folder has one file."""
-    from torch_geometric.io import read_npz as read
-
-    data = read(str(raw / benchmark.files[0]))
+    if benchmark.family == "Planetoid":
+        data = io.read_planetoid_data(str(raw), benchmark.title)
+    else:
+        data = io.read_npz(str(raw / benchmark.files[0]))
     return data.x, data.edge_index, data.y
 
 
@@ -165,13 +192,74 @@ def read_twitch(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
     return torch.cat(features), torch.cat(ends, dim=1), torch.cat(labels), torch.cat(owners)
 
 
-# Features, edges, labels and, where nodes have clients, those; by family. Planetoid, Coauthor and
-# Amazon are read as PyG's `process` does, without its folders.
-READERS: dict[str, Callable[[Path, Benchmark], tuple[Tensor, ...]]] = {
-    "Planetoid": read_planetoid,
-    "Coauthor": read_npz,
-    "Amazon": read_npz,
-    "OGB": read_ogb,
-    "Twitch": read_twitch,
-    "Heterophilous": read_heterophilous,
-}
+# By family: features, edges, labels and, where nodes have clients, those. PyG reads the others.
+READERS = {"OGB": read_ogb, "Twitch": read_twitch, "Heterophilous": read_heterophilous}
+
+
+def data_root(given: str | Path | None = None) -> Path:
+    """The folder of the benchmarks: `--data-root`, else $PACE_DATA, else the cache."""
+    chosen = given or os.environ.get("PACE_DATA")
+    if not chosen:
+        return cache_folder()
+    root = Path(chosen).expanduser()
+    if not root.is_dir():
+        raise SettingError(
+            f"{'--data-root' if given else 'PACE_DATA'} is {root}, which is not a folder: create it, "
+            "or name the folder that holds the benchmarks"
+        )
+    return root
+
+
+def cache_folder() -> Path:
+    """The user's cache folder; it need not exist yet."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "pace"
+
+
+def writable(folder: Path) -> bool:
+    """Whether we may add files. A folder without any write permission is kept so, even from root."""
+    while not folder.exists():
+        folder = folder.parent
+    return os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
+
+
+def locate(known: Benchmark, root: Path) -> Path | None:
+    """The folder that holds all the raw files, in the root or among earlier downloads."""
+    homes = (known.home, known.family / known.home, Path(known.title, "raw"))
+    for folder in [base / home for base in (root, cache_folder()) for home in homes]:
+        if all((folder / name).is_file() for name in known.files):
+            return folder
+    return None
+
+
+def download(known: Benchmark, root: Path) -> Path:
+    """Fetch the raw files with PyG into the root, or into the cache where the root is read-only."""
+    folder = (root if writable(root) else cache_folder()) / known.home
+    remedy = (
+        f"put {', '.join(known.files)} into {root / known.home}, or name the folder that has them "
+        "with --data-root or PACE_DATA"
+    )
+    if source := PUBLISHED.get(known.family):
+        raise SettingError(
+            f"{known.title} is not in {root}: {remedy} "
+            f"(they are in {source}, which PyG does not download)"
+        )
+    try:
+        with tempfile.TemporaryDirectory() as arriving:
+            for name in known.files:
+                atomic.write(folder / name, fetch(known, name, Path(arriving)))
+    except OSError as error:
+        raise SettingError(
+            f"{known.title} is not in {root} and was not downloaded ({error}): {remedy}"
+        ) from error
+    return folder
+
+
+def fetch(known: Benchmark, name: str, folder: Path) -> bytes:
+    """One raw file, from the address PyG knows."""
+    from torch_geometric import datasets
+    from torch_geometric.io import fs
+
+    address = getattr(datasets, PYG.get(known.family, known.family)).url.rstrip("/")
+    fs.cp(f"{address}/{name}", str(folder), log=False)
+    return (folder / name).read_bytes()

@@ -29,11 +29,9 @@ def write(path: Path, content: bytes, *, private: bool = False) -> None:
 
 
 def create(path: Path, content: bytes, *, private: bool = False, settled: bool = True) -> bool:
-    """The same where there is nothing yet; False, and nothing changed, where there is.
+    """The same where there is nothing yet, of several writers by one; False where there is something.
 
-    With `settled=False` the content is durable but its name is only after `settle` of the folder,
-    which is then called once for many files. Of several writers one wins. A disk without hard links
-    (FAT) cannot decide a race; there the second look is all there is.
+    With `settled=False` the name is durable only after `settle` of the folder, once for many files.
     """
     if path.exists():
         return False
@@ -42,7 +40,7 @@ def create(path: Path, content: bytes, *, private: bool = False, settled: bool =
             os.link(name, path)
         except FileExistsError:
             return False
-        except OSError:
+        except OSError:  # a disk without hard links (FAT) cannot decide a race
             if path.exists():
                 return False
             os.replace(name, path)
@@ -86,17 +84,10 @@ def settle(folder: Path) -> None:
 
 @contextmanager
 def held(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
-    """Hold the lock file `path` while the block runs.
+    """Hold the lock file `path`, waiting for another holder up to `patience` seconds.
 
-    The lock is the operating system's: a killed process holds nothing, whatever file it left. The file
-    says which process holds it.
-
-    Args:
-        busy: who else is at work on what, as in "another server is at work on x.journal".
-        patience: seconds to wait for a holder that is about to end.
-
-    Raises:
-        BusyError: another process holds it; nothing was changed.
+    The lock is the operating system's: a killed process holds nothing. The file says who holds it; a
+    BusyError begins with `busy`, such as "another server is at work on x.journal".
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = _locked(path, busy, time.monotonic() + patience)

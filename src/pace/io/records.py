@@ -111,11 +111,7 @@ def load_toml(path: Path, limit: int, remedy: str) -> dict[str, Any]:
 
 
 def load_record(kind: type[T], path: Path, limit: int, version: str | None = None) -> T:
-    """The record of a JSON file that this software has written.
-
-    Raises:
-        FileError: a disk has damaged the file since, or its `format` is not this `version`.
-    """
+    """The record of a JSON file that this software has written, with `version` as its `format`."""
     try:
         content = untrusted.json(untrusted.read(path, limit))
         if version is not None and (found := dict(content).get("format")) != version:
@@ -128,18 +124,11 @@ def load_record(kind: type[T], path: Path, limit: int, version: str | None = Non
 
 
 def read_record(kind: type[T], content: object, name: str = "it", *, strict: bool = False) -> T:
-    """The dataclass that parsed TOML or JSON describes.
+    """The dataclass that parsed TOML or JSON describes; a SettingError names the key that is wrong.
 
     Fields may be text, numbers, true or false, paths, literals, records, and lists, tuples, dicts and
-    unions of these.
-
-    Args:
-        name: what a message calls the whole, such as `the codebook`.
-        strict: refuse unknown keys and numbers that are not finite, for files that people write;
-            otherwise unknown keys are passed over.
-
-    Raises:
-        SettingError: a key is absent or unknown, or its value is of another type.
+    unions of these. `name` is what a message calls the whole, such as `the codebook`. Files that
+    people write are read `strict`, without unknown keys and numbers that are not finite.
     """
     record: T = _convert(kind, content, "", name, strict)
     return record

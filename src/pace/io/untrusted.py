@@ -1,8 +1,5 @@
 """What comes from outside: regular files of a bounded size, and text that parses soon or is refused.
 
-A FIFO would be waited for, a device has no end. The kind is asked of the open descriptor, so a file
-that is swapped between a look and the opening gains nothing.
-
 The parsers of JSON and TOML go one call deeper for each bracket, Python's TOML parser takes time
 quadratic in the parts of a dotted key, and hexadecimal integers have no limit of digits. None of
 what we read is deep or has long words outside quotes, so such text is refused before it is parsed.
@@ -39,10 +36,10 @@ TOML_TOKEN = re.compile(
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """The file, open for reading bytes.
+    """The file, open for reading bytes; OSError of a folder, FIFO, socket or device.
 
-    Raises:
-        OSError: it cannot be opened, or is a folder, FIFO, socket or device.
+    A FIFO would be waited for, a device has no end. The kind is asked of the open descriptor, so a
+    file that is swapped between a look and the opening gains nothing.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
@@ -68,12 +65,7 @@ def read(path: Path, limit: int) -> bytes:
 
 
 def read_exact(path: Path, size: int) -> bytes:
-    """All bytes of a file whose size is known beforehand.
-
-    Raises:
-        SizeError: it has another size; nothing of it was read.
-        FileError: it cannot be read.
-    """
+    """All bytes of a file of this size; SizeError, and none is read, if it has another."""
     try:
         with open_regular(path) as opened:
             if (actual := size_of(opened)) != size:

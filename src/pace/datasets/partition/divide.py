@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
+import torch
 
-from pace.datasets.dataset import Dataset
+from pace.datasets.dataset import RATIOS, Dataset
 from pace.datasets.partition.louvain import louvain
-from pace.datasets.partition.split import DATA_SEED, Array, Nodes, client_graphs, generator, induced
 from pace.errors import GraphError, SettingError
-from pace.graph import Graph
+from pace.graph import MASKS, Graph, induced
 from pace.registry import PARTITIONS
 
 CLIENTS = 10
+DATA_SEED = 2024
 ALPHA = 0.5  # of the Dirichlet distribution
 ATTEMPTS, SMALLEST = 101, 5  # draws, until the smallest client has so many nodes
+
+Array = np.ndarray[Any, np.dtype[np.int64]]
+Nodes = Sequence[int] | Array  # of one client, in the order that numbers them locally
 
 
 class Division(list[Graph]):
@@ -100,6 +107,52 @@ def divide(
     else:
         graphs = client_graphs(dataset.graph, held, dataset.classes, random, dataset.ratios)
     return Division(graphs, nodes=held, dataset=dataset, partition=partition, data_seed=data_seed)
+
+
+def generator(seed: int = DATA_SEED) -> np.random.RandomState:
+    """The stream of a data seed: the legacy generator, since the reference masks come from it."""
+    return np.random.RandomState(seed)
+
+
+def client_graphs(
+    graph: Graph,
+    clients: Sequence[Nodes],
+    classes: int,
+    random: np.random.RandomState,
+    ratios: Sequence[float] = RATIOS,
+) -> list[Graph]:
+    """Each client's induced graph with freshly drawn masks, in client order from one stream."""
+    return [
+        with_masks(part, split(part.y.numpy(), classes, random, ratios))
+        for part in induced(graph, clients)
+    ]
+
+
+def split(
+    labels: Array, classes: int, random: np.random.RandomState, ratios: Sequence[float]
+) -> tuple[Array, Array, Array]:
+    """Local indices of train, validation and test.
+
+    For each class: shuffle its indices, then cut at floor(a n) and floor((a + b) n). Nodes without a
+    label (UNKNOWN) are in no mask.
+    """
+    parts: list[list[Array]] = []
+    for label in range(classes):
+        members = np.flatnonzero(labels == label).tolist()
+        random.shuffle(members)
+        first = math.floor(ratios[0] * len(members))
+        second = math.floor((ratios[0] + ratios[1]) * len(members))
+        parts.append(np.split(np.asarray(members, dtype=np.int64), [first, second]))
+    train, val, test = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return train, val, test
+
+
+def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:
+    """The graph with these nodes in train, validation and test."""
+    masks = torch.zeros((3, graph.nodes), dtype=torch.bool)
+    for mask, index in zip(masks, indices, strict=True):
+        mask[torch.as_tensor(index, dtype=torch.int64)] = True
+    return replace(graph, **dict(zip(MASKS, masks, strict=True)))
 
 
 def by_louvain(dataset: Dataset, clients: int) -> Sequence[Nodes]:

@@ -12,11 +12,10 @@ import torch
 
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.file import SUFFIX, write_file, write_graph
-from pace.datasets.partition.divide import ALPHA, Division
+from pace.datasets.partition.divide import ALPHA, Division, with_masks
 from pace.datasets.partition.louvain import DELTA, RESOLUTION
-from pace.datasets.partition.split import induced, with_masks
 from pace.errors import SettingError
-from pace.graph import MASKS
+from pace.graph import MASKS, induced
 from pace.io import untrusted
 from pace.registry import installed
 

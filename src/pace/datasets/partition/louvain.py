@@ -12,7 +12,7 @@ import numpy as np
 from scipy import sparse
 from torch import Tensor
 
-from pace.datasets.raw import cache_folder
+from pace.datasets.benchmarks import cache_folder
 from pace.errors import SettingError
 from pace.io import atomic
 

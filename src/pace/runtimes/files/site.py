@@ -21,7 +21,7 @@ from torch import Tensor
 
 from pace.datasets import Dataset
 from pace.datasets.file import read_graph
-from pace.datasets.partition.split import client_graphs, generator
+from pace.datasets.partition.divide import client_graphs, generator
 from pace.errors import FileError, GraphError
 from pace.graph import Graph
 from pace.jobs.job import Job
