@@ -2,6 +2,7 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 from pace.datasets import Dataset, Names, file
 from pace.graph import Graph
@@ -9,7 +10,7 @@ from pace.jobs.job import Job, write_job
 from pace.jobs.roll import Roll
 from pace.models.gcn import GCN
 from pace.runtimes.files.adopt import adopt_files
-from pace.runtimes.files.fit import Fitted, fit_files
+from pace.runtimes.files.fit import fit_files
 from pace.runtimes.files.outcome import Outcome
 from pace.runtimes.files.site import load_site
 from tests.graphs import CLASSES, FEATURES, clients
@@ -48,7 +49,7 @@ def write_sites(folder: Path, made: Job) -> list[Path]:
     return [folder / name for name in NAMES]
 
 
-def fit_at(made: Job, site: Path, upload: Path, key: Path | None = None) -> Fitted | None:
+def fit_at(made: Job, site: Path, upload: Path, key: Path | None = None) -> dict[str, Any] | None:
     """A site's first step in its folder; the upload goes elsewhere."""
     mine = load_site(site / "mine.graph", made)
     return fit_files(made, mine, site / "mine.local", upload, site / "receipt.json", key=key)

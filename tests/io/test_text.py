@@ -11,7 +11,7 @@ from pace.io.text import Medium, shown
 from pace.jobs.explain import MessageSizes
 from pace.jobs.journal import Refusal
 from pace.reports import Document, Facts, Section, render_page
-from pace.runtimes.files import model, report
+from pace.runtimes.files import merge, model
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J"
 HOSTILE = (
@@ -90,8 +90,8 @@ def test_no_name_of_a_node_or_class_is_a_formula_or_a_line_in_a_table(
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_sender_or_reason_becomes_markup_in_a_report(text: str) -> None:
     made, plain = (
-        report.markdown(
-            report.MergeReport(
+        merge.report_markdown(
+            merge.MergeReport(
                 job={"name": said, "digest": "ab"},
                 merged=False,
                 waiting=said,

@@ -21,7 +21,7 @@ from pace.jobs.job import LARGEST, Job, digest, read_job, render_job
 from pace.methods import METHODS
 from pace.models.gcn import GCN
 from pace.protocol import wire
-from pace.runtimes.files import kept, merge, model
+from pace.runtimes.files import merge, model
 from pace.runtimes.files.inspect import inspect
 from pace.tables.problems import Problems
 from pace.tables.table import open_table, read_table
@@ -217,19 +217,19 @@ def test_inspect_reads_what_it_shows(tmp_path: Path, kind: str) -> None:
     assert peak(read) < 16 * MIB
 
 
-def checked(arrival: merge.Arrival) -> None:
-    if isinstance(arrival[1], PaceError):
-        raise arrival[1]
+def checked(path: Path) -> None:
+    ((refusal,), _) = merge.check_uploads(job(), [path])
+    raise FileError(refusal.reason)
 
 
 READERS: dict[str, Callable[[Path], object]] = {
     "show": read_job,
     "inspect": inspect,
     "graph": graph_file.read_graph,
-    "kept": lambda path: kept.read_kept(path, job()),
+    "kept": lambda path: model.read_kept(path, job()),
     "key": signatures.load_key,
     "public": signatures.read_public_key,
-    "upload": lambda path: list(map(checked, merge.arrivals([path], job()))),
+    "upload": checked,
     "table": lambda path: open_table(path),
 }
 

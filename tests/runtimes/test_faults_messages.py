@@ -20,7 +20,7 @@ from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
-from pace.runtimes.files import kept, merge
+from pace.runtimes.files import merge, model
 from tests.graphs import clients
 from tests.jobs.test_admission import JOB, framed, honest, message, refused
 from tests.memory import MIB, peak
@@ -92,11 +92,7 @@ def test_a_file_of_a_tebibyte_is_refused_by_its_size(tmp_path: Path) -> None:
     with path.open("r+b") as opened:
         opened.truncate(2**40)
     found: list[Refusal | None] = []
-
-    def book_take(arrival: merge.Arrival) -> Refusal | None:
-        return merge.take(arrival, book)
-
-    assert peak(lambda: found.extend(map(book_take, merge.arrivals([path], JOB)))) < 4 * MIB
+    assert peak(lambda: found.append(merge.take(path, book))) < 4 * MIB
     assert found[0] is not None
     assert found[0].code == "size"
 
@@ -119,7 +115,7 @@ def test_files_of_tensors_are_bounded_too(tmp_path: Path) -> None:
 
         def read(path: Path = path) -> None:
             with pytest.raises(FileError):
-                kept.read_tensors(path, "pace-kept-1")
+                model.read_tensors(path, "pace-kept-1")
 
         assert peak(read) < 32 * MIB
 

@@ -109,7 +109,7 @@ def test_two_fits_with_one_keep_at_once_end_in_one_model(tmp_path: Path) -> None
         first.join()
     again = fit.fit_files(agreed, mine, *files)
     assert again is not None
-    assert again.again
+    assert again["again"]
     assert not list(north.glob(".*"))
 
 

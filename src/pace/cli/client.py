@@ -2,91 +2,182 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pace.cli import fit, manual
-from pace.cli.given import Allow, As_json, Directions, Job_file, Strangers, Weight, graphs
+from pace.cli import console, given
+from pace.cli.given import argument, option
+from pace.errors import SettingError
+from pace.io.records import plain_record
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pace.jobs.disclosure import Disclosure
     from pace.runtimes.files.model import SiteModel
     from pace.runtimes.files.outcome import MaskScores
     from pace.runtimes.files.site import Site
     from pace.tables.importing import Columns, Imported
 
-ADOPT = """
-Example:
+Model_folder = Annotated[Path, argument("A model folder.")]
+Any_graph = Annotated[
+    Path | None,
+    argument("Any .graph file with the same features.", autocompletion=given.graphs),
+]
+Nodes = Annotated[
+    Path | None, option("In place of a graph: a table of nodes, .csv or .parquet.", "FILE")
+]
+Edges = Annotated[Path | None, option("Its table of edges.", "FILE")]
+Id_column = Annotated[
+    str | None, option("The column with node ids (default: the job's).", "COLUMN", "--id")
+]
 
-  pace client adopt job.pace mine.graph --kept mine.local --return mine.down
-  --out mine.model
-"""
-PREDICT = """
-Examples:
-
-  pace client predict mine.model mine.graph --out predictions.csv
-
-  pace client predict mine.model tomorrow.graph --out predictions.parquet
-
-  pace client predict mine.model --nodes new.csv --edges new_links.csv
-  --out predictions.csv
-"""
-EVALUATE = """
-Examples:
-
-  pace client evaluate mine.model mine.graph
-
-  pace client evaluate mine.model mine.graph --on val --json
-
-  pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
-"""
-EXAMPLES = """
-  pace client fit job.pace mine.graph --keep mine.local --upload mine.up
-
-  pace client adopt job.pace mine.graph --kept mine.local --return mine.down
-  --out mine.model
-
-  pace client predict mine.model mine.graph --out predictions.csv
-"""
-
-app = typer.Typer(
-    cls=manual.Group, help="A site: train, adopt, predict, evaluate.", epilog=EXAMPLES
-)
-app.command("fit", cls=manual.Command, epilog=fit.EXAMPLES)(fit.fit)
+app = typer.Typer()
 
 
-@app.command("adopt", cls=manual.Command, epilog=ADOPT)
+@app.command()
+def fit(
+    job_file: given.Job_file,
+    graph: Annotated[Path, argument("Your own .graph file.", autocompletion=given.graphs)],
+    keep: Annotated[Path, option("Where Local stays; never send it.", "FILE")],
+    upload: Annotated[Path, option("The file to send, such as mine.up.", "FILE")],
+    key: Annotated[Path | None, option("Your private key, if the job has keys.", "FILE")] = None,
+    receipt: Annotated[
+        Path | None, option("A JSON record (default: beside --keep).", "FILE")
+    ] = None,
+    yes: Annotated[bool, option("Agree to what will leave the site.", "", "--yes")] = False,
+    overlapping: Annotated[
+        bool,
+        option("Agree to what this and earlier sealed jobs tell together.", "", "--overlapping"),
+    ] = False,
+    device: given.Device = "auto",
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Train on your own graph, keep Local, and write the one upload.
+
+    Before anything is written it says what will leave the site.
+
+    Run again, it gives the same upload without training again.
+
+    Examples:
+        pace client fit job.pace mine.graph --keep mine.local --upload mine.up
+        pace client fit job.pace mine.graph --keep mine.local --upload mine.up
+        --key mine.key --yes --json
+    """
+    from contextlib import ExitStack
+
+    import torch
+
+    from pace.cli import options
+    from pace.io.text import shown
+    from pace.jobs.explain import advice
+    from pace.jobs.job import read_job
+    from pace.runtimes.files.fit import apart, fit_files, identity
+    from pace.runtimes.files.site import load_site
+    from pace.tables.features import unscaled_features
+
+    if not yes and not sys.stdin.isatty():
+        raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
+    files = (keep, upload, receipt or keep.with_name(f"{keep.stem}.receipt.json"))
+    inputs = {"the job": job_file, "the graph": graph, "--key": key}
+    apart(inputs | dict(zip(("--keep", "--upload", "--receipt"), files, strict=True)))
+    job = read_job(job_file)
+    identity(job, upload, key)  # before a large graph is read for nothing
+    site = load_site(graph, job)
+    large = unscaled_features(site.graph.x, job.features)
+    torch.set_num_threads(1)  # two threads on small products are slower than one
+    to = console.console(stderr=as_json)
+
+    def confirm(disclosed: Disclosure) -> bool:
+        waiting.close()
+        if site.drawn and not as_json:
+            shares = ", ".join(f"{100 * share:.0f}%" for share in site.drawn)
+            to.print(f"{graph} has no split: train, validation and test were drawn ({shares}).")
+        if large is not None:
+            to.print(f"Warning: {large}", style="yellow")
+        show_disclosure(disclosed, upload, to)
+        for sentence in advice(job):
+            to.print(f"Note: {sentence}")
+        return yes or typer.confirm(shown(f"Write {upload}?"), err=as_json)
+
+    with ExitStack() as waiting:
+        record = fit_files(
+            job,
+            site,
+            *files,
+            key=key,
+            device=options.device(device),
+            overlapping=overlapping,
+            confirm=confirm,
+            progress=waiting.enter_context(
+                console.progress(job.federation.recipe.epochs, "Training")
+            ),
+        )
+    if record is None:
+        console.say("Nothing was written.", err=True)
+        raise typer.Exit(1)
+    if as_json:
+        console.one_object({**record, "warnings": [] if large is None else [large]})
+        return
+    again = "The same upload as before; nothing was trained again."
+    console.say(again if record["again"] else f"Trained in {record['seconds']:.1f} s.")
+    purposes = ("keep it: nobody else needs it", "send it to the server", "for your records")
+    for path, purpose in zip(files, purposes, strict=True):
+        console.say(f"Written: {path} ({purpose})")
+    console.say(f"SHA-256 of the upload: {record['upload']['sha256'][:32]} …")
+
+
+def show_disclosure(sent: Disclosure, upload: Path, to: Console) -> None:
+    """What will leave the site, in plain words and bytes."""
+    rows = [
+        [item.name, " × ".join(map(str, item.shape)), f"{item.bytes:,}", item.words]
+        for item in sent.items
+    ]
+    envelope = sent.frame - sum(item.bytes for item in sent.items)
+    rows.append(["", "", f"{envelope:,}", "envelope: names, shapes, checksums"])
+    if sent.signature:
+        rows.append(["", "", f"{sent.signature:,}", "your signature (security overhead)"])
+    to.print(
+        f"What will leave this site: {upload.name}, {sent.frame + sent.signature:,} bytes "
+        f"({100 * sent.share:.1f}% of the model's {sent.dense:,})"
+    )
+    console.table("", ["Tensor", "Shape", "Bytes", "What it is"], rows, to)
+    for sentence in (*sent.sentences, ""):
+        to.print(sentence)
+
+
+@app.command()
 def adopt(
-    job_file: Job_file,
+    job_file: given.Job_file,
     graph: Annotated[
-        Path, typer.Argument(help="The .graph file you trained on.", autocompletion=graphs)
+        Path, argument("The .graph file you trained on.", autocompletion=given.graphs)
     ],
-    kept: Annotated[Path, typer.Option(help="What `pace client fit` kept.", metavar="FILE")],
-    returned: Annotated[
-        Path, typer.Option("--return", help="What the server sent back.", metavar="FILE")
-    ],
-    out: Annotated[Path, typer.Option(help="The model folder to write.", metavar="FOLDER")],
+    kept: Annotated[Path, option("What `pace client fit` kept.", "FILE")],
+    returned: Annotated[Path, option("What the server sent back.", "FILE", "--return")],
+    out: Annotated[Path, option("The model folder to write.", "FOLDER")],
     roll: Annotated[
-        Path | None,
-        typer.Option(help="Who was in (default: the .roll beside --return).", metavar="FILE"),
+        Path | None, option("Who was in (default: the .roll beside --return).", "FILE")
     ] = None,
     without_roll: Annotated[
-        bool, typer.Option("--without-roll", help="Adopt without knowing who was in.")
+        bool, option("Adopt without knowing who was in.", "", "--without-roll")
     ] = False,
-    allow: Allow = None,
-    as_json: As_json = False,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
 ) -> None:
     """Apply the server's return to Local, decide how much of it to admit, write the model.
 
     The roll that came with the return says whose uploads were merged; it is checked and kept.
+
+    Example:
+        pace client adopt job.pace mine.graph --kept mine.local --return mine.down
+        --out mine.model
     """
     import torch
 
-    from pace.cli import console
-    from pace.io import records
     from pace.io.untrusted import read_exact
     from pace.jobs.disclosure import received_sentences
     from pace.jobs.job import read_job
@@ -97,25 +188,22 @@ def adopt(
     torch.set_num_threads(1)
     job = read_job(job_file)
     site = load_site(graph, job)
-    came = read_exact(returned, return_size(job))
-    called = None if without_roll else read_roll(roll or returned.with_suffix(ROLL_SUFFIX))
-    outcome = adopt_files(job, site, kept, out, returned=came, roll=called)
+    content = read_exact(returned, return_size(job))
+    attendance = None if without_roll else read_roll(roll or returned.with_suffix(ROLL_SUFFIX))
+    outcome = adopt_files(job, site, kept, out, returned=content, roll=attendance)
     if as_json:
-        console.one_object({**records.plain_record(outcome), "model": str(out)})
+        console.one_object({**plain_record(outcome), "model": str(out)})
         return
-    to = console.console()
-    to.print(f"{outcome.decision}.")
-    for sentence in roll_sentences(outcome.roll, job):
-        to.print(sentence)
-    scores = outcome.validation
+    to, scores = console.console(), outcome.validation
+    lines = [f"{outcome.decision}.", *roll_sentences(outcome.roll, job)]
     if scores.local.nll is not None:
-        to.print(
+        lines.append(
             f"NLL on {scores.nodes:,} validation nodes: {scores.local.nll:.4f} with Local, "
             f"{scores.adopted.nll:.4f} now."
         )
-    for external in outcome.received:
-        for sentence in received_sentences(external):
-            to.print(sentence)
+    lines += [line for external in outcome.received for line in received_sentences(external)]
+    for line in lines:
+        to.print(line)
     if outcome.test.nodes:
         show_scores(outcome.test, to)
     console.say(f"Written: {out} (start with its index.html)")
@@ -137,36 +225,20 @@ def show_scores(scores: MaskScores, to: Console) -> None:
         )
 
 
-Model_folder = Annotated[Path, typer.Argument(help="A model folder.")]
-Nodes = Annotated[
-    Path | None,
-    typer.Option(help="In place of a graph: a table of nodes, .csv or .parquet.", metavar="FILE"),
-]
-Edges = Annotated[Path | None, typer.Option(help="Its table of edges.", metavar="FILE")]
-Id_column = Annotated[
-    str | None,
-    typer.Option("--id", help="The column with node ids (default: the job's).", metavar="COLUMN"),
-]
-Any_graph = Annotated[
-    Path | None,
-    typer.Argument(help="Any .graph file with the same features.", autocompletion=graphs),
-]
+def read_site(
+    folder: Path, graph: Path | None, nodes: Path | None, edges: Path | None, columns: Columns
+) -> tuple[SiteModel, Site, Imported | None]:
+    """The model, and a graph file, or two tables by the codebook of the model's job."""
+    import torch
 
-
-def site_of(
-    model: SiteModel,
-    graph: Path | None,
-    nodes: Path | None,
-    edges: Path | None,
-    columns: Columns,
-) -> tuple[Site, Imported | None]:
-    """A graph file, or two tables by the codebook of the model's job."""
-    from pace.errors import SettingError
+    from pace.runtimes.files.model import read_model
     from pace.runtimes.files.site import load_site, site_of_dataset
     from pace.tables.importing import import_graph
 
+    torch.set_num_threads(1)
+    model = read_model(folder)
     if graph is not None and nodes is None and edges is None:
-        return load_site(graph, model.job), None
+        return model, load_site(graph, model.job), None
     if graph is not None or nodes is None or edges is None:
         raise SettingError("give a .graph file, or both --nodes and --edges")
     if model.job.codebook is None:
@@ -174,102 +246,93 @@ def site_of(
             "this model's job has no codebook, so tables cannot be read by it: make a .graph file "
             "with `pace graph import`, with the job's features in order"
         )
-    made = import_graph(nodes, edges, columns, codebook=model.job.codebook)
-    return site_of_dataset(made.dataset, model.job, nodes), made
+    imported = import_graph(nodes, edges, columns, codebook=model.job.codebook)
+    return model, site_of_dataset(imported.dataset, model.job, nodes), imported
 
 
-@app.command("predict", cls=manual.Command, epilog=PREDICT)
+@app.command()
 def predict(
     model: Model_folder,
-    out: Annotated[
-        Path, typer.Option(help="The table to write: .csv or .parquet.", metavar="FILE")
-    ],
+    out: Annotated[Path, option("The table to write: .csv or .parquet.", "FILE")],
     graph: Any_graph = None,
     nodes: Nodes = None,
     edges: Edges = None,
     id_column: Id_column = None,
-    strangers: Strangers = "refuse",
-    weight: Weight = None,
-    directions: Directions = None,
-    allow: Allow = None,
-    as_json: As_json = False,
+    strangers: given.Strangers = "refuse",
+    weight: given.Weight = None,
+    directions: given.Directions = None,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
 ) -> None:
     """Predict every node of a graph, known or new: PACE's answer, and Local's beside it.
 
     Tables go in as they are, by the codebook of the model's job. The column `split` says which nodes
     the model was trained on (train), validated by (val) and has never seen (new), whatever their order.
+
+    Examples:
+        pace client predict mine.model mine.graph --out predictions.csv
+        pace client predict mine.model tomorrow.graph --out predictions.parquet
+        pace client predict mine.model --nodes new.csv --edges new_links.csv
+        --out predictions.csv
     """
     from collections import Counter
-    from dataclasses import asdict
+    from operator import ne
 
-    import torch
-
-    from pace.cli import console
     from pace.cli.graph import tell
-    from pace.runtimes.files.model import prediction_table, read_model, write_predictions
+    from pace.runtimes.files.model import prediction_table, write_predictions
     from pace.tables.importing import Columns
 
-    torch.set_num_threads(1)
-    found = read_model(model)
     columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
-    site, made = site_of(found, graph, nodes, edges, columns)
-    table = prediction_table(found, site)
+    adopted, site, imported = read_site(model, graph, nodes, edges, columns)
+    table = prediction_table(adopted, site)
     write_predictions(out, table)
-    pairs = zip(table["class"], table["local_class"], strict=True)
-    differ = sum(mine != local for mine, local in pairs)
-    counts = dict(Counter(table["split"]))
+    differ = sum(map(ne, table["class"], table["local_class"]))
+    counts = Counter(table["split"])
     if as_json:
-        facts = {
-            "nodes": site.graph.nodes,
-            "differ_from_local": differ,
-            "alpha": found.outcome.alpha,
-        }
-        changes = [asdict(each) for each in made.changes] if made else []
-        told = {"split": counts, "notes": made.notes if made else [], "changes": changes}
-        console.one_object({"predictions": str(out), **facts, **told})
+        record = {"predictions": str(out), "nodes": site.graph.nodes, "differ_from_local": differ}
+        record |= {"alpha": adopted.outcome.alpha, "split": counts, "notes": [], "changes": []}
+        if imported is not None:
+            record |= {"notes": imported.notes, "changes": plain_record(imported.changes)}
+        console.one_object(record)
         return
-    if made is not None:
-        tell(made)
+    if imported is not None:
+        tell(imported)
     console.say(f"{site.graph.nodes:,} nodes; on {differ:,} of them PACE differs from Local.")
     listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     console.say(f"When the model was made they were: {listed}.")
     console.say(f"Written: {out}")
 
 
-@app.command("evaluate", cls=manual.Command, epilog=EVALUATE)
+@app.command()
 def evaluate(
     model: Model_folder,
     graph: Any_graph = None,
-    on: Annotated[
-        str, typer.Option(help="Which nodes: train, val, test, new or all.", metavar="NAME")
-    ] = "test",
+    on: Annotated[str, option("Which nodes: train, val, test, new or all.", "NAME")] = "test",
     nodes: Nodes = None,
     edges: Edges = None,
     id_column: Id_column = None,
-    strangers: Strangers = "refuse",
-    weight: Weight = None,
-    directions: Directions = None,
-    allow: Allow = None,
-    as_json: As_json = False,
+    strangers: given.Strangers = "refuse",
+    weight: given.Weight = None,
+    directions: given.Directions = None,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
 ) -> None:
     """Score PACE against Local on labelled nodes of a graph.
 
     The model remembers by id whom it was trained on: `test` are nodes that it was not, also in a table
     that was exported again in another order.
-    """
-    import torch
 
-    from pace.cli import console
-    from pace.io import records
-    from pace.runtimes.files.model import read_model
+    Examples:
+        pace client evaluate mine.model mine.graph
+        pace client evaluate mine.model mine.graph --on val --json
+        pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
+    """
     from pace.tables.importing import Columns
 
-    torch.set_num_threads(1)
-    found = read_model(model)
     columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
-    site, _ = site_of(found, graph, nodes, edges, columns)
-    scores = found.evaluate(site, on)
+    adopted, site, _ = read_site(model, graph, nodes, edges, columns)
+    scores = adopted.evaluate(site, on)
     if as_json:
-        console.one_object({"alpha": found.outcome.alpha, **records.plain_record(scores)})
-        return
-    show_scores(scores, console.console())
+        console.one_object({"alpha": adopted.outcome.alpha, **plain_record(scores)})
+    else:
+        show_scores(scores, console.console())

@@ -39,7 +39,11 @@ LOOK = {
     "graph": "Make a .graph file of your own tables, and look at one.",
 }
 OURS = ALONE | TOGETHER | LOOK
-MODULES = {"new": "job", "show": "job"}  # the others' are called like the command
+MODULES = {
+    "new": "job",
+    "show": "job",
+    "report": "inspect",
+}  # the others' are called like the command
 PACKAGES = {"reproduce": "pace-study"}  # commands of other packages that a reader may look for
 
 

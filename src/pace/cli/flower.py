@@ -373,7 +373,7 @@ def _show_progress(progress: Progress) -> None:
 
 def _show(ended: Run, progress: Progress, report: RoundReport | None, out: Path) -> None:
     from pace.cli import console
-    from pace.runtimes.files.report import merge_sentences
+    from pace.runtimes.files.merge import merge_sentences
 
     to = console.console()
     _show_progress(progress)

@@ -1,92 +1,103 @@
-"""`pace inspect`: what is this file?"""
+"""`pace inspect` and `pace report`: what is this file, and the page of a folder."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-import typer
-
-from pace.cli.given import Allow, As_json
-
-if TYPE_CHECKING:
-    from pace.runtimes.files.inspect import TensorFacts
-
-EXAMPLES = """
-Examples:
-
-  pace inspect mine.up
-
-  pace inspect mine.up --job job.pace
-
-  pace inspect mine.model --json
-
-  pace inspect codebook.toml
-"""
+from pace.cli import console, given
+from pace.cli.given import argument, option
+from pace.errors import FileError
+from pace.io import records
 
 
 def inspect(
-    file: Annotated[
-        Path, typer.Argument(help="A job, graph, codebook, message, model, key or journal.")
+    path: Annotated[
+        Path,
+        argument("A job, graph, codebook, message, model, key or journal.", metavar="FILE"),
     ],
-    job: Annotated[
-        Path | None, typer.Option(help="Also check the file against this job.", metavar="FILE")
-    ] = None,
-    allow: Allow = None,
-    as_json: As_json = False,
+    job: Annotated[Path | None, option("Also check the file against this job.", "FILE")] = None,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
 ) -> None:
-    """Explain any file of ours: kind, version, digest, tensors, bytes, sanity."""
-    from pace.cli import console
+    """Explain any file of ours: kind, version, digest, tensors, bytes, sanity.
+
+    Examples:
+        pace inspect mine.up
+        pace inspect mine.up --job job.pace
+        pace inspect mine.model --json
+        pace inspect codebook.toml
+    """
     from pace.cli.client import show_scores
-    from pace.io import records
     from pace.jobs.job import read_job
-    from pace.runtimes.files import report
-    from pace.runtimes.files.inspect import inspect as look
+    from pace.runtimes.files.inspect import inspect as file_facts
+    from pace.runtimes.files.merge import refused_table
     from pace.runtimes.files.outcome import MaskScores
 
-    found = look(file, None if job is None else read_job(job))
+    facts = file_facts(path, None if job is None else read_job(job))
     if as_json:
-        console.one_object(records.plain_record(found))
+        console.one_object(records.plain_record(facts))
         return
-    to = console.console()
-    told: dict[str, object] = {
-        "bytes": found.bytes,
-        "kind": found.kind,
-        "version": found.version,
-        **found.details,
-    }
-    told.pop("sent", None)
-    scores = [told.pop(mask, None) for mask in ("validation", "test")]
-    console.facts(found.file, {key: said(value) for key, value in told.items()}, to)
-    if found.tensors:
+    to, details = console.console(), dict(facts.details)
+    details.pop("sent", None)
+    scores = [details.pop(mask, None) for mask in ("validation", "test")]
+    lines = {"bytes": facts.bytes, "kind": facts.kind, "version": facts.version, **details}
+    console.facts(facts.file, {key: written(value) for key, value in lines.items()}, to)
+    if facts.tensors:
         heads = ["Tensor", "Shape", "Bytes", "Min", "Max", "Zeros", "What it is"]
-        console.table("", heads, [row(tensor) for tensor in found.tensors], to)
-    if found.refused:
-        report.refused_table(f"Refused: {len(found.refused)}", found.refused).show(to)
+        rows = []
+        for tensor in facts.tensors:
+            ends = ["-" if end is None else f"{end:.3g}" for end in (tensor.min, tensor.max)]
+            numbers = [f"{tensor.bytes:,}", *ends, f"{tensor.zeros:,}"]
+            rows.append([tensor.name, " × ".join(map(str, tensor.shape)), *numbers, tensor.words])
+        console.table("", heads, rows, to)
+    if facts.refused:
+        refused_table(f"Refused: {len(facts.refused)}", facts.refused).show(to)
     for mask in filter(None, scores):
         show_scores(records.read_record(MaskScores, mask), to)
-    for sentence in found.sanity:
+    for sentence in facts.sanity:
         to.print(f"Sanity: {sentence}")
 
 
-def row(tensor: TensorFacts) -> list[str]:
-    ends = ["-" if end is None else f"{end:.3g}" for end in (tensor.min, tensor.max)]
-    shape = " × ".join(map(str, tensor.shape))
-    return [
-        tensor.name, shape, f"{tensor.bytes:,}", *ends, f"{tensor.zeros:,}", tensor.words
-    ]  # fmt: skip
-
-
-def said(value: object) -> str:
+def written(value: object) -> str:
     """A fact for people, whatever it is."""
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {said(each)}" for key, each in value.items())
-    if isinstance(value, list):
-        return ", ".join(map(said, value)) or "none"
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return f"{value:,}"
+    match value:
+        case dict():
+            return ", ".join(f"{key} {written(item)}" for key, item in value.items())
+        case list():
+            return ", ".join(map(written, value)) or "none"
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def report(
+    folder: Annotated[Path, argument("What `pace run` or `pace client adopt` has written.")],
+    as_json: given.As_json = False,
+) -> None:
+    """Write the folder's index.html: one page that needs no network and opens from disk.
+
+    Examples:
+        pace report demo/ --json
+        pace report mine.model
+    """
+    from pace.reports.run_result import NAME, RunResult
+    from pace.runtimes.files.model import is_model, write_page
+
+    if (folder / NAME).is_file():
+        page = RunResult.read(folder).page(folder)
+    elif is_model(folder):
+        page = write_page(folder)
+    else:
+        raise FileError(
+            f"{folder} has neither results.json (from `pace run --out`) nor model.json (from `pace "
+            "client adopt`): name a folder that one of them has written"
+        )
+    if as_json:
+        console.one_object({"page": str(page), "bytes": page.stat().st_size})
+    else:
+        console.say(page)

@@ -21,8 +21,8 @@ from pace.io import untrusted
 from pace.jobs import signatures
 from pace.jobs.job import Job, read_job, write_job
 from pace.protocol import steps, uploads, wire
-from pace.runtimes.files import kept, model
 from pace.runtimes.files import merge as merging
+from pace.runtimes.files import model
 from pace.runtimes.files.site import load_site
 from pace.task import accuracy, confusion
 from tests.graphs import clients
@@ -375,7 +375,7 @@ def test_influence_sums_to_one_and_an_outlier_is_flagged(pace: Preloaded, root: 
 def test_adopt_is_the_protocols_and_the_folder_holds_it(root: Path) -> None:
     made = the_job(root)
     for name, graph in zip(NAMES, clients(3), strict=True):
-        mine = kept.read_kept(root / name / "mine.local", made)
+        mine = model.read_kept(root / name / "mine.local", made)
         returned = (root / name / f"{name}.down").read_bytes()
         adoption = steps.adopt(graph, mine.kept, returned, made.federation)
         found = model.read_model(root / name / "mine.model")
@@ -581,13 +581,13 @@ def test_a_model_changed_by_hand_is_damaged_and_no_mistake_of_ours(
 
 def test_a_kept_model_without_its_facts_is_incomplete(root: Path) -> None:
     path, made = root / "north" / "mine.local", the_job(root)
-    about, values = kept.read_tensors(path, kept.FORMAT)
-    for key in (field.name for field in fields(kept.Trained)):
+    about, values = model.read_tensors(path, model.KEPT)
+    for key in (field.name for field in fields(model.Trained)):
         path.write_bytes(
-            kept.encode_tensors(values, {name: about[name] for name in about if name != key})
+            model.encode_tensors(values, {name: about[name] for name in about if name != key})
         )
         with pytest.raises(FileError, match="incomplete"):
-            kept.read_kept(path, made)
+            model.read_kept(path, made)
 
 
 @pytest.mark.fault(14, 21)
@@ -754,6 +754,6 @@ def test_the_server_decodes_an_upload_twice_and_reads_a_return_once(
         root / "server" / name for name in ("inbox", f"fresh{held}", f"away{held}")
     )
     merging.merge_files(the_job(root), [inbox], journal=journal, out=out)
-    frames = [kept.read_kept(root / name / "mine.local", the_job(root)).frame for name in NAMES]
-    assert [decoded[frame] - 1 for frame in frames] == [2] * 3  # `kept.read_kept` decodes it too
+    frames = [model.read_kept(root / name / "mine.local", the_job(root)).frame for name in NAMES]
+    assert [decoded[frame] - 1 for frame in frames] == [2] * 3  # `model.read_kept` decodes it too
     assert [read[f"{name}.down"] for name in NAMES] == [1] * 3

@@ -1,7 +1,4 @@
-"""A client's last step: apply the return once, choose alpha, keep the model.
-
-`adopt_return` takes bytes and gives the model; `adopt_files` is the same into a model folder.
-"""
+"""A client's last step: apply the return once, choose alpha, keep the model."""
 
 from __future__ import annotations
 
@@ -17,26 +14,51 @@ from pace.jobs.disclosure import received
 from pace.jobs.explain import message_sizes
 from pace.jobs.job import SERVER, Job
 from pace.protocol import steps
-from pace.runtimes.files.fit import upload_disclosure, versions
-from pace.runtimes.files.kept import KeptModel, read_kept
-from pace.runtimes.files.model import SiteModel, is_model, read_model, write_model
+from pace.registry import installed
+from pace.runtimes.files.fit import LIBRARIES, upload_disclosure
+from pace.runtimes.files.model import (
+    KeptModel,
+    SiteModel,
+    is_model,
+    read_kept,
+    read_model,
+    write_model,
+)
 from pace.runtimes.files.outcome import Outcome, mask_scores
 from pace.runtimes.files.site import Site
 
 
-def adopt_return(
+def adopt_files(
+    job: Job, site: Site, keep: Path, out: Path, *, returned: bytes, roll: bytes | None
+) -> Outcome:
+    """Apply a return to the kept model and write the folder `out`; asked again, the same answer.
+
+    `keep` is what `fit_files` kept; `roll` is None to adopt without knowing who was in.
+    """
+    atomic.sweep(out)
+    kept = read_kept(keep, job)
+    if kept.about.graph != site.graph.fingerprint:
+        raise FileError(
+            f"{keep} was trained on another graph: adopt on the one it was trained on; for other "
+            "graphs, `pace client predict` uses the model"
+        )
+    if not out.exists():
+        model = _adopted(job, site, kept, returned, roll)
+        write_model(out, model)
+        return model.outcome
+    if not is_model(out):
+        raise FileError(f"{out} already exists and is not a model: choose another --out or move it")
+    model = read_model(out)
+    question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
+    if (model.job.digest, model.outcome.returned, model.outcome.upload) != question:
+        raise FileError(f"{out} holds another model: choose another --out or move it")
+    return model.outcome
+
+
+def _adopted(
     job: Job, site: Site, kept: KeptModel, returned: bytes, roll: bytes | None
 ) -> SiteModel:
-    """The model that a return makes of the kept one.
-
-    Args:
-        kept: what `fit_site` kept.
-        returned: the server's return, signed where the job has keys.
-        roll: the list of who was in that came with it; None: adopt without knowing.
-
-    Raises:
-        WireError, SignatureError, RollError: the return or the roll is not for this upload.
-    """
+    """The model that a return makes of the kept one."""
     name, classes, graph = kept.about.name, job.model.classes, site.graph
     if len(returned) != return_size(job):
         raise SizeError(
@@ -47,8 +69,8 @@ def adopt_return(
         frame = signatures.verify(
             returned, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=name
         )
-    local, federation = kept.kept.local, job.federation
-    adoption = steps.adopt(graph, kept.kept, frame, federation)
+    local, start = kept.kept.local, job.federation.start
+    adoption = steps.adopt(graph, kept.kept, frame, job.federation)
     if roll is not None:
         called = rolls.check_roll(roll, job, name, upload=kept.frame, returned=returned)
     outcome = Outcome(
@@ -56,12 +78,12 @@ def adopt_return(
         name=name,
         alpha=adoption.alpha,
         weights=tuple(adoption.weights),
-        decision=decision(adoption.alpha, int(graph.val.sum())),
+        decision=_decision(adoption.alpha, bool(graph.val.any())),
         upload=kept.kept.upload.hex(),
         returned=hashlib.sha256(returned).hexdigest(),
         roll=called,
         received=tuple(
-            received(external, local, federation.start, job.features)
+            received(external, local, start, job.features)
             for external in adoption.model.externals
             if external.predict is None  # one of another kind changes nothing of Local
         ),
@@ -71,46 +93,18 @@ def adopt_return(
         drawn=site.drawn,
         sent=upload_disclosure(job, site, kept),
         adopted=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions=versions(),
+        versions=installed(LIBRARIES),
     )
     return SiteModel(job, local, adoption.model.externals, outcome, kept.members)
 
 
-def adopt_files(
-    job: Job, site: Site, keep: Path, out: Path, *, returned: bytes, roll: bytes | None
-) -> Outcome:
-    """`adopt_return` of the kept file into the folder `out`; asked again, the same answer."""
-    atomic.sweep(out)
-    kept = read_kept(keep, job)
-    if kept.about.graph != site.graph.fingerprint:
-        raise FileError(
-            f"{keep} was trained on another graph: adopt on the one it was trained on; for other "
-            "graphs, `pace client predict` uses the model"
-        )
-    if out.exists():
-        if not is_model(out):
-            raise FileError(
-                f"{out} already exists and is not a model: choose another --out or move it"
-            )
-        model = read_model(out)
-        question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
-        if (model.job.digest, model.outcome.returned, model.outcome.upload) != question:
-            raise FileError(f"{out} holds another model: choose another --out or move it")
-        return model.outcome
-    model = adopt_return(job, site, kept, returned, roll)
-    write_model(out, model)
-    return model.outcome
-
-
-def decision(alpha: float, validation: int) -> str:
+def _decision(alpha: float, validated: bool) -> str:
     """What alpha means, in words."""
-    if not validation:
+    if not validated:
         return "Local kept: without validation nodes there is nothing to decide by"
     if alpha == 0:
         return "Local kept: what came back does not help on the validation nodes"
-    if alpha == 1:
-        return "External admitted whole"
-    return f"External admitted with weight {alpha:.2f}"
+    return "External admitted whole" if alpha == 1 else f"External admitted with weight {alpha:.2f}"
 
 
 def return_size(job: Job) -> int:

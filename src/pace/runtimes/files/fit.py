@@ -1,8 +1,4 @@
-"""A client's first step: train once, keep Local, make the one upload.
-
-`fit_site` gives bytes and objects; `fit_files` is the same between files, for the command and for a
-node of a network.
-"""
+"""A client's first step: train once, keep Local, make the one upload."""
 
 from __future__ import annotations
 
@@ -10,7 +6,6 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,57 +20,13 @@ from pace.jobs.journal import UP
 from pace.protocol import steps
 from pace.registry import installed
 from pace.runtimes.files import sealed_jobs
-from pace.runtimes.files.kept import KeptModel, Trained, read_kept
+from pace.runtimes.files.model import KeptModel, Trained, read_kept
 from pace.runtimes.files.site import Members, Site
 
 if TYPE_CHECKING:
     from pace.jobs.signatures import Key
 
-Progress = Callable[[int], None]
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """What a site has after its first step."""
-
-    kept: KeptModel
-    """Stays at the site."""
-    upload: bytes
-    """Signed where the job has keys; to be sent once."""
-    disclosed: Disclosure
-    """What the upload tells."""
-    receipt: dict[str, Any]
-    """The same as JSON, with digests and how training went, for the site's records."""
-    again: bool
-    """Whether an earlier run had trained: then nothing was trained now."""
-
-
-def fit_site(
-    job: Job,
-    site: Site,
-    name: str,
-    key: Key | None = None,
-    *,
-    earlier: KeptModel | None = None,
-    device: str = "cpu",
-    progress: Progress | None = None,
-) -> Fitted:
-    """Train, unless an `earlier` run did: the upload's bytes, and what they tell.
-
-    Args:
-        name: whose upload it is.
-        key: proves it, where the job has keys.
-
-    Raises:
-        GraphError: the graph has no labels.
-        NumberError: training diverged.
-    """
-    kept = earlier or _train(job, site, name, key, device=device, progress=progress)
-    disclosed = upload_disclosure(job, site, kept)
-    upload = kept.frame
-    if key is not None:
-        upload = signatures.sign(upload, key, kind=signatures.UPLOAD, job=job.digest, name=name)
-    return Fitted(kept, upload, disclosed, _receipt(job, kept, upload, disclosed), bool(earlier))
+LIBRARIES = ("pace-fgl", "torch", "numpy", "scipy")  # which may change the last digit of a number
 
 
 def fit_files(
@@ -89,54 +40,46 @@ def fit_files(
     device: str = "cpu",
     overlapping: bool = False,
     confirm: Callable[[Disclosure], bool] = lambda disclosed: True,
-    progress: Progress | None = None,
-) -> Fitted | None:
-    """`fit_site`, or what an earlier run kept; writes Local, then the upload, then the receipt.
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Any] | None:
+    """Train, unless an earlier run did; write Local, then the upload, then the receipt.
 
-    Killed in between, the upload is made from what was kept: one job never gets two uploads.
-
-    Args:
-        keep: the file for Local, which is never sent.
-        upload: the file to send, `NAME.up`.
-        receipt: the file for the site's records.
-        key: the site's private key, if the job has keys.
-        overlapping: agree to what the sums of this and of earlier sealed jobs tell together.
-        confirm: is told what will leave the site before anything is written, and may say no.
-
-    Returns:
-        What was written; None, and nothing written, where `confirm` said no.
+    Killed in between, the upload is made from what was kept: one job never gets two uploads. `confirm`
+    is told what will leave the site before anything is written; where it says no, the result is None.
+    Otherwise it is the receipt, and under `again` whether an earlier run had trained.
     """
     name, private = identity(job, upload, key)
     if job.sealed and key is not None:
         sealed_jobs.check_overlap(key, job, agreed=overlapping)
     with atomic.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
         earlier = _earlier(job, site, name, keep=keep, upload=upload)
-        fitted = fit_site(
-            job, site, name, private, earlier=earlier, device=device, progress=progress
-        )
-        if not confirm(fitted.disclosed):
+        kept = earlier or _train(job, site, name, private, device=device, progress=progress)
+        disclosed, content = upload_disclosure(job, site, kept), kept.frame
+        if private is not None:
+            kind = signatures.UPLOAD
+            content = signatures.sign(content, private, kind=kind, job=job.digest, name=name)
+        if not confirm(disclosed):
             return None
         if job.sealed and key is not None:
-            sealed_jobs.remember(key, job, fitted.kept.frame)
-        if earlier is None and not atomic.create(keep, fitted.kept.encode(job), private=True):
+            sealed_jobs.remember(key, job, kept.frame)
+        if earlier is None and not atomic.create(keep, kept.encode(job), private=True):
             raise FileError(
                 f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
                 "command again"
             )
-        if not atomic.create(upload, fitted.upload) and not untrusted.same(upload, fitted.upload):
+        if not atomic.create(upload, content) and not untrusted.same(upload, content):
             raise FileError(f"{upload} is another file: move it, then run the command again")
+        record = _receipt(job, kept, content, disclosed)
         atomic.sweep(receipt)
-        atomic.write(receipt, (json.dumps(fitted.receipt, indent=1) + "\n").encode())
-    return fitted
+        atomic.write(receipt, (json.dumps(record, indent=1) + "\n").encode())
+    return {**record, "again": earlier is not None}
 
 
 def apart(files: Mapping[str, Path | None]) -> None:
     """No two files of a command may be one: a receipt would replace a model, a model be sent."""
     seen: dict[Path, str] = {}
     for option, path in files.items():
-        if path is None:
-            continue
-        if (other := seen.setdefault(path.resolve(), option)) != option:
+        if path is not None and (other := seen.setdefault(path.resolve(), option)) != option:
             raise SettingError(f"{other} and {option} are both {path}: give each a file of its own")
 
 
@@ -150,7 +93,7 @@ def identity(job: Job, upload: Path, key: Path | None) -> tuple[str, Key | None]
             raise ParticipantError(
                 f"--upload is {upload.name}, and {name!r} is not among the job's participants "
                 f"({', '.join(job.participants[:12])}): the server knows an upload by its file's "
-                "name, such as " + f"{job.participants[0]}.up"
+                f"name, such as {job.participants[0]}.up"
             )
         check_name(name, "the upload's name")
         return name, None
@@ -158,12 +101,12 @@ def identity(job: Job, upload: Path, key: Path | None) -> tuple[str, Key | None]
         raise SettingError("this job's uploads are signed: give your private key with --key")
     private = signatures.load_key(key)
     public = signatures.public_key(private)
-    names = [name for name in job.participants if job.keys[name] == public]
-    if not names:
-        raise SignatureError(
-            f"{key} is key {signatures.fingerprint(public).hex()}, which the job does not list"
-        )
-    return names[0], private
+    for name in job.participants:
+        if job.keys[name] == public:
+            return name, private
+    raise SignatureError(
+        f"{key} is key {signatures.fingerprint(public).hex()}, which the job does not list"
+    )
 
 
 def upload_disclosure(job: Job, site: Site, kept: KeptModel) -> Disclosure:
@@ -178,14 +121,7 @@ def upload_disclosure(job: Job, site: Site, kept: KeptModel) -> Disclosure:
     )
 
 
-def versions() -> dict[str, str]:
-    """Of what may change the last digit of a number."""
-    return installed(("pace-fgl", "torch", "numpy", "scipy"))
-
-
-def _train(
-    job: Job, site: Site, name: str, key: Key | None, *, device: str, progress: Progress | None
-) -> KeptModel:
+def _train(job: Job, site: Site, name: str, key: Key | None, **options: Any) -> KeptModel:
     """Train from W_0. The upload is checked here as the server will check it."""
     if not (site.graph.train | site.graph.val | site.graph.test).any():
         raise GraphError(
@@ -193,14 +129,14 @@ def _train(
         )
     began = time.perf_counter()
     seal = job.seal(name, key) if job.sealed and key else None
-    kept, frame = steps.fit(site.graph, job.federation, device=device, progress=progress, seal=seal)
+    kept, frame = steps.fit(site.graph, job.federation, seal=seal, **options)
     about = Trained(
         name=name,
         graph=site.graph.fingerprint,
         trained=datetime.now(UTC).isoformat(timespec="seconds"),
         seconds=round(time.perf_counter() - began, 3),
-        device=device,
-        versions=versions(),
+        device=options["device"],
+        versions=installed(LIBRARIES),
     )
     message = steps.check_upload(frame, job.federation)
     return KeptModel(kept, frame, message, about, Members.of(site.graph, site.nodes))

@@ -21,24 +21,22 @@ from pace.jobs.disclosure import Item, any_tensor_sentence
 from pace.jobs.job import FORMAT, JOB_SUFFIX, SERVER, Job, read_job
 from pace.jobs.journal import Journal, Refusal
 from pace.protocol import number_formats, ring, wire
-from pace.runtimes.files import kept, model
+from pace.runtimes.files import model
 from pace.runtimes.files.adopt import return_size
-from pace.runtimes.files.kept import LARGEST, read_about, read_tensors
 from pace.runtimes.files.merge import sender
 from pace.runtimes.files.site import load_site
 from pace.tables.codebook import CODEBOOK_FORMAT, Codebook, read_codebook
 from pace.tables.proposal import PROPOSAL_FORMAT, Proposal, proposal_discloses, read_proposal
 
 HEAD = 4096  # bytes that tell what a file is
-JSON_FORMAT = re.compile(rb'"format": ?"pace-([a-z-]{1,40})-([0-9]{1,4})"')
+JSON_FORMAT = re.compile(rb'"format": ?"(pace-([a-z-]{1,40})-[0-9]{1,4})"')
 
 
 @dataclass(frozen=True)
 class TensorFacts(Item):
     """One tensor of a file, with its bytes as they were written."""
 
-    min: float | None = None
-    """None where it is empty or sealed."""
+    min: float | None = None  # None where it is empty or sealed
     max: float | None = None
     zeros: int = 0
 
@@ -49,13 +47,10 @@ class FileFacts:
 
     kind: str
     version: str | int
-    sanity: list[str]
-    """Whether it is sound, in words; `NOT` where it is not."""
+    sanity: list[str]  # whether it is sound, in words; `NOT` where it is not
     details: Mapping[str, object] = field(default_factory=dict, metadata=records.REST)
-    """What only this kind of file has."""
     tensors: tuple[TensorFacts, ...] = records.optional(())
-    refused: list[Refusal] | None = records.optional(None)
-    """Of a journal."""
+    refused: list[Refusal] | None = records.optional(None)  # of a journal
     file: str = ""
     bytes: int = 0
 
@@ -84,31 +79,26 @@ def _reader(path: Path) -> Callable[[Path, Job | None], FileFacts]:
     if head.startswith(signatures.KIND.encode()) or b"PRIVATE KEY" in head:
         return _key
     if head[8:9] == b"{":
-        return _graph if path.suffix == graph_file.SUFFIX else _tensors_file
+        is_graph = path.suffix == graph_file.SUFFIX or graph_file.FORMAT.encode() in head
+        return _graph if is_graph else _tensors_file
     if head[:1] == b"{":
         return _json
-    for version, reader in ((CODEBOOK_FORMAT, _codebook), (PROPOSAL_FORMAT, _proposal)):
-        if f'format = "{version}"'.encode() in head:
-            return reader
-    if path.suffix != JOB_SUFFIX and FORMAT.encode() not in head:
-        raise FileError(f"{path} is not a file of PACE")
-    return _job
+    if any(f'format = "{name}"'.encode() in head for name in (CODEBOOK_FORMAT, PROPOSAL_FORMAT)):
+        return _codebook
+    if path.suffix == JOB_SUFFIX or FORMAT.encode() in head:
+        return _job
+    raise FileError(f"{path} is not a file of PACE")
 
 
 def _tensors_file(path: Path, job: Job | None) -> FileFacts:
-    version = read_about(path).get("format")
-    if version == graph_file.FORMAT:
-        return _graph(path, job)
-    if version not in (kept.FORMAT, model.PARAMS):
-        raise FileError(f"{path} holds tensors of format {version!r}, which is not one of ours")
-    about, values = read_tensors(path, version)
+    about, values = model.read_tensors(path, model.KEPT, model.PARAMS)
     finite = all(torch.isfinite(value.float()).all() for value in values.values())
     sanity = ["all numbers are finite" if finite else "NOT all numbers are finite"]
-    if version == kept.FORMAT and job is not None:
-        kept.read_kept(path, job)
+    is_kept = (version := about.pop("format")) == model.KEPT
+    if is_kept and job is not None:
+        model.read_kept(path, job)
         sanity.append("it belongs to the job and holds its upload")
-    about.pop("format")
-    kind = "kept Local model" if version == kept.FORMAT else "parameters"
+    kind = "kept Local model" if is_kept else "parameters"
     return FileFacts(kind, version, sanity, about, _tensor_facts(values))
 
 
@@ -116,9 +106,8 @@ def _model(path: Path, job: Job | None) -> FileFacts:
     adopted = model.read_model(path)
     sanity = ["complete: job, Local and External fit each other", *_belongs_to(job, adopted.job)]
     details = records.plain_record(adopted.outcome)
-    return FileFacts(
-        "model folder", details.pop("format"), sanity, details, _tensor_facts(adopted.local)
-    )
+    tensors = _tensor_facts(adopted.local)
+    return FileFacts("model folder", details.pop("format"), sanity, details, tensors)
 
 
 def _journal(path: Path, job: Job | None) -> FileFacts:
@@ -166,50 +155,40 @@ def _graph(path: Path, job: Job | None) -> FileFacts:
 
 
 def _codebook(path: Path, job: Job | None) -> FileFacts:
-    book = read_codebook(path)
-    sanity = ["it can be used: `pace new --codebook`"]
-    if job is not None:
-        same = job.codebook is not None and job.codebook.plain() == book.plain()
-        sanity.append("it is the job's" if same else "NOT the job's codebook")
-    details = {**_column_facts(book), "features": len(book.features)}
-    return FileFacts("codebook", CODEBOOK_FORMAT, sanity, details)
-
-
-def _proposal(path: Path, job: Job | None) -> FileFacts:
-    proposal = read_proposal(path)
-    sanity = ["sound: `pace codebook merge` can read it", "it holds no row"]
-    counted = {"rows": proposal.rows, "discloses": proposal_discloses(proposal)}
-    details = {**_column_facts(proposal), **counted}
-    return FileFacts("a site's proposal of columns", PROPOSAL_FORMAT, sanity, details)
-
-
-def _column_facts(of: Codebook | Proposal) -> dict[str, object]:
+    """The facts of a codebook, or of a site's proposal of one."""
+    of: Codebook | Proposal
+    if f'format = "{PROPOSAL_FORMAT}"'.encode() in untrusted.read_head(path, HEAD):
+        kind, version, of = "a site's proposal of columns", PROPOSAL_FORMAT, read_proposal(path)
+        sanity = ["sound: `pace codebook merge` can read it", "it holds no row"]
+        more: dict[str, object] = {"rows": of.rows, "discloses": proposal_discloses(of)}
+    else:
+        kind, version, of = "codebook", CODEBOOK_FORMAT, read_codebook(path)
+        sanity, more = ["it can be used: `pace new --codebook`"], {"features": len(of.features)}
+        if job is not None:
+            same = job.codebook is not None and job.codebook.plain() == of.plain()
+            sanity.append("it is the job's" if same else "NOT the job's codebook")
     weights = f"weights in {of.weight!r}, " if of.weight else ""
-    return {
+    columns = {
         "label": of.label,
         "id": of.id,
         "classes": list(of.classes),
         "columns": {column.name: column.kind for column in of.columns},
         "edges": f"{weights}directions {of.directions}",
     }
+    return FileFacts(kind, version, sanity, {**columns, **more})
 
 
 def _key(path: Path, job: Job | None) -> FileFacts:
-    private = b"PRIVATE" in untrusted.read(path, signatures.LARGEST)
-    public = (
-        signatures.public_key(signatures.load_key(path))
-        if private
-        else signatures.read_public_key(path)
-    )
+    if private := b"PRIVATE" in untrusted.read(path, signatures.LARGEST):
+        public = signatures.public_key(signatures.load_key(path))
+    else:
+        public = signatures.read_public_key(path)
     shared = private and path.stat().st_mode & 0o077
     sanity = ["NOT private: others on this machine can read it (chmod 600)" if shared else "sound"]
     if job is not None:
-        whose = [name for name, key in job.keys.items() if key == public]
-        sanity += [f"the job's key of {name}" for name in whose] or ["NOT among the job's keys"]
-    details = {
-        "public": public,
-        "fingerprint": signatures.fingerprint(public).hex(),
-    }
+        owners = [name for name, key in job.keys.items() if key == public]
+        sanity += [f"the job's key of {name}" for name in owners] or ["NOT among the job's keys"]
+    details = {"public": public, "fingerprint": signatures.fingerprint(public).hex()}
     return FileFacts("private key" if private else "public key", "Ed25519", sanity, details)
 
 
@@ -218,9 +197,8 @@ def _json(path: Path, job: Job | None) -> FileFacts:
     match = JSON_FORMAT.search(untrusted.read_head(path, HEAD))
     if match is None:
         raise FileError(f"{path} is not a file of PACE")
-    kind, version = match[1].decode(), match[2].decode()
     sanity = ["JSON by its first lines; the rest was not read"]
-    return FileFacts(kind, f"pace-{kind}-{version}", sanity)
+    return FileFacts(match[2].decode(), match[1].decode(), sanity)
 
 
 def _message(path: Path, job: Job | None) -> FileFacts:
@@ -228,24 +206,24 @@ def _message(path: Path, job: Job | None) -> FileFacts:
     head = untrusted.read_head(path, wire.LONGEST_OPENING).ljust(wire.HEAD.size)
     _, version, digest, answers, count = wire.HEAD.unpack_from(head)
     shapes, _ = wire.read_table(head, count)
-    size = wire.size(shapes)
-    content = untrusted.read(path, min(size + signatures.TRAILER, LARGEST))
+    size, sealed = wire.size(shapes), shapes.numbers == wire.SEALED
+    content = untrusted.read(path, min(size + signatures.TRAILER, model.LARGEST))
     signed = len(content) == size + signatures.TRAILER
     frame = wire.decode(content[:size] if signed else content)
-    upload, sealed = answers == wire.NOBODY, shapes.numbers == wire.SEALED
     numbers = "its numbers are sealed" if sealed else "all numbers are finite"
     sanity = ["complete, its checksum fits", numbers]
     if job is not None:
         sanity.append(_belongs(content, frame, path, job))
-    details = {
+    details: dict[str, object] = {
         "numbers": shapes.numbers,
         "federation": digest.hex(),
         "checksum": wire.checksum(content[:size]).hex(),
-        **({} if upload else {"answers": answers.hex()}),
-        "frame_bytes": size,
-        "signature_bytes": signatures.TRAILER if signed else 0,
-        **({"signed_by": signatures.signer(content).hex()} if signed else {}),
     }
+    if answers != wire.NOBODY:
+        details["answers"] = answers.hex()
+    details |= {"frame_bytes": size, "signature_bytes": signatures.TRAILER if signed else 0}
+    if signed:
+        details["signed_by"] = signatures.signer(content).hex()
     if sealed:  # nothing but shapes can be said
         tensors = tuple(
             TensorFacts(name, tuple(shape), ring.NUMBER * volume, "sealed")
@@ -253,7 +231,8 @@ def _message(path: Path, job: Job | None) -> FileFacts:
         )
     else:
         tensors = _tensor_facts(frame.message, shapes.numbers)
-    return FileFacts("upload" if upload else "return", version, sanity, details, tensors)
+    kind = "upload" if answers == wire.NOBODY else "return"
+    return FileFacts(kind, version, sanity, details, tensors)
 
 
 def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
@@ -286,9 +265,8 @@ def _tensor_facts(
             tuple(value.shape),
             number_formats.size(tuple(value.shape), numbers),
             any_tensor_sentence(name, update=update),
-            float(value.min()) if value.numel() else None,
-            float(value.max()) if value.numel() else None,
-            int((value == 0).sum()),
+            *(map(float, value.aminmax()) if value.numel() else (None, None)),
+            zeros=int((value == 0).sum()),
         )
         for name, value in message.items()
         if value.dtype == torch.float32

@@ -1,87 +1,75 @@
-"""The server's step: accept or refuse every upload, decide once, answer from the journal.
-
-`merge_uploads` takes and gives bytes; `merge_files` is the same between files.
-"""
+"""The server's step: accept or refuse every upload, decide once, answer from the journal, report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from pace.errors import FileError, LateError, PaceError, SettingError, SignatureError, TooFewError
-from pace.io import atomic, untrusted
+from pace.io import atomic, records, untrusted
 from pace.io.text import shown
 from pace.jobs import signatures
 from pace.jobs.admission import admit, exact_size
 from pace.jobs.disclosure import influence
-from pace.jobs.explain import message_sizes
+from pace.jobs.explain import MessageSizes, message_sizes
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import DOWN, UP, Journal, Refusal
 from pace.jobs.roll import ROLL_SUFFIX, Attendance
 from pace.protocol import steps
 from pace.protocol.uploads import Received
-from pace.runtimes.files.report import MergeReport, TookPart, write_report
+from pace.reports import Document, Section, Table, Text
 
 if TYPE_CHECKING:
     from pace.jobs.signatures import Key
 
-Arrival = tuple[str, bytes | PaceError]  # sender, and the upload's bytes or why there are none
-Deliver = Callable[[str, bytes, bytes], None]  # participant, its return, its roll
+SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."
+NOTES = (
+    "Influence: the client's weight in the consensus, averaged over all numbers of the model; the "
+    "column sums to 100%. Norm: the size of its update against the median client's."
+)
+
+
+@dataclass(frozen=True)
+class TookPart:
+    """A participant whose upload was merged."""
+
+    name: str
+    sha256: str  # of its upload
+    share: float | None  # its weight in the consensus; None where the method has no one weight
+    norm: float | None  # the size of its update against the median client's
+    flags: tuple[str, ...]  # what is worth a look, in words
+
+
+@dataclass(frozen=True, kw_only=True)
+class MergeReport:
+    """What became of a job at the server; `report.json`."""
+
+    format: str = "pace-merge-report-1"
+    job: dict[str, str]  # its name and digest
+    sealed: bool = False  # whether the server saw sums only
+    merged: bool
+    waiting: str | None  # why nothing was merged yet
+    took_part: tuple[TookPart, ...]
+    here: tuple[str, ...]  # whose uploads are in the journal
+    missing: tuple[str, ...]  # participants of whom there is no upload
+    refused: tuple[Refusal, ...]  # in this run
+    refused_ever: tuple[Refusal, ...]
+    bytes: MessageSizes
+    roll: int = 0  # bytes of the largest roll that went with a return
 
 
 def upload_files(paths: Sequence[Path]) -> list[Path]:
     """The upload files: those named, and those in the folders named, in the order of their names."""
     files: set[Path] = set()
     for path in paths:
-        if path.is_dir():
-            files |= set(path.glob(f"*{UP}"))
-        elif path.exists():
-            files.add(path)
-        else:
+        if not path.exists():
             raise FileError(f"{path} not found: give uploads, or the folder they are in")
+        files |= set(path.glob(f"*{UP}")) if path.is_dir() else {path}
     return sorted(files, key=lambda path: (path.name, str(path)))
-
-
-def arrivals(paths: Sequence[Path], job: Job) -> Iterator[Arrival]:
-    """The files one after the other; one that cannot be read must not stop the others."""
-    for path in paths:
-        try:
-            yield sender(path), untrusted.read_exact(path, exact_size(job))
-        except PaceError as error:
-            yield sender(path), error
-
-
-def take(arrival: Arrival, book: Journal) -> Refusal | None:
-    """Accept one upload, or write down why not; durable after the journal's `settle`."""
-    name, content = arrival
-    try:
-        if isinstance(content, PaceError):
-            raise content
-        book.accept(admit(content, name, book.job), settled=False)
-    except PaceError as error:
-        known = content if isinstance(content, bytes) else None
-        return book.refuse(name, known, error, settled=False)
-    return None
-
-
-def check_uploads(job: Job, paths: Sequence[Path]) -> tuple[list[Refusal], list[str]]:
-    """What a merge would say of each file by itself; the journal is not read, nothing is written.
-
-    Returns:
-        What is said of each, with the code `ok` where it would be taken; participants without one.
-    """
-    names, uploads = [], []
-    for name, content in arrivals(upload_files(paths), job):
-        try:
-            if isinstance(content, PaceError):
-                raise content
-            names.append(admit(content, name, job).name)
-            uploads.append(Refusal("ok", f"the upload of {names[-1]}", name))
-        except PaceError as error:
-            uploads.append(Refusal(error.code, str(error), name))
-    return uploads, job.missing(names)
 
 
 def sender(path: Path) -> str:
@@ -89,42 +77,31 @@ def sender(path: Path) -> str:
     return shown(normalize("NFC", path.name.removesuffix(UP)))  # some disks take letters apart
 
 
-def merge_uploads(
-    book: Journal,
-    uploads: Iterable[Arrival],
-    deliver: Deliver,
-    *,
-    key: Key | None = None,
-    progress: Callable[[str], None] = lambda step: None,
-) -> MergeReport:
-    """Take in the uploads and, if they are enough, give each participant's return to `deliver`.
-
-    Everything is in the journal before it counts: after a crash the same call gives the same bytes.
-    """
-    refused = []
-    for arrival in uploads:
-        progress(f"upload {arrival[0]}")
-        if (refusal := take(arrival, book)) is not None:
-            refused.append(refusal)
-    book.settle()  # before anything is decided or said of them
+def take(path: Path, book: Journal) -> Refusal | None:
+    """Accept one upload, or write down why not; durable after the journal's `settle`."""
+    name, content = sender(path), None
     try:
-        decided = book.close()
-    except TooFewError as error:
-        return merge_report(book, refused, None, waiting=str(error))
-    late = f"the job was closed with {len(decided)} uploads, without it"
-    refused += [
-        Refusal(LateError.code, late, name)
-        for name in book.accepted()  # while the decision was being taken
-        if name not in decided
-    ]
-    attendance, largest, received = Attendance.of(book), 0, decided_uploads(book)
-    for name in make_returns(book, key, received):
-        returned = book.returned(name)
-        roll = attendance.roll(name, returned, key)
-        largest = max(largest, len(roll))
-        deliver(name, returned, roll)
-        progress(f"return to {name}")
-    return merge_report(book, refused, received, roll=largest)
+        content = untrusted.read_exact(path, exact_size(book.job))
+        book.accept(admit(content, name, book.job), settled=False)
+    except PaceError as error:  # one that cannot be read must not stop the others
+        return book.refuse(name, content, error, settled=False)
+    return None
+
+
+def check_uploads(job: Job, paths: Sequence[Path]) -> tuple[list[Refusal], list[str]]:
+    """What a merge would say of each file by itself; the journal is not read, nothing is written.
+
+    With the code `ok` where it would be taken; then the participants without an upload.
+    """
+    names, uploads = [], []
+    for path in upload_files(paths):
+        try:
+            content = untrusted.read_exact(path, exact_size(job))
+            names.append(admit(content, sender(path), job).name)
+            uploads.append(Refusal("ok", f"the upload of {names[-1]}", sender(path)))
+        except PaceError as error:
+            uploads.append(Refusal(error.code, str(error), sender(path)))
+    return uploads, job.missing(names)
 
 
 def merge_files(
@@ -136,22 +113,39 @@ def merge_files(
     key: Path | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> MergeReport:
-    """`merge_uploads` of files; NAME.down, NAME.roll and the report go to the folder `out`."""
+    """Take in the uploads and, if they are enough, write NAME.down, NAME.roll and the report to `out`.
 
-    def deliver(name: str, returned: bytes, roll: bytes) -> None:
-        for suffix, content in ((DOWN, returned), (ROLL_SUFFIX, roll)):
-            path = out / f"{name}{suffix}"
-            created = atomic.create(path, content, settled=False)
-            if not created and not untrusted.same(path, content):
-                raise FileError(f"{path} is another file: move it or choose another --out")
-
-    signer = server_key(job, key)
-    uploads = arrivals(upload_files(paths), job)
+    Everything is in the journal before it counts: after a crash the same call gives the same bytes.
+    """
+    signer, files = server_key(job, key), upload_files(paths)
+    refused, largest = [], 0
     with Journal.working(journal, job) as book:
         atomic.sweep(out)
-        report = merge_uploads(book, uploads, deliver, key=signer, progress=progress)
-        if report.merged:
-            write_report(out, report)
+        for path in files:
+            progress(f"upload {sender(path)}")
+            if refusal := take(path, book):
+                refused.append(refusal)
+        book.settle()  # before anything is decided or said of them
+        try:
+            decided = book.close()
+        except TooFewError as error:
+            return merge_report(book, refused, None, waiting=str(error))
+        late = f"the job was closed with {len(decided)} uploads, without it"
+        after = [name for name in book.accepted() if name not in decided]  # while it was decided
+        refused += [Refusal(LateError.code, late, name) for name in after]
+        attendance, uploads = Attendance.of(book), decided_uploads(book)
+        for name in make_returns(book, signer, uploads):
+            returned = book.returned(name)
+            roll = attendance.roll(name, returned, signer)
+            largest = max(largest, len(roll))
+            for suffix, content in ((DOWN, returned), (ROLL_SUFFIX, roll)):
+                path = out / f"{name}{suffix}"
+                created = atomic.create(path, content, settled=False)
+                if not created and not untrusted.same(path, content):
+                    raise FileError(f"{path} is another file: move it or choose another --out")
+            progress(f"return to {name}")
+        report = merge_report(book, refused, uploads, roll=largest)
+        write_report(out, report)
     return report
 
 
@@ -167,23 +161,22 @@ def server_key(job: Job, path: Path | None) -> Key | None:
     return key
 
 
+def decided_uploads(book: Journal) -> Received:
+    """The uploads of the journal's decision."""
+    return steps.received(book.frames(), book.job.federation)
+
+
 def make_returns(book: Journal, key: Key | None, uploads: Received) -> list[str]:
     """Make the returns that are not there yet; the names of all who get one, in order."""
     job, names = book.job, sorted(book.decision() or {})
     if not all(map(book.has_return, names)):
         for name, frame in zip(names, steps.returns(uploads, job.federation), strict=True):
             if key is not None:
-                frame = signatures.sign(
-                    frame, key, kind=signatures.RETURN, job=job.digest, name=name
-                )
+                kind = signatures.RETURN
+                frame = signatures.sign(frame, key, kind=kind, job=job.digest, name=name)
             book.put_return(name, frame)
         book.settle()  # before anybody sees one of them
     return names
-
-
-def decided_uploads(book: Journal) -> Received:
-    """The uploads of the journal's decision."""
-    return steps.received(book.frames(), book.job.federation)
 
 
 def merge_report(
@@ -194,22 +187,18 @@ def merge_report(
     waiting: str | None = None,
     roll: int = 0,
 ) -> MergeReport:
-    """The report; without `uploads`, that of a job which is waiting for some.
-
-    `roll` is the bytes of the largest roll that goes with a return.
-    """
+    """The report; without `uploads`, that of a job which is waiting for some."""
     job, decided = book.job, (book.decision() or {}) if uploads else {}
-    weighed = influence(uploads, job.federation) if uploads else []
-    took_part = [
-        TookPart(name, decided[name], weight.share, weight.norm, weight.flags)
-        for name, weight in zip(sorted(decided), weighed, strict=True)
-    ]
+    weights = influence(uploads, job.federation) if uploads else []
     return MergeReport(
         job={"name": job.name, "digest": job.digest},
         sealed=job.sealed,
         merged=bool(decided),
         waiting=waiting,
-        took_part=tuple(took_part),
+        took_part=tuple(
+            TookPart(name, decided[name], weight.share, weight.norm, weight.flags)
+            for name, weight in zip(sorted(decided), weights, strict=True)
+        ),
         here=tuple(book.accepted()),
         missing=tuple(job.missing(decided or book.accepted())),
         refused=tuple(refused),
@@ -217,3 +206,50 @@ def merge_report(
         bytes=message_sizes(job),
         roll=roll,
     )
+
+
+def took_part_table(report: MergeReport) -> Table:
+    """Whose uploads were merged, with their influence unless uploads are sealed."""
+    title, rows = f"Took part: {len(report.took_part)}", []
+    for client in report.took_part:
+        share = "-" if client.share is None else f"{100 * client.share:.1f}%"
+        norm = "-" if client.norm is None else f"{client.norm:.2f}"
+        rows.append([client.name, share, norm, "; ".join(client.flags)])
+    if report.sealed:
+        return Table.of(title, ["Client"], [row[:1] for row in rows], note=SEALED)
+    return Table.of(title, ["Client", "Influence", "Norm", "Look at"], rows, note=NOTES)
+
+
+def refused_table(title: str, refusals: Sequence[Refusal]) -> Table:
+    rows = [[refusal.sender, refusal.code, refusal.reason] for refusal in refusals]
+    return Table.of(title, ["Sender", "Code", "Reason"], rows, words=2)
+
+
+def merge_sentences(report: MergeReport) -> list[str]:
+    """Who came and what it cost, in words."""
+    sizes, lines = report.bytes, [report.waiting] if report.waiting else []
+    if report.missing and not report.waiting:
+        lines = [f"Merged without {', '.join(report.missing)}: if they send now, they are refused."]
+    signature = f"; a signature adds {sizes.signature} to each" if sizes.signature else ""
+    roll = f" The roll of who was in has {report.roll:,}." if report.roll else ""
+    upload, returned = sizes.shown(sizes.upload_frame), sizes.shown(sizes.return_frame)
+    return [*lines, f"A client's upload has {upload}, its return {returned}{signature}.{roll}"]
+
+
+def report_markdown(report: MergeReport) -> str:
+    """A page for the records."""
+    tables = [took_part_table(report)]
+    if report.refused:
+        tables.append(refused_table(f"Refused in this run: {len(report.refused)}", report.refused))
+    summary = Section("Summary", tuple(map(Text, merge_sentences(report))))
+    sections = [Section(table.title, (replace(table, title=""),)) for table in tables]
+    title, lede = f"Merge report: {report.job['name']}", f"Job {report.job['digest']}"
+    return Document(title, lede, (), (summary, *sections)).markdown()
+
+
+def write_report(folder: Path, report: MergeReport) -> None:
+    """The report as data and as a page."""
+    data = json.dumps(records.plain_record(report), indent=1) + "\n"
+    for name, text in (("report.json", data), ("report.md", report_markdown(report))):
+        atomic.sweep(folder / name)
+        atomic.write(folder / name, text.encode())

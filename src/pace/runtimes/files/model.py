@@ -1,8 +1,9 @@
-"""The model folder: all that predicting needs, and a card that says what it is.
+"""What a site keeps: between the steps a file with Local and its upload, afterwards the model folder.
 
-local.safetensors (with salted hashes of whom it was trained on), external.safetensors
+The folder holds local.safetensors (with salted hashes of whom it was trained on), external.safetensors
 (external-2.safetensors and so on where a method returns more), model.json (the weights, how they came
-about, and counts by class), job.pace, README.md and index.html for people
+about, and counts by class), job.pace, README.md and index.html for people. Tensors lie in safetensors
+with a JSON object about them, and are read without trusting either.
 """
 
 from __future__ import annotations
@@ -10,31 +11,91 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor
 
-from pace.errors import FileError, SettingError
+from pace.errors import FileError, OtherJobError, SettingError
 from pace.graph import Graph
-from pace.io import atomic, records
+from pace.io import atomic, records, untrusted
 from pace.io.text import Medium, shown
 from pace.jobs.job import Job, read_job, render_job
 from pace.params import Params
 from pace.protocol import steps, wire
-from pace.protocol.method import External
+from pace.protocol.method import External, Message
 from pace.reports import render_page
-from pace.runtimes.files.kept import MEMBERS, encode_tensors, parameters, read_tensors
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
 from pace.runtimes.files.site import Members, Site
 from pace.task import called
 
-PARAMS = "pace-params-1"
+KEPT, PARAMS = "pace-kept-1", "pace-params-1"
+MEMBERS = "members"  # the tensor of whom a model was trained on
 ABOUT, PAGE = "model.json", "index.html"
+HEADER = 2**20  # bytes of the largest header of tensors
+LARGEST = 2**30  # bytes of a file of tensors; the largest model and its upload take a third
+LARGEST_JSON = 2**26  # bytes; counts of a thousand classes fit
 Columns = dict[str, list[Any]]
-LARGEST = 2**26  # bytes of a JSON file; counts of a thousand classes fit
+
+
+@dataclass(frozen=True)
+class Trained:
+    """How a kept model came about."""
+
+    name: str  # the participant
+    graph: str  # the graph's fingerprint
+    trained: str  # when, in UTC
+    seconds: float
+    device: str
+    versions: dict[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class KeptModel:
+    """Local, the upload it made (so that sending again never means making again), and their origin."""
+
+    kept: steps.Kept
+    frame: bytes  # the upload, without a signature
+    message: Message  # what the frame holds
+    about: Trained
+    members: Members
+
+    def encode(self, job: Job) -> bytes:
+        about = {
+            "format": KEPT,
+            "job": job.digest,
+            "upload": self.kept.upload.hex(),
+            **records.plain_record(self.about),
+            "salt": self.members.salt.hex(),
+        }
+        upload = torch.frombuffer(bytearray(self.frame), dtype=torch.uint8)
+        values = {**self.kept.local, "upload": upload, MEMBERS: self.members.table}
+        return encode_tensors(values, about)
+
+
+def read_kept(path: Path, job: Job) -> KeptModel:
+    """The kept model of this job."""
+    about, values = read_tensors(path, KEPT)
+    if about.get("job") != job.digest:
+        raise OtherJobError(
+            f"{path} belongs to job {str(about.get('job'))[:16]}, this is {job.digest[:16]}: "
+            "give each job files of its own"
+        )
+    local = _parameters(values, wire.layout(job.federation.start), path)
+    try:
+        frame = values["upload"].numpy().tobytes()
+        trained = records.read_record(Trained, about)
+    except (LookupError, ValueError) as error:
+        raise FileError(f"{path} is incomplete ({error}): restore it from a backup") from error
+    message = steps.check_upload(frame, job.federation)
+    members = Members.checked(about.get("salt"), values.get(MEMBERS), path)
+    return KeptModel(steps.Kept(local, wire.checksum(frame)), frame, message, trained, members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +110,7 @@ class SiteModel:
 
     def __call__(self, graph: Graph) -> steps.Adoption:
         """The logits of every node."""
-        parts = self.local, tuple(self.externals), self.outcome.weights
+        parts = self.local, self.externals, self.outcome.weights
         return steps.AdoptedModel(self.job.federation, *parts).adoption(graph)
 
     def evaluate(self, site: Site, mask: str) -> MaskScores:
@@ -62,9 +123,8 @@ def write_model(folder: Path, model: SiteModel) -> None:
     """The folder, complete or not at all."""
     about = {"format": PARAMS, "job": model.job.digest}
     salted = {**about, "which": "local", "salt": model.members.salt.hex()}
-    files = {
-        "local.safetensors": encode_tensors({**model.local, MEMBERS: model.members.table}, salted)
-    }
+    local = {**model.local, MEMBERS: model.members.table}
+    files = {"local.safetensors": encode_tensors(local, salted)}
     for name, external in zip(_names(len(model.externals)), model.externals, strict=True):
         files[f"{name}.safetensors"] = encode_tensors(external.params, {**about, "which": name})
     document = model_document(model.job, model.outcome)
@@ -95,39 +155,97 @@ def read_model(folder: Path) -> SiteModel:
     """The model of a folder."""
     if not is_model(folder):
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
-    outcome = records.load_record(Outcome, folder / ABOUT, LARGEST, MODEL)
-    digest, weights = outcome.job, outcome.weights
+    outcome = records.load_record(Outcome, folder / ABOUT, LARGEST_JSON, MODEL)
     job = read_job(folder / "job.pace")
-    if job.digest != digest:
-        raise FileError(f"{folder} holds the job {job.digest[:16]}, its model is of {digest[:16]}")
+    if job.digest != outcome.job:
+        raise FileError(
+            f"{folder} holds the job {job.digest[:16]}, its model is of {outcome.job[:16]}"
+        )
     blanks = steps.blank_externals(job.federation)
     names, classes = ("local", *_names(len(blanks))), job.model.classes
-    if len(weights) != len(names) or outcome.validation.classes != classes:
+    if len(outcome.weights) != len(names) or outcome.validation.classes != classes:
         raise FileError(
-            f"{folder} has {len(weights)} weights and scores of {outcome.validation.classes} classes, "
-            f"its job {len(names)} models and {classes} classes: restore it"
+            f"{folder} has {len(outcome.weights)} weights and scores of "
+            f"{outcome.validation.classes} classes, its job {len(names)} models and {classes} "
+            "classes: restore it"
         )
     params, members = [], None
     for name, like in zip(names, (job.federation.start, *(b.params for b in blanks)), strict=True):
         path = folder / f"{name}.safetensors"
         about, values = read_tensors(path, PARAMS)
-        if about.get("which") != name or about.get("job") != digest:
+        if about.get("which") != name or about.get("job") != job.digest:
             raise FileError(f"{path} does not belong to this model: restore it")
         members = members or Members.checked(about.get("salt"), values.get(MEMBERS), path)
         # A hostile return may overflow; then Local was kept, and External is never used.
         finite = name == "local" or outcome.alpha > 0
-        params.append(parameters(values, wire.layout(like), path, finite=finite))
+        params.append(_parameters(values, wire.layout(like), path, finite=finite))
     assert members is not None  # Local's file holds them
-    externals = tuple(
-        replace(blank, params=values, returned=None)
-        for blank, values in zip(blanks, params[1:], strict=True)
-    )
+    pairs = zip(blanks, params[1:], strict=True)
+    externals = tuple(replace(blank, params=values, returned=None) for blank, values in pairs)
     return SiteModel(job, params[0], externals, outcome, members)
 
 
 def _names(externals: int) -> list[str]:
     """What the files of the Externals are called."""
     return ["external", *(f"external-{number}" for number in range(2, externals + 1))]
+
+
+def encode_tensors(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
+    values = {name: value.contiguous() for name, value in tensors.items()}
+    return save(values, {"pace": json.dumps(about)})
+
+
+def read_tensors(path: Path, *versions: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """What a file says about itself, and its tensors by name; refused if of another format."""
+    try:
+        content = untrusted.read(path, LARGEST)
+        about = untrusted.json(_header(content).get("__metadata__", {}).get("pace", "{}"))
+        if about.get("format") not in versions:
+            expected = " or ".join(map(repr, versions))
+            raise FileError(f"{path} has format {about.get('format')!r}, expected {expected}")
+        return about, dict(sorted(load(content).items()))
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except FileError:
+        raise
+    except (SafetensorError, ValueError, AttributeError, TypeError) as error:
+        raise FileError(
+            f"{path} is damaged, or another kind of file ({error}): `pace inspect` says what it is"
+        ) from error
+
+
+def _header(content: bytes) -> dict[str, Any]:
+    """The header, with what the library lets pass refused: its size, a name twice, other types."""
+    length = int.from_bytes(content[:8], "little")
+    if len(content) < 8 or length > min(HEADER, len(content) - 8):
+        raise ValueError("its header is cut short or too long")
+
+    def table(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(names := dict(pairs)) < len(pairs):
+            raise ValueError("a name occurs twice in its header")
+        return names
+
+    header = untrusted.json(content[8 : 8 + length], pairs=table)
+    if not isinstance(header, dict):
+        raise ValueError("its header is not a table of tensors")
+    for name, entry in header.items():
+        if name != "__metadata__" and entry.get("dtype") not in ("F32", "U8"):
+            raise ValueError(f"tensor {name!r} has type {entry.get('dtype')!r}")
+    return header
+
+
+def _parameters(
+    tensors: Mapping[str, Tensor], expected: wire.Layout, path: Path, *, finite: bool = True
+) -> Params:
+    """The parameters among the tensors, exactly as the job's model has them."""
+    params = {name: tensors[name] for name in expected if name in tensors}
+    if wire.layout(params) != dict(expected):
+        raise FileError(
+            f"{path} holds {wire.say(wire.layout(params))}, the job's model has {wire.say(expected)}"
+        )
+    if finite and not all(torch.isfinite(value).all() for value in params.values()):
+        raise FileError(f"{path} holds numbers that are not finite: restore it from a backup")
+    return params
 
 
 def prediction_table(model: SiteModel, site: Site) -> Columns:
@@ -139,19 +257,17 @@ def prediction_table(model: SiteModel, site: Site) -> Columns:
     """
     classes = model.job.classes or tuple(map(str, range(model.job.model.classes)))
     adoption = model(site.graph)
+    chosen, local = (logits.double().softmax(1) for logits in (adoption.logits, adoption.local))
     columns: Columns = {"node": list(site.nodes)}
-    for prefix, logits in (("", adoption.logits), ("local_", adoption.local)):
-        probabilities = logits.double().softmax(1)
-        labels = called(probabilities).tolist()
-        columns[f"{prefix}class"] = [classes[label] for label in labels]
+    for prefix, probabilities in (("", chosen), ("local_", local)):
+        columns[f"{prefix}class"] = [classes[label] for label in called(probabilities).tolist()]
         columns[f"{prefix}probability"] = _rounded(probabilities.max(1).values)
     columns["label"] = known_labels(site.graph, classes)
     columns["split"] = model.members.roles(site.nodes)
-    chosen = adoption.logits.double().softmax(1)
     return columns | {f"p_{name}": _rounded(chosen[:, i]) for i, name in enumerate(classes)}
 
 
-def _rounded(values: torch.Tensor) -> list[float]:
+def _rounded(values: Tensor) -> list[float]:
     return [round(value, 6) for value in values.tolist()]
 
 
@@ -159,11 +275,9 @@ def write_predictions(path: Path, table: Columns) -> None:
     """CSV or, with the extra `report`, Parquet: the kind of table is in the file's name."""
     if path.suffix == ".csv":
         text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
         for row in (table, *zip(*table.values(), strict=True)):  # no text becomes a formula
-            writer.writerow(
-                shown(cell, Medium.CSV) if isinstance(cell, str) else cell for cell in row
-            )
+            cells = [shown(cell, Medium.CSV) if isinstance(cell, str) else cell for cell in row]
+            csv.writer(text, lineterminator="\n").writerow(cells)
         content = text.getvalue().encode()
     elif path.suffix == ".parquet":
         try:

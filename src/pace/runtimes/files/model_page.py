@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import torch
 
+from pace import reports
 from pace.gates.gate import promises
 from pace.io.terminal import many
 from pace.jobs.disclosure import SMALL, notable_sentences
@@ -19,27 +20,7 @@ from pace.jobs.job import Job
 from pace.jobs.roll import roll_sentences
 from pace.models import in_words
 from pace.protocol.steps import external_names
-from pace.reports import (
-    Beside,
-    Block,
-    Cell,
-    Change,
-    Changes,
-    Code,
-    Column,
-    Confusion,
-    Document,
-    Facts,
-    Finding,
-    Findings,
-    Fold,
-    Mark,
-    Reliability,
-    Section,
-    Table,
-    Text,
-    Value,
-)
+from pace.reports import Block, Cell, Column, Facts, Section, Table, Text, Value
 from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores
 from pace.task import calibration_error
 
@@ -48,37 +29,31 @@ NAMES = {
     "external": "External (what came back)",
     "adopted": "Adopted (what is used)",
 }
-COMPARED = {"local": "Local", "adopted": "Adopted"}
+COMPARED = ("Local", "Adopted")
 COUNTED = {"test": "Test nodes", "validation": "Validation nodes (there are no test nodes)"}
 USES = {
     "test": "neither training nor the choice of weights has seen them",
     "validation": "the weights were chosen on them",
 }
-ADOPTED, CAME_BACK, ROLL, ORIGIN = (
-    "What was adopted, and why",
-    "What came back",
-    "Who was in",
-    "Where it comes from",
-)
 LISTED = 200  # participants in the table of who was in
 MATRIX = 60  # classes whose confusion matrix is shown
 NONE = Value("–", mark="absent")
 
 
-def model_document(job: Job, outcome: Outcome) -> Document:
+def model_document(job: Job, outcome: Outcome) -> reports.Document:
     """What was adopted and why, by class, and what left the site."""
-    scored = {"test": outcome.test, "validation": outcome.validation}
-    scored = {mask: scores for mask, scores in scored.items() if scores.nodes}
+    masks = {"test": outcome.test, "validation": outcome.validation}
+    scored = {mask: scores for mask, scores in masks.items() if scores.nodes}
     sections = {
-        ADOPTED: _adopted(job, outcome, scored),
+        "What was adopted, and why": _adopted(job, outcome, scored),
         "Which nodes are counted": _nodes(scored, outcome),
         **_by_class(job, scored),
-        CAME_BACK: map(Text, notable_sentences(outcome.received)),
-        ROLL: _roll(job, outcome),
+        "What came back": map(Text, notable_sentences(outcome.received)),
+        "Who was in": _roll(job, outcome),
         "What left this site": _sent(job, outcome),
-        ORIGIN: _origin(job, outcome),
+        "Where it comes from": _origin(job, outcome),
     }
-    return Document(
+    return reports.Document(
         f"PACE: the model of {outcome.name}",
         f"{outcome.decision}. Job {job.name}, adopted {outcome.adopted[:10]}.",
         tuple(_headline(outcome, scored)),
@@ -87,9 +62,9 @@ def model_document(job: Job, outcome: Outcome) -> Document:
     )
 
 
-def model_card(document: Document) -> str:
+def model_card(document: reports.Document) -> str:
     """README.md: the document without what counts nodes by class or lists the upload."""
-    titles = (ADOPTED, CAME_BACK, ROLL, ORIGIN)
+    titles = ("What was adopted, and why", "What came back", "Who was in", "Where it comes from")
     sections = tuple(section for section in document.sections if section.title in titles)
     return replace(document, sections=sections).markdown()
 
@@ -104,13 +79,10 @@ def score_table(title: str, scores: MaskScores) -> Table:
     heads = ["Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL"]
     note, present, classes = "", scores.classes_present, scores.classes
     if scores.nodes and present < classes:
-        fixed = ", ".join(
-            f"{100 * (reading.macro_f1 or 0):.1f}% ({name})"
-            for name, reading in scores.readings.items()
-        )
+        fixed = (f"{100 * (r.macro_f1 or 0):.1f}% ({name})" for name, r in scores.readings.items())
         note = (
             f"Macro F1 is over the {present} classes that occur here. Over all {classes} of the job, "
-            f"with absent ones counted as zero, it is {fixed}."
+            f"with absent ones counted as zero, it is {', '.join(fixed)}."
         )
     return Table.of(title, heads, rows, note=note, words=0)
 
@@ -124,56 +96,48 @@ def _percent(score: float | None, unit: str = "") -> Value:
 def _headline(outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[tuple[str, str]]:
     yield f"{outcome.alpha:.2f}", "α, the weight of what came back"
     for mask, scores in list(scored.items())[:1]:
-        local, adopted = (
-            100 * (reading.accuracy or 0) for reading in (scores.local, scores.adopted)
-        )
+        local, adopted = (100 * (r.accuracy or 0) for r in (scores.local, scores.adopted))
         yield f"{local:.1f} %", f"accuracy of Local, {mask}"
         yield f"{adopted:.1f} %", f"accuracy of what is used, {mask}"
         yield f"{adopted - local:+.1f}", "points"
-        error = calibration_error(scores.adopted.bins)
-        yield f"{100 * error:.1f}", "points of calibration error (ECE)"
+        error = 100 * calibration_error(scores.adopted.bins)
+        yield f"{error:.1f}", "points of calibration error (ECE)"
     if roll := outcome.roll:
         parties = len(roll.merged) + len(roll.refused) + len(roll.missing)
         yield f"{len(roll.merged)} of {parties}", "sites were merged"
 
 
 def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[Block]:
-    parts = ("Local", *external_names(job.federation))
-    formula = f"(1 - α) Local + α {parts[1]}"
+    names = ("Local", *external_names(job.federation))
+    parts = list(zip(names, outcome.weights, strict=True))
+    formula = f"(1 - α) Local + α {names[1]}"
     if len(parts) > 2:
-        terms = zip(outcome.weights, parts, strict=True)
-        formula = " + ".join(f"{weight:.4f} ({name})" for weight, name in terms if weight)
+        formula = " + ".join(f"{weight:.4f} ({name})" for name, weight in parts if weight)
     yield Text(
         f"Local was trained on this site's graph only. External is what the server's return makes of "
         f"it. What is used adds their logits, {formula}; the weights were chosen on this site's "
         "validation nodes."
     )
-    yield Findings((_promise(outcome.validation, promises(job.federation.method.gate)),))
+    statement = "On this site's validation nodes, what is used has no higher NLL than Local."
+    verdict, evidence = "absent", "There are no validation nodes, so Local was kept."
+    readings = outcome.validation.readings
+    losses = {name: reading.nll for name, reading in readings.items() if reading.nll is not None}
+    if losses:
+        values = ", ".join(f"{name} {nll:.4f}" for name, nll in losses.items())
+        evidence = f"NLL on {many(outcome.validation.nodes, 'node')}: {values}."
+        if not promises(job.federation.method.gate):
+            evidence += " The method makes no such promise."
+        verdict = "holds" if losses["adopted"] <= losses["local"] else "fails"
+    yield reports.Findings((reports.Finding(statement, verdict, evidence),))
     for mask, scores in scored.items():
         yield score_table(f"On {many(scores.nodes, f'{mask} node')}", scores)
     if len(parts) > 2:
-        total = sum(outcome.weights)
-        rows: list[list[Cell]] = [
-            [
-                name,
-                Value(f"{weight:.4f}", weight),
-                Value(f"{100 * weight / total:.1f} %", weight, share=weight / total),
-            ]
-            for name, weight in zip(parts, outcome.weights, strict=True)
-        ]
+        rows: list[list[Cell]] = []
+        for name, weight in parts:
+            share = weight / sum(outcome.weights)
+            bar = Value(f"{100 * share:.1f} %", weight, share=share)
+            rows.append([name, Value(f"{weight:.4f}", weight), bar])
         yield Table.of("Weights of the mixture", ["Part", "Weight", "Share"], rows, words=0)
-
-
-def _promise(scores: MaskScores, promised: bool) -> Finding:
-    statement = "On this site's validation nodes, what is used has no higher NLL than Local."
-    if scores.local.nll is None or scores.adopted.nll is None:
-        return Finding(statement, "absent", "There are no validation nodes, so Local was kept.")
-    values = ", ".join(f"{name} {reading.nll:.4f}" for name, reading in scores.readings.items())
-    evidence = f"NLL on {many(scores.nodes, 'node')}: {values}."
-    if not promised:
-        evidence += " The method makes no such promise."
-    kept = scores.adopted.nll <= scores.local.nll
-    return Finding(statement, "holds" if kept else "fails", evidence)
 
 
 def _nodes(scored: Mapping[str, MaskScores], outcome: Outcome) -> Iterator[Block]:
@@ -182,9 +146,8 @@ def _nodes(scored: Mapping[str, MaskScores], outcome: Outcome) -> Iterator[Block
         (f"{mask.capitalize()}: {many(count, 'node')}", USES[mask] if count else "none")
         for mask, count in counts.items()
     ]
-    trained = many(outcome.trained_on, "node")
-    pairs.append((f"Training: {trained}", "Local was trained on them; no score here counts them"))
-    yield Facts(tuple(pairs))
+    trained = f"Training: {many(outcome.trained_on, 'node')}"
+    yield Facts((*pairs, (trained, "Local was trained on them; no score here counts them")))
     if outcome.drawn is not None:
         shares = ", ".join(f"{100 * share:.0f} %" for share in outcome.drawn)
         yield Text(
@@ -199,27 +162,23 @@ def _nodes(scored: Mapping[str, MaskScores], outcome: Outcome) -> Iterator[Block
 
 def _roll(job: Job, outcome: Outcome) -> Iterator[Block]:
     yield from map(Text, roll_sentences(outcome.roll, job))
-    if (roll := outcome.roll) is None:
-        return
-    parties = [(name, "merged", "") for name in roll.merged]
-    parties += [(name, "refused", code) for name, code in roll.refused.items()]
-    parties += [(name, "missing", "") for name in roll.missing]
-    more = len(parties) - LISTED
-    note = f"{more:,} more are in model.json." if more > 0 else ""
-    heads = ["Participant", "Upload", "Reason"]
-    title = "Participants, as the server says"
-    yield Table.of(title, heads, parties[:LISTED], note=note, words=2)
+    if roll := outcome.roll:
+        parties = [(name, "merged", "") for name in roll.merged]
+        parties += [(name, "refused", code) for name, code in roll.refused.items()]
+        parties += [(name, "missing", "") for name in roll.missing]
+        more = len(parties) - LISTED
+        note = f"{more:,} more are in model.json." if more > 0 else ""
+        heads, title = ["Participant", "Upload", "Reason"], "Participants, as the server says"
+        yield Table.of(title, heads, parties[:LISTED], note=note, words=2)
 
 
 def _sent(job: Job, outcome: Outcome) -> Iterator[Block]:
     sent, sizes = outcome.sent, message_sizes(job)
-    whole = sent.frame + sent.signature
+    whole, returned = sent.frame + sent.signature, sizes.return_frame + sizes.signature
     share = f" ({100 * whole / sent.dense:.0f} % of the model sent whole)" if sent.dense else ""
-    returned = sizes.return_frame + sizes.signature
-    pairs = (("Sent, once", f"{whole:,} bytes{share}"), ("Came back", f"{returned:,} bytes"))
-    yield Facts(pairs)
-    heads = ["Name", "What it is", "Bytes"]
+    yield Facts((("Sent, once", f"{whole:,} bytes{share}"), ("Came back", f"{returned:,} bytes")))
     rows = [(item.name, item.words, item.bytes) for item in sent.items]
+    heads = ["Name", "What it is", "Bytes"]
     yield Table.of("What the upload holds", heads, rows, names=2, words=0)
     yield from map(Text, sent.sentences)
 
@@ -229,19 +188,17 @@ def _origin(job: Job, outcome: Outcome) -> Iterator[Block]:
     if job.codebook is not None:
         tables = "--nodes new.csv --edges new_links.csv"
         uses.append(f"predict THIS_FOLDER {tables} --out predictions.csv")
-    yield Code("\n".join(f"pace client {use}" for use in uses))
+    yield reports.Code("\n".join(f"pace client {use}" for use in uses))
     widths = " → ".join(map(str, job.model.widths))
-    yield Facts(
-        (
-            ("Job", job.digest),
-            ("Method", job.method),
-            ("Model", f"{job.model.title}, {widths}{in_words(job.model)}"),
-            ("Classes", ", ".join(job.classes) or str(job.model.classes)),
-            ("Training", f"{job.federation.recipe.epochs} epochs, seed {job.seed}"),
-            ("Upload, return", f"{outcome.upload}, SHA-256 {outcome.returned}"),
-            *outcome.versions.items(),
-        )
-    )
+    origin = {
+        "Job": job.digest,
+        "Method": job.method,
+        "Model": f"{job.model.title}, {widths}{in_words(job.model)}",
+        "Classes": ", ".join(job.classes) or str(job.model.classes),
+        "Training": f"{job.federation.recipe.epochs} epochs, seed {job.seed}",
+        "Upload, return": f"{outcome.upload}, SHA-256 {outcome.returned}",
+    }
+    yield Facts((*origin.items(), *outcome.versions.items()))
     yield Text(
         "Made for this site's own graph and graphs like it: the same features in the same order, nodes "
         "from the same population. Scores elsewhere are unknown until measured. The weights were "
@@ -257,11 +214,11 @@ def _by_class(job: Job, scored: Mapping[str, MaskScores]) -> dict[str, Iterator[
         return {"By class": iter([Text(text)])}
     mask, scores = next(iter(scored.items()))
     names = job.classes or tuple(f"class {label}" for label in range(job.model.classes))
-    readings = [getattr(scores, name) for name in COMPARED]
+    readings = (scores.local, scores.adopted)
     return {
         "By class": _classes(names, readings, COUNTED[mask]),
         "Calibration": _calibration(readings, COUNTED[mask]),
-        "Confusion matrix": _confusions(tuple(names), readings, COUNTED[mask]),
+        "Confusion matrix": _confusions(names, readings, COUNTED[mask]),
     }
 
 
@@ -270,28 +227,24 @@ def _classes(
 ) -> Iterator[Block]:
     matrices = torch.tensor([reading.confusion for reading in readings]).double()
     hits, true, called = matrices.diagonal(dim1=1, dim2=2), matrices.sum(2), matrices.sum(1)
-    counts = true[0].long().tolist()
     # Local and Adopted of each, by class; not a number where a class has no such node
     scores = torch.cat([hits / true, hits / called, 2 * hits / (true + called)]).T.tolist()
-    classes = list(zip(names, counts, scores, strict=True))
-    yield Changes(
-        f"Recall of each class, in percent. {nodes}",
-        ("Class", COMPARED["local"], COMPARED["adopted"]),
-        tuple(
-            Change(f"{name} ({count:,})", before, after)
-            for name, count, (before, after, *_) in classes
-            if count
-        ),
-        note="In brackets: how many nodes truly are of the class.",
+    classes = list(zip(names, true[0].long().tolist(), scores, strict=True))
+    changes = (
+        reports.Change(f"{name} ({count:,})", before, after)
+        for name, count, (before, after, *_) in classes
+        if count
     )
+    note = "In brackets: how many nodes truly are of the class."
+    title = f"Recall of each class, in percent. {nodes}"
+    yield reports.Changes(title, ("Class", *COMPARED), tuple(changes), note=note)
     note = (
         "Recall: of the nodes of a class, those called so. Precision: of the nodes called so, those of "
         "the class. – where there are none."
     )
     if few := [name for name, count, _ in classes if 0 < count < SMALL]:
         note += f" Fewer than {SMALL} nodes, so their percentages say little: {', '.join(few)}."
-    groups = ("Recall", "Precision", "F1")
-    heads = [Column(name, group) for group in groups for name in COMPARED.values()]
+    heads = [Column(name, group) for group in ("Recall", "Precision", "F1") for name in COMPARED]
     rows = [[name, count, *map(_percent, by_class)] for name, count, by_class in classes]
     title = f"By class, in percent. {nodes}"
     yield Table.of(title, ["Class", "Nodes", *heads], rows, note=note, words=0)
@@ -304,20 +257,14 @@ def _calibration(readings: Sequence[ReadingScores], nodes: str) -> Iterator[Bloc
         "they are. Line and bar end at the same height, on the broken line, if the "
         "probabilities are what they say. ECE is the mean distance of the two."
     )
-    yield Beside(
-        tuple(
-            Reliability(
-                f"{name}: ECE {100 * calibration_error(reading.bins):.1f} points",
-                tuple(Mark(b.confidence, b.hits / max(b.nodes, 1), b.nodes) for b in reading.bins),
-            )
-            for name, reading in zip(COMPARED.values(), readings, strict=True)
-        )
-    )
-    heads = [
-        Column(head, name)
-        for name in COMPARED.values()
-        for head in ("Nodes", "Mean, in %", "Right, in %")
-    ]
+    charts = []
+    for name, reading in zip(COMPARED, readings, strict=True):
+        title = f"{name}: ECE {100 * calibration_error(reading.bins):.1f} points"
+        marks = [(b.confidence, b.hits / max(b.nodes, 1), b.nodes) for b in reading.bins]
+        charts.append(reports.Reliability(title, tuple(reports.Mark(*mark) for mark in marks)))
+    yield reports.Beside(tuple(charts))
+    columns = ("Nodes", "Mean, in %", "Right, in %")
+    heads = [Column(head, name) for name in COMPARED for head in columns]
     rows: list[list[Cell]] = []
     bins = list(zip(*(reading.bins for reading in readings), strict=True))
     for index, parts in enumerate(bins):
@@ -327,7 +274,7 @@ def _calibration(readings: Sequence[ReadingScores], nodes: str) -> Iterator[Bloc
             means = (part.confidence, part.hits / part.nodes) if part.nodes else (None, None)
             rows[-1] += [part.nodes, *map(_percent, means)]
     table = Table.of(f"{nodes}, by how sure the model is", ["How sure", *heads], rows, words=0)
-    yield Fold("The numbers", (table,))
+    yield reports.Fold("The numbers", (table,))
 
 
 def _confusions(
@@ -339,5 +286,5 @@ def _confusions(
     yield Text(
         f"{nodes}. A row is a true class, a column what its nodes are called; outlined is right."
     )
-    titles = zip(COMPARED.values(), readings, strict=True)
-    yield Beside(tuple(Confusion(title, names, reading.confusion) for title, reading in titles))
+    pairs = zip(COMPARED, readings, strict=True)
+    yield reports.Beside(tuple(reports.Confusion(title, names, r.confusion) for title, r in pairs))

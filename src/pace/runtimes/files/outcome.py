@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
+from pace import task
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN, Graph
 from pace.io import records
@@ -20,56 +21,30 @@ from pace.jobs.disclosure import Disclosure, Received
 from pace.jobs.roll import Roll
 from pace.protocol.steps import Adoption
 from pace.runtimes.files.site import NEW, ROLES, Site
-from pace.task import (
-    Bin,
-    accuracy,
-    counted,
-    macro_f1,
-    macro_f1_present,
-    nll,
-    reliability,
-    weighted_f1,
-)
 
 READINGS = ("local", "external", "adopted")
 MASKS = ("train", "val", "test", "new", "all")
 MODEL = "pace-model-1"
+SCORES = (task.accuracy, task.weighted_f1, task.macro_f1, task.macro_f1_present)
 
 
 @dataclass(frozen=True)
 class ReadingScores:
-    """Scores of one reading; None or empty where there are no nodes.
-
-    Raises:
-        ValueError: calibration and confusion count different nodes.
-    """
+    """Scores of one reading; None or empty where there are no nodes."""
 
     accuracy: float | None = None
     weighted_f1: float | None = None
-    macro_f1: float | None = None
-    """Over all classes of the job, absent ones counted as zero."""
-    macro_f1_present: float | None = None
-    """Over the classes that occur."""
-    nll: float | None = None
-    """Negative log-likelihood, in nats a node."""
+    macro_f1: float | None = None  # over all classes of the job, absent ones counted as zero
+    macro_f1_present: float | None = None  # over the classes that occur
+    nll: float | None = None  # negative log-likelihood, in nats a node
     confusion: tuple[tuple[int, ...], ...] = ()
     """A row a true class: nodes by the class they were called."""
-    bins: tuple[Bin, ...] = ()
-    """Its calibration."""
-
-    def __post_init__(self) -> None:
-        cells = [count for row in self.confusion for count in row]
-        if min(cells, default=0) < 0 or sum(part.nodes for part in self.bins) != sum(cells):
-            raise ValueError("a count is below 0, or calibration and confusion differ in nodes")
+    bins: tuple[task.Bin, ...] = ()  # its calibration
 
 
 @dataclass(frozen=True, kw_only=True)
 class MaskScores:
-    """Scores of Local, External and what was adopted on the nodes of a mask.
-
-    Raises:
-        ValueError: a confusion matrix is not one of so many classes.
-    """
+    """Scores of Local, External and what was adopted on the nodes of a mask."""
 
     mask: str
     nodes: int
@@ -77,8 +52,7 @@ class MaskScores:
     """How many of them the model has never seen with a label."""
     left_out: int | None = records.optional(None)
     """Nodes of the graph's own mask that the model was trained on or validated by."""
-    classes: int
-    """Of the job."""
+    classes: int  # of the job
     classes_present: int
     local: ReadingScores
     external: ReadingScores
@@ -89,6 +63,9 @@ class MaskScores:
         for reading in self.readings.values():
             if [len(row) for row in reading.confusion] != widths:
                 raise ValueError(f"a confusion matrix is not of {self.classes} classes")
+            counts = [count for row in reading.confusion for count in row]
+            if min(counts, default=0) < 0 or sum(b.nodes for b in reading.bins) != sum(counts):
+                raise ValueError("a count is below 0, or calibration and confusion differ in nodes")
 
     @property
     def readings(self) -> dict[str, ReadingScores]:
@@ -97,40 +74,23 @@ class MaskScores:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a site decided, and how good it is there.
+    """What a site decided, and how good it is there."""
 
-    Raises:
-        ValueError: the weights cannot be those of a mixture, or scores are of other classes.
-    """
-
-    job: str
-    """Its digest."""
-    name: str
-    """The participant."""
-    alpha: float
-    """The Externals' share of the weights."""
-    weights: tuple[float, ...]
-    """Of Local, then of each External."""
-    decision: str
-    """What alpha means, in words."""
-    upload: str
-    """The checksum of the upload it answers."""
-    returned: str = field(metadata=records.record_key("return"))
-    """The return's SHA-256."""
-    roll: Roll | None
-    """Whose uploads were merged; None where no roll came."""
-    received: tuple[Received, ...]
-    """What the receiver noticed about each External of Local's kind."""
+    job: str  # its digest
+    name: str  # the participant
+    alpha: float  # the Externals' share of the weights
+    weights: tuple[float, ...]  # of Local, then of each External
+    decision: str  # what alpha means, in words
+    upload: str  # the checksum of the upload it answers
+    returned: str = field(metadata=records.record_key("return"))  # the return's SHA-256
+    roll: Roll | None  # whose uploads were merged; None where no roll came
+    received: tuple[Received, ...]  # what the receiver noticed about each External of Local's kind
     validation: MaskScores
     test: MaskScores
-    trained_on: int
-    """Nodes with a label that Local was trained on; they are counted nowhere else."""
-    drawn: tuple[float, ...] | None
-    """The shares of train, val and test, where the site's table had no split."""
-    sent: Disclosure
-    """What the upload tells, as the site was told before it was sent."""
-    adopted: str
-    """When, in UTC."""
+    trained_on: int  # nodes with a label that Local was trained on; they are counted nowhere else
+    drawn: tuple[float, ...] | None  # shares of train, val and test, where the table had no split
+    sent: Disclosure  # what the upload tells, as the site was told before it was sent
+    adopted: str  # when, in UTC
     versions: dict[str, str]
     format: str = MODEL
 
@@ -150,31 +110,26 @@ def mask_scores(
 ) -> MaskScores:
     """Scores and counts of Local, External and what was adopted on these nodes."""
     labels = graph.y[nodes]
-    logits = (adoption.local, adoption.external, adoption.logits)
-    local, external, adopted = (_reading_scores(of[nodes], labels, classes) for of in logits)
+
+    def scores(logits: Tensor) -> ReadingScores:
+        if not len(labels):
+            return ReadingScores()
+        counts = task.counted(logits[nodes], labels, classes)
+        return ReadingScores(
+            *(score(counts) for score in SCORES),
+            nll=task.nll(logits[nodes], labels),
+            confusion=tuple(map(tuple, counts.tolist())),
+            bins=task.reliability(logits[nodes], labels),
+        )
+
     return MaskScores(
         mask=mask,
         nodes=len(labels),
         classes=classes,
         classes_present=len(labels.unique()),
-        local=local,
-        external=external,
-        adopted=adopted,
-    )
-
-
-def _reading_scores(logits: Tensor, labels: Tensor, classes: int) -> ReadingScores:
-    if not len(labels):
-        return ReadingScores()
-    counts = counted(logits, labels, classes)
-    return ReadingScores(
-        accuracy(counts),
-        weighted_f1(counts),
-        macro_f1(counts),
-        macro_f1_present(counts),
-        nll(logits, labels),
-        tuple(map(tuple, counts.tolist())),
-        reliability(logits, labels),
+        local=scores(adoption.local),
+        external=scores(adoption.external),
+        adopted=scores(adoption.logits),
     )
 
 
@@ -185,35 +140,22 @@ def evaluate_mask(
 
     `test` is what was held out then, and labelled nodes that the model has never seen; of those, the
     graph's own test nodes, unless its masks were drawn.
-
-    Raises:
-        SettingError: there is no such mask.
-        GraphError: no labelled node is in it.
     """
     if mask not in MASKS:
         raise SettingError(f"the mask is {mask!r}, expected one of {', '.join(MASKS)}")
-    graph = site.graph
-    known = graph.y != UNKNOWN
-    kinds = (*ROLES, NEW)
-    numbers = torch.tensor([kinds.index(role) for role in roles])
-    role = {kind: numbers == number for number, kind in enumerate(kinds)}
+    own = site.graph.test
+    known = site.graph.y != UNKNOWN
+    role = {kind: torch.tensor([r == kind for r in roles]) for kind in (*ROLES, NEW)}
     unseen = known & (role[NEW] | role[ROLES[0]])  # without a label, a node taught nothing
-    if mask == "all":
-        chosen = known
-    elif mask == NEW:
-        chosen = unseen
-    elif mask == "test":
-        chosen = known & role["test"] | (unseen & graph.test if site.drawn is None else unseen)
-    else:
-        chosen = known & role[mask]
+    fair = role["test"] | (unseen & own if site.drawn is None else unseen)
+    chosen = known & {**role, "test": fair, NEW: unseen, "all": known}[mask]
     if not chosen.any():
         raise GraphError(
             f"the graph has no labelled nodes in mask {mask!r}: choose another with --on"
         )
-    used = role["train"] | role["val"]
-    own = graph.test if mask == "test" else torch.zeros_like(known)
-    scores = mask_scores(adoption, graph, chosen, mask=mask, classes=classes)
-    return replace(scores, new=int((chosen & unseen).sum()), left_out=int((own & used).sum()))
+    left_out = own & (role["train"] | role["val"]) & (mask == "test")
+    scores = mask_scores(adoption, site.graph, chosen, mask=mask, classes=classes)
+    return replace(scores, new=int((chosen & unseen).sum()), left_out=int(left_out.sum()))
 
 
 def known_labels(graph: Graph, classes: Sequence[str]) -> list[str]:

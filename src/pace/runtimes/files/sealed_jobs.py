@@ -24,14 +24,11 @@ LARGEST = 16 * 2**20  # bytes, as of a job with all its keys
 class SealedJob:
     """A job that this key has sealed an upload for."""
 
-    job: str
-    """Its name."""
+    job: str  # its name
     digest: str
     seed: int
-    participants: dict[str, str]
-    """Public keys by name."""
-    upload: str
-    """SHA-256 of the frame."""
+    participants: dict[str, str]  # public keys by name
+    upload: str  # SHA-256 of the frame
     format: str = FORMAT
 
 
@@ -39,10 +36,10 @@ def remember(key: Path, job: Job, frame: bytes) -> None:
     """Write down that this frame was sealed, before it can be sent; refuse another for the same job."""
     sealed = hashlib.sha256(frame).hexdigest()
     parties = {name: job.keys[name] for name in job.participants}
-    record = SealedJob(job.name, job.digest, job.seed, parties, sealed)
+    record = plain_record(SealedJob(job.name, job.digest, job.seed, parties, sealed))
     path = key.with_name(f"{key.name}.sealed") / f"{job.digest}.json"
     path.parent.mkdir(exist_ok=True)
-    if not atomic.create(path, (json.dumps(plain_record(record), indent=1) + "\n").encode()):
+    if not atomic.create(path, (json.dumps(record, indent=1) + "\n").encode()):
         earlier = load_record(SealedJob, path, LARGEST, FORMAT)
         if earlier.upload != sealed:
             raise FileError(
@@ -54,7 +51,9 @@ def remember(key: Path, job: Job, frame: bytes) -> None:
 
 def check_overlap(key: Path, job: Job, *, agreed: bool) -> list[str]:
     """What this job's sum and those of earlier sealed jobs would tell together, unless `agreed`."""
-    sentences = [told for earlier in sealed_jobs(key) if (told := overlap(earlier, job))]
+    paths = sorted(key.with_name(f"{key.name}.sealed").glob("*.json"))
+    earlier = [load_record(SealedJob, path, LARGEST, FORMAT) for path in paths]
+    sentences = [sentence for past in earlier if (sentence := _overlap(past, job))]
     if sentences and not agreed:
         raise OverlapError(
             " ".join(sentences)
@@ -64,17 +63,15 @@ def check_overlap(key: Path, job: Job, *, agreed: bool) -> list[str]:
     return sentences
 
 
-def overlap(earlier: SealedJob, job: Job) -> str | None:
+def _overlap(earlier: SealedJob, job: Job) -> str | None:
     """What two sums tell that one does not; None where no other participant was in both."""
-    if earlier.digest == job.digest:
-        return None
     mine = {job.keys[name]: name for name in job.participants}
     theirs = {public: name for name, public in earlier.participants.items()}
-    if len(mine.keys() & theirs.keys()) < 2:
+    if earlier.digest == job.digest or len(mine.keys() & theirs.keys()) < 2:
         return None
     gone = sorted(theirs[public] for public in theirs.keys() - mine.keys())
     new = sorted(mine[public] for public in mine.keys() - theirs.keys())
-    differ = [f"without {', '.join(gone)}"] * bool(gone) + [f"with {', '.join(new)}"] * bool(new)
+    differ = [f"{word} {', '.join(n)}" for word, n in (("without", gone), ("with", new)) if n]
     exactly = "all that they sent" if earlier.seed == job.seed else "their moments"
     reveals = (
         "whoever sees both sums can subtract them and sees about those who are in one only: "
@@ -86,9 +83,3 @@ def overlap(earlier: SealedJob, job: Job) -> str | None:
         f"This site sealed an upload for job {earlier.job!r} ({earlier.digest[:16]}); this one has the "
         f"same participants {' and '.join(differ) or 'and no others'}: {reveals}."
     )
-
-
-def sealed_jobs(key: Path) -> list[SealedJob]:
-    """All that this key has sealed for."""
-    paths = sorted(key.with_name(f"{key.name}.sealed").glob("*.json"))
-    return [load_record(SealedJob, path, LARGEST, FORMAT) for path in paths]

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import zip_longest
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -87,11 +85,9 @@ class Members:
     @classmethod
     def of(cls, graph: Graph, nodes: Sequence[str]) -> Members:
         salt = secrets.token_bytes(SALT)
-        roles = graph.train.int() + 2 * graph.val.int() + 3 * graph.test.int()
-        rows = b"".join(
-            _hash(salt, name) + bytes([role])
-            for name, role in zip(nodes, roles.tolist(), strict=True)
-        )
+        roles = (graph.train.int() + 2 * graph.val.int() + 3 * graph.test.int()).tolist()
+        pairs = zip(nodes, roles, strict=True)
+        rows = b"".join(_hash(salt, name) + bytes([role]) for name, role in pairs)
         table = torch.frombuffer(bytearray(rows), dtype=torch.uint8).reshape(-1, HASH + 1)
         return cls(salt, table)
 
@@ -110,12 +106,9 @@ class Members:
 
     def roles(self, nodes: Sequence[str]) -> list[str]:
         """What each node was used for; `new` where the model has never seen it."""
-        return [self._by_hash.get(_hash(self.salt, name), NEW) for name in nodes]
-
-    @cached_property
-    def _by_hash(self) -> Mapping[bytes, str]:
-        rows = np.ascontiguousarray(self.table.numpy())
-        return {row[:HASH].tobytes(): ROLES[row[HASH]] for row in rows}
+        rows = self.table.contiguous().numpy()
+        by_hash = {row[:HASH].tobytes(): ROLES[row[HASH]] for row in rows}
+        return [by_hash.get(_hash(self.salt, name), NEW) for name in nodes]
 
 
 def _hash(salt: bytes, name: str) -> bytes:

@@ -11,7 +11,7 @@ from pace.errors import FlowerError, PaceError
 from pace.io.text import shown
 from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
-from pace.runtimes.files import report
+from pace.runtimes.files.merge import write_report
 from pace.runtimes.flower.control import Control, Run
 from pace.runtimes.flower.exchange import GridExchange
 from pace.runtimes.flower.tasks import Runtime, carrying_out
@@ -57,7 +57,7 @@ def play_run(
                 show(event)
 
             finished = play_round(GridExchange(grid), settings, journal, tell)
-            report.write_report(settings.out, finished)
+            write_report(settings.out, finished)
             if not finished.finished:
                 raise UnfinishedError(_unfinished(finished))
     except (UnfinishedError, KeyboardInterrupt):

@@ -16,8 +16,13 @@ from pace.jobs.admission import admit
 from pace.jobs.journal import Journal, Refusal
 from pace.jobs.roll import Attendance
 from pace.protocol.uploads import Received
-from pace.runtimes.files.merge import decided_uploads, make_returns, merge_report, server_key
-from pace.runtimes.files.report import MergeReport
+from pace.runtimes.files.merge import (
+    MergeReport,
+    decided_uploads,
+    make_returns,
+    merge_report,
+    server_key,
+)
 from pace.runtimes.network.bindings import Bindings
 from pace.runtimes.network.exchange import Answer, Asking, Exchange
 from pace.runtimes.network.messages import OK, RETURN, UPLOAD, Words, word_bytes, word_text
