@@ -214,7 +214,8 @@ class Job:
     @property
     def rank(self) -> int | None:
         """Of the factors; None: dense messages, or a method without factors."""
-        rank: int | None = getattr(self._open.method, "rank", None)
+        ranked = "rank" in METHODS.settings(self.method)
+        rank: int | None = self._open.method.rank if ranked else None  # type: ignore[attr-defined]
         return rank
 
     @cached_property
