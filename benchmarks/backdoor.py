@@ -16,7 +16,7 @@ from torch import Tensor
 from pace.gates.mixture import mix
 from pace.graph import Graph
 from pace.jobs.disclosure import influence
-from pace.jobs.sealing import ephemeral_seals
+from pace.jobs.signatures import ephemeral_seals
 from pace.merging.carrier import RANK, truncate
 from pace.params import Params, subtract
 from pace.protocol import steps, wire

@@ -11,7 +11,7 @@ import torch
 
 from benchmarks.clock import Point, spent
 from benchmarks.server import Repeated, exhaust, upload
-from pace.jobs import sealing
+from pace.jobs import signatures
 from pace.methods import Pace
 from pace.models.gcn import GCN
 from pace.protocol import ring, steps, wire
@@ -40,7 +40,9 @@ def sealed(turns: int, *, quick: bool = False) -> Iterator[Point]:
         frame = wire.encode_sealed(numbers, steps.upload_layout(agreed), agreed.digest)
         dense = 4 * sum(value.numel() for value in agreed.start.values())
         for clients in COHORTS[: 1 if quick else None]:
-            seal, *_ = sealing.ephemeral_seals([f"{i:04}" for i in range(clients)], agreed.digest)
+            seal, *_ = signatures.ephemeral_seals(
+                [f"{i:04}" for i in range(clients)], agreed.digest
+            )
             yield {
                 "shape": name,
                 "clients": clients,

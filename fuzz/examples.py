@@ -11,7 +11,7 @@ from pace.datasets import Dataset, Names
 from pace.datasets.partition.divide import Division, divide
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
-from pace.jobs import sealing, signatures
+from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.models.gcn import GCN
 from pace.models.sage import SAGE
@@ -82,7 +82,7 @@ def signed() -> bytes:
 @cache
 def sealed_job() -> Job:
     public = {name: signatures.public_key(key(name)) for name in (*SITES, SERVER)}
-    masks = {name: sealing.sealing_key(key(name)) for name in SITES}
+    masks = {name: signatures.sealing_key(key(name)) for name in SITES}
     model = SAGE((8, 4, 2))
     return Job(
         "tiny", model, epochs=1, participants=SITES, minimum=3, keys=public, sealing=masks,

@@ -7,7 +7,7 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from pace.jobs import sealing, signatures
+from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from tests.sites import NAMES, job
 
@@ -30,6 +30,6 @@ def sealed_job(names: Sequence[str] = NAMES, **changes: object) -> Job:
         "participants": tuple(names),
         "minimum": len(names),
         "keys": {name: signatures.public_key(key_of(name)) for name in (*names, SERVER)},
-        "sealing": {name: sealing.sealing_key(key_of(name)) for name in names},
+        "sealing": {name: signatures.sealing_key(key_of(name)) for name in names},
     }
     return job(**(settings | changes))

@@ -30,7 +30,7 @@ from pace.errors import (
     WeightError,
 )
 from pace.graph import Graph
-from pace.jobs import admission, sealing, signatures
+from pace.jobs import admission, signatures
 from pace.jobs.admission import admit
 from pace.jobs.job import Job, read_job, write_job
 from pace.methods import FedAvg, Pace
@@ -84,7 +84,7 @@ def agree(graphs: Sequence[Graph], plain: Federation) -> tuple[float, float, int
     hidden = replace(plain, sealed=True, clients=len(graphs))
     opened = [steps.fit(graph, plain) for graph in graphs]
     names = [f"{place:03}" for place in range(len(graphs))]
-    drawn = sealing.ephemeral_seals(names, hidden.digest)
+    drawn = signatures.ephemeral_seals(names, hidden.digest)
     closed = [
         steps.share(kept.local, graph, hidden, seal)
         for (kept, _), graph, seal in zip(opened, graphs, drawn, strict=True)
@@ -138,7 +138,7 @@ def test_sealed_numbers_add_up_to_the_plain_sum(data: st.DataObject) -> None:
     rows = [data.draw(st.lists(number, min_size=size, max_size=size)) for _ in range(count)]
     names = [f"site-{place}" for place in range(count)]
     plain = [ring.from_numbers({"x": torch.tensor(row, dtype=torch.float64)}) for row in rows]
-    drawn = sealing.ephemeral_seals(names, b"salt")
+    drawn = signatures.ephemeral_seals(names, b"salt")
     masked = [seal(each) for seal, each in zip(drawn, plain, strict=True)]
     for some in (plain, masked):
         total = some[0]
@@ -302,9 +302,9 @@ def test_a_sealed_job_is_read_again_as_it_was_written(tmp_path: Path) -> None:
 
 
 SWAPPED = {
-    "north": sealing.sealing_key(key_of("north")),
-    "south": sealing.sealing_key(key_of("north")),  # not signed by south
-    "west": sealing.sealing_key(key_of("west")),
+    "north": signatures.sealing_key(key_of("north")),
+    "south": signatures.sealing_key(key_of("north")),  # not signed by south
+    "west": signatures.sealing_key(key_of("west")),
 }
 
 
@@ -344,34 +344,34 @@ def test_a_sealing_key_has_one_spelling_and_its_file_is_read_as_any_other(tmp_pa
     public, signer = made.sealing["north"], made.keys["north"]
     letters = string.ascii_uppercase + string.ascii_lowercase + string.digits + "+/"
     other = f"{public[:-2]}{letters[letters.index(public[-2]) ^ 1]}="
-    sealing.sealing_key_bytes(public, signer)
+    signatures.sealing_key_bytes(public, signer)
     with pytest.raises(SettingError, match="not a sealing key"):
-        sealing.sealing_key_bytes(other, signer)
+        signatures.sealing_key_bytes(other, signer)
     path = tmp_path / "north.pub"
     path.write_text(f"{signer}\n{public}\n")
-    assert sealing.read_sealing_key(path) == public
+    assert signatures.read_sealing_key(path) == public
     for content in (b"", b"\xff" * 9, signer.encode(), b"x" * 2**20):
         path.write_bytes(content)
         with pytest.raises(PaceError, match=str(path)):
-            sealing.read_sealing_key(path)
+            signatures.read_sealing_key(path)
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(FileError, match="not a regular file"):
-        sealing.read_sealing_key(path)
+        signatures.read_sealing_key(path)
 
 
 def test_a_sealing_key_of_low_order_is_no_secret() -> None:
     publics = {"north": bytes(32), "south": bytes(32)}
-    secret = sealing.sealing_secret(key_of("north"))
+    secret = signatures.sealing_secret(key_of("north"))
     with pytest.raises(SettingError, match="cannot be used"):
-        sealing.masks(secret, "north", publics, b"salt")(ring.from_numbers({"x": torch.ones(1)}))
+        signatures.masks(secret, "north", publics, b"salt")(ring.from_numbers({"x": torch.ones(1)}))
 
 
 def test_any_summable_method_can_be_sealed_with_no_change() -> None:
     """A ridge regression by X^T X and X^T Y, written here: sealing knows nothing of it."""
     agreed = replace(federation(Counting()), sealed=True, clients=3)
     graphs = clients(3)
-    drawn = sealing.ephemeral_seals(NAMES, agreed.digest)
+    drawn = signatures.ephemeral_seals(NAMES, agreed.digest)
     frames = [
         steps.share(agreed.start, graph, agreed, seal)[1]
         for graph, seal in zip(graphs, drawn, strict=True)

@@ -10,7 +10,7 @@ import torch
 from benchmarks.backdoor import Trigger, outcome
 
 from pace.graph import Graph
-from pace.jobs import sealing
+from pace.jobs import signatures
 from pace.methods import METHODS, Limited, Pace, make
 from pace.params import Params
 from pace.protocol import steps
@@ -32,7 +32,9 @@ def adoptions(
 ) -> list[Adoption]:
     """What every client adopts, from models that are already trained."""
     names = [f"{client}" for client in range(len(graphs))]
-    seals = sealing.ephemeral_seals(names, agreed.digest) if agreed.sealed else [None] * len(graphs)
+    seals = (
+        signatures.ephemeral_seals(names, agreed.digest) if agreed.sealed else [None] * len(graphs)
+    )
     fitted = [
         steps.share(model, graph, agreed, seal)
         for model, graph, seal in zip(models, graphs, seals, strict=True)
@@ -88,7 +90,7 @@ def test_sealing_leaves_out_no_hook() -> None:
         agreed = sealed(agreed, 3) if hidden else agreed
         for cached in (steps.upload_layout, steps.return_layout, steps.blank_externals):
             cached.cache_clear()
-        seal = sealing.ephemeral_seals(["a", "b", "c"], b"salt")[0] if hidden else None
+        seal = signatures.ephemeral_seals(["a", "b", "c"], b"salt")[0] if hidden else None
         kept, upload = steps.fit(graphs[0], agreed, seal=seal)
         steps.explain_upload(steps.check_upload(upload, agreed), agreed)
         steps.upload_weights(steps.received([upload], agreed), agreed)

@@ -22,7 +22,7 @@ from pace.errors import (
 )
 from pace.gates.gate import cnll
 from pace.graph import Graph
-from pace.jobs import sealing
+from pace.jobs import signatures
 from pace.jobs.disclosure import influence
 from pace.methods import METHODS, FedAvg, Fixed, Local, Pace, PaceDuo, make
 from pace.models.gcn import GCN
@@ -462,7 +462,7 @@ def test_test_labels_change_no_adoption(name: str, hidden: bool) -> None:
     assert not any(torch.equal(a.y, b.y) for a, b in zip(graphs, scrambled, strict=True))
     results = []
     for some in (graphs, scrambled):
-        seals = sealing.ephemeral_seals(["a", "b", "c"], b"salt") if hidden else [None] * 3
+        seals = signatures.ephemeral_seals(["a", "b", "c"], b"salt") if hidden else [None] * 3
         fitted = [fit(graph, agreed, seal=seal) for graph, seal in zip(some, seals, strict=True)]
         returns = merge([upload for _, upload in fitted], agreed)
         results.append(

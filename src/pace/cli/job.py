@@ -213,7 +213,7 @@ def keys_of(
     listed: list[str], server_key: Path | None, *, sealed: bool
 ) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
     """Participants in order, the public keys of those who have one, and their sealing keys."""
-    from pace.jobs import sealing, signatures
+    from pace.jobs import signatures
     from pace.jobs.job import SERVER
 
     names, keys, sealing_keys = [], {}, {}
@@ -224,7 +224,7 @@ def keys_of(
         if path:
             keys[name] = signatures.read_public_key(Path(path))
             if sealed:
-                sealing_keys[name] = sealing.read_sealing_key(Path(path))
+                sealing_keys[name] = signatures.read_sealing_key(Path(path))
     if server_key is not None:
         keys[SERVER] = signatures.read_public_key(server_key)
     return tuple(names), keys, sealing_keys

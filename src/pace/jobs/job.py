@@ -31,7 +31,7 @@ from pace.io.records import (
 )
 from pace.io.settings import NOTHING
 from pace.jobs import signatures
-from pace.jobs.sealing import masks, sealing_key_bytes, sealing_secret
+from pace.jobs.signatures import masks, sealing_key_bytes, sealing_secret
 from pace.methods import make
 from pace.models import Model, TorchModel, kind_of
 from pace.models import make as make_model

@@ -1,6 +1,6 @@
 """Sealed uploads: statistics in a ring, under masks that cancel in the sum over all clients.
 
-`jobs.sealing` draws the masks from the secrets that clients share in pairs. To a server that holds
+`jobs.signatures` draws the masks from the secrets that clients share in pairs. To a server that holds
 fewer than all uploads they are noise; all of them add up to the sum of the statistics. The answer is
 the same for every client, and a receiver makes its own return of it.
 """
