@@ -27,10 +27,17 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
     In this order: exact size, who sent it, the frame, its job, its tensors, its numbers. `sender` is
     what the carrier says (a file's name, a node's); with signatures only the key counts.
     """
-    check_size(len(content), job)
-    name = sender
+    size, name = exact_size(job), sender
+    if len(content) != size:  # every upload of a job has the same, so this looks at no byte
+        raise SizeError(f"the upload has {len(content):,} bytes, expected exactly {size:,}")
     if job.signed:
-        name = _signer(content, job)
+        key = signatures.signer(content)
+        if key not in (names := _by_fingerprint(job)):
+            raise SignatureError(
+                f"the upload is signed by key {key.hex()}, which the job does not list: sign it with "
+                "the key the job was made with"
+            )
+        name = names[key]
         signatures.verify(
             content, job.keys[name], kind=signatures.UPLOAD, job=job.digest, name=name
         )
@@ -46,31 +53,14 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
     return Admitted(name, content, message)
 
 
-def check_size(size: int, job: Job) -> None:
-    """Every upload of a job has the same size, so this needs no look at its bytes."""
-    if size != exact_size(job):
-        raise SizeError(f"the upload has {size:,} bytes, expected exactly {exact_size(job):,}")
-
-
 def exact_size(job: Job) -> int:
-    frame = wire.size(steps.upload_layout(job.federation))
-    return frame + (signatures.TRAILER if job.signed else 0)
+    """The bytes of every upload of a job, with its signature."""
+    return wire.size(steps.upload_layout(job.federation)) + signatures.TRAILER * job.signed
 
 
 def frame_of(content: bytes, job: Job) -> bytes:
     """A message without its signature."""
     return content[: -signatures.TRAILER] if job.signed else content
-
-
-def _signer(content: bytes, job: Job) -> str:
-    names = _by_fingerprint(job)
-    found = signatures.signer(content)
-    if found not in names:
-        raise SignatureError(
-            f"the upload is signed by key {found.hex()}, which the job does not list: "
-            "sign it with the key the job was made with"
-        )
-    return names[found]
 
 
 @lru_cache(maxsize=16)

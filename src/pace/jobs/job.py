@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unicodedata import category, normalize
 
 from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
@@ -30,8 +30,7 @@ from pace.io.records import (
     read_record,
 )
 from pace.io.settings import NOTHING
-from pace.jobs import signatures
-from pace.jobs.signatures import masks, sealing_key_bytes, sealing_secret
+from pace.jobs.signatures import Key, key_bytes, masks, sealing_key_bytes, sealing_secret
 from pace.methods import make
 from pace.models import Model, TorchModel, kind_of
 from pace.models import make as make_model
@@ -41,9 +40,6 @@ from pace.protocol.number_formats import KINDS
 from pace.protocol.sealing import Seal, check_sealable, check_sealed_clients
 from pace.registry import METHODS
 from pace.tables.codebook import Codebook, parse_codebook
-
-if TYPE_CHECKING:
-    from pace.jobs.signatures import Key
 
 FORMAT = "pace-job-1"
 JOB_SUFFIX = ".pace"
@@ -346,7 +342,7 @@ def _check(job: Job) -> None:
         raise SettingError(
             "with keys, who takes part is listed: name the participants and their keys"
         )
-    if len(set(map(signatures.key_bytes, job.keys.values()))) < len(job.keys):
+    if len(set(map(key_bytes, job.keys.values()))) < len(job.keys):
         raise SettingError("two parties have the same key: each makes a key of its own")
     if job.keys and SERVER in job.participants:
         raise SettingError(f"no participant may be called {SERVER!r}: the server is")

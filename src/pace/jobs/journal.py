@@ -24,7 +24,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import overload
 from unicodedata import normalize
 
 from pace.errors import (
@@ -53,12 +52,10 @@ LARGEST = 2**28  # bytes of a file of the journal's own
 class Refusal:
     """Something that was turned away."""
 
-    code: str
-    """The stable code of the reason."""
+    code: str  # of the reason; it is stable
     reason: str
     sender: str
-    sha256: str | None = optional(None)
-    """Of the content; None where it could not be read."""
+    sha256: str | None = optional(None)  # of the content; None where it could not be read
 
 
 @dataclass(frozen=True)
@@ -149,9 +146,13 @@ class Journal:
         return refusal
 
     def refusals(self) -> list[Refusal]:
-        """Everything that was ever turned away, by sender."""
-        paths = (self.folder / "refused").glob("*.json")
-        refusals = [_read_refusal(path) for path in paths]
+        """Everything that was ever turned away, by sender; a damaged record stops no other."""
+        refusals = []
+        for path in (self.folder / "refused").glob("*.json"):
+            try:
+                refusals.append(load_record(Refusal, path, LARGEST))
+            except FileError as error:
+                refusals.append(Refusal(error.code, str(error), path.stem))
         return sorted(refusals, key=lambda past: (past.sender, past.code, past.reason))
 
     def accepted(self) -> list[str]:
@@ -171,8 +172,7 @@ class Journal:
 
     def close(self) -> dict[str, str]:
         """Decide that those who are here take part; the first decision is final."""
-        decided = self.decision()
-        if decided is not None:
+        if (decided := self.decision()) is not None:
             return decided
         present = self.accepted()
         if len(present) < self.job.minimum:
@@ -183,14 +183,8 @@ class Journal:
                 + ": nothing was merged; run this again when they have come"
                 + (UNOPENED if self.job.sealed else "")
             )
-        content = plain_record(Decision(self.job.digest, self._admitted_again(present)))
-        atomic.create(self.folder / "closed.json", json.dumps(content, indent=1).encode())
-        return self.close()
-
-    def _admitted_again(self, names: Sequence[str]) -> dict[str, str]:
-        """The SHA-256 of each upload as it is now; those that no longer may count are set aside."""
         sound, damaged = {}, []
-        for name in names:
+        for name in present:  # those that no longer may count are set aside
             content = self.stored(name)
             if self._admissible(name, content):
                 sound[name] = hashlib.sha256(content).hexdigest()
@@ -204,7 +198,9 @@ class Journal:
                 "into the inbox, or ask them to send it again, and run this again (without it, those "
                 "who are here are merged)"
             )
-        return sound
+        record = plain_record(Decision(self.job.digest, sound))
+        atomic.create(self.folder / "closed.json", json.dumps(record, indent=1).encode())
+        return self.close()
 
     def _admissible(self, name: str, content: bytes) -> bool:
         """Whether it may count; bytes that this process has admitted are not decoded again."""
@@ -221,10 +217,10 @@ class Journal:
 
     def _set_aside(self, name: str, content: bytes) -> None:
         """Move a damaged upload out of the way; nothing is ever deleted."""
-        place = self.folder / "damaged" / f"{name}.{hashlib.sha256(content).hexdigest()[:16]}{UP}"
-        place.parent.mkdir(exist_ok=True)
-        os.replace(self._upload(name), place)
-        atomic.settle(place.parent)
+        aside = self.folder / "damaged" / f"{name}.{hashlib.sha256(content).hexdigest()[:16]}{UP}"
+        aside.parent.mkdir(exist_ok=True)
+        os.replace(self._upload(name), aside)
+        atomic.settle(aside.parent)
         atomic.settle(self.folder / "uploads")
 
     def frames(self) -> Frames:
@@ -255,14 +251,6 @@ class Journal:
         return self.folder / "returns" / f"{name}{DOWN}"
 
 
-def _read_refusal(path: Path) -> Refusal:
-    """What was turned away; a record that the disk has damaged stops no other."""
-    try:
-        return load_record(Refusal, path, LARGEST)
-    except FileError as error:
-        return Refusal(error.code, str(error), path.stem)
-
-
 @dataclass(frozen=True, eq=False)
 class Frames(Sequence[bytes]):
     """Uploads of a decision, in the order of their names, never all in memory."""
@@ -273,13 +261,7 @@ class Frames(Sequence[bytes]):
     def __len__(self) -> int:
         return len(self.uploads)
 
-    @overload
-    def __getitem__(self, index: int) -> bytes: ...
-    @overload
-    def __getitem__(self, index: slice) -> Frames: ...
-    def __getitem__(self, index: int | slice) -> bytes | Frames:
-        if isinstance(index, slice):
-            return Frames(self.journal, self.uploads[index])
+    def __getitem__(self, index: int) -> bytes:  # type: ignore[override]  # they are not sliced
         name, sha256 = self.uploads[index]
         try:
             content = self.journal.stored(name)
@@ -291,6 +273,3 @@ class Frames(Sequence[bytes]):
                 f"with SHA-256 {sha256[:16]} back into the inbox, and run this again"
             )
         return frame_of(content, self.journal.job)
-
-    def __iter__(self) -> Iterator[bytes]:
-        return (self[index] for index in range(len(self)))

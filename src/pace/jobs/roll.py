@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pace.errors import RollError, TooFewError
 from pace.io import atomic, untrusted
@@ -22,9 +21,8 @@ from pace.jobs import signatures
 from pace.jobs.admission import frame_of
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import Journal
-
-if TYPE_CHECKING:
-    from pace.jobs.signatures import Key
+from pace.jobs.signatures import Key
+from pace.tables.problems import listed
 
 FORMAT = "pace-roll-1"
 ROLL_SUFFIX = ".roll"
@@ -38,15 +36,11 @@ class Roll:
 
     job: str
     receiver: str
-    upload: str
-    """SHA-256 of the receiver's upload, without a signature."""
-    returned: str
-    """SHA-256 of the receiver's return, as it was sent."""
-    decision: str
-    """SHA-256 of who was merged with which upload: the same for every receiver."""
+    upload: str  # SHA-256 of the receiver's upload, without a signature
+    returned: str  # SHA-256 of the receiver's return, as it was sent
+    decision: str  # SHA-256 of who was merged with which upload: the same for every receiver
     merged: tuple[str, ...]
-    refused: Mapping[str, str]
-    """Who sent only uploads that were not taken, and the code of the reason."""
+    refused: Mapping[str, str]  # who sent only uploads that were not taken, and the reason's code
     missing: tuple[str, ...]
     format: str = FORMAT
 
@@ -67,24 +61,21 @@ class Attendance:
     """Who was in when the job was closed: journalled once, before any participant is told."""
 
     book: Journal
-    decision: str
-    merged: tuple[str, ...]
-    refused: Mapping[str, str]
-    missing: tuple[str, ...]
+    decided: Mapping[str, str]  # the SHA-256 of each merged upload
+    absent: Absent
 
     @classmethod
     def of(cls, book: Journal) -> Attendance:
-        decided, listed = book.decision() or {}, set(book.job.participants)
+        decided, participants = book.decision() or {}, set(book.job.participants)
         path = book.folder / "roll.json"
         if not path.exists():
             codes = {past.sender: past.code for past in book.refusals()}
-            refused = {name: codes[name] for name in sorted(listed & set(codes) - set(decided))}
-            missing = tuple(sorted(listed - set(decided) - set(refused)))
-            record = plain_record(Absent(refused, missing))
-            atomic.create(path, json.dumps(record).encode())
-        absent = load_record(Absent, path, LARGEST)
-        digest = hashlib.sha256(json.dumps(sorted(decided.items())).encode()).hexdigest()
-        return cls(book, digest, tuple(sorted(decided)), absent.refused, absent.missing)
+            refused = {
+                name: codes[name] for name in sorted(participants & codes.keys() - decided.keys())
+            }
+            missing = tuple(sorted(participants - decided.keys() - refused.keys()))
+            atomic.create(path, json.dumps(plain_record(Absent(refused, missing))).encode())
+        return cls(book, dict(sorted(decided.items())), load_record(Absent, path, LARGEST))
 
     def roll(self, name: str, returned: bytes, key: Key | None) -> bytes:
         """The roll that goes with a return: the same bytes whenever it is asked for."""
@@ -92,16 +83,19 @@ class Attendance:
         content = Roll(
             job.digest,
             name,
-            hashlib.sha256(frame_of(self.book.stored(name), job)).hexdigest(),
-            hashlib.sha256(returned).hexdigest(),
-            self.decision,
-            self.merged,
-            self.refused,
-            self.missing,
+            _sha256(frame_of(self.book.stored(name), job)),
+            _sha256(returned),
+            _sha256(json.dumps(list(self.decided.items())).encode()),
+            merged=tuple(self.decided),
+            **vars(self.absent),
         ).encode()
         if key is None:
             return content
         return signatures.sign(content, key, kind=signatures.ROLL, job=job.digest, name=name)
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def check_roll(content: bytes, job: Job, name: str, *, upload: bytes, returned: bytes) -> Roll:
@@ -122,14 +116,9 @@ def check_roll(content: bytes, job: Job, name: str, *, upload: bytes, returned: 
         content = signatures.verify(
             content, job.keys[SERVER], kind=signatures.ROLL, job=job.digest, name=name
         )
-    roll = _parse(content)
-    expected = {
-        "job": job.digest,
-        "receiver": name,
-        "upload": hashlib.sha256(upload).hexdigest(),
-        "returned": hashlib.sha256(returned).hexdigest(),
-    }
-    for key, value in expected.items():
+    roll = _parse_roll(content)
+    expected = (job.digest, name, _sha256(upload), _sha256(returned))
+    for key, value in zip(("job", "receiver", "upload", "returned"), expected, strict=True):
         if getattr(roll, key) != value:
             raise RollError(
                 f"the roll's {key} is {getattr(roll, key)[:16]!r}, expected {value[:16]!r}: "
@@ -148,39 +137,28 @@ def check_roll(content: bytes, job: Job, name: str, *, upload: bytes, returned: 
     return roll
 
 
-def _parse(content: bytes) -> Roll:
+def _parse_roll(content: bytes) -> Roll:
     try:
         roll = read_record(Roll, untrusted.json(content), strict=True)
         words = [roll.job, roll.receiver, roll.upload, roll.returned, roll.decision]
         words += [*roll.merged, *roll.missing, *roll.refused.keys(), *roll.refused.values()]
-        sound = roll.format == FORMAT and all(map(_is_word, words))
+        if roll.format == FORMAT and all(0 < len(w) <= 64 and w.isprintable() for w in words):
+            return roll
     except ValueError:
-        sound = False
-    if not sound:
-        raise RollError("not a roll: get the file that the server wrote beside the return")
-    return roll
-
-
-def _is_word(word: str) -> bool:
-    return 0 < len(word) <= 64 and word.isprintable()
+        pass
+    raise RollError("not a roll: get the file that the server wrote beside the return")
 
 
 def roll_sentences(roll: Roll | None, job: Job) -> list[str]:
     """Who was in, for people: as the server says, and no more than that."""
     if roll is None:
         return ["No roll came with the return: whose uploads were merged is not known here."]
-    merged, refused, missing = roll.merged, roll.refused, roll.missing
     by = "signed by the server" if job.signed else "the server's word, not signed"
-    all_told = len(merged) + len(refused) + len(missing)
-    lines = [f"Merged: {_names(merged)} ({len(merged)} of {all_told}; {by})."]
-    if refused:
-        worded = [f"{name} ({code})" for name, code in refused.items()]
-        lines.append(f"Refused: {_names(worded)}.")
-    if missing:
-        lines.append(f"Missing: {_names(missing)}.")
+    total = len(roll.merged) + len(roll.refused) + len(roll.missing)
+    lines = [f"Merged: {listed(roll.merged, SHOWN)} ({len(roll.merged)} of {total}; {by})."]
+    if roll.refused:
+        refused = [f"{name} ({code})" for name, code in roll.refused.items()]
+        lines.append(f"Refused: {listed(refused, SHOWN)}.")
+    if roll.missing:
+        lines.append(f"Missing: {listed(roll.missing, SHOWN)}.")
     return lines
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - SHOWN
-    return ", ".join(names[:SHOWN]) + (f" and {more:,} more" if more > 0 else "")

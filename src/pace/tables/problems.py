@@ -80,7 +80,7 @@ class Problems:
 
 def listed(names: Sequence[str], most: int = 6) -> str:
     """The first few names, and how many more there are."""
-    more = f" and {len(names) - most} more" if len(names) > most else ""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
