@@ -39,7 +39,7 @@ from pace.protocol.federation import SEED, Federation
 from pace.protocol.number_formats import KINDS
 from pace.protocol.sealing import Seal, check_sealable, check_sealed_clients
 from pace.registry import METHODS
-from pace.tables.codebook import Codebook, parse_codebook
+from pace.tables.codebook import Codebook
 
 FORMAT = "pace-job-1"
 JOB_SUFFIX = ".pace"
@@ -51,6 +51,7 @@ SHORT_SIDE = 1024  # of a weight: messages cost an eigenproblem of that side
 NONCE = re.compile(r"[0-9a-f]{32}")
 NAME_BYTES = 160  # a file's name has at most 255 and gets more around it
 SIGNED_OFF = "signed-off"
+UNUSABLE = (LookupError, TypeError, ValueError, AttributeError, RuntimeError, ArithmeticError)
 HEAD = """\
 # What everybody agrees on before anything is sent. Every site and the server need this very file;
 # all messages carry its digest. Do not edit it, not even one number: that is noticed. Make
@@ -126,7 +127,7 @@ class JobContent:
     keys: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
     sealing: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
     names: NamesSection = optional(NamesSection())
-    codebook: Mapping[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
+    codebook: Codebook | None = optional(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +204,7 @@ class Job:
             keys=self.keys,
             sealing=self.sealing,
             names=NamesSection(self.classes, self.features),
-            codebook={} if self.codebook is None else self.codebook.plain(),
+            codebook=self.codebook,
         )
         return {"format": FORMAT, **plain_record(content)}
 
@@ -221,9 +222,13 @@ class Job:
     @cached_property
     def federation(self) -> Federation:
         """The federation; its digest, which every message carries, covers the job's."""
-        clients = len(self.participants) if self.sealed else 0
-        shared = {"job": self.digest, "numbers": self.numbers, "sealed": self.sealed}
-        return replace(self._open, **shared, clients=clients)
+        return replace(
+            self._open,
+            job=self.digest,
+            numbers=self.numbers,
+            sealed=self.sealed,
+            clients=len(self.participants) if self.sealed else 0,
+        )
 
     @cached_property
     def _open(self) -> Federation:
@@ -429,14 +434,7 @@ def read_job(path: Path) -> Job:
     try:
         job = _parse_job(content)
         theirs, ours = dict(_flat(content)), dict(_flat(job.content))
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        RuntimeError,
-        ArithmeticError,
-    ) as error:
+    except UNUSABLE as error:
         kind = NotAllowedError if isinstance(error, NotAllowedError) else SettingError
         raise kind(f"{path} cannot be used: {error}") from error
     for key in {**theirs, **ours}:
@@ -452,13 +450,14 @@ def _parse_job(content: Mapping[str, Any]) -> Job:
     sections = {key: value for key, value in content.items() if key != "format"}
     read = read_record(JobContent, sections, "the job", strict=True)
     model, method = read.model, read.method
-    for name, kind, code in (
-        (method.name, "method", method.code),
-        (model.kind, "model", model.code),
-    ):
+    codes = {"method": (method.name, method.code), "model": (model.kind, model.code)}
+    for kind, (name, code) in codes.items():
         if is_code_name(name):
             check_code(name, kind, code)
     widths = (model.features, *model.hidden, model.classes)
+    same = ("nonce", "numbers", "keys", "sealing", "codebook")
+    settings: dict[str, Any] = {name: getattr(read, name) for name in same}
+    settings |= {name: read.training.get(name) for name in ("epochs", "rate", "decay")}
     return Job(
         read.name,
         make_model(model.kind, widths, **model.settings),
@@ -467,9 +466,7 @@ def _parse_job(content: Mapping[str, Any]) -> Job:
         model.seed,
         participants=read.participants.names,
         minimum=read.participants.minimum,
-        codebook=parse_codebook(read.codebook) if read.codebook else None,
-        **{name: getattr(read, name) for name in ("nonce", "numbers", "keys", "sealing")},
-        **{name: read.training.get(name) for name in ("epochs", "rate", "decay")},
+        **settings,
         **vars(read.names),
     )
 

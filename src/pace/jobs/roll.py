@@ -61,7 +61,8 @@ class Attendance:
     """Who was in when the job was closed: journalled once, before any participant is told."""
 
     book: Journal
-    decided: Mapping[str, str]  # the SHA-256 of each merged upload
+    decision: str
+    merged: tuple[str, ...]
     absent: Absent
 
     @classmethod
@@ -70,12 +71,12 @@ class Attendance:
         path = book.folder / "roll.json"
         if not path.exists():
             codes = {past.sender: past.code for past in book.refusals()}
-            refused = {
-                name: codes[name] for name in sorted(participants & codes.keys() - decided.keys())
-            }
+            turned_away = sorted(participants & codes.keys() - decided.keys())
+            refused = {name: codes[name] for name in turned_away}
             missing = tuple(sorted(participants - decided.keys() - refused.keys()))
             atomic.create(path, json.dumps(plain_record(Absent(refused, missing))).encode())
-        return cls(book, dict(sorted(decided.items())), load_record(Absent, path, LARGEST))
+        decision = _sha256(json.dumps(sorted(decided.items())).encode())
+        return cls(book, decision, tuple(sorted(decided)), load_record(Absent, path, LARGEST))
 
     def roll(self, name: str, returned: bytes, key: Key | None) -> bytes:
         """The roll that goes with a return: the same bytes whenever it is asked for."""
@@ -85,8 +86,8 @@ class Attendance:
             name,
             _sha256(frame_of(self.book.stored(name), job)),
             _sha256(returned),
-            _sha256(json.dumps(list(self.decided.items())).encode()),
-            merged=tuple(self.decided),
+            self.decision,
+            merged=self.merged,
             **vars(self.absent),
         ).encode()
         if key is None:

@@ -157,23 +157,14 @@ def are_dates(cells: Collection[str]) -> bool:
     return bool(cells) and any(all(map(form.fullmatch, cells)) for form in DATES)
 
 
-def unclear_dates(cells: Iterable[str]) -> bool:
-    """Whether day and month could be exchanged in every cell: 03/04/2024."""
-    dates = [match for cell in cells if (match := SLASHES.fullmatch(cell))]
-    return bool(dates) and all(max(int(match[1]), int(match[2])) <= 12 for match in dates)
-
-
 def parse_dates(cells: Sequence[str]) -> list[float]:
     """Days since 2000-01-01 with the part of the day; NaN where a cell is no date."""
-    slashes = (match for cell in cells if (match := SLASHES.fullmatch(cell)))
-    month_first = any(int(match[2]) > 12 for match in slashes)
-    return [_parse_date(cell, month_first) for cell in cells]
+    matches = [next(filter(None, (form.fullmatch(cell) for form in DATES)), None) for cell in cells]
+    month_first = any(match and match.re is SLASHES and int(match[2]) > 12 for match in matches)
+    return [math.nan if match is None else _days(match, month_first) for match in matches]
 
 
-def _parse_date(cell: str, month_first: bool) -> float:
-    match = next(filter(None, (form.fullmatch(cell) for form in DATES)), None)
-    if match is None:
-        return math.nan
+def _days(match: re.Match[str], month_first: bool) -> float:
     year, month, day = int(match["year"]), int(match["month"]), int(match["day"])
     if month_first and match.re is SLASHES:
         month, day = day, month

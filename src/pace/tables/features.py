@@ -110,8 +110,8 @@ def encode_columns(
     for column in columns:
         if column.name not in table.numbers and column.name not in table.text:
             raise GraphError(
-                f"{table.file}: column {column.name!r} holds lists, which no codebook scales: agree "
-                "on a codebook without it"
+                f"{table.file.name}: column {column.name!r} holds lists, which no codebook scales: "
+                "agree on a codebook without it"
             )
         encode, key = (_words, "indicator") if column.kind == "category" else (_numbers, "fill")
         remedy = f"; {FILL}" if changes is None else f", and the codebook has no `{key}` for it"

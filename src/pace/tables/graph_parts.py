@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -14,14 +13,7 @@ from torch import Tensor
 from pace.errors import GraphError
 from pace.graph import UNKNOWN
 from pace.io.terminal import many
-from pace.tables.cells import (
-    MISSING,
-    alike_notes,
-    in_order,
-    is_number,
-    missing_among,
-    whole_number,
-)
+from pace.tables.cells import alike_notes, in_order, is_number, missing_among, whole_number
 from pace.tables.problems import Problems
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
 
@@ -29,15 +21,6 @@ SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "
 ENDS = (  # names of the columns with both ends, in any case
     ("source", "target"), ("src", "dst"), ("from", "to"), ("von", "nach"), ("quelle", "ziel"),
 )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class NodeIds:
-    """The nodes that edges may name."""
-
-    numbers: Mapping[str, int]  # of each id
-    file: TableFile
-    column: str | None  # with the ids; None if rows are numbered
 
 
 def number_nodes(table: Table, column: str | None) -> dict[str, int]:
@@ -58,7 +41,7 @@ def number_nodes(table: Table, column: str | None) -> dict[str, int]:
 
 
 def read_labels(
-    table: Table, column: str | None, classes: Sequence[str], missing: Sequence[str] = MISSING
+    table: Table, column: str | None, classes: Sequence[str], missing: Sequence[str]
 ) -> tuple[Tensor, tuple[str, ...]]:
     """Class numbers. Classes are in the given order, else whole numbers by value, words by alphabet.
 
@@ -143,12 +126,13 @@ def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]
 
 def read_edges(
     path: Path,
-    nodes: NodeIds,
-    problems: Problems,
+    nodes: Table,
+    ids: Mapping[str, int],
     notes: list[str],
     *,
-    strangers: str = "refuse",
-    weight: str | None = None,
+    id_column: str | None,
+    strangers: str,
+    weight: str | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Both ends of every edge, (2, edges), and the weights, if their column is named.
 
@@ -156,8 +140,8 @@ def read_edges(
     `strangers="drop"` leaves out edges to nodes that are not in the table.
     """
     file, weights = open_table(path), None
-    ends = _find_ends(file, nodes, notes, weight)
-    table = read_table(file, problems, text=ends, numbers=[weight] if weight else [])
+    ends = _find_ends(file, ids, notes, weight)
+    table = read_table(file, nodes.problems, text=ends, numbers=[weight] if weight else [])
     notes += table.notes
     if weight is not None:
         numbers = table.numbers[weight]
@@ -168,12 +152,14 @@ def read_edges(
             table.refuse_cell(index, weight, cell, "a number above 0")
     names = [table.text[end] for end in ends]
     edges = torch.tensor(
-        [[nodes.numbers.get(name, -1) for name in cells] for cells in names], dtype=torch.int64
+        [[ids.get(name, -1) for name in cells] for cells in names], dtype=torch.int64
     )
     strange = (edges < 0).any(0)
     count = int(strange.sum())
-    if 2 * count > len(strange) and (hint := _other_ids(nodes, {*names[0], *names[1]} - {""})):
-        raise GraphError(f"{path.name} {hint}")
+    if 2 * count > len(strange):
+        mentioned = {*names[0], *names[1]} - {""}
+        if (hint := _other_ids(nodes.file, ids, id_column, mentioned)) is not None:
+            raise GraphError(f"{path.name} {hint}")
     if strangers == "drop":
         if count:
             notes.append(f"dropped: edges to nodes that are not in the table, {count:,}")
@@ -183,7 +169,7 @@ def read_edges(
             name = table.text[end][index]
             if not name:
                 table.refuse(index, f"{end!r} is empty")
-            elif name not in nodes.numbers:
+            elif name not in ids:
                 kind = f"{end!r} is not the id of any node (--strangers drop leaves such edges out)"
                 table.refuse(
                     index, f"{end!r} is {name!r}, not the id of any node", kind=kind, cell=name
@@ -191,7 +177,9 @@ def read_edges(
     return edges, weights
 
 
-def _find_ends(file: TableFile, nodes: NodeIds, notes: list[str], weight: str | None) -> list[str]:
+def _find_ends(
+    file: TableFile, ids: Mapping[str, int], notes: list[str], weight: str | None
+) -> list[str]:
     """The columns with both ends: by their usual names, else the first two."""
     columns = data_columns(file, notes)
     if len(columns) < 2:
@@ -200,7 +188,7 @@ def _find_ends(file: TableFile, nodes: NodeIds, notes: list[str], weight: str | 
     lower = {name.lower(): name for name in reversed(columns)}
     named = ([lower[end] for end in pair] for pair in ENDS if set(pair) <= set(lower))
     ends = next(named, columns[:2])
-    if all(name in nodes.numbers for name in ends):
+    if all(name in ids for name in ends):
         raise GraphError(
             f"{file.name} begins with {','.join(ends)}, which are node ids: give it a first row "
             "that names its columns, such as source,target"
@@ -213,19 +201,21 @@ def _find_ends(file: TableFile, nodes: NodeIds, notes: list[str], weight: str | 
     return ends
 
 
-def _other_ids(nodes: NodeIds, mentioned: set[str]) -> str | None:
+def _other_ids(
+    file: TableFile, ids: Mapping[str, int], column: str | None, mentioned: set[str]
+) -> str | None:
     """Where the ends of edges are, if most are not ids: in another column, or rewritten as numbers."""
-    table = read_table(nodes.file, Problems(), text=[name for name in nodes.file.columns if name])
+    table = read_table(file, Problems(), text=[name for name in file.columns if name])
     for name, cells in table.text.items():
         values = set(cells)
         common = mentioned & values
-        if name != nodes.column and len(values) == len(cells) and 2 * len(common) > len(mentioned):
+        if name != column and len(values) == len(cells) and 2 * len(common) > len(mentioned):
             return (
                 f"names nodes by values such as {min(common)!r}, which are in column {name!r} of "
-                f"{table.file}, a different one in every row: give --id {name}"
+                f"{file.name}, a different one in every row: give --id {name}"
             )
-    ids = {number: name for name in nodes.numbers if (number := _id_number(name)) is not None}
-    pairs = {end: ids[number] for end in mentioned if (number := _id_number(end)) in ids}
+    whole = {number: name for name in ids if (number := _id_number(name)) is not None}
+    pairs = {end: whole[number] for end in mentioned if (number := _id_number(end)) in whole}
     if 2 * len(pairs) <= len(mentioned):
         return None
     end = min(pairs)

@@ -14,14 +14,7 @@ from pace.graph import Graph
 from pace.tables.cells import MISSING
 from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook
 from pace.tables.features import Change, encode_columns, infer_columns, unscaled_features
-from pace.tables.graph_parts import (
-    NodeIds,
-    number_nodes,
-    read_clients,
-    read_edges,
-    read_labels,
-    read_masks,
-)
+from pace.tables.graph_parts import number_nodes, read_clients, read_edges, read_labels, read_masks
 from pace.tables.problems import Problems, check_choice, listed
 from pace.tables.table import TableFile, check_option, data_columns, open_table, read_table
 
@@ -92,9 +85,10 @@ def import_graph(
     notes += table.notes
     ends, weights = read_edges(
         edges,
-        NodeIds(ids, file, special.get("id")),
-        problems,
+        table,
+        ids,
         notes,
+        id_column=special.get("id"),
         strangers=columns.strangers,
         weight=columns.weight or (codebook and codebook.weight) or None,
     )

@@ -23,13 +23,13 @@ import numpy as np
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io.untrusted import open_regular, read_head, size_of
 from pace.tables.cells import (
+    SLASHES,
     Numbers,
     is_number,
     narrow,
     parse_cells,
     parse_columns,
     parse_dates,
-    unclear_dates,
 )
 from pace.tables.problems import Problems, check_choice, listed
 
@@ -281,7 +281,7 @@ TableFile = CsvFile | ParquetFile
 class Table:
     """The columns that were asked for: some as text, '' where a cell is empty, some as numbers."""
 
-    file: str
+    file: TableFile
     rows: Sequence[int]  # the number of each row, as people count
     text: dict[str, list[str]]
     numbers: dict[str, Numbers]
@@ -298,7 +298,8 @@ class Table:
     def days(self, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         """A column of dates; NaN where a cell is none."""
         cells = self.cells(column)
-        if unclear_dates(cells):
+        slashes = [match for cell in cells if (match := SLASHES.fullmatch(cell))]
+        if slashes and all(max(int(match[1]), int(match[2])) <= 12 for match in slashes):
             self.refuse(
                 None,
                 f"column {column!r} has dates whose day and month cannot be told apart: write them "
@@ -309,7 +310,7 @@ class Table:
     def refuse(self, index: int | None, text: str, *, kind: str = "", cell: str = "") -> None:
         """A problem of one row, or of the whole file; see `Problems.add`."""
         row = None if index is None else self.rows[index]
-        self.problems.add(self.file, row, text, kind=kind, cell=cell)
+        self.problems.add(self.file.name, row, text, kind=kind, cell=cell)
 
     def refuse_cell(
         self, index: int, column: str, cell: str, expected: str, empty: str = ""
@@ -358,7 +359,7 @@ def read_table(
         _, cells, _ = file.read(written, (), Problems())
         parsed |= parse_columns(cells, decimal, file.delimiter, notes)
     notes = [f"{file.name}: {note}" for note in notes]
-    return Table(file.name, rows, words, parsed, problems, notes=notes)
+    return Table(file, rows, words, parsed, problems, notes=notes)
 
 
 def check_option(option: str, name: str, columns: Collection[str], file: str) -> None:
