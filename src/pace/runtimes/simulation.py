@@ -13,7 +13,7 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
-from pace.jobs.sealing import ephemeral_seals
+from pace.jobs.signatures import ephemeral_seals
 from pace.methods import METHODS, make
 from pace.models import Model, kind_of, sized
 from pace.params import Params, size
