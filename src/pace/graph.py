@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -134,8 +134,6 @@ class Graph:
     ) -> Graph:
         """A PyG `Data` with `x`, `edge_index` and, if it has them, `y`, `edge_weight` and its masks.
 
-        Sparse features become dense.
-
         Without `y` no node has a label: such a graph can be predicted, not trained on. Nothing is
         dropped silently: edges that go one way need a word on what to do with them, and edge
         attributes, which no model here reads, are refused.
@@ -205,12 +203,9 @@ class Graph:
         """The same graph with its tensors on `device`."""
         if self.x.device == torch.device(device):
             return self
-        tensors: dict[str, Any] = {
-            part.name: value.to(device)
-            for part in fields(self)
-            if isinstance(value := getattr(self, part.name), Tensor)
-        }
-        moved = replace(self, **tensors)
+        parts = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
+        moved_parts: dict[str, Any] = {name: part.to(device) for name, part in parts.items()}
+        moved = replace(self, **moved_parts)
         moved._derived.update({name: value.to(device) for name, value in self._derived.items()})
         return moved
 
@@ -313,14 +308,8 @@ def induced(graph: Graph, clients: Sequence[Any]) -> list[Graph]:
     weights: Sequence[Tensor | None] = [None] * len(lists)
     if graph.weights is not None:
         weights = torch.split(graph.weights[kept][sorted_by], counts)
-    return [
-        Graph(
-            graph.x[nodes],
-            edges - start,
-            graph.y[nodes],
-            *(mask[nodes] for mask in (graph.train, graph.val, graph.test)),
-            weights=weight,
-            directed=graph.directed,
-        )
-        for nodes, edges, start, weight in zip(lists, pairs, starts, weights, strict=True)
-    ]
+    parts = []
+    for nodes, edges, start, weight in zip(lists, pairs, starts, weights, strict=True):
+        rows: dict[str, Any] = {name: getattr(graph, name)[nodes] for name in ("x", "y", *MASKS)}
+        parts.append(replace(graph, **rows, edges=edges - start, weights=weight))
+    return parts

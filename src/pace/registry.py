@@ -20,14 +20,7 @@ from typing import Any, NamedTuple
 
 from pace.errors import SettingError, did_you_mean
 from pace.io.plugins import allow, is_code_name, load_code
-from pace.io.settings import (
-    Setting,
-    join_settings,
-    settings_of,
-    split_settings,
-    typed_settings,
-    written,
-)
+from pace.io.settings import Setting, join_settings, settings_of, split_settings, typed, written
 
 BUILT_IN = "built in"
 
@@ -103,13 +96,11 @@ class Registry(Mapping[str, Any]):
 
     def listed(self, name: str) -> str:
         """The name under which it is listed, or an error that suggests one."""
-        if is_code_name(name):
-            if (built_in := name.partition(":")[0].strip().lower()) in self:
-                raise SettingError(
-                    f"{name!r} sets nothing: settings are written {built_in}:key=value"
-                )
-            return name
         lower = name.lower()
+        if is_code_name(name):
+            if (ours := lower.partition(":")[0].strip()) in self:
+                raise SettingError(f"{name!r} sets nothing: settings are written {ours}:key=value")
+            return name
         if lower not in self and self.code(lower) is None:
             if lower in self.packages:
                 raise not_installed(f"the {self.kind} {lower}", self.packages[lower])
@@ -126,7 +117,7 @@ class Registry(Mapping[str, Any]):
             return name
         claims = [] if name in self else self.advertised().get(name.lower(), [])
         if len({claim.code for claim in claims}) > 1:
-            both = " and ".join(sorted(f"{claim.code} of {claim.package}" for claim in claims))
+            both = " and ".join(sorted(f"{code} of {package}" for code, package in claims))
             raise SettingError(
                 f"the {self.kind} {name!r} is claimed by {both}: name one by its code"
             )
@@ -163,12 +154,12 @@ class Registry(Mapping[str, Any]):
         name, given = split_settings(text)
         listed = self.listed(name)
         given = {**given, **(more or {})}
-        return listed, typed_settings(listed, self.settings(listed), given)
+        return listed, typed(listed, self.settings(listed), given)
 
     def expand(self, text: str) -> tuple[str, ...]:
         """A group's members, or one name; its settings in the one spelling they have."""
-        if text.strip().lower() in self.groups:
-            return self.groups[text.strip().lower()]
+        if members := self.groups.get(text.strip().lower()):
+            return members
         name, given = split_settings(text)
         return (join_settings(*self.parse(text)) if given else self.listed(name),)
 

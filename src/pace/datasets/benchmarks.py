@@ -1,7 +1,7 @@
 """The public benchmarks, each in the layout of its publisher: features as read, no transform.
 
-Raw files are read once and kept in the cache as a .graph file, whose name tells which raw files it
-was made of; the folder they lie in is never written to, except to put a download there.
+Raw files are read once and kept in the cache as a .graph file, named after a digest of them; their
+folder is never written to, except to put a download there.
 """
 
 from __future__ import annotations
@@ -61,11 +61,10 @@ TABLES = ("edges.csv", "features.json", "target.csv")
 TWITCH = tuple(f"{home}/raw/musae_{home}_{table}" for home in COUNTRIES for table in TABLES)
 
 BENCHMARKS = {
-    name.lower(): Benchmark(
-        name, "Planetoid", tuple(f"ind.{name.lower()}.{part}" for part in PLANETOID)
-    )
-    for name in ("Cora", "CiteSeer", "PubMed")
-} | {
+    **{
+        name: Benchmark(title, "Planetoid", tuple(f"ind.{name}.{part}" for part in PLANETOID))
+        for name, title in {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}.items()
+    },
     "cs": Benchmark("CS", "Coauthor", ("ms_academic_cs.npz",)),
     "computers": Benchmark("Computers", "Amazon", ("amazon_electronics_computers.npz",)),
     "ogbn-arxiv": Benchmark("ogbn-arxiv", "OGB", OGB, (0.6, 0.2, 0.2)),
@@ -102,9 +101,8 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
 def process(name: str, raw: Path) -> Dataset:
     """The dataset of the raw files. The public masks are dropped: clients draw their own."""
     known = BENCHMARKS[name]
-    if (read := READERS.get(known.family, read_pyg)) is read_pyg and not find_spec(
-        "torch_geometric"
-    ):
+    read = READERS.get(known.family, read_pyg)
+    if read is read_pyg and not find_spec("torch_geometric"):
         raise SettingError(f"{name} is read by PyG: pip install 'pace-fgl[research]'")
     try:
         with warnings.catch_warnings():
@@ -151,8 +149,7 @@ def read_heterophilous(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
 def read_ogb(raw: Path, benchmark: Benchmark) -> tuple[Tensor, ...]:
     """A dataset of one graph, without the `ogb` package.
 
-    That looks for a newer version of itself on the internet whenever it is imported, asks questions
-    on the terminal and unpickles what it processed; these four files are all it would read.
+    That asks the internet for a newer version of itself when imported, and unpickles what it processed.
     """
     kinds = (np.int64, np.float32, np.int64, np.int64)
     edges, x, y, count = (

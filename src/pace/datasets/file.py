@@ -96,15 +96,13 @@ def load(name: str, root: str | Path | None = None) -> Dataset:
 def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     """Put the dataset at `path`, completely or not at all.
 
-    A dense x is mapped into memory when read, which is faster than making it from CSR; bags of words
-    take a hundredth of the room as CSR.
+    Bags of words take a hundredth of the room as CSR; a dense x is read faster.
     """
     graph, names = dataset.graph, dataset.names
     if dataset.classes > CLASSES:
         raise GraphError(f"there are {dataset.classes:,} classes, expected at most {CLASSES:,}")
     plain = graph.weights is None and not graph.directed
-    edges = dataset.stored if plain else graph.edges
-    tensors = {"edges": edges.int(), "y": graph.y.int()}
+    tensors = {"edges": (dataset.stored if plain else graph.edges).int(), "y": graph.y.int()}
     if compact and density(graph.x) < SPARSE_BELOW:
         matrix = sparse.csr_array(graph.x.numpy())
         tensors["x.indptr"] = torch.from_numpy(matrix.indptr.astype(np.int64))
@@ -121,23 +119,15 @@ def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     if names.nodes:
         ids = bytearray(json.dumps(names.nodes).encode())
         tensors["ids"] = torch.frombuffer(ids, dtype=torch.uint8)
-    header = Header(
-        FORMAT,
-        dataset.name,
-        dataset.title,
-        graph.features,
-        dataset.classes,
-        dataset.ratios,
-        names=replace(names, nodes=()),
-        directed=graph.directed,
-    )
+    known = {key: getattr(dataset, key) for key in ("name", "title", "classes", "ratios")}
+    size = {"features": graph.features, "directed": graph.directed}
+    header = Header(FORMAT, **known, **size, names=replace(names, nodes=()))
     about = {"pace": json.dumps(plain_record(header))}
-    content = save({name: value.contiguous() for name, value in tensors.items()}, about)
-    write_file(path, content)
+    write_file(path, save({key: part.contiguous() for key, part in tensors.items()}, about))
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Put content at `path`, completely or not at all; a SettingError says why it cannot be written."""
+    """Put content at `path`, completely or not at all."""
     try:
         atomic.write(path, content)
     except OSError as error:
@@ -189,13 +179,12 @@ def _dataset(path: Path, size: int, header: Header, tensors: dict[str, Tensor]) 
     # A small file must not ask for much memory: absent features and classes take no bytes.
     if not 1 <= header.classes <= CLASSES:
         raise GraphError(f"{path} declares {header.classes} classes, expected 1 to {CLASSES:,}")
-    room = ROOM + ROOM_PER_BYTE * size
-    if "x" not in tensors and 4 * len(y) * header.features > room:
-        raise GraphError(
-            f"{path} declares {header.features} features for {len(y)} nodes, "
-            f"which would take more than {room:,} bytes: make it again"
-        )
     if "x" not in tensors:
+        if 4 * len(y) * header.features > (room := ROOM + ROOM_PER_BYTE * size):
+            raise GraphError(
+                f"{path} declares {header.features} features for {len(y)} nodes, "
+                f"which would take more than {room:,} bytes: make it again"
+            )
         parts = tuple(tensors[f"x.{part}"].numpy() for part in CSR)
         matrix = sparse.csr_array(parts, shape=(len(y), header.features))
         matrix.check_format(full_check=True)  # a damaged index must not write elsewhere

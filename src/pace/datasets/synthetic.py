@@ -1,10 +1,9 @@
 """An embedded citation-like graph of any size, made from a seed in time linear in its edges.
 
 Nodes live in communities that mix classes; an edge prefers its community and, by `homophily`, its
-class; degrees are heavy-tailed. A node's features are a bag of words: Zipf-distributed words, some
-of the whole vocabulary, some of its class's topic. In a community's `dialect` the topics of the
-classes are exchanged: what one community calls class 1 reads like class 2 elsewhere, so that what
-neighbours learnt is wrong here.
+class; degrees are heavy-tailed. Features are bags of Zipf-distributed words, some of the whole
+vocabulary, some of the class's topic. In a community's `dialect` the topics of the classes are
+exchanged, so that what others learnt is wrong there.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from pace.errors import SettingError
 from pace.graph import Graph
 
 Array = np.ndarray[Any, Any]
+Random = np.random.Generator
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,7 @@ def synthetic(settings: Synthetic) -> Graph:
     return Graph.build(torch.from_numpy(x), torch.from_numpy(edges), torch.from_numpy(label))
 
 
-def _edges(
-    settings: Synthetic, community: Array, label: Array, random: np.random.Generator
-) -> Array:
+def _edges(settings: Synthetic, community: Array, label: Array, random: Random) -> Array:
     """A degree-corrected block model, edge by edge: a source, then a target from a pool of like nodes.
 
     The pools, from narrow to wide: same community and class, same community, same class, anyone.
@@ -86,7 +84,7 @@ def _edges(
     return np.stack([source, target])
 
 
-def _by_weight(wanted: Array, pool: Array, weight: Array, random: np.random.Generator) -> Array:
+def _by_weight(wanted: Array, pool: Array, weight: Array, random: Random) -> Array:
     """A node of each wanted pool, with probability proportional to its weight."""
     order = np.argsort(pool, kind="stable")
     cumulative = np.concatenate([[0.0], np.cumsum(weight[order])])
@@ -99,9 +97,7 @@ def _by_weight(wanted: Array, pool: Array, weight: Array, random: np.random.Gene
     return chosen
 
 
-def _words(
-    settings: Synthetic, community: Array, label: Array, random: np.random.Generator
-) -> Array:
+def _words(settings: Synthetic, community: Array, label: Array, random: Random) -> Array:
     """Bags of words: each word from the common Zipf or from the topic of the node's class."""
     vocabulary = settings.features
     zipf = np.cumsum(1 / np.arange(1, vocabulary + 1))

@@ -42,10 +42,7 @@ def allow(*names: str) -> None:
 
 @contextmanager
 def allowing(names: Iterable[str]) -> Iterator[None]:
-    """Let these be imported inside the block, as one of several nodes in a process does.
-
-    A surrounding block's names are not allowed inside: a node's own settings decide.
-    """
+    """Let these, and not a surrounding block's, be imported inside the block, as a node does."""
     before = _here.set(frozenset(names))
     try:
         yield
@@ -62,9 +59,8 @@ def allowed() -> set[str]:
 def check_allowed(name: str, kind: str) -> None:
     """Refuse the name of code that is not one, or that is not allowed here."""
     if not NAME.fullmatch(name):
-        raise SettingError(
-            f"the {kind} {name!r} is not the name of code: expected package.module:Name"
-        )
+        expected = "expected package.module:Name"
+        raise SettingError(f"the {kind} {name!r} is not the name of code: {expected}")
     if name not in allowed():
         package = name.partition(":")[0]
         raise NotAllowedError(
@@ -75,14 +71,7 @@ def check_allowed(name: str, kind: str) -> None:
 
 
 def load_code(name: str, kind: str) -> Any:
-    """What `package.module:Name` is, if it may be imported; `kind` is the word for it in errors.
-
-    Installed packages come first; a file in the current folder is found too.
-
-    Raises:
-        NotAllowedError: it is not allowed here, and nothing was imported.
-        SettingError: it is not installed here, or there is no such name in it.
-    """
+    """What `package.module:Name` is, if it may be imported; `kind` is the word for it in errors."""
     check_allowed(name, kind)
     module, _, path = name.partition(":")
     _look_here()
@@ -157,16 +146,16 @@ def _with_siblings(first: Path) -> dict[str, bytes]:
             continue
         sources[path.name] = path.read_bytes()
         modules: set[str] = set()
-        if not INSTALLED.intersection(path.parts):
+        if INSTALLED.isdisjoint(path.parts):
             with suppress(SyntaxError, ValueError):  # no Python: it imports nothing
                 for node in ast.walk(ast.parse(sources[path.name])):
-                    if isinstance(node, ast.ImportFrom) and node.module:
-                        modules.add(node.module)
-                    elif isinstance(node, ast.Import):
+                    if isinstance(node, ast.Import):
                         modules.update(alias.name for alias in node.names)
+                    elif isinstance(node, ast.ImportFrom):
+                        modules.add(node.module or "")
         for name in {module.partition(".")[0] for module in modules}:
             waiting.append(path.with_name(f"{name}.py"))
-            sources |= _files_of([folder] if (folder := path.with_name(name)).is_dir() else [])
+            sources |= _files_of([path.with_name(name)])
     return sources
 
 

@@ -4,8 +4,8 @@ A field is a key of the same name. Metadata say otherwise: `record_key("return")
 `OPTIONAL` leaves a field out while it has its default, `REST` marks a dict of all keys that no other
 field has.
 
-Own code, after trying two libraries: msgspec neither refuses nor renames keys of a dataclass and does
-not name the value it found; cattrs turns 7 into "7" and true into 1.0. Either takes 0.1 s to import.
+Own code: msgspec neither refuses nor renames keys of a dataclass and does not name the value it found;
+cattrs turns 7 into "7" and true into 1.0. Either takes 0.1 s to import.
 """
 
 from __future__ import annotations

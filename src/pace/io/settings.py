@@ -6,7 +6,7 @@ import inspect
 import math
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, is_dataclass
 from functools import partial
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
@@ -77,12 +77,7 @@ def settings_of(factory: Callable[..., Any], common: Collection[str] = ()) -> di
     kind = factory.func if isinstance(factory, partial) else factory
     fixed = factory.keywords if isinstance(factory, partial) else {}
     defaults: dict[str, Any] = {}
-    if is_dataclass(kind):
-        for field in fields(kind):
-            make = field.default_factory
-            if field.init:
-                defaults[field.name] = field.default if make is MISSING else make()
-    elif inspect.isfunction(kind):
+    if is_dataclass(kind) or inspect.isfunction(kind):
         for name, parameter in inspect.signature(kind).parameters.items():
             if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 given = parameter.default is not parameter.empty
@@ -98,9 +93,7 @@ def settings_of(factory: Callable[..., Any], common: Collection[str] = ()) -> di
     }
 
 
-def typed_settings(
-    name: str, settings: Mapping[str, Setting], given: Mapping[str, Any]
-) -> dict[str, Any]:
+def typed(name: str, settings: Mapping[str, Setting], given: Mapping[str, Any]) -> dict[str, Any]:
     """The given settings with values of their types; `given` has text, or what TOML makes of it."""
     values = {}
     for key, value in given.items():
@@ -150,10 +143,10 @@ def _in_words(kind: Any, key: str) -> str:
     """A type as a person would say it; empty for one that has no words."""
     if inner := _optional(kind):
         expected = _in_words(inner, key)
-        return f"{expected} or {NOTHING.get(key, 'none')}" if expected else ""
+        return expected and f"{expected} or {NOTHING.get(key, 'none')}"
     if get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
         member = PLAIN.get(get_args(kind)[0], "")
-        return f"{member}, or several with {BETWEEN} between" if member else ""
+        return member and f"{member}, or several with {BETWEEN} between"
     return PLAIN.get(kind, "") if isinstance(kind, type) else ""
 
 

@@ -65,9 +65,8 @@ def rule(to: Console) -> Box:
     """One line under the heads, and no other."""
     from rich import box
 
-    if to.is_terminal and not to.options.ascii_only:
-        return box.SIMPLE_HEAD
-    return box.Box(str(box.SIMPLE_HEAD).replace("─", "-"), ascii=True)
+    plain = box.Box(str(box.SIMPLE_HEAD).replace("─", "-"), ascii=True)
+    return box.SIMPLE_HEAD if to.is_terminal and not to.options.ascii_only else plain
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """Text from outside on its way to people: in a terminal, Markdown, HTML, LaTeX or CSV it is text.
 
-Names of files, classes, features, participants and nodes are somebody else's words. They may hold
-escape sequences, line ends, marks that turn the direction of writing, markup, or a formula that a
-spreadsheet would compute; and a file's name need not be UTF-8.
+Names may hold escape sequences, line ends, marks that turn the direction of writing, markup, or a
+formula that a spreadsheet would compute; and a file's name need not be UTF-8.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ ATTEMPTS, SMALLEST = 101, 5  # draws, until the smallest client has so many node
 
 Array = np.ndarray[Any, np.dtype[np.int64]]
 Nodes = Sequence[int] | Array  # of one client, in the order that numbers them locally
+Random = np.random.RandomState
 
 
 class Division(list[Graph]):
@@ -109,7 +110,7 @@ def divide(
     return Division(graphs, nodes=held, dataset=dataset, partition=partition, data_seed=data_seed)
 
 
-def generator(seed: int = DATA_SEED) -> np.random.RandomState:
+def generator(seed: int = DATA_SEED) -> Random:
     """The stream of a data seed: the legacy generator, since the reference masks come from it."""
     return np.random.RandomState(seed)
 
@@ -118,41 +119,34 @@ def client_graphs(
     graph: Graph,
     clients: Sequence[Nodes],
     classes: int,
-    random: np.random.RandomState,
+    random: Random,
     ratios: Sequence[float] = RATIOS,
 ) -> list[Graph]:
     """Each client's induced graph with freshly drawn masks, in client order from one stream."""
-    return [
-        with_masks(part, split(part.y.numpy(), classes, random, ratios))
-        for part in induced(graph, clients)
-    ]
+    parts = induced(graph, clients)
+    return [with_masks(part, split(part.y.numpy(), classes, random, ratios)) for part in parts]
 
 
-def split(
-    labels: Array, classes: int, random: np.random.RandomState, ratios: Sequence[float]
-) -> tuple[Array, Array, Array]:
-    """Local indices of train, validation and test.
+def split(labels: Array, classes: int, random: Random, ratios: Sequence[float]) -> list[Array]:
+    """Local indices of train, validation and test; nodes without a label are in no mask.
 
-    For each class: shuffle its indices, then cut at floor(a n) and floor((a + b) n). Nodes without a
-    label (UNKNOWN) are in no mask.
+    For each class: shuffle its indices, then cut at floor(a n) and floor((a + b) n).
     """
     parts: list[list[Array]] = []
     for label in range(classes):
         members = np.flatnonzero(labels == label).tolist()
         random.shuffle(members)
-        first = math.floor(ratios[0] * len(members))
-        second = math.floor((ratios[0] + ratios[1]) * len(members))
-        parts.append(np.split(np.asarray(members, dtype=np.int64), [first, second]))
-    train, val, test = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return train, val, test
+        cuts = [math.floor(share * len(members)) for share in (ratios[0], ratios[0] + ratios[1])]
+        parts.append(np.split(np.asarray(members, dtype=np.int64), cuts))
+    return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
 def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:
     """The graph with these nodes in train, validation and test."""
-    masks = torch.zeros((3, graph.nodes), dtype=torch.bool)
-    for mask, index in zip(masks, indices, strict=True):
+    masks: dict[str, Any] = {name: torch.zeros(graph.nodes, dtype=torch.bool) for name in MASKS}
+    for mask, index in zip(masks.values(), indices, strict=True):
         mask[torch.as_tensor(index, dtype=torch.int64)] = True
-    return replace(graph, **dict(zip(MASKS, masks, strict=True)))
+    return replace(graph, **masks)
 
 
 def by_louvain(dataset: Dataset, clients: int) -> Sequence[Nodes]:
@@ -165,16 +159,15 @@ def by_metis(dataset: Dataset, clients: int) -> Sequence[Nodes]:
     try:
         import pymetis
     except ImportError:
-        raise SettingError(
-            "the partition metis needs pymetis: pip install 'pace-fgl[research]'"
-        ) from None
+        remedy = "pip install 'pace-fgl[research]'"
+        raise SettingError(f"the partition metis needs pymetis: {remedy}") from None
     source, target = dataset.graph.edges.numpy()  # sorted, so that neighbours come in order
     starts = np.searchsorted(source, np.arange(dataset.graph.nodes + 1))
     _, part = pymetis.part_graph(clients, pymetis.CSRAdjacency(starts, target))
     return [np.flatnonzero(np.asarray(part) == client) for client in range(clients)]
 
 
-def by_dirichlet(dataset: Dataset, clients: int, random: np.random.RandomState) -> Sequence[Nodes]:
+def by_dirichlet(dataset: Dataset, clients: int, random: Random) -> Sequence[Nodes]:
     """Label skew: shares of each class from a Dirichlet distribution.
 
     Nodes come class after class, shuffled within a class; those without a label (-1) are dealt last,

@@ -46,9 +46,7 @@ def write_partition(path: Path, dataset: Dataset, division: Division) -> None:
         "params": PARAMS.get(division.partition, {}),
         "split": "own" if dataset.has_split else dataset.ratios,
         "source": f"pace {versions['pace-fgl']}",
-        "versions": {
-            name.replace("-", "_"): versions[name] for name in LIBRARIES if name in versions
-        },
+        "versions": {key.replace("-", "_"): versions[key] for key in LIBRARIES if key in versions},
         "num_nodes": dataset.graph.nodes,
         "clients": clients,
     }
