@@ -36,10 +36,7 @@ ONLY_IN = {
     },
     "pandas": {"reports/dataframe.py", "reports/run_result.py"},
     "jinja2": {"reports/html.py"},
-    "triton": {
-        f"training/gpu/kernels/{name}.py"
-        for name in ("dropout", "layers", "sparse", "steps", "tensor_cores")
-    },
+    "triton": {f"training/gpu/kernels/{name}.py" for name in ("layers", "products", "steps")},
     "flwr": {
         f"runtimes/flower/{name}.py" for name in ("control", "exchange", "superlink", "tasks")
     },
@@ -116,6 +113,7 @@ def test_labels_are_read_in_three_places() -> None:
     # Before an upload the site itself is told which of its classes are small.
     assert readers("training_labels") == {
         "training/train.py",
+        "training/gpu/cohort.py",
         "jobs/disclosure.py",
     }
     baselines = Path(fedtad.__file__).parent

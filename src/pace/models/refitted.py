@@ -6,6 +6,7 @@ used. Each model equals what training it alone gives.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import torch
@@ -31,7 +32,7 @@ class Refitted:
         return self.inner.dropout
 
     def start(self, seed: int) -> dict[str, Tensor]:
-        return joined({fit: self.inner.start(seed) for fit in FITS})
+        return joined(self.inner.start(seed) for _ in FITS)
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         return self.inner.field(graph, centers)
@@ -55,27 +56,23 @@ def fitted_labels(graph: Graph, fit: str) -> Tensor:
 
 def fitted_on(graph: Graph, fit: str) -> Graph:
     """The graph with a fit's nodes as its training nodes and nothing to validate on."""
-    nothing = torch.zeros_like(graph.val)
     nodes = fitted_nodes(graph, fit)
-    return replace(graph, train=nodes, val=nothing, test=graph.test & ~nodes)
+    return replace(graph, train=nodes, val=torch.zeros_like(graph.val), test=graph.test & ~nodes)
 
 
-def joined(fits: dict[str, Params]) -> dict[str, Tensor]:
-    """The parameters of every fit as one set."""
-    return {_name(fit, name): value for fit in FITS for name, value in fits[fit].items()}
+def joined(models: Iterable[Params]) -> dict[str, Tensor]:
+    """The parameters of every fit, in the order of `FITS`, as one set."""
+    return {
+        name if fit == ALL else f"{fit}/{name}": value
+        for fit, model in zip(FITS, models, strict=True)
+        for name, value in model.items()
+    }
 
 
 def fit_of(params: Params, fit: str) -> dict[str, Tensor]:
     """The parameters of one fit, by the inner network's names."""
-    prefixes = tuple(f"{other}/" for other in FITS)
     if fit == ALL:
+        prefixes = tuple(f"{other}/" for other in FITS)
         return {name: value for name, value in params.items() if not name.startswith(prefixes)}
-    return {
-        name.removeprefix(f"{fit}/"): value
-        for name, value in params.items()
-        if name.startswith(f"{fit}/")
-    }
-
-
-def _name(fit: str, name: str) -> str:
-    return name if fit == ALL else f"{fit}/{name}"
+    own = f"{fit}/"
+    return {name[len(own) :]: value for name, value in params.items() if name.startswith(own)}

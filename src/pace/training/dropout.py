@@ -54,16 +54,20 @@ class Dropout:
 
     def kept(self, epochs: int, counts: Sequence[int]) -> list[Tensor]:
         """`keep` for each of `counts` in every epoch, one after the other: (epochs, count) each."""
-        lengths = [-(-count // masks_per_word(self.threshold)) for count in counts]
+        per_word = masks_per_word(self.threshold)
+        lengths = [-(-count // per_word) for count in counts]
         words = self.bits.random_raw(epochs * sum(lengths)).reshape(epochs, sum(lengths))
-        parts = np.split(words, np.cumsum(lengths)[:-1], axis=1)
-        return [self._ones(part, count) for part, count in zip(parts, counts, strict=True)]
-
-    def _ones(self, words: np.ndarray[Any, np.dtype[np.uint64]], count: int) -> Tensor:
-        words = np.ascontiguousarray(words)
-        if fair(self.threshold):
-            return torch.from_numpy(np.unpackbits(words.view(np.uint8), axis=1, count=count))
-        return torch.from_numpy((words.view(np.uint16)[:, :count] >= self.threshold).view(np.uint8))
+        masks = []
+        for part, count in zip(
+            np.split(words, np.cumsum(lengths)[:-1], axis=1), counts, strict=True
+        ):
+            bits = np.ascontiguousarray(part)
+            if per_word == 64:
+                ones = np.unpackbits(bits.view(np.uint8), axis=1, count=count)
+            else:
+                ones = (bits.view(np.uint16)[:, :count] >= self.threshold).view(np.uint8)
+            masks.append(torch.from_numpy(ones))
+        return masks
 
 
 class Activation:
@@ -90,8 +94,7 @@ class Activation:
 
     def drawn(self, device: torch.device) -> Iterator[Tensor]:
         """The masks of the next epochs, layer by layer, as float32."""
-        counts = [rows * width for rows, width in self.shapes]
-        kept = self.dropout.kept(self.ahead, counts)
+        kept = self.dropout.kept(self.ahead, [rows * width for rows, width in self.shapes])
         by_layer = [
             ones.to(device).float().view(-1, *shape).unbind()
             for ones, shape in zip(kept, self.shapes, strict=True)
@@ -99,13 +102,9 @@ class Activation:
         return (mask for epoch in zip(*by_layer, strict=True) for mask in epoch)
 
 
-def fair(threshold: int) -> bool:
-    return threshold == 2**15
-
-
 def masks_per_word(threshold: int) -> int:
-    """How many draws 64 random bits are good for."""
-    return 64 if fair(threshold) else 4
+    """How many draws 64 random bits are good for: bits if the chance is one half, else quarters."""
+    return 64 if threshold == 2**15 else 4
 
 
 class DropoutMasks:
@@ -125,20 +124,18 @@ class DropoutMasks:
     ) -> None:
         self.dropouts = [dropout for seeds in dropouts for dropout in seeds]
         self.threshold = self.dropouts[0].threshold if rows else 0
-        self.kind = 0 if self.threshold == 0 else 1 if fair(self.threshold) else 2
+        per_word = masks_per_word(self.threshold)
+        self.kind = 0 if self.threshold == 0 else 1 if per_word == 64 else 2
         self.clients, self.seeds = len(dropouts), len(dropouts[0])
         self.step_count, self.counts, self.widths = step_count, rows, widths
         self.kernels: Any = own_kernels(step_count.device.type)
         if self.kind == 0:
             self.prefetched_epochs = max(1, epochs)
             return
-        per_word = masks_per_word(self.threshold)
-        lengths = [
-            (count * width + per_word - 1) // per_word
-            for count, width in zip(rows, widths, strict=True)
-        ]
-        ends = torch.stack(lengths).cumsum(0)  # (layers, clients)
-        self.firsts = ends - torch.stack(lengths)
+        numbers = [count * width for count, width in zip(rows, widths, strict=True)]
+        lengths = (torch.stack(numbers) + per_word - 1) // per_word  # (layers, clients)
+        ends = lengths.cumsum(0)
+        self.firsts = ends - lengths
         self.lengths = ends[-1].repeat_interleave(self.seeds)
         self.words = int(self.lengths.max())
         fitting = PREFETCHED_BYTES // (8 * self.words * len(self.dropouts))
@@ -157,10 +154,8 @@ class DropoutMasks:
             self.kernels.draw(self.states, self.lengths, self.raw)
             return
         drawn = np.zeros(self.raw.shape, dtype=np.uint64)
-        for member, (dropout, length) in enumerate(
-            zip(self.dropouts, self.lengths.tolist(), strict=True)
-        ):
-            words = dropout.bits.random_raw(self.prefetched_epochs * length)
+        for member, length in enumerate(self.lengths.tolist()):
+            words = self.dropouts[member].bits.random_raw(self.prefetched_epochs * length)
             drawn[:, member, :length] = words.reshape(self.prefetched_epochs, length)
         self.raw.copy_(torch.from_numpy(drawn))
 

@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from pace.params import Params
 from pace.task import targets
-from pace.training.gpu.blocks import apart, beside, own_kernels
-
-WIDEST = 128
 
 Activate = Callable[[Tensor, Tensor, int], Tensor]  # (output, bias, layer) -> hidden activation
 
@@ -39,11 +36,6 @@ class Target:
     def of(cls, labels: Tensor, classes: int) -> Target:
         share = torch.full((1, len(labels)), 1 / len(labels), device=labels.device)
         return cls(-share * targets(labels, classes).t(), share)
-
-    def error(self, logits: Tensor) -> Tensor:
-        """∂/∂z of the mean cross-entropy, transposed: (softmax(z) - onehot)^T / n."""
-        chances = logits.mT.contiguous().softmax(-2)
-        return torch.addcmul(self.minus, chances, self.share)
 
 
 class Gradient:
@@ -93,8 +85,9 @@ class Gradient:
         return (self.weights[layer].contiguous() @ message.mT).mT
 
     def error(self, output: Tensor) -> Tensor:
-        """G_L^T of the last outputs, to which the bias is still to be added."""
-        return self.target.error(output.add_(self.biases[-1]))
+        """G_L^T = (softmax(Z_L) - Y)^T / n of the last outputs, still without their bias."""
+        chances = output.add_(self.biases[-1]).mT.contiguous().softmax(-2)
+        return torch.addcmul(self.target.minus, chances, self.target.share)
 
     def slopes(self, error: Tensor, message: Tensor, layer: int) -> None:
         """∂W_l and ∂b_l."""
@@ -110,43 +103,3 @@ class Gradient:
     def alone(self, error: Tensor) -> None:
         """∂b_0."""
         torch.sum(error, -1, out=self.bias_slopes[0])
-
-
-class DeviceGradient(Gradient):
-    """A cohort's gradient by kernels of ours, which read and write tensors as products leave them.
-
-    A kernel holds a row of a layer in one tile: no layer above the features may be wider than WIDEST.
-    """
-
-    def __init__(
-        self, params: Params, gradients: Params, operators: Sequence[Linear], target: Target
-    ) -> None:
-        super().__init__(params, gradients, operators, target)
-        self.kernels: Any = own_kernels(target.share.device.type)
-        # (clients, in, seeds, out), as a optimiser stores them
-        self.lying = [weight.permute(0, 3, 1, 2) for weight in self.weights]
-        self.lying_slopes = [slope.permute(0, 3, 1, 2) for slope in self.weight_slopes]
-
-    def linear(self, message: Tensor, layer: int) -> Tensor:
-        weight = self.lying[layer]
-        clients, _, seeds, width = weight.shape
-        out = message.new_empty(clients, message.shape[2], seeds * width)
-        self.kernels.linear(beside(message), weight, out)
-        return apart(out, seeds)
-
-    def error(self, output: Tensor) -> Tensor:
-        flat = beside(output).contiguous()
-        self.kernels.error(flat, self.biases[-1], self.target.minus, self.target.share)
-        return apart(flat, output.shape[1]).mT
-
-    def slopes(self, error: Tensor, message: Tensor, layer: int) -> None:
-        flat, weight = beside(error.mT), self.lying_slopes[layer]
-        self.kernels.outer(flat, beside(message), weight, self.bias_slopes[layer])
-
-    def below(self, spread: Tensor, hidden: Tensor, layer: int) -> Tensor:
-        out = torch.empty_like(beside(hidden))
-        self.kernels.below(beside(spread), self.lying[layer], beside(hidden), out)
-        return apart(out, hidden.shape[1]).mT
-
-    def alone(self, error: Tensor) -> None:
-        self.kernels.sums(beside(error.mT), self.bias_slopes[0].flatten(1))

@@ -1,13 +1,12 @@
 """Adam and SGD over one flat buffer, in place: a step is one kernel however many parameters."""
 
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from pace.params import Params
-from pace.training.gpu.blocks import Sparse, own_kernels
 from pace.training.recipe import Recipe
 
 BETAS, EPS = (0.9, 0.999), 1e-8  # Adam's
@@ -49,6 +48,16 @@ class Optimiser:
         self.mean = torch.zeros_like(self.values)
         self.square = torch.zeros_like(self.values)  # of Adam
         self.step_count = torch.zeros((), device=self.values.device)  # where the kernel reads it
+        buffers: tuple[list[Tensor], ...] = ([self.values], [self.slope])
+        common = {"lr": recipe.rate, "weight_decay": recipe.decay, "maximize": False}
+        if recipe.optimiser == "sgd":
+            plain = {"dampening": 0.0, "nesterov": False, "is_first_step": False, **common}
+            buffers = (*buffers, [self.mean] if recipe.momentum else [])
+            self.update = partial(torch._fused_sgd_, *buffers, momentum=recipe.momentum, **plain)
+        else:
+            buffers = (*buffers, [self.mean], [self.square], [], [self.step_count])
+            adam = {"beta1": BETAS[0], "beta2": BETAS[1], "eps": EPS, "amsgrad": False, **common}
+            self.update = partial(torch._fused_adam_, *buffers, **adam)
 
     def step(self) -> None:
         """One update of every parameter by the gradients written last."""
@@ -60,35 +69,7 @@ class Optimiser:
             # As torch.nn.utils.clip_grad_norm_ does it.
             norm = torch.linalg.vector_norm(self.slope)
             self.slope *= (recipe.clip / (norm + 1e-6)).clamp(max=1.0)
-        if recipe.optimiser == "sgd":
-            torch._fused_sgd_(
-                [self.values],
-                [self.slope],
-                [self.mean] if recipe.momentum else [],
-                weight_decay=recipe.decay,
-                momentum=recipe.momentum,
-                lr=recipe.rate,
-                dampening=0.0,
-                nesterov=False,
-                maximize=False,
-                is_first_step=False,
-            )
-            return
-        torch._fused_adam_(
-            [self.values],
-            [self.slope],
-            [self.mean],
-            [self.square],
-            [],
-            [self.step_count],
-            lr=recipe.rate,
-            beta1=BETAS[0],
-            beta2=BETAS[1],
-            weight_decay=recipe.decay,
-            eps=EPS,
-            amsgrad=False,
-            maximize=False,
-        )
+        self.update()
 
     def restart(self) -> None:
         """Forget every step."""
@@ -102,34 +83,6 @@ class Optimiser:
             name: value.clone(memory_format=torch.contiguous_format)
             for name, value in self.params.items()
         }
-
-
-class DeviceOptimiser(Optimiser):
-    """The same steps by kernels of ours. The values of the first parameter may be stepped apart."""
-
-    betas, eps = BETAS, EPS
-
-    def __init__(self, start: Params, recipe: Recipe) -> None:
-        super().__init__(start, recipe)
-        self.kernels: Any = own_kernels(self.values.device.type)
-        self.apart = 0  # how many values are stepped elsewhere
-        powers = torch.arange(1, recipe.epochs + 1, dtype=torch.float64)[:, None]
-        first, second = (1 - torch.tensor(BETAS, dtype=torch.float64) ** powers).unbind(1)
-        corrections = torch.stack([first, second.sqrt()], 1).float()
-        self.corrections = corrections.to(self.values.device)  # of Adam's bias, by step
-
-    def step(self) -> None:
-        self.kernels.flat_step(self, self.apart)
-        self.step_count += 1
-
-    def step_along(self, matrix: Sparse, dense: Tensor) -> None:
-        """Step the first values along the gradient matrix @ dense, which is never written down."""
-        self.kernels.rows_step(matrix, dense, self)
-
-    def idle(self, count: int) -> Tensor:
-        """Where the first values of the start end if their gradient is zero in every step."""
-        ended: Tensor = self.kernels.idle(self, count)
-        return ended
 
 
 def stored(value: Tensor) -> Tensor:

@@ -17,7 +17,6 @@ from pace.params import Params
 from pace.task import loss
 from pace.training.dropout import Activation, Dropout, scale
 from pace.training.gpu import cohort
-from pace.training.gpu.cohort import TrainingSet
 from pace.training.gradients import Gradient, Target
 from pace.training.optimiser import Optimiser, Proximal
 from pace.training.recipe import Recipe
@@ -58,8 +57,8 @@ def train_cohort(
     equals what training it alone gives.
     """
     if isinstance(model, Refitted):
-        fits = {
-            fit: train_cohort(
+        by_fit = [
+            train_cohort(
                 [fitted_on(graph, fit) for graph in graphs],
                 model.inner,
                 {seed: fit_of(start, fit) for seed, start in starts.items()},
@@ -68,12 +67,9 @@ def train_cohort(
                 progress=progress,
             )
             for fit in FITS
-        }
+        ]
         return {
-            seed: [
-                joined({fit: fits[fit][seed][client] for fit in FITS})
-                for client in range(len(graphs))
-            ]
+            seed: [joined(fits) for fits in zip(*(models[seed] for models in by_fit), strict=True)]
             for seed in starts
         }
     learnt: dict[int, dict[int, dict[str, Tensor]]] = {seed: {} for seed in starts}
@@ -94,10 +90,8 @@ def train_cohort(
         batches = cohort.batches(at_once, starts, device)
         with torch.cuda.device(device):  # Triton and graphs take the current one
             for batch in batches:
-                training_sets = [training_set(at_once[client], model) for client in batch]
-                for seed, models in cohort.learn(
-                    training_sets, model, starts, recipe, device
-                ).items():
+                chosen = [at_once[client] for client in batch]
+                for seed, models in cohort.learn(chosen, model, starts, recipe, device).items():
                     for client, local in zip(batch, models, strict=True):
                         keep(client, seed, local)
     for client in sorted(set(range(len(graphs))) - set(at_once)):
@@ -128,7 +122,7 @@ def learner(
     if isinstance(model, Refitted):
         parts = {fit: learner(fitted_on(graph, fit), model.inner, recipe, progress) for fit in FITS}
         return lambda start, seed: joined(
-            {fit: learn(fit_of(start, fit), seed) for fit, learn in parts.items()}
+            learn(fit_of(start, fit), seed) for fit, learn in parts.items()
         )
     if not graph.train.any():
         return lambda start, seed: {name: value.to(device).clone() for name, value in start.items()}
@@ -137,21 +131,14 @@ def learner(
     return by_autograd(graph, model, recipe, progress)
 
 
-def training_set(graph: Graph, gcn: GCN) -> TrainingSet:
-    """What the shared GCN learns from on this graph."""
-    target = Target.of(graph.training_labels, gcn.classes)
-    return TrainingSet(graph, target, lambda seed: Dropout(gcn.dropout, seed, graph))
-
-
 def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int], None]) -> Learn:
     """Training by gradients in closed form.
 
     An input column that is zero in the whole receptive field has no gradient: it decays by itself,
     in the same way at every client, and is left out of the steps.
     """
-    from_graph = training_set(graph, gcn)
-    field = gcn.field(graph, graph.train)
-    first, *above = field.operators
+    target = Target.of(graph.training_labels, gcn.classes)
+    first, *above = gcn.field(graph, graph.train).operators
     active = first.active
     if len(active) < first.shape[1]:
         first = first.columns(active)
@@ -161,12 +148,11 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int]
     ]
 
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
-        dropout = from_graph.dropout(seed)
         whole = {name: value.to(active.device) for name, value in start.items()}
         weight = whole["0.weight"]
         optimiser = Optimiser({**whole, "0.weight": weight[:, active]}, recipe)
-        gradient = Gradient(optimiser.params, optimiser.gradients, operators, from_graph.target)
-        activate = Activation(dropout, shapes)
+        gradient = Gradient(optimiser.params, optimiser.gradients, operators, target)
+        activate = Activation(Dropout(gcn.dropout, seed, graph), shapes)
         with torch.inference_mode():  # autograd has nothing to record
             for epoch in range(recipe.epochs):
                 gradient(activate)

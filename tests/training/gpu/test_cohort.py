@@ -12,11 +12,10 @@ from pace.models.gcn import GCN
 from pace.params import Params
 from pace.training.dropout import Dropout, DropoutMasks
 from pace.training.gpu import cohort
-from pace.training.gpu.blocks import Blocks, Chain, Sparse
-from pace.training.gpu.fields import fields
+from pace.training.gpu.blocks import Blocks, Chain, Sparse, fields
 from pace.training.optimiser import Proximal
 from pace.training.recipe import Recipe
-from pace.training.train import train, train_cohort, training_set
+from pace.training.train import train, train_cohort
 from tests.graphs import CLASSES, FEATURES, clients, none
 from tests.models.test_gcn import DEPTHS
 
@@ -44,8 +43,7 @@ def test_in_a_batch_each_client_learns_what_it_learns_alone(
     starts = {seed: gcn.start(seed) for seed in SEEDS}
     for epochs in (1, 2, 3, 20):
         recipe = Recipe(epochs=epochs)
-        training_sets = [training_set(graph, gcn) for graph in graphs]
-        batch = cohort.learn(training_sets, gcn, starts, recipe, DEVICE)
+        batch = cohort.learn(graphs, gcn, starts, recipe, DEVICE)
         for seed in SEEDS:
             for graph, found in zip(graphs, batch[seed], strict=True):
                 alone = train(graph, gcn, starts[seed], recipe=recipe, seed=seed)
@@ -84,9 +82,7 @@ def test_every_recipe_of_a_batch_is_that_of_a_client_alone(recipe: Recipe, words
     gcn = GCN((graphs[0].features, 16, CLASSES))
     starts = {seed: gcn.start(seed) for seed in SEEDS}
     recipe = replace(recipe, epochs=12)
-    batch = cohort.learn(
-        [training_set(graph, gcn) for graph in graphs], gcn, starts, recipe, DEVICE
-    )
+    batch = cohort.learn(graphs, gcn, starts, recipe, DEVICE)
     for seed in SEEDS:
         for graph, found in zip(graphs, batch[seed], strict=True):
             alone = train(graph, gcn, starts[seed], recipe=recipe, seed=seed)
@@ -130,14 +126,14 @@ def test_a_gpu_takes_batch_by_batch_and_is_the_current_one(monkeypatch: pytest.M
         current.pop()
 
     def on_the_cpu(
-        training_sets: list[cohort.TrainingSet],
+        graphs: list[Graph],
         gcn: GCN,
         starts: dict[int, Params],
         recipe: Recipe,
         device: str,
     ) -> dict[int, list[dict[str, Tensor]]]:
         assert current == [device] == ["cuda:1"]
-        return learn(training_sets, gcn, starts, recipe, "cpu")
+        return learn(graphs, gcn, starts, recipe, "cpu")
 
     monkeypatch.setattr(torch.cuda, "device", device)
     monkeypatch.setattr(cohort, "batches", lambda *settings: [[0, 3], [2, 1]])
@@ -220,16 +216,16 @@ def test_blocks_multiply_every_client_and_seed(filled: float) -> None:
 @pytest.mark.parametrize("layers", [1, 2, 3])
 def test_fields_of_a_batch_are_those_of_its_clients(layers: int, words: int) -> None:
     graphs = [bag_of_words(graph, words) if words else graph for graph in unequal()]
-    found = fields(graphs, layers, 2.0, DEVICE)
-    assert isinstance(found.operators[0], Chain if words else Blocks)
+    operators, _ = fields(graphs, layers, 2.0, DEVICE)
+    assert isinstance(operators[0], Chain if words else Blocks)
     for client, graph in enumerate(graphs):
         alone = GCN.sized(graph.features, 8, layers, 3).field(graph, graph.train)
         factors = [1.0] + [2.0] * (layers - 1)
-        for ours, theirs, factor in zip(found.operators, alone.operators, factors, strict=True):
+        for ours, theirs, factor in zip(operators, alone.operators, factors, strict=True):
             assert not isinstance(theirs, Tensor)
             expected = factor * theirs[torch.arange(theirs.shape[0])]
             rows, columns = expected.shape
-            wide = columns if ours is found.operators[0] else int(height(ours))
+            wide = columns if ours is operators[0] else int(height(ours))
             eye = torch.eye(wide, device=DEVICE)
             shown = (ours @ eye.expand(len(graphs), 1, wide, wide))[client, 0].cpu()
             torch.testing.assert_close(shown[:rows, :columns], expected)

@@ -13,11 +13,13 @@ from packaging.version import Version
 from torch import Tensor
 
 from pace.models.gcn import GCN
+from pace.models.operator import Operator
 from pace.training.gpu import cohort
-from pace.training.gradients import WIDEST
+from pace.training.gpu.cohort import WIDEST
+from pace.training.gradients import Target
 from pace.training.optimiser import Proximal
 from pace.training.recipe import Recipe
-from pace.training.train import train, training_set
+from pace.training.train import train
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.training.gpu.test_cohort import DEVICE, bag_of_words
 
@@ -46,9 +48,7 @@ def test_a_small_cohort_learns_what_its_clients_learn_alone(
         graphs = [bag_of_words(graph, words) for graph in graphs]
     gcn = GCN((words or FEATURES, *hidden, CLASSES), dropout)
     starts = {seed: gcn.start(seed) for seed in (3, 4)}
-    batch = cohort.learn(
-        [training_set(graph, gcn) for graph in graphs], gcn, starts, recipe, DEVICE
-    )
+    batch = cohort.learn(graphs, gcn, starts, recipe, DEVICE)
     for seed, start in starts.items():
         for graph, found in zip(graphs, batch[seed], strict=True):
             alone = train(graph, gcn, start, recipe=recipe, seed=seed)
@@ -133,30 +133,32 @@ def test_the_tiles_of_the_widest_layers_fit_on_a_small_gpu(
     }
     for name, kernel in compiled.items():
         monkeypatch.setattr(layers, name, kernel)
-    rows = torch.zeros(1, 30, 2 * WIDEST)  # of one client and two seeds
-    weight, bias = torch.zeros(1, WIDEST, 2, WIDEST), torch.zeros(1, 2, WIDEST)
-    layers.linear(rows, weight, rows)
-    layers.outer(rows, rows, weight, bias)
-    layers.below(rows, weight, rows, rows)
+    rows = torch.zeros(1, 2, 30, WIDEST)  # of one client and two seeds
+    params = {"0.weight": torch.zeros(1, 2, WIDEST, WIDEST), "0.bias": torch.zeros(1, 2, WIDEST)}
+    target = Target(torch.zeros(1, 1, WIDEST, 30), torch.zeros(1, 1, 1, 30))
+    gradient = layers.DeviceGradient(params, params, [Operator(rows)], target)
+    gradient.linear(rows, 0)
+    gradient.slopes(rows.mT, rows, 0)
+    gradient.below(rows, rows, 0)
     assert max(kernel.shared for kernel in compiled.values()) <= 99 * 2**10
 
 
 @pytest.mark.filterwarnings("ignore:TRITON_")
 @pytest.mark.parametrize("gpu", [86, 90], indirect=True)
 @pytest.mark.parametrize("transposed", [False, True])
-def test_dense_products_run_on_tensor_cores(
+def test_dense_products_run_on_products(
     transposed: bool, gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pace.training.gpu.kernels import tensor_cores
+    from pace.training.gpu.kernels import products
 
     cutting, multiplying = (
-        Compiled(getattr(tensor_cores, name), gpu) for name in ("_split", "_product")
+        Compiled(getattr(products, name), gpu) for name in ("_split", "_product")
     )
-    monkeypatch.setattr(tensor_cores, "_split", cutting)
-    monkeypatch.setattr(tensor_cores, "_product", multiplying)
+    monkeypatch.setattr(products, "_split", cutting)
+    monkeypatch.setattr(products, "_product", multiplying)
     parts = torch.zeros(3, 2, 100, 64, dtype=torch.bfloat16)  # of two clients
     dense = torch.zeros(2, 100 if transposed else 50, 32)
     out = torch.zeros(2, 50 if transposed else 100, 32)
-    tensor_cores.product(parts, 50, dense, out, transposed)
+    products.product(parts, 50, dense, out, transposed)
     assert "mma" in multiplying.ptx
     assert "mma" not in cutting.ptx

@@ -1,11 +1,14 @@
 """The constants of many clients as one operator, padded with zeros to the largest of them.
 
 It acts on tensors (clients, seeds, rows, width). Padding meets only zeros, so no client sees another.
+The clients' graphs stand side by side as one graph without edges between them: on a GPU a few dozen
+kernels find all receptive fields, which takes a CPU milliseconds for each.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.util import find_spec
@@ -14,7 +17,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import embedding_bag, pad
+
+from pace.graph import Graph
+
+PIECE = 2**24  # bytes
+SPARSE_BELOW = 0.04  # share of non-zeros under which products by rows beat dense ones on a GPU
 
 
 @cache
@@ -50,11 +58,6 @@ class Sparse:
     def lengths(self) -> Tensor:
         return self.starts.diff()
 
-    @property
-    def rows(self) -> Tensor:
-        """The row of each entry."""
-        return torch.repeat_interleave(self.lengths)
-
     @cached_property
     def order(self) -> Tensor:
         """The rows, longest first, so that none is left to the end."""
@@ -68,28 +71,20 @@ class Sparse:
     @cached_property
     def transposed(self) -> Sparse:
         order = self.columns.argsort(stable=True)
-        rows, columns = self.columns[order], self.rows[order]
+        rows, columns = self.columns[order], torch.repeat_interleave(self.lengths)[order]
         return Sparse.of(rows, columns, self.values[order], (self.shape[1], self.shape[0]))
-
-    def times(self, factor: float) -> Sparse:
-        return Sparse(self.starts, self.columns, self.values * factor, self.shape)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """The product with (columns, width)."""
         dense = dense.contiguous()
-        kernels = own_kernels(dense.device.type)
+        kernels: Any = own_kernels(dense.device.type)
         if kernels is not None:
-            out = dense.new_empty(self.shape[0], dense.shape[1])
-            product: Tensor = kernels.rows(self, dense, out)
+            product: Tensor = kernels.rows(self, dense)
             return product
         # cuSPARSE is faster, but its sums vary from run to run.
-        return torch.nn.functional.embedding_bag(
-            self.columns,
-            dense,
-            self.starts,
-            mode="sum",
-            per_sample_weights=self.values,
-            include_last_offset=True,
+        how: dict[str, Any] = {"mode": "sum", "include_last_offset": True}
+        return embedding_bag(
+            self.columns, dense, self.starts, per_sample_weights=self.values, **how
         )
 
 
@@ -99,14 +94,6 @@ class Split:
 
     parts: Tensor  # (3, K, rows, columns padded to a multiple of 16)
     columns: int
-
-    @classmethod
-    def of(cls, matrix: Tensor) -> Split:
-        """Of (K, rows, columns), where there are kernels."""
-        columns = matrix.shape[2]
-        padded = pad(matrix, (0, -columns % 16))
-        kernels: Any = own_kernels(matrix.device.type)
-        return cls(kernels.split(padded), columns)
 
     def times(self, dense: Tensor, out: Tensor | None = None, *, transposed: bool) -> Tensor:
         """A_k H_k or A_k^T H_k."""
@@ -171,3 +158,116 @@ def apart(product: Tensor, seeds: int) -> Tensor:
     """The same back, by seeds."""
     clients, rows, _ = product.shape
     return product.view(clients, rows, seeds, -1).transpose(1, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some nodes of every client, and where they lie among rows padded to the most of one client."""
+
+    chosen: Tensor  # (nodes,) bool
+    client: Tensor  # (nodes,) whose node it is
+    clients: int
+
+    @cached_property
+    def counts(self) -> Tensor:
+        """How many are chosen of each client."""
+        return torch.bincount(self.client[self.chosen], minlength=self.clients)
+
+    @cached_property
+    def height(self) -> int:
+        return int(self.counts.max())
+
+    @cached_property
+    def place(self) -> Tensor:
+        """The row of each chosen node."""
+        before = self.counts.cumsum(0) - self.counts
+        rank = self.chosen.cumsum(0) - 1
+        return self.client * self.height + rank - before[self.client]
+
+
+def fields(
+    graphs: Sequence[Graph],
+    layers: int,
+    scale: float,
+    device: torch.device | str,
+    centers: Sequence[Tensor] | None = None,
+) -> tuple[tuple[Blocks | Chain, ...], tuple[Tensor, ...]]:
+    """What gives the logits of every client's training nodes, or of its `centers` (masks).
+
+    Returns:
+        P X at rows R_1, then P between rows R_l and R_l+1, times `scale`; and how many rows each
+        client has in R_1, ..., R_L, (clients,) each.
+    """
+    clients, nodes = len(graphs), [graph.nodes for graph in graphs]
+    client = torch.arange(clients, device=device).repeat_interleave(
+        torch.tensor(nodes, device=device), output_size=sum(nodes)
+    )
+    source, target, weights = _propagation(graphs, device)
+    masks = [graph.train for graph in graphs] if centers is None else centers
+    rows = [Rows(torch.cat(list(masks)).to(device), client, clients)]
+    blocks: list[Sparse] = []
+    for layer in range(layers, 0, -1):
+        upper = rows[0]
+        read = upper.chosen[target]
+        reached = torch.zeros_like(upper.chosen)
+        reached[source[read]] = True
+        lower = Rows(reached, client, clients)
+        shape = (clients * upper.height, clients * lower.height)
+        values = weights[read] if layer == 1 else weights[read] * scale
+        entries = (upper.place[target[read]], lower.place[source[read]], values)
+        blocks.insert(0, Sparse.of(*entries, shape))
+        rows.insert(0, lower)
+    first = _messages(blocks[0], rows[0], graphs)
+    above = (Blocks(block, clients) for block in blocks[1:])
+    return (first, *above), tuple(row.counts for row in rows[1:])
+
+
+def _propagation(
+    graphs: Sequence[Graph], device: torch.device | str
+) -> tuple[Tensor, Tensor, Tensor]:
+    """P of all clients: sources, targets and weights of its entries, in order of targets."""
+    first, shifted = 0, []
+    for graph in graphs:
+        shifted.append(graph.edges + first)
+        first += graph.nodes
+    loops = torch.arange(first, device=device)
+    source, target = torch.cat([torch.cat(shifted, 1).to(device), loops.expand(2, -1)], 1)
+    source, order = torch.sort(source)
+    by_target = torch.sort(target[order], stable=True)
+    source, target = source[by_target.indices], by_target.values
+    degree = torch.bincount(target, minlength=first).float().sqrt().reciprocal()
+    return source, target, degree[source] * degree[target]
+
+
+def _messages(spread: Sparse, read: Rows, graphs: Sequence[Graph]) -> Blocks | Chain:
+    """P X: in its two sparse factors if they have few entries, else multiplied out and dense."""
+    clients, width = len(graphs), graphs[0].features
+    x = torch.empty(len(read.client), width, device=read.client.device)
+    for part, graph in zip(x.split([graph.nodes for graph in graphs]), graphs, strict=True):
+        _send(graph.x, part)
+    x, place = x[read.chosen], read.place[read.chosen]
+    entries = len(spread.values) + int(x.count_nonzero())
+    if entries < SPARSE_BELOW * spread.shape[0] * width:
+        row, column = x.nonzero(as_tuple=True)
+        shape = (spread.shape[1], clients * width)
+        owner = read.client[read.chosen][row]
+        right = Sparse.of(place[row], owner * width + column, x[row, column], shape)
+        return Chain(Blocks(spread, clients), Blocks(right, clients))
+    padded = x.new_zeros(spread.shape[1], width)
+    padded[place] = x
+    product = (spread @ padded).unflatten(0, (clients, -1))
+    kernels: Any = own_kernels("cuda") if x.is_cuda else None
+    if kernels is None:
+        return Blocks(product, clients)
+    return Blocks(Split(kernels.split(pad(product, (0, -width % 16))), width), clients)
+
+
+def _send(rows: Tensor, out: Tensor) -> None:
+    """Copy rows to a GPU through pinned memory, piece by piece: the driver's own way is slower."""
+    if not out.is_cuda or rows.is_cuda:
+        out.copy_(rows)
+        return
+    piece = max(1, PIECE // max(1, 4 * rows.shape[1]))
+    for source, target in zip(rows.split(piece), out.split(piece), strict=True):
+        pinned = torch.empty(source.shape, pin_memory=True)
+        target.copy_(pinned.copy_(source), non_blocking=True)

@@ -5,24 +5,8 @@ Sums are taken in one order, so a cohort ends at the same bytes every time. A ke
 for all cohorts: sizes that change from one to the next are named in `do_not_specialize`.
 """
 
-from pace.training.gpu.kernels.dropout import activate, draw
-from pace.training.gpu.kernels.layers import below, error, linear, outer, sums
-from pace.training.gpu.kernels.sparse import rows
-from pace.training.gpu.kernels.steps import flat_step, idle, rows_step
-from pace.training.gpu.kernels.tensor_cores import product, split
+# ruff: noqa: F401 - `own_kernels` gives this module
 
-__all__ = [
-    "activate",
-    "below",
-    "draw",
-    "error",
-    "flat_step",
-    "idle",
-    "linear",
-    "outer",
-    "product",
-    "rows",
-    "rows_step",
-    "split",
-    "sums",
-]
+from pace.training.gpu.kernels.layers import DeviceGradient, activate, draw
+from pace.training.gpu.kernels.products import product, rows, split
+from pace.training.gpu.kernels.steps import DeviceOptimiser, FusedFirstLayer

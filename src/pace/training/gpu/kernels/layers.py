@@ -1,73 +1,112 @@
-"""What a layer adds to its products, for every client and seed."""
+"""The layers of every client and seed: their gradient, and dropout from NumPy's own stream."""
 
 # ruff: noqa: N803 - Triton's constants are written in capitals
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-
-def linear(messages: Tensor, weight: Tensor, out: Tensor) -> Tensor:
-    """S_k W_k^T for every client and seed; weights lie (clients, in, seeds, out)."""
-    clients, rows, _ = messages.shape
-    _, inner, seeds, outer = weight.shape
-    _linear[(triton.cdiv(rows, 32), clients * seeds)](
-        messages, weight, out, rows, seeds, inner, outer, 32, 32, block(outer), num_warps=2
-    )
-    return out
+from pace.params import Params
+from pace.training.dropout import DropoutMasks
+from pace.training.gpu.blocks import apart, beside
+from pace.training.gradients import Gradient, Linear, Target
 
 
-def error(output: Tensor, bias: Tensor, minus: Tensor, share: Tensor) -> Tensor:
-    """(softmax(Z + b) - Y) / n, in place of the outputs (clients, rows, seeds × classes)."""
-    clients, rows, width = output.shape
-    classes = minus.shape[2]
-    _error[(triton.cdiv(rows, 16), clients * (width // classes))](
-        output, bias, minus, share, rows, width // classes, classes, 16, block(classes), num_warps=1
-    )
-    return output
+class DeviceGradient(Gradient):
+    """A cohort's gradient by kernels of ours, which read and write tensors as products leave them.
 
+    A kernel holds a row of a layer in one tile: no layer above the features may be wider than WIDEST.
+    """
 
-def outer(errors: Tensor, messages: Tensor, weight: Tensor, bias: Tensor) -> None:
-    """G^T S and G^T 1 for every client and seed, into the slopes of a weight and a bias."""
-    clients, rows, _ = messages.shape
-    _, inner, seeds, width = weight.shape
-    wide = block(width)
-    _outer[(triton.cdiv(inner, 16), clients * seeds)](
-        *(errors, messages, weight, bias, rows, seeds, inner, width),
-        *(min(128, 8192 // wide), 16, wide),  # some GPUs hold only 99 KiB of tiles
-        num_warps=4,
-    )
+    def __init__(
+        self, params: Params, gradients: Params, operators: Sequence[Linear], target: Target
+    ) -> None:
+        super().__init__(params, gradients, operators, target)
+        # (clients, in, seeds, out), as an optimiser stores them
+        self.lying = [weight.permute(0, 3, 1, 2) for weight in self.weights]
+        self.lying_slopes = [slope.permute(0, 3, 1, 2) for slope in self.weight_slopes]
 
+    def linear(self, message: Tensor, layer: int) -> Tensor:
+        clients, inner, seeds, outer = self.lying[layer].shape
+        rows = message.shape[2]
+        out = message.new_empty(clients, rows, seeds * outer)
+        _linear[(triton.cdiv(rows, 32), clients * seeds)](
+            *(beside(message), self.lying[layer], out, rows, seeds, inner, outer),
+            *(32, 32, block(outer)),
+            num_warps=2,
+        )
+        return apart(out, seeds)
 
-def below(spread: Tensor, weight: Tensor, hidden: Tensor, out: Tensor) -> Tensor:
-    """P^T G W where the hidden activation is positive, zero elsewhere."""
-    clients, rows, _ = spread.shape
-    _, inner, seeds, width = weight.shape
-    _below[(triton.cdiv(rows, 64), clients * seeds)](
-        *(spread, weight, hidden, out, rows, seeds, inner, width),
-        *(64, block(inner), block(width)),
-        num_warps=4,
-    )
-    return out
+    def error(self, output: Tensor) -> Tensor:
+        clients, seeds, rows, classes = output.shape
+        flat = beside(output).contiguous()
+        _error[(triton.cdiv(rows, 16), clients * seeds)](
+            *(flat, self.biases[-1], self.target.minus, self.target.share, rows, seeds, classes),
+            *(16, block(classes)),
+            num_warps=1,
+        )
+        return apart(flat, seeds).mT
 
+    def slopes(self, error: Tensor, message: Tensor, layer: int) -> None:
+        clients, inner, seeds, width = self.lying_slopes[layer].shape
+        errors, messages, wide = beside(error.mT), beside(message), block(width)
+        _outer[(triton.cdiv(inner, 16), clients * seeds)](
+            *(errors, messages, self.lying_slopes[layer], self.bias_slopes[layer]),
+            *(message.shape[2], seeds, inner, width),
+            *(min(128, 8192 // wide), 16, wide),  # some GPUs hold only 99 KiB of tiles
+            num_warps=4,
+        )
 
-def sums(dense: Tensor, out: Tensor) -> None:
-    """Sums over the rows of (clients, rows, width)."""
-    clients, rows, width = dense.shape
-    chunks = triton.cdiv(rows, 128)
-    parts = dense.new_empty(clients, chunks, width)
-    _sums[(chunks, triton.cdiv(width, 32), clients)](
-        dense, parts, rows, width, chunks, 128, 32, num_warps=4
-    )
-    torch.sum(parts, 1, out=out)
+    def below(self, spread: Tensor, hidden: Tensor, layer: int) -> Tensor:
+        clients, inner, seeds, width = self.lying[layer].shape
+        rows, gate = hidden.shape[2], beside(hidden)
+        out = torch.empty_like(gate)
+        _below[(triton.cdiv(rows, 64), clients * seeds)](
+            *(beside(spread), self.lying[layer], gate, out, rows, seeds, inner, width),
+            *(64, block(inner), block(width)),
+            num_warps=4,
+        )
+        return apart(out, seeds).mT
+
+    def alone(self, error: Tensor) -> None:
+        dense = beside(error.mT)
+        clients, rows, width = dense.shape
+        chunks = triton.cdiv(rows, 128)
+        parts = dense.new_empty(clients, chunks, width)
+        _sums[(chunks, triton.cdiv(width, 32), clients)](
+            dense, parts, rows, width, chunks, 128, 32, num_warps=4
+        )
+        torch.sum(parts, 1, out=self.bias_slopes[0].flatten(1))
 
 
 def block(width: int) -> int:
     """The sides of a tile that hold this many numbers; tensors of tiles are at least 16 wide."""
     return max(16, int(triton.next_power_of_2(width)))
+
+
+def activate(output: Tensor, bias: Tensor, draws: DropoutMasks, layer: int) -> None:
+    """Bias, ReLU and the dropout of this epoch, in place."""
+    clients, rows, width = output.shape
+    grid = (triton.cdiv(rows, 8), triton.cdiv(width, 128), clients)
+    sizes = (rows, draws.seeds, width // draws.seeds)
+    if draws.kind == 0:
+        bits = (draws.step_count, draws.step_count, draws.step_count, draws.step_count, 1, 0, 0)
+    else:
+        raw = draws.raw.view(torch.uint8 if draws.kind == 1 else torch.uint16)
+        tables = (draws.step_count, draws.firsts[layer], draws.counts[layer])
+        bits = (raw, *tables, draws.prefetched_epochs, draws.words, draws.threshold)
+    _activate[grid](output, bias, *sizes, *bits, draws.kind, 8, 128, num_warps=2)
+
+
+def draw(states: Tensor, lengths: Tensor, raw: Tensor) -> None:
+    """NumPy's SFC64 for every member at once: `raw` (epochs, members, words), and its new states."""
+    epochs, members, words = raw.shape
+    _draw[(members,)](states, lengths, raw, epochs, members, words, num_warps=1)
 
 
 @triton.jit(do_not_specialize=["rows"])
@@ -172,3 +211,53 @@ def _sums(dense, parts, rows, width, chunks, R: tl.constexpr, ACROSS: tl.constex
     tl.store(
         parts + (client * chunks + tl.program_id(0)) * width + across, total, mask=across < width
     )
+
+
+@triton.jit(do_not_specialize=["rows", "ahead", "words", "threshold"])
+def _activate(
+    hidden, bias, rows, seeds, width,
+    raw, taken, firsts, counts, ahead, words, threshold,
+    KIND: tl.constexpr, R: tl.constexpr, ACROSS: tl.constexpr,
+):  # fmt: skip
+    client = tl.program_id(2).to(tl.int64)
+    row = tl.program_id(0) * R + tl.arange(0, R)
+    across = tl.program_id(1) * ACROSS + tl.arange(0, ACROSS)
+    inside = (row < rows)[:, None] & (across < seeds * width)[None, :]
+    at = (client * rows + row)[:, None] * (seeds * width) + across[None, :]
+    value = tl.load(hidden + at, mask=inside, other=0.0)
+    value += tl.load(bias + client * seeds * width + across, mask=across < seeds * width)[None, :]
+    value = tl.maximum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    if KIND > 0:
+        inside_client = (row < tl.load(counts + client))[:, None] & inside
+        now = tl.load(taken).to(tl.int64) % ahead
+        member = (now * tl.num_programs(2) + client) * seeds + across // width
+        word = (member * words + tl.load(firsts + client))[None, :]
+        place = row[:, None] * width + (across % width)[None, :]
+        if KIND == 1:
+            byte = tl.load(raw + word * 8 + place // 8, mask=inside_client, other=0)
+            kept = (byte >> (7 - place % 8)) & 1
+        else:
+            kept = tl.load(raw + word * 4 + place, mask=inside_client, other=0) >= threshold
+        value *= kept.to(tl.float32)
+    tl.store(hidden + at, value, mask=inside)
+
+
+@triton.jit(do_not_specialize=["epochs", "members", "words"])
+def _draw(states, lengths, raw, epochs, members, words):
+    member = tl.program_id(0)
+    a, b = tl.load(states + 4 * member), tl.load(states + 4 * member + 1)
+    c, count = tl.load(states + 4 * member + 2), tl.load(states + 4 * member + 3)
+    length = tl.load(lengths + member)
+    for epoch in range(epochs):
+        line = raw + (epoch * members + member).to(tl.int64) * words
+        for word in range(length):
+            drawn = a + b + count
+            count += 1
+            a = b ^ (b >> 11)
+            b = c + (c << 3)
+            c = ((c << 24) | (c >> 40)) + drawn
+            tl.store(line + word, drawn)
+    tl.store(states + 4 * member, a)
+    tl.store(states + 4 * member + 1, b)
+    tl.store(states + 4 * member + 2, c)
+    tl.store(states + 4 * member + 3, count)

@@ -4,85 +4,103 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from pace.training.gpu.kernels.sparse import Sparse, gathered
+from pace.params import Params
+from pace.training.gpu.blocks import Chain, Sparse, beside
+from pace.training.gpu.kernels.products import gathered
+from pace.training.optimiser import BETAS, EPS, Optimiser
+from pace.training.recipe import Recipe
 
 
-class Optimiser(Protocol):
-    """What a kernel reads of `pace.training.optimiser.DeviceOptimiser`."""
+class DeviceOptimiser(Optimiser):
+    """The same steps by kernels of ours. The values of the first parameter may be stepped apart."""
 
-    recipe: Any
-    values: Tensor
-    start: Tensor
-    slope: Tensor
-    mean: Tensor
-    square: Tensor
-    corrections: Tensor
-    step_count: Tensor
-    pull: float
-    betas: tuple[float, float]
-    eps: float
+    def __init__(self, start: Params, recipe: Recipe) -> None:
+        super().__init__(start, recipe)
+        self.apart = 0  # how many values are stepped elsewhere
+        powers = torch.arange(1, recipe.epochs + 1, dtype=torch.float64)[:, None]
+        first, second = (1 - torch.tensor(BETAS, dtype=torch.float64) ** powers).unbind(1)
+        corrections = torch.stack([first, second.sqrt()], 1).float()
+        self.corrections = corrections.to(self.values.device)  # of Adam's bias, by step
+        memory = (self.values, self.mean, self.square, self.start)
+        self.state = (*memory, self.corrections, self.step_count)
+        self.constants = (
+            *(recipe.rate, recipe.decay, recipe.momentum, self.pull),
+            *(recipe.optimiser == "adam", self.pull != 0, *BETAS, EPS),
+        )
+
+    def step(self) -> None:
+        count = self.values.numel() - self.apart
+        grid = (triton.cdiv(count, 1024),)
+        _flat_step[grid](self.slope, *self.state, self.apart, count, 1024, *self.constants)
+        self.step_count += 1
+
+    def step_along(self, matrix: Sparse, dense: Tensor) -> None:
+        """Step the first values along the gradient matrix @ dense, except those of empty rows."""
+        width = dense.shape[1]
+        across = min(512, triton.next_power_of_2(width))
+        entries = 2 if len(matrix.values) < 8 * matrix.filled else 4
+        _rows_step[(matrix.filled, triton.cdiv(width, across))](
+            *(matrix.order, matrix.starts, matrix.columns, matrix.values, dense),
+            *self.state,
+            *(matrix.filled, width, 1, entries, across),
+            *self.constants,
+            num_warps=max(1, across // 128),
+        )
+
+    def idle(self, count: int) -> Tensor:
+        """Where the first values of the start end if their gradient is zero in every step."""
+        out = torch.empty(count, device=self.start.device)
+        _idle[(triton.cdiv(count, 1024),)](
+            *(out, self.start, self.corrections, self.recipe.epochs, count, 1024), *self.constants
+        )
+        return out
 
 
-def rows_step(matrix: Sparse, dense: Tensor, optimiser: Optimiser) -> None:
-    """The step that the gradient matrix @ dense asks of the first values of `optimiser`.
+@dataclass(frozen=True, eq=False)
+class FusedFirstLayer:
+    """P X in sparse factors whose gradient is stepped along at once, in place of being written down.
 
-    Values whose row of `matrix` is empty stay where they are.
+    An input column that is zero in a client's whole field has no gradient and is left out of the
+    steps: it decays by itself, in the same way at every client.
     """
-    width = dense.shape[1]
-    across = min(512, triton.next_power_of_2(width))
-    entries = 2 if len(matrix.values) < 8 * matrix.filled else 4
-    _rows_step[(matrix.filled, triton.cdiv(width, across))](
-        *(matrix.order, matrix.starts, matrix.columns, matrix.values, dense),
-        *state(optimiser),
-        *(matrix.filled, width, 1, entries, across),
-        **how(optimiser),
-        num_warps=max(1, across // 128),
-    )
 
+    factors: Chain
+    optimiser: DeviceOptimiser
 
-def flat_step(optimiser: Optimiser, since: int) -> None:
-    """A step of every value from the place `since` on, by the slopes written last."""
-    count = optimiser.values.numel() - since
-    _flat_step[(triton.cdiv(count, 1024),)](
-        optimiser.slope, *state(optimiser), since, count, 1024, **how(optimiser)
-    )
+    def __post_init__(self) -> None:
+        self.optimiser.apart = self.optimiser.params["0.weight"].numel()
 
+    @property
+    def words(self) -> Sparse:
+        """X^T: a row for each input column of each client."""
+        matrix = self.factors.right.matrix
+        assert isinstance(matrix, Sparse)
+        return matrix.transposed
 
-def idle(optimiser: Optimiser, count: int) -> Tensor:
-    """Where the first `count` values of the start end if their gradient is zero in every step."""
-    out = torch.empty(count, device=optimiser.start.device)
-    _idle[(triton.cdiv(count, 1024),)](
-        *(out, optimiser.start, optimiser.corrections, optimiser.recipe.epochs, count, 1024),
-        **how(optimiser),
-    )
-    return out
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        return self.factors @ dense
 
+    def back(self, gradient: Tensor, out: Tensor | None = None) -> Tensor:
+        """Take the step that the gradient asks for."""
+        spread = self.factors.left.back(gradient)
+        self.optimiser.step_along(self.words, beside(spread).flatten(0, 1))
+        return gradient
 
-def state(optimiser: Optimiser) -> tuple[Tensor, ...]:
-    memory = (optimiser.mean, optimiser.square, optimiser.start)
-    return (optimiser.values, *memory, optimiser.corrections, optimiser.step_count)
-
-
-def how(optimiser: Optimiser) -> dict[str, float | bool]:
-    recipe = optimiser.recipe
-    return {
-        "rate": recipe.rate,
-        "decay": recipe.decay,
-        "momentum": recipe.momentum,
-        "pull": optimiser.pull,
-        "ADAM": recipe.optimiser == "adam",
-        "PULLED": optimiser.pull != 0,
-        "BETA1": optimiser.betas[0],
-        "BETA2": optimiser.betas[1],
-        "EPS": optimiser.eps,
-    }
+    def finish(self) -> None:
+        """Put the idle columns where they end."""
+        clients = self.factors.left.clients
+        weight = self.optimiser.values[: self.optimiser.apart].view(clients, -1)
+        idle = self.optimiser.idle(weight.shape[1])
+        active = (self.words.lengths > 0).view(clients, -1, 1)
+        rows = weight.view(*active.shape[:2], -1)
+        rows.copy_(torch.where(active, rows, idle.view(rows.shape[1:])))
 
 
 @triton.jit(do_not_specialize=["count"])
