@@ -14,7 +14,7 @@ from pace.graph import Graph
 from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.models.gcn import GCN
-from pace.models.sage import SAGE
+from pace.models.networks import SAGE
 from pace.protocol import steps
 
 SITES = ("north", "south", "west")  # of the sealed job

@@ -106,7 +106,7 @@ def test_labels_are_read_in_three_places() -> None:
         "runtimes/simulation.py",
         "runtimes/files/outcome.py",
         "models/refitted.py",  # pace-full fits on validation labels too
-        "models/neighbourhood.py",  # and reads the known labels of a node's neighbours
+        "models/unit_rows.py",  # and reads the known labels of a node's neighbours
     }
     # y[train] goes by a name of its own. Besides training, two baselines read it, since FedTAD and
     # FedGTA are published to upload statistics of their training labels; the ridge regression too.

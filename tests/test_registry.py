@@ -33,7 +33,7 @@ import torch
 from pace.datasets import Dataset
 from pace.graph import Graph
 from pace.methods import FedAvg
-from pace.models.mlp import MLP
+from pace.models.networks import MLP
 from pace.protocol.method import External
 
 Path(__file__).with_suffix(".imported").touch()

@@ -247,12 +247,12 @@ MODELS = Registry(
     "model",
     {
         "gcn": "pace.models.gcn:GCN",
-        "sage": "pace.models.sage:SAGE",
-        "gin": "pace.models.gin:GIN",
+        "sage": "pace.models.networks:SAGE",
+        "gin": "pace.models.networks:GIN",
         "gat": "pace.models.gat:GAT",
-        "sgc": "pace.models.sgc:SGC",
-        "appnp": "pace.models.appnp:APPNP",
-        "mlp": "pace.models.mlp:MLP",
+        "sgc": "pace.models.networks:SGC",
+        "appnp": "pace.models.networks:APPNP",
+        "mlp": "pace.models.networks:MLP",
     },
     common=("widths", "dropout", "features", "classes"),
 )

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models.neighbourhood import label_rows, neighbourhood_rows
+from pace.models.unit_rows import label_rows, neighbourhood_rows
 
 CLASSES = 3
 

@@ -1,27 +1,22 @@
 """What a client trains: networks as functions of their parameters. A new one is a line of `registry`.
 
-The names in `__all__` are for everybody. Other rooms use `base`, `from_torch`, `gcn`,
-`initialisation`, `operator`, `propagation` and `unit_rows`.
+The names in `__all__` are for everybody. Other rooms use `base`, `gcn`, `layers`, `operator`,
+`propagation`, `refitted` and `unit_rows`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from functools import cache
 from typing import Any
 
 from pace.errors import SettingError
 from pace.io.plugins import allow
 from pace.io.settings import split_settings
-from pace.models.appnp import APPNP
 from pace.models.base import Model, Network, Pass
 from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
 from pace.models.gcn import GCN
-from pace.models.gin import GIN
-from pace.models.mlp import MLP
-from pace.models.sage import SAGE
-from pace.models.sgc import SGC
+from pace.models.networks import APPNP, GIN, MLP, SAGE, SGC
 from pace.registry import MODELS
 
 COMMON = ("widths", "dropout")  # fields that every model has; the others are its own settings
@@ -31,24 +26,23 @@ def parse_model(text: str) -> tuple[str, dict[str, Any]]:
     """The kind and the settings of a model in a command, such as `gat:heads=4`."""
     name, given = split_settings(text)
     kind = MODELS.listed(name)
-    if _is_model(MODELS.factory(kind)):
+    if hasattr(MODELS.factory(kind), "sized"):
         return MODELS.parse(text)
     if given:
-        raise SettingError(f"the model {kind!r} has no settings of ours: its factory has them")
+        raise _no_settings(kind)
     return kind, {}
 
 
-def _is_model(factory: Callable[..., Any]) -> bool:
-    """Whether it is a class of models, and not a function that gives a torch module."""
-    return hasattr(factory, "sized")
+def _no_settings(kind: str) -> SettingError:
+    return SettingError(f"the model {kind!r} has no settings of ours: its factory has them")
 
 
 def sized(text: str, features: int, hidden: int, layers: int, classes: int) -> Model:
     """The model that `text` names, with `layers - 1` hidden layers of one width."""
     kind, settings = parse_model(text)
     factory: Any = MODELS.factory(kind)
-    if not _is_model(factory):
-        return from_torch_factory(kind, factory, features, classes)
+    if not hasattr(factory, "sized"):
+        return _from_factory(kind, factory, features, classes)
     model: Model = factory.sized(features, hidden, layers, classes, **settings)
     return model
 
@@ -56,40 +50,34 @@ def sized(text: str, features: int, hidden: int, layers: int, classes: int) -> M
 def make(kind: str, widths: Sequence[int], dropout: float = 0.5, **settings: Any) -> Model:
     """The model of that kind; one that PACE does not ship must be allowed here."""
     factory = MODELS.factory(kind)
-    if not _is_model(factory):
+    if not hasattr(factory, "sized"):
         if settings.keys() - {"structure"} or len(widths) != 2:
-            raise SettingError(f"the model {kind!r} has no settings of ours: its factory has them")
-        return from_torch_factory(kind, factory, widths[0], widths[-1])
+            raise _no_settings(kind)
+        return _from_factory(kind, factory, *widths)
     _, settings = MODELS.parse(kind, settings)
     model: Model = factory(tuple(widths), dropout, **settings)
     return model
 
 
-def from_torch_factory(
-    name: str, factory: Callable[..., Any], features: int, classes: int
-) -> TorchModel:
-    """The model of a function of features and classes that gives a torch module."""
-    code = MODELS.code(name) or name
+def _from_factory(kind: str, factory: Any, features: int, classes: int) -> TorchModel:
+    """The model of a function, not a class of models, that gives a torch module."""
     try:
-        return from_torch(factory, features, classes, name=code)
+        return from_torch(factory, features, classes, name=MODELS.code(kind) or kind)
     except TypeError as error:
         raise SettingError(
-            f"the model {name!r} cannot be made ({error}): expected a class or a function of features "
+            f"the model {kind!r} cannot be made ({error}): expected a class or a function of features "
             "and classes that gives a torch.nn.Module"
         ) from error
 
 
 def kind_by_names(names: Iterable[str]) -> str | None:
     """Which kind of model tensors of these names belong to: every kind has names of its own."""
-    kinds = {re.sub(r"^\d+\.|/[LRm]$", "", name) for name in names}
-    fitting = {kind: own for kind in MODELS if (own := _names(kind)) <= kinds}
-    return max(fitting, key=lambda kind: len(fitting[kind]), default=None)
-
-
-@cache
-def _names(kind: str) -> frozenset[str]:
-    shapes = sized(kind, 8, 8, 1, 8).shapes
-    return frozenset(name.partition(".")[2] for name in shapes)
+    present = {re.sub(r"^\d+\.|/[LRm]$", "", name) for name in names}
+    own = {
+        kind: {name.partition(".")[2] for name in sized(kind, 8, 8, 1, 8).shapes} for kind in MODELS
+    }
+    fitting = {kind: len(names) for kind, names in own.items() if names <= present}
+    return max(fitting, key=lambda kind: fitting[kind], default=None)
 
 
 def kind_of(model: Model) -> str:

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import torch
@@ -27,6 +27,8 @@ from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
 from pace.models.base import Drop, Field, Later, Pass, Rows, Sized, identity
 from pace.params import Params
+
+NODES = 3  # of the graph on which a module is tried: unlike its number of edges
 
 
 def from_torch(
@@ -71,20 +73,24 @@ def from_torch(
         raise SettingError(
             f"the factory made a {type(template).__name__}, expected a torch.nn.Module"
         )
-    ready = _by_batch(template)
-    model = TorchModel((features, classes), name=name, structure=_structure(ready))
-    object.__setattr__(model, "template", ready)
+    for parent in template.modules():
+        for child_name, child in parent.named_children():
+            if isinstance(child, nn.modules.batchnorm._BatchNorm):
+                setattr(parent, child_name, _Standardise(child))
+    shapes = [(path, tuple(value.shape)) for path, value in template.named_parameters()]
+    if not shapes:
+        raise SettingError("the module has no parameters: nothing of it can be trained")
+    structure = hashlib.sha256(f"{template!r} {shapes}".encode()).hexdigest()
+    model = TorchModel((features, classes), name=name, structure=structure)
+    object.__setattr__(model, "module", template)
     object.__setattr__(model, "factory", make)
-    model.check()
+    logits = model.probe().logits
+    if logits.shape != (NODES, classes):
+        raise SettingError(
+            f"the module returned {tuple(logits.shape)} for {NODES} nodes, expected "
+            f"({NODES}, {classes}): a row of logits a node"
+        )
     return model
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Whole(Field):
-    """The graph, and which of its nodes are asked about."""
-
-    graph: Graph
-    goal: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -92,18 +98,14 @@ class TorchModel(Sized):
     """What `from_torch` makes. Equal names, sizes and structures are one model in a digest."""
 
     title: ClassVar[str] = "network of one's own"
-    hidden_layers: ClassVar[bool] = False
     dropout: ClassVar[float] = 0.5  # how its stream is drawn; the module's own rates apply
+    module: ClassVar[nn.Module]  # a model has its own; no field, since it is no setting
+    factory: ClassVar[Any]
 
     widths: tuple[int, ...]
     name: str = ""
     structure: str = ""
     """SHA-256 of the module's layers, parameters and shapes."""
-
-    @property
-    def module(self) -> nn.Module:
-        module: nn.Module = self.__dict__["template"]
-        return module
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -116,26 +118,19 @@ class TorchModel(Sized):
     @cached_property
     def averaged(self) -> tuple[str, ...]:
         """Parameters that multiply no rows of nodes."""
-        found = self(self.start(0), _probe(self.features)).inputs
-        return tuple(name for name in self.shapes if name not in found)
+        multiplying = self.probe().inputs
+        return tuple(name for name in self.shapes if name not in multiplying)
 
-    def check(self) -> None:
-        """Refuse a module that cannot be a model, with the reason."""
-        if not self.shapes:
-            raise SettingError("the module has no parameters: nothing of it can be trained")
-        logits = self(self.start(0), _probe(self.features)).logits
-        if logits.shape != (NODES, self.classes):
-            raise SettingError(
-                f"the module returned {tuple(logits.shape)} for {NODES} nodes, expected "
-                f"({NODES}, {self.classes}): a row of logits a node"
-            )
+    def probe(self) -> Pass:
+        """A pass over a small graph."""
+        edges, labels = torch.tensor([[0], [1]]), torch.zeros(NODES, dtype=torch.int64)
+        return self(self.start(0), Graph.build(torch.ones(NODES, self.features), edges, labels))
 
     def start(self, seed: int) -> dict[str, Tensor]:
         """W_0: the module made, or reset, under this seed."""
-        factory = self.__dict__["factory"]
         with _seeded(seed):
-            if factory is not None:
-                fresh = factory(self.features, self.classes)
+            if self.factory is not None:
+                fresh = self.factory(self.features, self.classes)
             else:
                 fresh = copy.deepcopy(self.module)
                 for part in fresh.modules():
@@ -146,29 +141,35 @@ class TorchModel(Sized):
             for name, value in fresh.named_parameters()
         }
 
-    def field(self, graph: Graph, centers: Tensor | None = None) -> Whole:
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
+        """The graph, and which of its nodes are asked about, stand in place of operators."""
         count = graph.nodes if centers is None else int(centers.sum())
         goal = None if centers is None else centers.nonzero().flatten()
-        return Whole((torch.arange(count, device=graph.x.device),), graph=graph, goal=goal)
+        return Field((torch.arange(count, device=graph.x.device),), (graph, goal))
 
-    def forward(self, params: Params, field: Whole, drop: Drop = identity) -> Pass:
+    def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
         """One pass; in training the module's dropout is seeded anew from the client's stream."""
-        graph, training = field.graph, drop is not identity
+        (graph, goal), training = field.operators, drop is not identity
         module = self.module.to(graph.x.device).train(training)
         given = (graph.x, graph.edges)
         if graph.weights is not None and self.reads_weights:
-            given = (*given, graph.weights)  # type: ignore[assignment]
+            given = (*given, graph.weights)
+        inputs: dict[str, Rows] = {}
+        before: dict[str, Rows] = {}
         if training:
-            with _seeded(_seed_of(drop)):
+            bits = (drop(torch.ones(63)) > 0).tolist()
+            with _seeded(sum(1 << place for place, bit in enumerate(bits) if bit)):
                 logits = torch.func.functional_call(module, dict(params), given)
-            inputs: dict[str, Rows] = {}
-            before: dict[str, Rows] = {}
         else:
-            with _watched(module, params) as seen:
+            with _watched(module, params) as (calls_by_name, spreads):
                 logits = torch.func.functional_call(module, dict(params), given)
-            inputs, before = seen.rows(graph.nodes)
-        chosen = logits if field.goal is None else logits.index_select(0, field.goal)
-        return Pass(inputs, before, (chosen,))
+            for name, calls in calls_by_name.items():
+                if any(rows.ndim != 2 or rows.shape[0] != graph.nodes for rows in calls):
+                    continue  # rows of something else than nodes
+                before[name] = calls[0] if len(calls) == 1 else torch.stack(calls, 1)
+                spread = spreads.get(name) if len(calls) == 1 else None
+                inputs[name] = before[name] if spread is None else Later(partial(spread, calls[0]))
+        return Pass(inputs, before, (logits if goal is None else logits.index_select(0, goal),))
 
     def __call__(self, params: Params, graph: Graph) -> Pass:
         """A pass over the whole graph without dropout."""
@@ -176,79 +177,51 @@ class TorchModel(Sized):
         return self.forward(params, self.field(graph))
 
 
-class Watched:
-    """What every linear layer of a module was given, and how its convolution propagates it."""
-
-    def __init__(self) -> None:
-        self.given: dict[str, list[Tensor]] = {}
-        self.spread: dict[str, Callable[[Tensor], Tensor]] = {}
-
-    def rows(self, nodes: int) -> tuple[dict[str, Rows], dict[str, Rows]]:
-        """Rows as they are multiplied in effect, and before they travelled along edges."""
-        inputs: dict[str, Rows] = {}
-        before: dict[str, Rows] = {}
-        for name, calls in self.given.items():
-            if any(rows.ndim != 2 or rows.shape[0] != nodes for rows in calls):
-                continue  # rows of something else than nodes
-            raw = calls[0] if len(calls) == 1 else torch.stack(calls, 1)
-            before[name] = raw
-            spread = self.spread.get(name) if len(calls) == 1 else None
-            inputs[name] = raw if spread is None else Later(_chosen(spread, raw))
-        return inputs, before
-
-
-def _chosen(spread: Callable[[Tensor], Tensor], rows: Tensor) -> Callable[[Tensor], Tensor]:
-    return lambda nodes: spread(rows)[nodes]
-
-
-def _layer_types() -> tuple[Any, Any, Any]:
-    """Linear layers, GCN and GAT convolutions, of PyG too where the module may have some of them."""
-    if "torch_geometric" not in sys.modules:
-        return (nn.Linear,), (), ()
-    from torch_geometric.nn import GATConv, GCNConv
-    from torch_geometric.nn.dense.linear import Linear
-
-    return (nn.Linear, Linear), (GCNConv,), (GATConv,)
+Spread = Callable[[Tensor, Tensor], Tensor]  # (rows of all nodes, nodes) -> their propagated rows
 
 
 @contextmanager
-def _watched(module: nn.Module, params: Params) -> Iterator[Watched]:
-    """Hooks on every linear layer and on the convolutions that multiply before they propagate."""
-    linears, gcns, gats = _layer_types()
-    seen = Watched()
+def _watched(
+    module: nn.Module, params: Params
+) -> Iterator[tuple[dict[str, list[Tensor]], dict[str, Spread]]]:
+    """What every linear layer is given while the module runs, and how its convolution propagates it.
+
+    Hooks are on linear layers and on the convolutions that multiply before they propagate.
+    """
+    linears: tuple[Any, ...] = (nn.Linear,)
+    rules: dict[Any, Callable[..., Tensor]] = {}
+    if "torch_geometric" in sys.modules:  # else the module has nothing of it
+        from torch_geometric.nn import GATConv, GCNConv
+        from torch_geometric.nn.dense.linear import Linear
+
+        linears, rules = (nn.Linear, Linear), {GCNConv: _gcn, GATConv: _gat}
+    given: dict[str, list[Tensor]] = {}
+    spreads: dict[str, Spread] = {}
+
+    def note(name: str, _: nn.Module, arguments: Any) -> None:
+        given.setdefault(name, []).append(arguments[0])
+
+    def arrive(prefix: str, rule: Any, conv: nn.Module, arguments: Any, named: Any) -> None:
+        own = {
+            key.removeprefix(prefix): value
+            for key, value in params.items()
+            if key.startswith(prefix)
+        }
+        edges = list(arguments[1:3])
+        edges += [named.get(key) for key in ("edge_index", "edge_weight")[len(edges) :]]
+        spreads[f"{prefix}lin.weight"] = lambda rows, nodes: rule(conv, own, rows, *edges)[nodes]
+
     handles = []
     for path, part in module.named_modules():
-        name = f"{path}.weight" if path else "weight"
-        if isinstance(part, linears) and name in params:
-
-            def note(_: nn.Module, given: Any, name: str = name) -> None:
-                seen.given.setdefault(name, []).append(given[0])
-
-            handles.append(part.register_forward_pre_hook(note))
-        rule = _gcn if isinstance(part, gcns) else _gat if isinstance(part, gats) else None
-        weight = f"{path}.lin.weight" if path else "lin.weight"
-        if rule is not None and weight in params:
-
-            def arrive(
-                conv: nn.Module,
-                given: Any,
-                named: Any,
-                weight: str = weight,
-                rule: Callable[..., Tensor] = rule,
-                path: str = path,
-            ) -> None:
-                own = {
-                    key.removeprefix(f"{path}." if path else ""): value
-                    for key, value in params.items()
-                    if not path or key.startswith(f"{path}.")
-                }
-                edges = given[1:] if len(given) > 1 else (named.get("edge_index"),)
-                edges = (*edges, named.get("edge_weight")) if len(edges) == 1 else edges
-                seen.spread[weight] = lambda rows: rule(conv, own, rows, *edges[:2])
-
-            handles.append(part.register_forward_pre_hook(arrive, with_kwargs=True))
+        prefix = f"{path}." if path else ""
+        if isinstance(part, linears) and f"{prefix}weight" in params:
+            handles.append(part.register_forward_pre_hook(partial(note, f"{prefix}weight")))
+        rule = next((rule for kind, rule in rules.items() if isinstance(part, kind)), None)
+        if rule is not None and f"{prefix}lin.weight" in params:
+            hook = partial(arrive, prefix, rule)
+            handles.append(part.register_forward_pre_hook(hook, with_kwargs=True))
     try:
-        yield seen
+        yield given, spreads
     finally:
         for handle in handles:
             handle.remove()
@@ -298,42 +271,10 @@ class _Standardise(nn.Module):
         centred = rows - rows.mean(others, keepdim=True)
         variance = centred.square().mean(others, keepdim=True)
         scaled = centred / (variance + self.eps).sqrt()
+        if self.weight is None:
+            return scaled
         shape = [1, -1] + [1] * (rows.ndim - 2)
-        if self.weight is not None:
-            scaled = scaled * self.weight.view(shape) + self.bias.view(shape)
-        return scaled
-
-
-def _by_batch(module: nn.Module) -> nn.Module:
-    """The module with every BatchNorm normalising by what it is given."""
-    kind = nn.modules.batchnorm._BatchNorm
-    if isinstance(module, kind):
-        return _Standardise(module)
-    for parent in module.modules():
-        for name, child in parent.named_children():
-            if isinstance(child, kind):
-                setattr(parent, name, _Standardise(child))
-    return module
-
-
-def _structure(module: nn.Module) -> str:
-    """Changes with any layer, parameter or shape."""
-    shapes = [(name, tuple(value.shape)) for name, value in module.named_parameters()]
-    return hashlib.sha256(f"{module!r} {shapes}".encode()).hexdigest()
-
-
-NODES = 3  # of the graph on which a module is tried: unlike its number of edges
-
-
-def _probe(features: int) -> Graph:
-    edges = torch.tensor([[0], [1]])
-    return Graph.build(torch.ones(NODES, features), edges, torch.zeros(NODES, dtype=torch.int64))
-
-
-def _seed_of(drop: Drop) -> int:
-    """63 bits of a client's stream."""
-    bits = (drop(torch.ones(63)) > 0).tolist()
-    return sum(1 << place for place, bit in enumerate(bits) if bit)
+        return scaled * self.weight.view(shape) + self.bias.view(shape)
 
 
 @contextmanager

@@ -17,11 +17,18 @@ from torch.nn.functional import leaky_relu
 from pace.errors import SettingError
 from pace.graph import Graph
 from pace.models.base import Drop, Field, Later, Pass, Rows, identity
-from pace.models.layers import Layer, Layered, Linear, at, glorot, uniform, whole
+from pace.models.layers import Layer, Layered, Linear, glorot, uniform, whole
 from pace.models.operator import Operator, csr_array, csr_tensor, linear_map, multiplier
-from pace.models.propagation import features, neighbour_sum
-from pace.models.reach import Places, chosen, reach
-from pace.models.symbolic import Entries, added_up
+from pace.models.propagation import (
+    Entries,
+    Places,
+    added_up,
+    at,
+    chosen,
+    features,
+    neighbour_sum,
+    reach,
+)
 from pace.params import Params
 
 SLOPE = 0.2  # of the leaky ReLU on scores, PyG's
@@ -40,9 +47,8 @@ class Ends:
         starts = np.searchsorted(nodes[order], np.arange(count + 1))
         ones = np.ones(len(nodes), dtype=np.float32)
         matrix = sparse.csr_array((ones, order, starts), shape=(count, len(nodes)))
-        return cls(
-            torch.from_numpy(nodes).long().to(device), multiplier(csr_tensor(matrix).to(device))
-        )
+        ends = torch.from_numpy(nodes).long().to(device)
+        return cls(ends, multiplier(csr_tensor(matrix).to(device)))
 
     def gather(self, rows: Tensor) -> Tensor:
         return linear_map(rows, self._select, self.add_up)
@@ -74,28 +80,16 @@ class Edges:
             return cls(source, target, None, own)
         matrix, device = csr_array(block.matrix), block.matrix.device
         targets = np.repeat(np.arange(count), np.diff(matrix.indptr))
-        return cls(
-            Ends.of(matrix.indices, width, device),
-            Ends.of(targets, count, device),
-            torch.from_numpy(matrix.indptr).long().to(device),
-            own,
-        )
+        source, target = Ends.of(matrix.indices, width, device), Ends.of(targets, count, device)
+        return cls(source, target, torch.from_numpy(matrix.indptr).long().to(device), own)
 
     def peaks(self, scores: Tensor, nodes: int) -> Tensor:
         """The largest score of each target."""
         if self.offsets is not None:
             return torch.segment_reduce(scores, "max", offsets=self.offsets)
         lowest = scores.new_full((nodes, scores.shape[1]), -torch.inf)
-        return lowest.scatter_reduce(
-            0, self.target.nodes[:, None].expand_as(scores), scores, "amax"
-        )
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Attended(Field):
-    """The features of the first layer's sources are its operator; and the edges of each layer."""
-
-    edges: tuple[Edges, ...]
+        ends = self.target.nodes[:, None].expand_as(scores)
+        return lowest.scatter_reduce(0, ends, scores, "amax")
 
 
 @dataclass(frozen=True)
@@ -140,34 +134,35 @@ class GAT(Layered):
             params[f"{layer}.bias"] = uniform((fan_out,), 0.0, generator)
         return params
 
-    def field(self, graph: Graph, centers: Tensor | None = None) -> Attended:
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
+        """The operators are the features of the first layer's sources, then the edges of each layer."""
         reached = reach(neighbour_sum(graph, 1.0), graph, self.layers, centers)
         edges: dict[int, Edges] = {}
         for block, own in zip(reached.blocks, reached.own, strict=True):
             edges.setdefault(id(block), Edges.of(block, own))
-        return Attended(
-            reached.centers[1:],
-            (at(features(graph), reached.rows[0]),),
-            edges=tuple(edges[id(block)] for block in reached.blocks),
-        )
+        layers = (edges[id(block)] for block in reached.blocks)
+        return Field(reached.centers[1:], (at(features(graph), reached.rows[0]), *layers))
 
-    def forward(self, params: Params, field: Attended, drop: Drop = identity) -> Pass:
+    def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
         inputs: dict[str, Rows] = {}
         before: dict[str, Rows] = {}
         outputs: list[Tensor] = []
-        hidden: Operator | Tensor = field.operators[0]
-        for layer, edges in enumerate(field.edges):
+        hidden: Operator | Tensor
+        hidden, *by_layer = field.operators
+        for layer, edges in enumerate(by_layer):
             if layer:
                 hidden = drop(outputs[-1].relu())
             projected = hidden @ params[f"{layer}.weight"].t()
             weights, total = self.attention(params, projected, edges, layer)
-            said = edges.source.gather(projected).view(-1, self.heads, self.channels(layer))
-            heads = edges.target.sum((weights[:, :, None] * said).flatten(1))
-            heads = heads.view(-1, self.heads, self.channels(layer)) / total[:, :, None]
+            split = (-1, self.heads, self.channels(layer))
+            messages = edges.source.gather(projected).view(split)
+            heads = edges.target.sum((weights[:, :, None] * messages).flatten(1))
+            heads = heads.view(split) / total[:, :, None]
             joined = heads.mean(1) if layer + 1 == self.layers else heads.flatten(1)
             outputs.append(joined + params[f"{layer}.bias"])
             before[f"{layer}.weight"] = hidden
-            inputs[f"{layer}.weight"] = Later(_AttendedRows(hidden, weights, total, edges))
+            attended = partial(attended_rows, hidden, weights, total, edges)
+            inputs[f"{layer}.weight"] = Later(attended)
         return Pass(inputs, before, tuple(outputs))
 
     def attention(
@@ -178,9 +173,8 @@ class GAT(Layered):
         from_source = (split * params[f"{layer}.attention.source"]).sum(2)
         from_target = (split * params[f"{layer}.attention.target"]).sum(2)
         at_targets = chosen(from_target, edges.own)
-        scores = leaky_relu(
-            edges.source.gather(from_source) + edges.target.gather(at_targets), SLOPE
-        )
+        sums = edges.source.gather(from_source) + edges.target.gather(at_targets)
+        scores = leaky_relu(sums, SLOPE)
         with torch.no_grad():  # a softmax does not change if all scores of a target are shifted
             peaks = edges.peaks(scores.detach(), at_targets.shape[0])
             peaks = peaks.index_select(0, edges.target.nodes)
@@ -188,26 +182,19 @@ class GAT(Layered):
         return weights, edges.target.sum(weights)
 
 
-@dataclass(frozen=True, eq=False)
-class _AttendedRows:
+def attended_rows(
+    hidden: Operator | Tensor, weights: Tensor, total: Tensor, edges: Edges, nodes: Tensor
+) -> Tensor:
     """Σ_j A_h[i, j] x_j of chosen nodes i: (nodes, heads, columns)."""
-
-    hidden: Operator | Tensor
-    weights: Tensor
-    total: Tensor
-    edges: Edges
-
-    def __call__(self, nodes: Tensor) -> Tensor:
-        shares = (self.weights / self.total.index_select(0, self.edges.target.nodes)).detach()
-        rows = self.hidden.matrix if isinstance(self.hidden, Operator) else self.hidden.detach()
-        dense = rows.layout == torch.strided
-        columns = rows.cpu().numpy() if dense else csr_array(rows)
-        assert self.edges.offsets is not None
-        places = (self.edges.source.nodes.cpu().numpy(), self.edges.offsets.cpu().numpy())
-        shape = (len(self.total), rows.shape[0])
-        sums = []
-        for head in shares.cpu().numpy().T:
-            part = sparse.csr_array((head.copy(), *places), shape=shape)[nodes.cpu().numpy()]
-            product: Any = part @ columns
-            sums.append(torch.from_numpy(product if dense else product.toarray()))
-        return torch.stack(sums, 1).to(rows.device)
+    shares = (weights / total.index_select(0, edges.target.nodes)).detach()
+    rows = hidden.matrix if isinstance(hidden, Operator) else hidden.detach()
+    dense = rows.layout == torch.strided
+    columns = rows.cpu().numpy() if dense else csr_array(rows)
+    assert edges.offsets is not None
+    places = (edges.source.nodes.cpu().numpy(), edges.offsets.cpu().numpy())
+    sums = []
+    for head in shares.cpu().numpy().T:
+        matrix = sparse.csr_array((head.copy(), *places), shape=(len(total), rows.shape[0]))
+        product: Any = matrix[nodes.cpu().numpy()] @ columns
+        sums.append(torch.from_numpy(product if dense else product.toarray()))
+    return torch.stack(sums, 1).to(rows.device)

@@ -20,8 +20,7 @@ from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
 from pace.models.base import Drop, Field, Pass, Rows, Sized, identity
 from pace.models.operator import Operator, Product
-from pace.models.propagation import features, times_features
-from pace.models.reach import Places, chosen, reach
+from pace.models.propagation import Places, at, chosen, features, reach, times_features
 from pace.params import Params
 
 
@@ -169,8 +168,9 @@ class Layered(Sized):
         for layer in self.layout:
             sums: list[Tensor] = []
             for linear in layer.weights:
-                factor = next(operators)
-                rows = factor if hidden is None else arrived(factor, hidden)
+                rows = next(operators)
+                if hidden is not None:  # A H, or the rows of H that stay where they are
+                    rows = rows @ hidden if isinstance(rows, Operator) else chosen(hidden, rows)
                 inputs[linear.weight] = rows
                 raw = field.read if hidden is None else hidden if linear.travels else rows
                 if raw is not None:
@@ -190,16 +190,6 @@ class Layered(Sized):
         """A pass over the whole graph without dropout."""
         expect_graph(graph)
         return self.forward(params, self.field(graph))
-
-
-def arrived(factor: Operator | Places, hidden: Tensor) -> Tensor:
-    """A H, or the rows of H that stay where they are."""
-    return factor @ hidden if isinstance(factor, Operator) else chosen(hidden, factor)
-
-
-def at(rows: Operator | Product, places: Places) -> Operator | Product:
-    """The rows of a constant at some places."""
-    return rows if isinstance(places, slice) else rows.rows(places)
 
 
 def glorot(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:

@@ -35,28 +35,26 @@ class Operator:
     matrix: Tensor  # (rows, columns), strided or CSR
 
     @classmethod
-    def of(cls, matrix: Tensor | sparse.csr_array) -> Operator:
-        """Keep `matrix` dense or sparse by its measured density."""
-        if isinstance(matrix, Tensor):
-            if matrix.is_sparse_csr or density(matrix) >= SPARSE_BELOW:
-                return cls(matrix)
-            matrix = sparse.csr_array(matrix.numpy())
-        if matrix.nnz >= SPARSE_BELOW * max(1, matrix.shape[0] * matrix.shape[1]):
-            return cls(torch.from_numpy(matrix.toarray()))
-        return cls(csr_tensor(matrix))
+    def of(cls, matrix: Tensor) -> Operator:
+        """Keep a dense matrix, or make it sparse, by its measured density."""
+        if density(matrix) >= SPARSE_BELOW:
+            return cls(matrix)
+        return cls(csr_tensor(sparse.csr_array(matrix.numpy())))
 
     @property
     def shape(self) -> torch.Size:
         return self.matrix.shape
 
-    @cached_property
-    def transposed(self) -> Tensor:
-        if not self.is_sparse:
-            return self.matrix.t()
-        return csr_tensor(csr_array(self.matrix).T.tocsr()).to(self.matrix.device)
+    @property
+    def is_sparse(self) -> bool:
+        return self.matrix.layout != torch.strided
 
     def to(self, device: torch.device | str) -> Operator:
         return Operator(self.matrix.to(device))
+
+    def times(self, factor: float) -> Operator:
+        """factor · A."""
+        return Operator(self.matrix * factor)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         return linear_map(dense, self._forward, self.back)
@@ -71,29 +69,25 @@ class Operator:
 
     @cached_property
     def _backward(self) -> Multiply:
-        return multiplier(self.transposed)
-
-    @property
-    def is_sparse(self) -> bool:
-        return self.matrix.layout != torch.strided
-
-    def times(self, factor: float) -> Operator:
-        """factor · A."""
-        return Operator(self.matrix * factor)
+        if not self.is_sparse:
+            return multiplier(self.matrix.t())
+        return multiplier(self._beside(csr_array(self.matrix).T.tocsr()).matrix)
 
     def rows(self, chosen: Tensor) -> Operator:
         """The operator with the chosen rows only (a mask or indices)."""
         if not self.is_sparse:
             return Operator(self.matrix[chosen])
-        part = csr_array(self.matrix)[chosen.cpu().numpy()]
-        return Operator(csr_tensor(part).to(self.matrix.device))
+        return self._beside(csr_array(self.matrix)[chosen.cpu().numpy()])
 
     def columns(self, chosen: Tensor) -> Operator:
         """The operator with the chosen columns only."""
         if not self.is_sparse:
             return Operator(self.matrix[:, chosen])
-        part = csr_array(self.matrix)[:, chosen.cpu().numpy()].tocsr()
-        return Operator(csr_tensor(part).to(self.matrix.device))
+        return self._beside(csr_array(self.matrix)[:, chosen.cpu().numpy()].tocsr())
+
+    def _beside(self, matrix: sparse.csr_array) -> Operator:
+        """Another sparse matrix on the same device."""
+        return Operator(csr_tensor(matrix)).to(self.matrix.device)
 
     @property
     def active(self) -> Tensor:
@@ -134,9 +128,6 @@ class Product:
         """(A B)^T G, written to `out` if it is given."""
         return self.right.back(self.left.back(gradient), out)
 
-    def times(self, factor: float) -> Product:
-        return Product(self.left.times(factor), self.right)
-
     def rows(self, chosen: Tensor) -> Product:
         """The chosen rows of A, and of B the rows that those read."""
         left = self.left.rows(chosen)
@@ -156,17 +147,9 @@ class Product:
         return torch.from_numpy(part.toarray()).to(self.left.matrix.device)
 
 
-def linear_map(
-    dense: Tensor, forward: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]
-) -> Tensor:
-    """forward(H), linear in H, whose gradient is back(G)."""
-    if not dense.requires_grad:
-        return forward(dense)
-    product: Tensor = _LinearMap.apply(dense, forward, back)  # type: ignore[no-untyped-call]
-    return product
+class LinearMap(torch.autograd.Function):
+    """A linear function, and the function that its gradient is."""
 
-
-class _LinearMap(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, dense: Tensor, forward: Any, back: Any) -> Tensor:
         ctx.back = back
@@ -176,6 +159,16 @@ class _LinearMap(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         return ctx.back(gradient), None, None
+
+
+def linear_map(
+    dense: Tensor, forward: Callable[[Tensor], Tensor], back: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """forward(H), linear in H, whose gradient is back(G)."""
+    if not dense.requires_grad:
+        return forward(dense)
+    product: Tensor = LinearMap.apply(dense, forward, back)  # type: ignore[no-untyped-call]
+    return product
 
 
 def multiplier(matrix: Tensor) -> Multiply:
@@ -191,12 +184,9 @@ def multiplier(matrix: Tensor) -> Multiply:
     starts, columns, values = matrix.crow_indices(), matrix.col_indices(), matrix.values()
 
     def multiply(dense: Tensor, out: Tensor | None = None) -> Tensor:
+        rows = dense.contiguous()
         product, *_ = torch.embedding_bag(
-            dense.contiguous(),
-            columns,
-            starts,
-            per_sample_weights=values,
-            include_last_offset=True,
+            rows, columns, starts, per_sample_weights=values, include_last_offset=True
         )
         return product if out is None else out.copy_(product)
 

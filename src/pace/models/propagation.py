@@ -1,15 +1,61 @@
 """How features travel along edges: the constants of a graph that a network multiplies by.
 
-Each is made when first asked for and kept with the graph.
+Each is made when first asked for and kept with the graph. `torch.export` traces a model on a graph
+without numbers, a `SymbolicGraph`; there plain torch alone is used.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
 import torch
 from scipy import sparse
 from torch import Tensor
 
-from pace.graph import Graph
+from pace.graph import UNKNOWN, Graph
 from pace.models.operator import Operator, Product, csr_array, csr_tensor, multiplied
-from pace.models.symbolic import Entries, SymbolicGraph
+
+Places = Tensor | slice  # slice(None) where nothing is left out
+
+
+class SymbolicGraph(Graph):
+    """Features, edges and edge weights that a traced program will be given; nothing to check yet."""
+
+    def __post_init__(self) -> None:
+        pass
+
+    @classmethod
+    def of(cls, x: Tensor, edges: Tensor, weights: Tensor) -> SymbolicGraph:
+        none = torch.zeros(x.shape[0], dtype=torch.bool, device=x.device)
+        labels = torch.full((x.shape[0],), UNKNOWN, device=x.device)
+        return cls(x, edges, labels, none, none, none, weights, directed=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Entries(Operator):
+    """A square sparse matrix by its entries; `matrix` are their values."""
+
+    rows_of: Tensor
+    columns_of: Tensor
+    nodes: int
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((self.nodes, self.nodes))
+
+    def times(self, factor: float) -> Entries:
+        return Entries(self.matrix * factor, self.rows_of, self.columns_of, self.nodes)
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        messages = self.matrix[:, None] * dense.index_select(0, self.columns_of)
+        return added_up(messages, self.rows_of, self.nodes)
+
+
+def added_up(messages: Tensor, targets: Tensor, nodes: int) -> Tensor:
+    """At every node the sum of the messages that arrive, (nodes, width)."""
+    return messages.new_zeros((nodes, messages.shape[1])).index_add(0, targets, messages)
 
 
 def propagation(graph: Graph) -> Operator:
@@ -18,22 +64,40 @@ def propagation(graph: Graph) -> Operator:
     With edge weights, A holds them and D sums them; the self-loop weighs 1. With directions, D sums
     over the edges that arrive.
     """
-    return graph.derived("propagation", _propagation)
+
+    def normalised(graph: Graph) -> Operator:
+        source, target, weights = _with_loops(graph, 1.0, graph.weights)
+        degree = _sums(weights, target, graph.nodes)
+        scale = 1 / degree.double().sqrt().float()  # torch's float32 root is not always the nearest
+        return _operator(graph, target, source, scale[source] * scale[target] * weights)
+
+    return graph.derived("propagation", normalised)
+
+
+def neighbour_mean(graph: Graph) -> Operator:
+    """D^-1 A: the mean over neighbours, without the node itself; zero where there are none."""
+
+    def mean(graph: Graph) -> Operator:
+        source, target = graph.edges
+        degree = _sums(graph.x.new_ones(target.shape[0]), target, graph.nodes)
+        return _operator(graph, target, source, 1 / degree[target])
+
+    return graph.derived("neighbour mean", mean)
+
+
+def neighbour_sum(graph: Graph, own: float) -> Operator:
+    """A + own · I: the sum over neighbours, and the node itself."""
+
+    def added(graph: Graph) -> Operator:
+        source, target, weights = _with_loops(graph, own, None)
+        return _operator(graph, target, source, weights)
+
+    return graph.derived(f"neighbour sum {own}", added)
 
 
 def features(graph: Graph) -> Operator:
     """X, sparse where it has many zeros."""
     return graph.derived("features", lambda graph: dense_or_sparse(graph, graph.x))
-
-
-def neighbour_mean(graph: Graph) -> Operator:
-    """D^-1 A: the mean over neighbours, without the node itself; zero where there are none."""
-    return graph.derived("neighbour mean", _neighbour_mean)
-
-
-def neighbour_sum(graph: Graph, own: float) -> Operator:
-    """A + own · I: the sum over neighbours, and the node itself."""
-    return graph.derived(f"neighbour sum {own}", lambda graph: _neighbour_sum(graph, own))
 
 
 def times_features(operator: Operator, graph: Graph) -> Operator | Product:
@@ -50,31 +114,10 @@ def dense_or_sparse(graph: Graph, rows: Tensor) -> Operator:
     return Operator.of(rows.cpu()).to(graph.x.device)
 
 
-def _propagation(graph: Graph) -> Operator:
-    source, target, weights = _with_loops(graph, 1.0, weighted=True)
-    degree = _sums(weights, target, graph.nodes)
-    scale = (
-        1 / degree.double().sqrt().float()
-    )  # torch's root of a float32 is not always the nearest
-    return _operator(graph, target, source, scale[source] * scale[target] * weights)
-
-
-def _neighbour_mean(graph: Graph) -> Operator:
-    source, target = graph.edges
-    degree = _sums(graph.x.new_ones(target.shape[0]), target, graph.nodes)
-    return _operator(graph, target, source, 1 / degree[target])
-
-
-def _neighbour_sum(graph: Graph, own: float) -> Operator:
-    source, target, weights = _with_loops(graph, own, weighted=False)
-    return _operator(graph, target, source, weights)
-
-
-def _with_loops(graph: Graph, own: float, *, weighted: bool) -> tuple[Tensor, Tensor, Tensor]:
+def _with_loops(graph: Graph, own: float, weights: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
     """Sources, targets and weights of the edges, and of a self-loop at every node."""
     loops = torch.arange(graph.nodes, device=graph.x.device)
     source, target = torch.cat([graph.edges, loops.expand(2, -1)], 1)
-    weights = graph.weights if weighted else None
     if weights is None:
         weights = graph.x.new_ones(graph.edges.shape[1])
     return source, target, torch.cat([weights, graph.x.new_full((graph.nodes,), own)])
@@ -92,3 +135,56 @@ def _operator(graph: Graph, rows: Tensor, columns: Tensor, values: Tensor) -> Op
     ends = (rows.cpu().numpy(), columns.cpu().numpy())
     matrix = sparse.csr_array((values.cpu().numpy(), ends), shape=(graph.nodes, graph.nodes))
     return Operator(csr_tensor(matrix)).to(graph.x.device)
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """Row sets R_0, …, R_n, from the widest to the centres; R_l+1 is part of R_l."""
+
+    rows: tuple[Places, ...]
+    """Nodes of each row set."""
+    blocks: tuple[Operator, ...]
+    """A from R_l to R_l+1: (rows of R_l+1, rows of R_l)."""
+    own: tuple[Places, ...]
+    """Where R_l+1 stands among R_l."""
+    centers: tuple[Tensor, ...]
+    """Where the centres stand among each R_l."""
+
+
+def reach(matrix: Operator | None, graph: Graph, steps: int, centers: Tensor | None) -> Reach:
+    """Row sets that grow from the centres outwards, `steps` times: R_n = centres (a mask),
+
+        R_l = R_l+1 and all columns that rows R_l+1 of A read.
+
+    Without `centers`, every row set is the whole graph. Without steps there need be no A.
+    """
+    device = graph.x.device
+    if centers is None:
+        all_nodes, everyone = torch.arange(graph.nodes, device=device), (slice(None),) * steps
+        blocks = () if matrix is None else (matrix,) * steps
+        return Reach((*everyone, slice(None)), blocks, everyone, (all_nodes,) * (steps + 1))
+    goal = centers.cpu().nonzero().flatten()
+    rows, between = [goal], []
+    entries = None if matrix is None else csr_array(matrix.matrix)
+    for _ in range(steps):
+        assert entries is not None
+        block = entries[rows[0].numpy()]
+        reached = torch.from_numpy(np.union1d(block.indices, rows[0].numpy())).long()
+        between.insert(0, Operator(csr_tensor(block[:, reached.numpy()].tocsr())).to(device))
+        rows.insert(0, reached)
+    return Reach(
+        tuple(row.to(device) for row in rows),
+        tuple(between),
+        tuple(torch.searchsorted(below, above).to(device) for below, above in pairwise(rows)),
+        tuple(torch.searchsorted(row, goal).to(device) for row in rows),
+    )
+
+
+def chosen(hidden: Tensor, places: Places) -> Tensor:
+    """The rows at `places`; `index_select`, whose gradient is the fast one."""
+    return hidden if isinstance(places, slice) else hidden.index_select(0, places)
+
+
+def at(rows: Operator | Product, places: Places) -> Operator | Product:
+    """The rows of a constant at some places."""
+    return rows if isinstance(places, slice) else rows.rows(places)

@@ -1,14 +1,22 @@
 """Rows of length one that travelled along edges: what a linear model on a graph reads.
 
-    h_v = unit( (P^k X')_v ),   X' = sgn(X) |X|^½
+    unit rows       h_v = unit( (P^k X')_v ),  X' = sgn(X) |X|^½      d columns
+    neighbourhood   unit( [ h | Mh | MMh | degree ] )                 3d + 4 columns
+    known labels    [ y1 | n1 | y2 | n2 | 1/5 | 1/5 ]                 2C + 4 columns
 
 The root keeps features that occur often from drowning the others; unit length makes a node with many
 neighbours count as one with few. Hop 0 is the node's own features and needs no edge.
+
+M is the mean over neighbours without the node itself. Where neighbours differ from a node, a linear
+model can tell h and Mh apart, which P^k X cannot. y1 is the share of each class among a node's
+labelled neighbours, y2 the same at two steps without the ways back to the node: a node's own label is
+never among its columns. n1 and n2 are log(1 + how many there were) / 5.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,11 +26,19 @@ from torch import Tensor
 
 from pace.graph import Graph
 from pace.models.operator import Operator, csr_array
-from pace.models.propagation import dense_or_sparse, propagation
-from pace.models.symbolic import SymbolicGraph
+from pace.models.propagation import (
+    SymbolicGraph,
+    dense_or_sparse,
+    neighbour_mean,
+    neighbour_sum,
+    propagation,
+)
 
 BLOCK = 1024  # rows that are multiplied out together
+COLUMNS = 64  # features that are multiplied out together: memory is nodes times these
+DEGREE_COLUMNS = 4
 SHORTEST = 1e-12  # a row of nothing stays nothing
+SHRINK = 5.0  # of the columns that are not features, beside features of length one
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +53,6 @@ class UnitRows:
     features: Operator  # X'
     hop: int
     lengths: Tensor  # of P^k X', (nodes, 1)
-
-    def to(self, device: torch.device | str) -> UnitRows:
-        moved = (self.propagation.to(device), self.features.to(device))
-        return UnitRows(*moved, self.hop, self.lengths.to(device))
 
     def __matmul__(self, weights: Tensor) -> Tensor:
         product = self.features @ weights
@@ -60,7 +72,10 @@ def unit_rows(graph: Graph, hop: int) -> UnitRows:
 
 
 def _unit_rows(graph: Graph, hop: int) -> UnitRows:
-    features = graph.derived("root of features", _root)
+    features = graph.derived(
+        "root of features",
+        lambda graph: dense_or_sparse(graph, graph.x.sign() * graph.x.abs().sqrt()),
+    )
     along = propagation(graph)
     if isinstance(graph, SymbolicGraph):
         rows = features.matrix
@@ -75,38 +90,118 @@ def _unit_rows(graph: Graph, hop: int) -> UnitRows:
     return UnitRows(along, features, hop, torch.cat(lengths).clamp_min(SHORTEST))
 
 
-def _root(graph: Graph) -> Operator:
-    return dense_or_sparse(graph, graph.x.sign() * graph.x.abs().sqrt())
-
-
 def multiplied_out(along: Operator, features: Operator, hop: int, nodes: Tensor) -> Tensor:
     """(P^k X')[nodes], dense; sparse products where both are sparse."""
     if hop == 0:
         return features[nodes]
-    sparse_features = features.is_sparse
-    inner = csr_array(features.matrix) if sparse_features else features.matrix.cpu().numpy()
+    matrix = features.matrix
+    inner = csr_array(matrix) if features.is_sparse else matrix.cpu().numpy()
     product = _product(csr_array(along.matrix), inner, hop, nodes.cpu().numpy())
-    dense = product.toarray() if sparse_features else np.ascontiguousarray(product)
-    return torch.from_numpy(dense).to(features.matrix.device)
+    dense = product.toarray() if features.is_sparse else np.ascontiguousarray(product)
+    return torch.from_numpy(dense).to(matrix.device)
 
 
 def _product(matrix: Any, features: Any, hop: int, nodes: Any) -> Any:
-    """(P^k X')[nodes] by P (P … X') on the rows that are reached, or by P P first if that costs less."""
+    """(P^k X')[nodes] by P (P … X') on the rows that are reached, or by P P first if that costs less.
+
+    The cost is the multiplications of (left P) X' and of left (P X'), by the entries of each.
+    """
+    degrees = np.diff(matrix.indptr)
+    width = features.nnz / max(1, len(degrees)) if hasattr(features, "nnz") else features.shape[1]
     left = matrix[nodes]
     for remaining in range(hop - 1, 0, -1):
         reached = np.unique(left.indices)
-        if _costs_less(left, matrix, reached, features):
-            left = left @ matrix
-        else:
+        neighbours, rows = int(degrees[left.indices].sum()), int(degrees[reached].sum())
+        wider = min(features.shape[1], width * rows / max(1, len(reached)))
+        if neighbours * (1 + width) > rows * width + left.nnz * wider:
             return left[:, reached] @ _product(matrix, features, remaining, reached)
+        left = left @ matrix
     return left @ features
 
 
-def _costs_less(left: Any, matrix: Any, reached: Any, features: Any) -> bool:
-    """Whether (left P) X' takes fewer multiplications than left (P X'), by the entries of each."""
-    degrees = np.diff(matrix.indptr)
-    width = features.nnz / max(1, len(degrees)) if hasattr(features, "nnz") else features.shape[1]
-    neighbours = int(degrees[left.indices].sum())
-    rows = int(degrees[reached].sum())
-    wider = min(features.shape[1], width * rows / max(1, len(reached)))
-    return bool(neighbours * (1 + width) <= rows * width + left.nnz * wider)
+@dataclass(frozen=True, eq=False)
+class NeighbourhoodRows:
+    """The neighbourhood rows of all nodes, multiplied out only where they are asked for.
+
+    Cost: edges · features for the lengths, edges · columns for a product; memory of one block of
+    columns for every node.
+    """
+
+    own: UnitRows
+    mean: Operator  # M
+    degrees: Tensor  # (nodes, 4)
+    lengths: Tensor  # (nodes, 1)
+
+    def __matmul__(self, weights: Tensor) -> Tensor:
+        features = self.own.features.shape[1]
+        own, near, far, degrees = weights.split([features] * 3 + [DEGREE_COLUMNS])
+        along = self.mean @ (self.own @ near + self.mean @ (self.own @ far))
+        product: Tensor = self.own @ own + along + self.degrees @ degrees
+        return product / self.lengths
+
+    def __getitem__(self, nodes: Tensor) -> Tensor:
+        """The rows of some nodes (a mask or indices), dense."""
+        blocks = [tuple(part[nodes] for part in parts) for parts in self.blocks()]
+        parts = [torch.cat(columns, 1) for columns in zip(*blocks, strict=True)]
+        return torch.cat([*parts, self.degrees[nodes]], 1) / self.lengths[nodes]
+
+    def blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Own, neighbours' and their neighbours' mean of a few features at a time, for all nodes."""
+        features = self.own.features.shape[1]
+        for first in range(0, features, COLUMNS):
+            count = min(COLUMNS, features - first)
+            chosen = self.degrees.new_zeros(features, count)
+            chosen[first : first + count] = torch.eye(count, device=chosen.device)
+            own = self.own @ chosen
+            near = self.mean @ own
+            yield own, near, self.mean @ near
+
+
+def neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
+    """The neighbourhood rows of a graph, made once and kept with it."""
+    return graph.derived("neighbourhood rows", _neighbourhood_rows)
+
+
+def _neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
+    count = degrees_of(graph)
+    logarithm, ones = count.log1p(), torch.ones_like(count)
+    parts = [logarithm, logarithm.square(), count.clamp_min(1).rsqrt(), ones]
+    degrees = torch.cat(parts, 1) / SHRINK
+    rows = NeighbourhoodRows(unit_rows(graph, 0), neighbour_mean(graph), degrees, ones)
+    squares = degrees.square().sum(1, keepdim=True)
+    for block in rows.blocks():
+        squares = squares + sum(part.square().sum(1, keepdim=True) for part in block)
+    return replace(rows, lengths=squares.sqrt().clamp_min(SHORTEST))
+
+
+def degrees_of(graph: Graph) -> Tensor:
+    """How many neighbours each node has, (nodes, 1)."""
+    return neighbour_sum(graph, 0.0) @ graph.x.new_ones(graph.x.shape[0], 1)
+
+
+def label_rows(graph: Graph, known: Tensor, classes: int) -> Tensor:
+    """What a node's neighbours are known to be, (nodes, 2 classes + 4).
+
+    Args:
+        graph: the graph.
+        known: which labels may be read, (nodes,) bool.
+        classes: C.
+    """
+    labels = graph.x.new_zeros(graph.nodes, classes + 1)
+    nodes = known.nonzero().flatten()
+    labels[nodes, graph.y[nodes]] = 1
+    labels[nodes, classes] = 1
+    neighbours = neighbour_sum(graph, 0.0)
+    if graph.directed:  # count the neighbours that an edge leads back from
+        source, target = graph.edges
+        both = torch.isin(source * graph.nodes + target, target * graph.nodes + source)
+        count = torch.bincount(target[both], minlength=graph.nodes)
+        returning = count.to(graph.x.dtype)[:, None]
+    else:
+        returning = degrees_of(graph)
+    near = neighbours @ labels
+    columns = []
+    for sums in (near, neighbours @ near - returning * labels):
+        count = sums[:, -1:]
+        columns += [sums[:, :-1] / count.clamp_min(1), count.log1p() / SHRINK]
+    return torch.cat([*columns, graph.x.new_full((graph.nodes, 2), 1 / SHRINK)], 1)

@@ -32,9 +32,8 @@ from pace.merging.ridge import (
     solve_sums,
 )
 from pace.models.base import Model, Network
-from pace.models.neighbourhood import label_rows, neighbourhood_rows
 from pace.models.refitted import ALL, FITS, Refitted, fit_of, fitted_labels, fitted_nodes
-from pace.models.unit_rows import unit_rows
+from pace.models.unit_rows import label_rows, neighbourhood_rows, unit_rows
 from pace.params import Params
 from pace.protocol.explain import ATTACKS, NO_PROMISE
 from pace.protocol.federation import Federation

@@ -1,0 +1,186 @@
+"""Networks that are declared layer by layer, each as PyG has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from pace.errors import SettingError
+from pace.graph import Graph
+from pace.models.base import Drop, Field, Later, Pass, identity
+from pace.models.layers import Layer, Layered, Linear, real, whole
+from pace.models.operator import Operator
+from pace.models.propagation import (
+    at,
+    chosen,
+    dense_or_sparse,
+    features,
+    neighbour_mean,
+    neighbour_sum,
+    propagation,
+    reach,
+)
+from pace.params import Params
+
+
+@dataclass(frozen=True)
+class MLP(Layered):
+    """H_l+1 = ReLU(H_l W_l^T + 1 b_l^T), logits last; PyG's `MLP` without normalisation.
+
+    It looks at no edge: what the edges are worth is what the others gain over it.
+    """
+
+    title: ClassVar[str] = "perceptron that reads no edge"
+    reads_weights: ClassVar[bool] = True  # it reads no edge at all
+
+    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
+        return (Layer((Linear(f"{number}.linear", fan_in, fan_out, travels=False),)),)
+
+
+@dataclass(frozen=True)
+class SAGE(Layered):
+    """H_l+1 = ReLU(M H_l W_n^T + 1 b^T + H_l W_r^T), M the mean over neighbours (Hamilton et al., 2017).
+
+    PyG's `SAGEConv`.
+    """
+
+    title: ClassVar[str] = "GraphSAGE network"
+
+    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
+        neighbours = Linear(f"{number}.neighbours", fan_in, fan_out)
+        root = Linear(f"{number}.root", fan_in, fan_out, travels=False, bias=False)
+        return (Layer((neighbours, root)),)
+
+    def operator(self, graph: Graph) -> Operator:
+        return neighbour_mean(graph)
+
+
+@dataclass(frozen=True)
+class GIN(Layered):
+    """H_l+1 = ReLU(MLP_l(((1 + ε) I + A) H_l)), MLP(s) = ReLU(s W_0^T + b_0) W_1^T + b_1.
+
+    PyG's `GINConv` (Xu et al., 2019) with ε fixed. A layer's perceptron is as wide inside as the
+    layer's output; the last one's is as wide as its input, since few classes would be a bottleneck.
+    """
+
+    title: ClassVar[str] = "graph isomorphism network"
+
+    epsilon: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        real("epsilon", self.epsilon, -1e3, 1e3)
+
+    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
+        inside = fan_in if 0 < number == self.layers - 1 else fan_out
+        lower = Linear(f"{number}.mlp.0", fan_in, inside)
+        upper = Linear(f"{number}.mlp.1", inside, fan_out, travels=False)
+        return (Layer((lower,), inner=True), Layer((upper,)))
+
+    def operator(self, graph: Graph) -> Operator:
+        return neighbour_sum(graph, 1 + self.epsilon)
+
+
+@dataclass(frozen=True)
+class SGC(Layered):
+    """logits = P^K X W^T + 1 b^T, with K `hops` (Wu et al., 2019); PyG's `SGConv`."""
+
+    title: ClassVar[str] = "simple graph convolution"
+    reads_weights: ClassVar[bool] = True
+    hidden_layers: ClassVar[bool] = False
+
+    hops: int = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("hops", self.hops, 0)
+        if len(self.widths) != 2:
+            raise SettingError(
+                f"widths are {self.widths}: an sgc has no hidden layer, give features and classes"
+            )
+
+    @classmethod
+    def sized(cls, features: int, hidden: int, layers: int, classes: int, **settings: Any) -> Self:
+        """`layers` are hops; there is no hidden layer."""
+        return cls((features, classes), **{"hops": layers, **settings})
+
+    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
+        return (Layer((Linear(f"{number}.hops", fan_in, fan_out),)),)
+
+    def first(self, graph: Graph) -> Operator:
+        """P^K X, multiplied out: training multiplies by it at every step."""
+
+        def propagated(graph: Graph) -> Operator:
+            rows = graph.x
+            for _ in range(self.hops):
+                rows = propagation(graph) @ rows
+            return dense_or_sparse(graph, rows)
+
+        return graph.derived(f"features after {self.hops} hops", propagated)
+
+
+@dataclass(frozen=True)
+class APPNP(Layered):
+    """Z = Π MLP(X): Z_0 = H,  Z_k+1 = (1 - α) P Z_k + α H (Gasteiger et al., 2019); PyG's `APPNP`.
+
+    Predictions travel `hops` steps by personalised PageRank. Π is linear, so the last weight
+    multiplies Π H; the layers below it read no edge.
+    """
+
+    title: ClassVar[str] = "perceptron with personalised PageRank (APPNP)"
+    reads_weights: ClassVar[bool] = True
+
+    hops: int = 10
+    teleport: float = 0.1
+    """α, the chance of a walk to begin anew."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole("hops", self.hops, 0)
+        real("teleport", self.teleport, 0, 1)
+
+    def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
+        return (Layer((Linear(f"{number}.predict", fan_in, fan_out, travels=False),)),)
+
+    def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
+        """After the layers' operators each step of the walk, (1 - α) P between two row sets.
+
+        With it comes where its rows stand among the first.
+        """
+        reached = reach(propagation(graph), graph, self.hops, centers)
+        start, *above = reached.rows
+        own = [
+            torch.searchsorted(start, rows)
+            if isinstance(start, Tensor) and isinstance(rows, Tensor)
+            else slice(None)
+            for rows in above
+        ]
+        steps = {id(block): block.times(1 - self.teleport) for block in reached.blocks}
+        walk = zip((steps[id(block)] for block in reached.blocks), own, strict=True)
+        return Field(
+            (reached.centers[0],) * (self.layers - 1) + (reached.centers[-1],),
+            (at(features(graph), start), *[slice(None)] * (self.layers - 1), *walk),
+            graph.x if centers is None else None,
+        )
+
+    def forward(self, params: Params, field: Any, drop: Drop = identity) -> Pass:
+        still = super().forward(params, field, drop)
+        last, count = self.layout[-1].weights[0].weight, still.logits.shape[0]
+        rows = still.inputs[last]
+
+        def walked(nodes: Tensor) -> Tensor:
+            return self.spread(rows[torch.arange(count, device=nodes.device)], field)[nodes]
+
+        inputs = {**still.inputs, last: Later(walked)}
+        outputs = (*still.outputs[:-1], self.spread(still.logits, field))
+        return replace(still, inputs=inputs, outputs=outputs)
+
+    def spread(self, hidden: Tensor, field: Field) -> Tensor:
+        """Π H."""
+        walk = hidden
+        for step, own in field.operators[self.layers :]:
+            walk = step @ walk + self.teleport * chosen(hidden, own)
+        return walk
