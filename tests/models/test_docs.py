@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from pace import models as registry
 from pace.models import MODELS, kind_by_names, kind_of, sized
 from pace.protocol import steps
 from pace.protocol.federation import Federation
@@ -35,9 +34,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
     module.GraphConv.__module__ = "pace.models.graph_conv"
     monkeypatch.setitem(sys.modules, "pace.models.graph_conv", module)
     monkeypatch.setitem(MODELS.built_in, "graph-conv", "pace.models.graph_conv:GraphConv")
-    registry._names.cache_clear()
-    yield module.GraphConv
-    registry._names.cache_clear()
+    return module.GraphConv
 
 
 def test_the_pages_test_holds_for_the_pages_file(model: Any) -> None:

@@ -70,7 +70,7 @@ def test_a_product_is_kept_in_factors_where_that_is_cheaper(filled: float) -> No
     left = torch.eye(40) + torch.eye(40).roll(1, 0)
     right = torch.rand(40, 50, generator=generator)
     right = right * (torch.rand(40, 50, generator=generator) < filled)
-    product = multiplied(csr_array(Operator.of(left).matrix), right)
+    product = multiplied(Operator.of(left), Operator.of(right))
     assert isinstance(product, Product) == (filled < 0.5)
     dense = torch.rand(50, 3, generator=generator, requires_grad=True)
     found = product @ dense

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from pace.models import GCN
-from pace.training.forward import Forward
+from pace.training.gpu.cohort import Forward
 from tests.graphs import CLASSES, FEATURES, clients
 
 

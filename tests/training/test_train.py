@@ -15,7 +15,7 @@ from pace.models.propagation import propagation, times_features
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.training.dropout import Dropout
-from pace.training.gradients import Gradient, Target
+from pace.training.optimiser import Gradient, Target
 from pace.training.recipe import Recipe
 from pace.training.train import train
 from tests.graphs import CLASSES, FEATURES, clients, federation, none

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from pace.graph import Graph
+from pace.graph import Graph, expect_graph
 from pace.params import Params
 
 Drop = Callable[[Tensor], Tensor]  # dropout, applied to every hidden activation
@@ -37,13 +37,10 @@ def identity(hidden: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Field:
-    """The constants of a pass that gives the logits of some centre nodes, made once for all steps.
-
-    Layer l is computed for the rows R_l that later layers read; the last rows are the centres.
-    """
+    """The constants of a pass that gives the logits of some centre nodes, made once for all steps."""
 
     centers: tuple[Tensor, ...]
-    """Where the centres stand among the rows of each layer."""
+    """Where the centres stand among the rows R_l of each layer, those that later layers read."""
     operators: tuple[Any, ...] = ()
     """What each weight multiplies by, in the order of the weights: A X at rows R_1 for the first layer;
     above it A between rows R_l and R_l+1, or the places of rows that stay."""
@@ -120,7 +117,7 @@ class Model(Network, Protocol):
 
 
 class Sized:
-    """What follows from a model's widths."""
+    """What follows from a model's widths, and from its field and its pass."""
 
     widths: tuple[int, ...]
 
@@ -131,3 +128,8 @@ class Sized:
     @property
     def classes(self) -> int:
         return self.widths[-1]
+
+    def __call__(self: Any, params: Params, graph: Graph) -> Pass:
+        expect_graph(graph)
+        seen: Pass = self.forward(params, self.field(graph))
+        return seen

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from pace.errors import SettingError
-from pace.graph import Graph, expect_graph
+from pace.graph import Graph
 from pace.models.base import Drop, Field, Later, Pass, Rows, Sized, identity
 from pace.params import Params
 
@@ -170,11 +170,6 @@ class TorchModel(Sized):
                 spread = spreads.get(name) if len(calls) == 1 else None
                 inputs[name] = before[name] if spread is None else Later(partial(spread, calls[0]))
         return Pass(inputs, before, (logits if goal is None else logits.index_select(0, goal),))
-
-    def __call__(self, params: Params, graph: Graph) -> Pass:
-        """A pass over the whole graph without dropout."""
-        expect_graph(graph)
-        return self.forward(params, self.field(graph))
 
 
 Spread = Callable[[Tensor, Tensor], Tensor]  # (rows of all nodes, nodes) -> their propagated rows

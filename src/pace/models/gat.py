@@ -43,10 +43,8 @@ class Ends:
 
     @classmethod
     def of(cls, nodes: np.ndarray[Any, Any], count: int, device: torch.device) -> Ends:
-        order = np.argsort(nodes, kind="stable")
-        starts = np.searchsorted(nodes[order], np.arange(count + 1))
-        ones = np.ones(len(nodes), dtype=np.float32)
-        matrix = sparse.csr_array((ones, order, starts), shape=(count, len(nodes)))
+        ones, edges = np.ones(len(nodes), dtype=np.float32), np.arange(len(nodes))
+        matrix = sparse.csr_array((ones, (nodes, edges)), shape=(count, len(nodes)))
         ends = torch.from_numpy(nodes).long().to(device)
         return cls(ends, multiplier(csr_tensor(matrix).to(device)))
 

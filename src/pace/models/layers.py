@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError
-from pace.graph import Graph, expect_graph
+from pace.graph import Graph
 from pace.models.base import Drop, Field, Pass, Rows, Sized, identity
 from pace.models.operator import Operator, Product
 from pace.models.propagation import Places, at, chosen, features, reach, times_features
@@ -185,11 +185,6 @@ class Layered(Sized):
             if len(outputs) < self.layers:
                 hidden = drop(output.relu())
         return Pass(inputs, before, tuple(outputs))
-
-    def __call__(self, params: Params, graph: Graph) -> Pass:
-        """A pass over the whole graph without dropout."""
-        expect_graph(graph)
-        return self.forward(params, self.field(graph))
 
 
 def glorot(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:

@@ -18,6 +18,7 @@ from pace.models.propagation import (
     chosen,
     dense_or_sparse,
     features,
+    kept,
     neighbour_mean,
     neighbour_sum,
     propagation,
@@ -112,14 +113,16 @@ class SGC(Layered):
 
     def first(self, graph: Graph) -> Operator:
         """P^K X, multiplied out: training multiplies by it at every step."""
+        return propagated_features(graph, self.hops)
 
-        def propagated(graph: Graph) -> Operator:
-            rows = graph.x
-            for _ in range(self.hops):
-                rows = propagation(graph) @ rows
-            return dense_or_sparse(graph, rows)
 
-        return graph.derived(f"features after {self.hops} hops", propagated)
+@kept
+def propagated_features(graph: Graph, hops: int) -> Operator:
+    """P^K X."""
+    rows = graph.x
+    for _ in range(hops):
+        rows = propagation(graph) @ rows
+    return dense_or_sparse(graph, rows)
 
 
 @dataclass(frozen=True)

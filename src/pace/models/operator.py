@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,20 +16,14 @@ from torch import Tensor
 # Some versions of torch warn unless this is set; the matrices here come from SciPy.
 torch.sparse.check_sparse_tensor_invariants.disable()
 SPARSE_BELOW = 0.25  # share of non-zeros under which CSR products beat dense ones on one core
-
-
-class Multiply(Protocol):
-    """A constant times a dense matrix."""
-
-    def __call__(self, dense: Tensor, out: Tensor | None = None, /) -> Tensor: ...
+Multiply = Callable[..., Tensor]  # (dense, out=None): a constant times a dense matrix
 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
     """A constant A, dense or CSR, with `A @ H` differentiable in H.
 
-    The gradient needs A^T G. Autograd would transpose a sparse A anew at every step; the operator
-    transposes once and keeps the result.
+    The gradient is A^T G. Autograd would transpose a sparse A at every step; here it is done once.
     """
 
     matrix: Tensor  # (rows, columns), strided or CSR
@@ -39,7 +33,12 @@ class Operator:
         """Keep a dense matrix, or make it sparse, by its measured density."""
         if density(matrix) >= SPARSE_BELOW:
             return cls(matrix)
-        return cls(csr_tensor(sparse.csr_array(matrix.numpy())))
+        # SciPy's own conversion takes six times as long.
+        (rows, columns), flat = matrix.shape, matrix.numpy().reshape(-1)
+        places = np.flatnonzero(flat != 0)
+        starts = np.searchsorted(places, np.arange(rows + 1) * columns)
+        parts = (flat[places], places % columns, starts)
+        return cls(csr_tensor(sparse.csr_array(parts, shape=(rows, columns))))
 
     @property
     def shape(self) -> torch.Size:
@@ -53,7 +52,6 @@ class Operator:
         return Operator(self.matrix.to(device))
 
     def times(self, factor: float) -> Operator:
-        """factor · A."""
         return Operator(self.matrix * factor)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
@@ -138,7 +136,6 @@ class Product:
 
     @property
     def active(self) -> Tensor:
-        """The columns of B that are not all zero."""
         return self.right.active
 
     def __getitem__(self, chosen: Tensor) -> Tensor:
@@ -148,8 +145,6 @@ class Product:
 
 
 class LinearMap(torch.autograd.Function):
-    """A linear function, and the function that its gradient is."""
-
     @staticmethod
     def forward(ctx: Any, dense: Tensor, forward: Any, back: Any) -> Tensor:
         ctx.back = back
@@ -174,10 +169,9 @@ def linear_map(
 def multiplier(matrix: Tensor) -> Multiply:
     """`matrix @ dense` as a function of `dense`, written to `out` if that is given.
 
-    A CSR matrix's product is a weighted sum of rows, Σ_c A_rc H_c, each summed in one order. On a CPU
-    this is 2.4 to 3 times as fast as MKL's sparse product (64 columns, one core); on a GPU cuSPARSE's
-    order varies. Its parts are taken once, and `torch.nn.functional.embedding_bag` is not asked: both
-    take as long as a small product.
+    A CSR matrix's product is a weighted sum of rows, Σ_c A_rc H_c, each summed in one order: on a CPU
+    2.4 to 3 times as fast as MKL's (64 columns, one core); on a GPU cuSPARSE's order varies. The parts
+    are taken once, and torch's functional form is not asked: both take as long as a small product.
     """
     if matrix.layout == torch.strided:
         return lambda dense, out=None: torch.mm(matrix, dense, out=out)
@@ -193,18 +187,13 @@ def multiplier(matrix: Tensor) -> Multiply:
     return multiply
 
 
-def multiplied(left: sparse.csr_array, right: Tensor) -> Operator | Product:
+def multiplied(left: Operator, right: Operator) -> Operator | Product:
     """left · right, multiplied out and dense only where that beats the two factors in CSR."""
-    filled = right.numpy() != 0
-    entries = left.nnz + int(np.count_nonzero(filled))
-    if entries >= SPARSE_BELOW * left.shape[0] * right.shape[1]:
-        return Operator(torch.from_numpy(left @ right.numpy()))
-    # SciPy's own conversion takes six times as long.
-    places = np.flatnonzero(filled)
-    starts = np.searchsorted(places, np.arange(right.shape[0] + 1) * right.shape[1])
-    parts = (right.numpy().reshape(-1)[places], places % right.shape[1], starts)
-    factor = sparse.csr_array(parts, shape=(len(right), right.shape[1]))
-    return Product(Operator(csr_tensor(left)), Operator(csr_tensor(factor)))
+    entries = sum(len(part.matrix.values()) for part in (left, right) if part.is_sparse)
+    if right.is_sparse and entries < SPARSE_BELOW * left.shape[0] * right.shape[1]:
+        return Product(left, right)
+    dense = csr_array(left.matrix) @ right.matrix.to_dense().cpu().numpy()
+    return Operator(torch.from_numpy(dense).to(left.matrix.device))
 
 
 def density(matrix: Tensor) -> float:
@@ -217,13 +206,9 @@ def csr_tensor(matrix: sparse.csr_array) -> Tensor:
     narrow = np.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else np.int64
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-        return torch.sparse_csr_tensor(
-            torch.from_numpy(matrix.indptr.astype(narrow)),
-            torch.from_numpy(matrix.indices.astype(narrow)),
-            torch.from_numpy(matrix.data),
-            size=matrix.shape,
-            check_invariants=False,
-        )
+        parts = (matrix.indptr.astype(narrow), matrix.indices.astype(narrow), matrix.data)
+        tensors = map(torch.from_numpy, parts)
+        return torch.sparse_csr_tensor(*tensors, size=matrix.shape, check_invariants=False)
 
 
 def csr_array(matrix: Tensor) -> sparse.csr_array:

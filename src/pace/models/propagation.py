@@ -1,13 +1,15 @@
 """How features travel along edges: the constants of a graph that a network multiplies by.
 
-Each is made when first asked for and kept with the graph. `torch.export` traces a model on a graph
-without numbers, a `SymbolicGraph`; there plain torch alone is used.
+`torch.export` traces a model on a graph without numbers, a `SymbolicGraph`: with plain torch alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -17,6 +19,7 @@ from torch import Tensor
 from pace.graph import UNKNOWN, Graph
 from pace.models.operator import Operator, Product, csr_array, csr_tensor, multiplied
 
+Made = TypeVar("Made", bound=Callable[..., Any])
 Places = Tensor | slice  # slice(None) where nothing is left out
 
 
@@ -58,53 +61,57 @@ def added_up(messages: Tensor, targets: Tensor, nodes: int) -> Tensor:
     return messages.new_zeros((nodes, messages.shape[1])).index_add(0, targets, messages)
 
 
+def kept(make: Made) -> Made:
+    """The function, whose constants are made once for every setting and kept with their graph."""
+
+    @wraps(make)
+    def once(graph: Graph, *settings: Any) -> Any:
+        return graph.derived(f"{make.__name__} {settings}", lambda graph: make(graph, *settings))
+
+    return once  # type: ignore[return-value]
+
+
+@kept
 def propagation(graph: Graph) -> Operator:
     """P = D^-1/2 (A + I) D^-1/2, with D the degrees counting the self-loop, as PyG's `gcn_norm`.
 
     With edge weights, A holds them and D sums them; the self-loop weighs 1. With directions, D sums
     over the edges that arrive.
     """
-
-    def normalised(graph: Graph) -> Operator:
-        source, target, weights = _with_loops(graph, 1.0, graph.weights)
-        degree = _sums(weights, target, graph.nodes)
-        scale = 1 / degree.double().sqrt().float()  # torch's float32 root is not always the nearest
-        return _operator(graph, target, source, scale[source] * scale[target] * weights)
-
-    return graph.derived("propagation", normalised)
+    source, target, weights = _with_loops(graph, 1.0, graph.weights)
+    degree = _sums(weights, target, graph.nodes)
+    scale = (
+        1 / degree.double().sqrt().float()
+    )  # torch's root of a float32 is not always the nearest
+    return _operator(graph, target, source, scale[source] * scale[target] * weights)
 
 
+@kept
 def neighbour_mean(graph: Graph) -> Operator:
     """D^-1 A: the mean over neighbours, without the node itself; zero where there are none."""
-
-    def mean(graph: Graph) -> Operator:
-        source, target = graph.edges
-        degree = _sums(graph.x.new_ones(target.shape[0]), target, graph.nodes)
-        return _operator(graph, target, source, 1 / degree[target])
-
-    return graph.derived("neighbour mean", mean)
+    source, target = graph.edges
+    degree = _sums(graph.x.new_ones(target.shape[0]), target, graph.nodes)
+    return _operator(graph, target, source, 1 / degree[target])
 
 
+@kept
 def neighbour_sum(graph: Graph, own: float) -> Operator:
     """A + own · I: the sum over neighbours, and the node itself."""
-
-    def added(graph: Graph) -> Operator:
-        source, target, weights = _with_loops(graph, own, None)
-        return _operator(graph, target, source, weights)
-
-    return graph.derived(f"neighbour sum {own}", added)
+    source, target, weights = _with_loops(graph, own, None)
+    return _operator(graph, target, source, weights)
 
 
+@kept
 def features(graph: Graph) -> Operator:
     """X, sparse where it has many zeros."""
-    return graph.derived("features", lambda graph: dense_or_sparse(graph, graph.x))
+    return dense_or_sparse(graph, graph.x)
 
 
 def times_features(operator: Operator, graph: Graph) -> Operator | Product:
     """A X, in factors where that is cheaper."""
     if isinstance(operator, Entries):
         return Product(operator, Operator(graph.x))
-    return multiplied(csr_array(operator.matrix), graph.x.cpu()).to(graph.x.device)
+    return multiplied(operator, features(graph))
 
 
 def dense_or_sparse(graph: Graph, rows: Tensor) -> Operator:
@@ -152,9 +159,7 @@ class Reach:
 
 
 def reach(matrix: Operator | None, graph: Graph, steps: int, centers: Tensor | None) -> Reach:
-    """Row sets that grow from the centres outwards, `steps` times: R_n = centres (a mask),
-
-        R_l = R_l+1 and all columns that rows R_l+1 of A read.
+    """Row sets that grow from the centres R_n (a mask): R_l is R_l+1 and all columns that its rows read.
 
     Without `centers`, every row set is the whole graph. Without steps there need be no A.
     """
@@ -165,19 +170,16 @@ def reach(matrix: Operator | None, graph: Graph, steps: int, centers: Tensor | N
         return Reach((*everyone, slice(None)), blocks, everyone, (all_nodes,) * (steps + 1))
     goal = centers.cpu().nonzero().flatten()
     rows, between = [goal], []
-    entries = None if matrix is None else csr_array(matrix.matrix)
+    entries: Any = None if matrix is None else csr_array(matrix.matrix)
     for _ in range(steps):
-        assert entries is not None
         block = entries[rows[0].numpy()]
         reached = torch.from_numpy(np.union1d(block.indices, rows[0].numpy())).long()
         between.insert(0, Operator(csr_tensor(block[:, reached.numpy()].tocsr())).to(device))
         rows.insert(0, reached)
-    return Reach(
-        tuple(row.to(device) for row in rows),
-        tuple(between),
-        tuple(torch.searchsorted(below, above).to(device) for below, above in pairwise(rows)),
-        tuple(torch.searchsorted(row, goal).to(device) for row in rows),
-    )
+    own = [torch.searchsorted(below, above).to(device) for below, above in pairwise(rows)]
+    ends = [torch.searchsorted(row, goal).to(device) for row in rows]
+    nodes = [row.to(device) for row in rows]
+    return Reach(tuple(nodes), tuple(between), tuple(own), tuple(ends))
 
 
 def chosen(hidden: Tensor, places: Places) -> Tensor:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from pace.models.operator import Operator, csr_array
 from pace.models.propagation import (
     SymbolicGraph,
     dense_or_sparse,
+    kept,
     neighbour_mean,
     neighbour_sum,
     propagation,
@@ -66,16 +66,16 @@ class UnitRows:
         return rows / self.lengths[nodes]
 
 
+@kept
+def _roots(graph: Graph) -> Operator:
+    """X'."""
+    return dense_or_sparse(graph, graph.x.sign() * graph.x.abs().sqrt())
+
+
+@kept
 def unit_rows(graph: Graph, hop: int) -> UnitRows:
     """The rows of a graph at a hop, made once and kept with it."""
-    return graph.derived(f"unit rows, hop {hop}", partial(_unit_rows, hop=hop))
-
-
-def _unit_rows(graph: Graph, hop: int) -> UnitRows:
-    features = graph.derived(
-        "root of features",
-        lambda graph: dense_or_sparse(graph, graph.x.sign() * graph.x.abs().sqrt()),
-    )
+    features = _roots(graph)
     along = propagation(graph)
     if isinstance(graph, SymbolicGraph):
         rows = features.matrix
@@ -157,12 +157,9 @@ class NeighbourhoodRows:
             yield own, near, self.mean @ near
 
 
+@kept
 def neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
     """The neighbourhood rows of a graph, made once and kept with it."""
-    return graph.derived("neighbourhood rows", _neighbourhood_rows)
-
-
-def _neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
     count = degrees_of(graph)
     logarithm, ones = count.log1p(), torch.ones_like(count)
     parts = [logarithm, logarithm.square(), count.clamp_min(1).rsqrt(), ones]

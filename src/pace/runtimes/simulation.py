@@ -24,7 +24,7 @@ from pace.protocol.sealing import check_sealable
 from pace.reports.run_result import RunResult, RunSettings
 from pace.reports.trial import READINGS, Trial
 from pace.task import counted, roc_auc
-from pace.training.forward import Forward
+from pace.training.gpu.cohort import Forward
 from pace.training.train import train_cohort
 
 

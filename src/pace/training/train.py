@@ -17,8 +17,7 @@ from pace.params import Params
 from pace.task import loss
 from pace.training.dropout import Activation, Dropout, scale
 from pace.training.gpu import cohort
-from pace.training.gradients import Gradient, Target
-from pace.training.optimiser import Optimiser, Proximal
+from pace.training.optimiser import Gradient, Optimiser, Proximal, Target
 from pace.training.recipe import Recipe
 
 Learn = Callable[[Params, int], dict[str, Tensor]]  # (W_0, seed) -> W_L

@@ -16,8 +16,7 @@ from pace.models.gcn import GCN
 from pace.models.operator import Operator
 from pace.training.gpu import cohort
 from pace.training.gpu.cohort import WIDEST
-from pace.training.gradients import Target
-from pace.training.optimiser import Proximal
+from pace.training.optimiser import Proximal, Target
 from pace.training.recipe import Recipe
 from pace.training.train import train
 from tests.graphs import CLASSES, FEATURES, clients

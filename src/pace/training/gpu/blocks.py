@@ -89,29 +89,14 @@ class Sparse:
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
-    """Dense matrices for tensor cores: three bfloat16 parts hold what a float32 does."""
-
-    parts: Tensor  # (3, K, rows, columns padded to a multiple of 16)
-    columns: int
-
-    def times(self, dense: Tensor, out: Tensor | None = None, *, transposed: bool) -> Tensor:
-        """A_k H_k or A_k^T H_k."""
-        _, clients, rows, _ = self.parts.shape
-        if out is None:
-            out = dense.new_empty(clients, self.columns if transposed else rows, dense.shape[2])
-        kernels: Any = own_kernels(dense.device.type)
-        product: Tensor = kernels.product(self.parts, self.columns, dense, out, transposed)
-        return product
-
-
-@dataclass(frozen=True, eq=False)
 class Blocks:
     """A_1, ..., A_K, each acting on its own client."""
 
-    # (K, rows, columns), in parts or not; or (K rows, K columns) with the A_k on the diagonal
-    matrix: Tensor | Split | Sparse
+    # (K, rows, columns), or (K rows, K columns) with the A_k on the diagonal; for tensor cores
+    # (3, K, rows, columns padded to a multiple of 16): three bfloat16 parts hold what a float32 does
+    matrix: Tensor | Sparse
     clients: int
+    columns: int = 0  # of a matrix in parts
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         """A_k H_k."""
@@ -126,10 +111,12 @@ class Blocks:
 
     def _product(self, dense: Tensor, out: Tensor | None = None, *, transposed: bool) -> Tensor:
         """For (K, rows, seeds × width)."""
+        if self.columns:
+            kernels: Any = own_kernels(dense.device.type)
+            exact: Tensor = kernels.product(self.matrix, self.columns, dense, out, transposed)
+            return exact
         if isinstance(self.matrix, Tensor):
             return torch.bmm(self.matrix.mT if transposed else self.matrix, dense, out=out)
-        if isinstance(self.matrix, Split):
-            return self.matrix.times(dense, out, transposed=transposed)
         matrix = self.matrix.transposed if transposed else self.matrix
         product = (matrix @ dense.flatten(0, 1)).unflatten(0, (self.clients, -1))
         return product if out is None else out.copy_(product)
@@ -259,7 +246,7 @@ def _messages(spread: Sparse, read: Rows, graphs: Sequence[Graph]) -> Blocks | C
     kernels: Any = own_kernels("cuda") if x.is_cuda else None
     if kernels is None:
         return Blocks(product, clients)
-    return Blocks(Split(kernels.split(pad(product, (0, -width % 16))), width), clients)
+    return Blocks(kernels.split(pad(product, (0, -width % 16))), clients, width)
 
 
 def _send(rows: Tensor, out: Tensor) -> None:

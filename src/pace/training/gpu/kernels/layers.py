@@ -4,17 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from pace.params import Params
 from pace.training.dropout import DropoutMasks
 from pace.training.gpu.blocks import apart, beside
-from pace.training.gradients import Gradient, Linear, Target
+from pace.training.optimiser import Gradient
 
 
 class DeviceGradient(Gradient):
@@ -23,20 +20,12 @@ class DeviceGradient(Gradient):
     A kernel holds a row of a layer in one tile: no layer above the features may be wider than WIDEST.
     """
 
-    def __init__(
-        self, params: Params, gradients: Params, operators: Sequence[Linear], target: Target
-    ) -> None:
-        super().__init__(params, gradients, operators, target)
-        # (clients, in, seeds, out), as an optimiser stores them
-        self.lying = [weight.permute(0, 3, 1, 2) for weight in self.weights]
-        self.lying_slopes = [slope.permute(0, 3, 1, 2) for slope in self.weight_slopes]
-
     def linear(self, message: Tensor, layer: int) -> Tensor:
-        clients, inner, seeds, outer = self.lying[layer].shape
-        rows = message.shape[2]
+        weight, rows = lying(self.weights[layer]), message.shape[2]
+        clients, inner, seeds, outer = weight.shape
         out = message.new_empty(clients, rows, seeds * outer)
         _linear[(triton.cdiv(rows, 32), clients * seeds)](
-            *(beside(message), self.lying[layer], out, rows, seeds, inner, outer),
+            *(beside(message), weight, out, rows, seeds, inner, outer),
             *(32, 32, block(outer)),
             num_warps=2,
         )
@@ -53,21 +42,21 @@ class DeviceGradient(Gradient):
         return apart(flat, seeds).mT
 
     def slopes(self, error: Tensor, message: Tensor, layer: int) -> None:
-        clients, inner, seeds, width = self.lying_slopes[layer].shape
-        errors, messages, wide = beside(error.mT), beside(message), block(width)
+        weight, bias = lying(self.weight_slopes[layer]), self.bias_slopes[layer]
+        clients, inner, seeds, width = weight.shape
+        rows, wide = message.shape[2], block(width)
         _outer[(triton.cdiv(inner, 16), clients * seeds)](
-            *(errors, messages, self.lying_slopes[layer], self.bias_slopes[layer]),
-            *(message.shape[2], seeds, inner, width),
+            *(beside(error.mT), beside(message), weight, bias, rows, seeds, inner, width),
             *(min(128, 8192 // wide), 16, wide),  # some GPUs hold only 99 KiB of tiles
             num_warps=4,
         )
 
     def below(self, spread: Tensor, hidden: Tensor, layer: int) -> Tensor:
-        clients, inner, seeds, width = self.lying[layer].shape
-        rows, gate = hidden.shape[2], beside(hidden)
+        weight, rows, gate = lying(self.weights[layer]), hidden.shape[2], beside(hidden)
+        clients, inner, seeds, width = weight.shape
         out = torch.empty_like(gate)
         _below[(triton.cdiv(rows, 64), clients * seeds)](
-            *(beside(spread), self.lying[layer], gate, out, rows, seeds, inner, width),
+            *(beside(spread), weight, gate, out, rows, seeds, inner, width),
             *(64, block(inner), block(width)),
             num_warps=4,
         )
@@ -82,6 +71,11 @@ class DeviceGradient(Gradient):
             dense, parts, rows, width, chunks, 128, 32, num_warps=4
         )
         torch.sum(parts, 1, out=self.bias_slopes[0].flatten(1))
+
+
+def lying(weight: Tensor) -> Tensor:
+    """(clients, in, seeds, out), as an optimiser stores it."""
+    return weight.permute(0, 3, 1, 2)
 
 
 def block(width: int) -> int:

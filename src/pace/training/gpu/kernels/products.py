@@ -47,7 +47,9 @@ def split(dense: Tensor) -> Tensor:
     return parts
 
 
-def product(left: Tensor, columns: int, dense: Tensor, out: Tensor, transposed: bool) -> Tensor:
+def product(
+    left: Tensor, columns: int, dense: Tensor, out: Tensor | None, transposed: bool
+) -> Tensor:
     """A_k H_k, or A_k^T H_k, of matrices split in parts (3, clients, rows, padded columns).
 
     Six products of parts on tensor cores; those left out are smaller than float32 resolves. The
@@ -56,6 +58,7 @@ def product(left: Tensor, columns: int, dense: Tensor, out: Tensor, transposed: 
     _, clients, rows, pitch = left.shape
     width = dense.shape[2]
     high, inner = (columns, rows) if transposed else (rows, columns)
+    out = dense.new_empty(clients, high, width) if out is None else out
     grid = (triton.cdiv(high, 64) * triton.cdiv(width, 64), clients)
     _product[grid](
         *(left, split(dense), out, high, width, inner, rows, pitch),
