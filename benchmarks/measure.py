@@ -152,7 +152,7 @@ def partitioning(name: str, graph: Graph, turns: int) -> Iterator[Row]:
     """Louvain communities."""
     import networkx
 
-    from pace.datasets.partition.louvain import RESOLUTION, computed
+    from pace.datasets.partition.divide import computed
 
     def naive() -> None:
         whole: networkx.Graph[int] = networkx.Graph()
@@ -163,7 +163,7 @@ def partitioning(name: str, graph: Graph, turns: int) -> Iterator[Row]:
     yield compared(
         "partition",
         name,
-        lambda: computed(graph.edges.numpy(), graph.nodes, RESOLUTION),
+        lambda: computed(graph.edges.numpy(), graph.nodes),
         ("networkx's Louvain", naive),
         turns=turns,
     )

@@ -26,7 +26,7 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 
 # A heavy or optional library, and the only files that may import it.
 ONLY_IN = {
-    "sknetwork": {"datasets/partition/louvain.py"},
+    "sknetwork": {"datasets/partition/divide.py"},
     "pymetis": {"datasets/partition/divide.py"},
     "matplotlib": {"reports/plot.py", "reports/run_result.py"},
     "pyarrow": {"tables/table.py", "runtimes/files/model.py"},

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from pace.datasets.dataset import RATIOS
-from pace.datasets.partition import louvain
-from pace.datasets.partition.divide import ALPHA, DATA_SEED
+from pace.datasets.partition.divide import ALPHA, DATA_SEED, DELTA, RESOLUTION
 from pace.gates.cnll import BISECTIONS, calibrate
 from pace.merging.carrier import RANK
 from pace.methods import make
@@ -70,7 +69,7 @@ def test_constants() -> None:
     assert len([name for name in NAMES if name not in UNPUBLISHED]) == 8
     assert RANK == 6
     assert describe(make("pace"))["gate"] == "cnll"
-    assert (DATA_SEED, louvain.RESOLUTION, louvain.DELTA) == (2024, 1.0, 20)
+    assert (DATA_SEED, RESOLUTION, DELTA) == (2024, 1.0, 20)
     assert ALPHA == 0.5
     assert BISECTIONS == 64
 

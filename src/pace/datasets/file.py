@@ -20,6 +20,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -119,9 +120,11 @@ def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     if names.nodes:
         ids = bytearray(json.dumps(names.nodes).encode())
         tensors["ids"] = torch.frombuffer(ids, dtype=torch.uint8)
-    known = {key: getattr(dataset, key) for key in ("name", "title", "classes", "ratios")}
-    size = {"features": graph.features, "directed": graph.directed}
-    header = Header(FORMAT, **known, **size, names=replace(names, nodes=()))
+    own: dict[str, Any] = {
+        key: getattr(dataset, key) for key in ("name", "title", "classes", "ratios")
+    }
+    own |= {"features": graph.features, "directed": graph.directed}
+    header = Header(FORMAT, **own, names=replace(names, nodes=()))
     about = {"pace": json.dumps(plain_record(header))}
     write_file(path, save({key: part.contiguous() for key, part in tensors.items()}, about))
 

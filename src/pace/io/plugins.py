@@ -151,8 +151,8 @@ def _with_siblings(first: Path) -> dict[str, bytes]:
                 for node in ast.walk(ast.parse(sources[path.name])):
                     if isinstance(node, ast.Import):
                         modules.update(alias.name for alias in node.names)
-                    elif isinstance(node, ast.ImportFrom):
-                        modules.add(node.module or "")
+                    elif isinstance(node, ast.ImportFrom) and node.module:
+                        modules.add(node.module)
         for name in {module.partition(".")[0] for module in modules}:
             waiting.append(path.with_name(f"{name}.py"))
             sources |= _files_of([path.with_name(name)])

@@ -12,8 +12,7 @@ import torch
 
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.file import SUFFIX, write_file, write_graph
-from pace.datasets.partition.divide import ALPHA, Division, with_masks
-from pace.datasets.partition.louvain import DELTA, RESOLUTION
+from pace.datasets.partition.divide import ALPHA, DELTA, RESOLUTION, Division, with_masks
 from pace.errors import SettingError
 from pace.graph import MASKS, induced
 from pace.io import untrusted
