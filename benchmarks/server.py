@@ -92,7 +92,7 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[Point]:
 
 
 def merged(frames: Repeated, federation: Federation) -> None:
-    exhaust(steps.merging(frames, federation))  # type: ignore[arg-type]
+    exhaust(steps.returns(steps.received(frames, federation), federation))  # type: ignore[arg-type]
 
 
 def exhaust(stream: Iterable[object]) -> None:

@@ -35,7 +35,7 @@ from pace.methods import Pace
 agreed = Federation(GCN((1433, 64, 7)), Pace())
 frames = [wire.encode(upload(agreed, seed), agreed.digest) for seed in range(8)]
 for count in (100, 2_000):
-    for _ in steps.merging(Repeated(frames, count), agreed):
+    for _ in steps.returns(steps.received(Repeated(frames, count), agreed), agreed):
         pass
     print(peak())
 """

@@ -9,7 +9,7 @@ import torch
 from pace.jobs.disclosure import disclosure, small_classes
 from pace.methods import METHODS, Pace, RidgeSums, make
 from pace.protocol import steps
-from pace.protocol.explain import ATTACKS, UNKNOWN
+from pace.protocol.method import ATTACKS, UNKNOWN
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import rebuilt
 

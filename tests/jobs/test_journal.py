@@ -84,7 +84,10 @@ def test_uploads_are_merged_in_the_order_of_names(tmp_path: Path) -> None:
         for name in order:
             book.accept(uploads()[name])
         book.close()
-        assert list(steps.merging(book.frames(), JOB.federation)) == expected
+        assert (
+            list(steps.returns(steps.received(book.frames(), JOB.federation), JOB.federation))
+            == expected
+        )
 
 
 def test_a_return_is_made_once(tmp_path: Path) -> None:

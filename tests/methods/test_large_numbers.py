@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from pace.errors import NumberError, PaceError
 from pace.methods import METHODS, make
 from pace.protocol import steps, wire
-from pace.protocol.bounds import LARGEST
 from pace.protocol.federation import Federation
+from pace.protocol.method import LARGEST_NUMBER
 from pace.protocol.number_formats import KINDS
 from tests.graphs import clients, federation
 
@@ -53,7 +53,7 @@ def changed(frame: bytes, agreed: Federation, large: float, draws: list[int]) ->
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "local"])
 @settings(max_examples=12)
 @given(
-    large=st.sampled_from([1e3, 1e6, LARGEST, 1e15, FINITE]),
+    large=st.sampled_from([1e3, 1e6, LARGEST_NUMBER, 1e15, FINITE]),
     draws=st.lists(st.integers(0, 3), min_size=1, max_size=6),
 )
 def test_every_return_is_finite_whatever_is_admitted(

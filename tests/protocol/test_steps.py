@@ -28,9 +28,8 @@ from pace.methods import METHODS, FedAvg, Fixed, Local, Pace, PaceDuo, make
 from pace.models.gcn import GCN
 from pace.params import Params
 from pace.protocol import steps, uploads, wire
-from pace.protocol.bounds import LARGEST
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Method
+from pace.protocol.method import LARGEST_NUMBER, External, Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.steps import Kept, Receiver, adopt, fit, merge
 from pace.training.recipe import Recipe
@@ -279,7 +278,7 @@ def test_an_upload_as_large_as_is_admitted_does_not_stop_the_merge(method: Metho
     graphs = clients(3)
     kept, uploads = messages(graphs, agreed)
     message = {
-        name: value if name.endswith("/m") else LARGEST / 2 * value.sign()
+        name: value if name.endswith("/m") else LARGEST_NUMBER / 2 * value.sign()
         for name, value in wire.decode(uploads[0]).message.items()
     }
     uploads[0] = wire.encode(message, agreed.digest, numbers=agreed.numbers)

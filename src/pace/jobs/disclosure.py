@@ -12,9 +12,8 @@ import torch
 from pace import params
 from pace.graph import Graph
 from pace.params import Params, norm, subtract
-from pace.protocol.explain import tensor_sentence
 from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Method, Uploads
+from pace.protocol.method import External, Message, Method, Uploads, tensor_sentence
 from pace.protocol.sealing import ONE, ONE_SENTENCE
 from pace.protocol.steps import explain_upload, upload_layout, upload_weights
 

@@ -10,9 +10,8 @@ from torch import Tensor
 from pace.errors import SettingError, WeightError
 from pace.graph import Graph
 from pace.params import Params, norm, subtract
-from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Summable, Uploads, Weight
+from pace.protocol.method import Message, Summable, Uploads, Weight, bounded
 from pace.training.optimiser import Proximal
 from pace.training.recipe import Recipe
 

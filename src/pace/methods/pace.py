@@ -15,10 +15,18 @@ from pace.merging.consensus import CLIENTS, Batch, mean, summed
 from pace.merging.correction import apply, correction, corrections
 from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, uniform
 from pace.params import Params, subtract
-from pace.protocol.bounds import bounded
-from pace.protocol.explain import ATTACKS, tensor_sentence
 from pace.protocol.federation import Federation
-from pace.protocol.method import Explanation, External, Message, Summable, Uploads, Weight
+from pace.protocol.method import (
+    ATTACKS,
+    Explanation,
+    External,
+    Message,
+    Summable,
+    Uploads,
+    Weight,
+    bounded,
+    tensor_sentence,
+)
 from pace.protocol.number_formats import KINDS
 from pace.protocol.uploads import Messages
 

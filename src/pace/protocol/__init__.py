@@ -1,5 +1,5 @@
 """What all parties agree on, and the three steps fit, merge and adopt over bytes.
 
-Other rooms use `bounds`, `explain`, `federation`, `method`, `number_formats`, `ring`, `sealing`,
-`steps`, `uploads` and `wire`.
+Other rooms use `federation`, `method`, `number_formats`, `ring`, `sealing`, `steps`, `uploads` and
+`wire`.
 """

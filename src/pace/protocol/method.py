@@ -1,7 +1,8 @@
-"""What a one-round method is."""
+"""What a one-round method is, and what it says of its messages."""
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -9,12 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from torch import Tensor
 
+from pace.errors import NumberError
 from pace.gates.gate import Gate, cnll
 from pace.graph import Graph
 from pace.models.base import Model, Network
 from pace.params import Params, add, norm, subtract
-from pace.protocol.bounds import bounded
-from pace.protocol.explain import NO_PROMISE, PLAIN, tensor_sentence
 from pace.protocol.number_formats import KINDS
 from pace.protocol.uploads import Message as Message
 from pace.protocol.uploads import Uploads as Uploads
@@ -25,6 +25,19 @@ if TYPE_CHECKING:
 
 MANY = 500  # clients above which people are told that a quadratic merge takes long
 PAIR_SECONDS = 5e-5  # of one core, for a client's update in another's sum, at Cora's shape
+LARGEST_NUMBER = 1e9  # of an upload; no training gets there
+PLAIN = "It holds no node, edge, feature value or label."
+NO_PROMISE = (
+    "It is computed from them, and no formal privacy is promised: who gets it may infer something "
+    "about your data."
+)
+ATTACKS = "What simple attacks learn from such uploads is measured on the page docs/privacy.md."
+UNKNOWN = "of the method; see its documentation"
+PARTS = {
+    "/L": "update of {}, left factor",
+    "/R": "update of {}, right factor",
+    "/m": "mean square of what {} reads",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,13 +83,34 @@ class Rehearsal:
     """The nodes to weigh on, (nodes,) bool."""
 
 
+def bounded(message: Message, largest: float = LARGEST_NUMBER) -> None:
+    """Refuse numbers whose products the server could not compute with."""
+    for name, value in message.items():
+        if value.numel() and (highest := float(value.abs().max())) > largest:
+            raise NumberError(
+                f"tensor {name!r} goes up to {highest:.3g}, expected at most {largest:g}"
+            )
+
+
+def tensor_sentence(name: str, tensors: Mapping[str, str], update: bool = False) -> str:
+    """What a tensor is; `tensors` explain those that are no parameters, `update`: since W_0."""
+    if hop := re.fullmatch(r"hop(\d+)/(.+)", name):
+        return tensors.get(f"hop/{hop[2]}", UNKNOWN).format(hop[1])
+    parameter = re.fullmatch(r"(\d+)\.(?:(.+)\.)?(\w+)(/[LRm])?", name)
+    if parameter is None:
+        return tensors.get(name, UNKNOWN)
+    number, inner, kind, part = parameter.groups()
+    layer = f"layer {int(number) + 1}" + (f" ({inner})" if inner else "")
+    if part:
+        return PARTS[part].format(layer)
+    return f"{'update of ' if update else ''}{layer}, {kind}"
+
+
 def _in_short(method: Any) -> str:
     """`Pace(rank=6, geometry=propagated, gate=cnll)`: a function by its name."""
-    settings = {field.name: getattr(method, field.name) for field in fields(method)}
-    shown = (
-        f"{name}={getattr(value, '__name__', repr(value))}" for name, value in settings.items()
-    )
-    return f"{type(method).__name__}({', '.join(shown)})"
+    values = ((field.name, getattr(method, field.name)) for field in fields(method))
+    settings = (f"{name}={getattr(value, '__name__', repr(value))}" for name, value in values)
+    return f"{type(method).__name__}({', '.join(settings)})"
 
 
 class Method(Protocol):
@@ -121,10 +155,7 @@ class Method(Protocol):
         ...
 
     def check(self, upload: Message, federation: Federation) -> None:
-        """Refuse an upload of the agreed shapes whose numbers no honest client would send.
-
-        By default those that are too large to compute with.
-        """
+        """Refuse numbers that no honest client would send; by default, too large to compute with."""
         bounded(upload)
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
@@ -145,13 +176,11 @@ class Method(Protocol):
 
     def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """How much each upload weighs; by default, only the norm of a model that is sent whole."""
-        start = federation.start
-        weights = [
-            Weight(norm=norm(subtract({name: upload[name] for name in start}, start)))
-            if start.keys() <= upload.keys()
-            else Weight()
-            for upload in uploads
-        ]
+        start, weights = federation.start, []
+        for upload in uploads:
+            whole = {name: upload[name] for name in start if name in upload}
+            sent = len(whole) == len(start)
+            weights.append(Weight(norm=norm(subtract(whole, start)) if sent else None))
         return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
 
     def rehearse(
@@ -180,10 +209,6 @@ class Summable(Method):
 
     It writes `share`, `statistic_of` and `answer`; a subclass that needs more says so in `needs`.
     """
-
-    def __init_subclass__(cls) -> None:
-        super().__init_subclass__()
-        cls.__repr__ = _in_short  # type: ignore[method-assign]  # which `dataclass` then leaves alone
 
     needs: ClassVar[str] = ""
     sums_reveal: ClassVar[str] = ""

@@ -8,7 +8,7 @@
 Tensors of a few numbers, counts for instance, are always float32: there is nothing to save.
 """
 
-from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,58 +22,41 @@ SINGLE, HALF = np.dtype("<f4"), np.dtype("<f2")
 HIGHEST = float(np.finfo(np.float16).max)
 
 
+def _form(shape: tuple[int, ...], kind: str) -> str:
+    """The kind that a tensor of this shape is written in."""
+    if kind == "float32" or prod(shape) <= FEW:
+        return "float32"
+    return kind if len(shape) == 2 else "float16"
+
+
 def size(shape: tuple[int, ...], kind: str) -> int:
     """The bytes of a tensor of this shape."""
-    numbers = volume(shape)
-    if _whole(shape, kind):
-        return 4 * numbers
-    return numbers + 4 * min(shape) if _scaled(shape, kind) else 2 * numbers
+    form, numbers = _form(shape, kind), prod(shape)
+    return numbers + 4 * min(shape) if form == "int8" else numbers * (4 if form == "float32" else 2)
 
 
 def write(value: Array, kind: str) -> bytes | memoryview:
     """The numbers in row-major order; as a view of them where they are written as they are."""
-    if not _scaled(value.shape, kind):
-        if _whole(value.shape, kind):
-            return np.ascontiguousarray(value, SINGLE).reshape(-1).view(np.uint8).data
-        bounded: Array = value.clip(-HIGHEST, HIGHEST)
-        return bytes(bounded.astype(HALF).tobytes())
+    form = _form(value.shape, kind)
+    if form == "float32":
+        return np.ascontiguousarray(value, SINGLE).reshape(-1).view(np.uint8).data
+    if form == "float16":
+        return bytes(value.clip(-HIGHEST, HIGHEST).astype(HALF).tobytes())
     long = int(value.shape[0] <= value.shape[1])  # the axis along which numbers share a scale
     scales = (np.abs(value).max(axis=long, keepdims=True) / LEVELS).astype(SINGLE)
     steps = np.rint(value / np.where(scales > 0, scales, 1)).clip(-LEVELS, LEVELS)
     return bytes(scales.tobytes() + steps.astype(np.int8).tobytes())
 
 
-def read(
-    content: bytes, offset: int, shape: tuple[int, ...], kind: str, out: Array | None = None
-) -> Array:
-    """The numbers again, as float32; those with scales straight into `out`, if it is given."""
-    take: Callable[..., Array] = np.frombuffer
-    numbers = volume(shape)
-    if not _scaled(shape, kind):
-        form = SINGLE if _whole(shape, kind) else HALF
-        found = take(content, form, count=numbers, offset=offset).reshape(shape)
-        if found.dtype == np.float32:
-            return found
-        with np.errstate(invalid="ignore"):  # a signalling NaN: the reader refuses it
-            return found.astype(np.float32)
-    scales = take(content, SINGLE, count=min(shape), offset=offset)
-    steps = take(content, np.int8, count=numbers, offset=offset + scales.nbytes).reshape(shape)
-    with np.errstate(over="ignore", invalid="ignore"):  # not finite: the reader refuses it
+def read(content: bytes, offset: int, shape: tuple[int, ...], kind: str) -> Array:
+    """The numbers again, as float32; the reader refuses those that are not finite."""
+    form, numbers = _form(shape, kind), prod(shape)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if form != "int8":
+            dtype = SINGLE if form == "float32" else HALF
+            values: Array = np.frombuffer(content, dtype, numbers, offset).reshape(shape)
+            return values.astype(np.float32, copy=False)
+        scales: Array = np.frombuffer(content, SINGLE, min(shape), offset)
+        steps: Array = np.frombuffer(content, np.int8, numbers, offset + scales.nbytes)
         by_row = scales[:, None] if shape[0] <= shape[1] else scales
-        return np.multiply(steps, by_row, out=out)
-
-
-def volume(shape: tuple[int, ...]) -> int:
-    """How many numbers a tensor has; Python's integers, which do not overflow."""
-    count = 1
-    for dimension in shape:
-        count *= dimension
-    return count
-
-
-def _whole(shape: tuple[int, ...], kind: str) -> bool:
-    return kind == "float32" or volume(shape) <= FEW
-
-
-def _scaled(shape: tuple[int, ...], kind: str) -> bool:
-    return kind == "int8" and len(shape) == 2 and volume(shape) > FEW
+        return np.multiply(steps.reshape(shape), by_row)

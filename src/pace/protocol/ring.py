@@ -52,6 +52,11 @@ class Ring:
         high = self.high.view(np.int64) * 2.0 ** (LOW - FRACTION)
         return torch.from_numpy(high + self.low * 2.0**-FRACTION)
 
+    @property
+    def words(self) -> Array:
+        """High and low words in a last dimension of two, as int64, which torch has."""
+        return np.stack([self.high, self.low], -1).view(np.int64)
+
     def to_bytes(self) -> bytes:
         """All high words, then all low words, little-endian."""
         return bytes(self.high.astype("<u8").tobytes() + self.low.astype("<u4").tobytes())
@@ -74,6 +79,6 @@ def from_bytes(content: bytes, count: int, offset: int = 0) -> Ring:
 
 
 def from_words(words: Tensor) -> Ring:
-    """Elements that `wire` read: high and low words in the last dimension, as int64."""
+    """The inverse of `Ring.words`."""
     whole = words.numpy().view(np.uint64)
     return Ring(whole[..., 0], whole[..., 1])

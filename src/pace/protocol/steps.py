@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, repeat
+from operator import mul
 
 import torch
 from torch import Tensor
@@ -77,10 +78,9 @@ class AdoptedModel:
         """
         check(graph, self.federation)
         sets = logit_sets(graph, self.local, self.externals, self.federation)
-        found = Adoption(sets[0], tuple(sets[1:]), self.weights, self)
-        if torch.isfinite(found.logits).all():
-            return found
-        return replace(found, weights=local_alone(sets))
+        adoption = Adoption(sets[0], tuple(sets[1:]), self.weights, self)
+        finite = bool(torch.isfinite(adoption.logits).all())
+        return adoption if finite else replace(adoption, weights=local_alone(sets))
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ class Adoption:
     @property
     def alpha(self) -> float:
         """The Externals' share of all weight: 0 is Local, 1 is External."""
-        return alpha(self.weights)
+        return sum(self.weights[1:]) / sum(self.weights)
 
     @property
     def external(self) -> Tensor:
@@ -114,11 +114,6 @@ class Adoption:
     def logits(self) -> Tensor:
         """The logits to use, (nodes, classes). With α = 0 they are Local's, bit for bit."""
         return mix((self.local, *self.externals), self.weights)
-
-
-def alpha(weights: Weights) -> float:
-    """The Externals' part of all weight: 0 is Local, 1 is External."""
-    return sum(weights[1:]) / sum(weights)
 
 
 def fit(
@@ -149,12 +144,11 @@ def fit(
         NumberError: training diverged, as happens with unscaled features.
 
     Example:
-        >>> from pace import GCN, Federation, Pace, fit
-        >>> from pace.datasets import load
-        >>> from pace.datasets.partition import divide
-        >>> dataset = load("synthetic:nodes=90,features=12,communities=3,classes=3")
-        >>> federation = Federation(GCN((12, 8, 3)), Pace(rank=2), epochs=5)
-        >>> kept, upload = fit(divide(dataset, "dirichlet", 3)[0], federation)
+        >>> import pace
+        >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
+        >>> federation = pace.agree(graphs, "pace:rank=2", hidden=8, epochs=5)
+        >>> kept, upload = pace.fit(graphs[0], federation)
         >>> upload[:4]
         b'PACE'
     """
@@ -219,21 +213,14 @@ def merge(uploads: Sequence[bytes], federation: Federation) -> list[bytes]:
         WireError: an upload is damaged, of another federation or not an upload.
 
     Example:
-        >>> from pace import GCN, Federation, Pace, fit, merge
-        >>> from pace.datasets import load
-        >>> from pace.datasets.partition import divide
-        >>> dataset = load("synthetic:nodes=90,features=12,communities=3,classes=3")
-        >>> federation = Federation(GCN((12, 8, 3)), Pace(rank=2), epochs=5)
-        >>> uploads = [fit(graph, federation)[1] for graph in divide(dataset, "dirichlet", 3)]
-        >>> len(merge(uploads, federation))
+        >>> import pace
+        >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
+        >>> federation = pace.agree(graphs, "pace:rank=2", hidden=8, epochs=5)
+        >>> len(pace.merge([pace.fit(graph, federation)[1] for graph in graphs], federation))
         3
     """
-    return list(merging(uploads, federation))
-
-
-def merging(uploads: Sequence[bytes], federation: Federation) -> Iterator[bytes]:
-    """The same one at a time, for uploads that are read when they are asked for."""
-    return returns(received(uploads, federation), federation)
+    return list(returns(received(uploads, federation), federation))
 
 
 def received(uploads: Sequence[bytes], federation: Federation) -> Received:
@@ -242,15 +229,15 @@ def received(uploads: Sequence[bytes], federation: Federation) -> Received:
 
 
 def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
-    """The frame of each return, in order; what is the same for all is written once."""
+    """The frame of each return, one at a time; what is the same for all is written once."""
     if not len(uploads):
         raise TooFewError("there are no uploads, expected one or more to merge")
-    last, content = None, b""
-    for place, message in enumerate(_merged(uploads, federation)):
+    last = None
+    for client, message in enumerate(_merged(uploads, federation)):
         if message is not last:
             last, content = message, wire.written(message, federation.numbers)
-        layout = wire.layout(message, federation.numbers)
-        yield wire.framed(layout, content, federation.digest, uploads.checksums[place])
+            layout = wire.layout(message, federation.numbers)
+        yield wire.framed(layout, content, federation.digest, uploads.checksums[client])
 
 
 def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> Adoption:
@@ -272,16 +259,13 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
         WireError: the return is damaged or of another federation.
 
     Example:
-        >>> from pace import GCN, Federation, Pace, adopt, fit, merge
-        >>> from pace.datasets import load
-        >>> from pace.datasets.partition import divide
-        >>> dataset = load("synthetic:nodes=90,features=12,communities=3,classes=3")
-        >>> federation = Federation(GCN((12, 8, 3)), Pace(rank=2), epochs=5)
-        >>> graphs = divide(dataset, "dirichlet", 3)
-        >>> fitted = [fit(graph, federation) for graph in graphs]
-        >>> returns = merge([upload for _, upload in fitted], federation)
-        >>> kept, returned = fitted.pop()[0], returns.pop()
-        >>> adoption = adopt(graphs.pop(), kept, returned, federation)
+        >>> import pace
+        >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
+        >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
+        >>> federation = pace.agree(graphs, "pace:rank=2", hidden=8, epochs=5)
+        >>> kept, uploads = zip(*(pace.fit(graph, federation) for graph in graphs))
+        >>> returns = pace.merge(uploads, federation)
+        >>> adoption = pace.adopt(graphs[0], kept[0], returns[0], federation)
         >>> 0 <= adoption.alpha <= 1
         True
         >>> adoption.model(dataset.graph).shape  # any graph with these features
@@ -315,43 +299,31 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
         predict: the logits of some models of each receiver, of the network that clients train;
             by default, one model after the other.
     """
-    for receiver in receivers:
-        check(receiver.graph, receiver.federation)
-    messages = [_own_message(receiver) for receiver in receivers]
-    externals = [
-        receiver.federation.method.adopt(
-            receiver.kept.local, message, receiver.graph, receiver.federation
-        )
-        for receiver, message in zip(receivers, messages, strict=True)
-    ]
+    given = [(r.kept.local, _own_message(r), r.graph, r.federation) for r in receivers]
+    externals = [parts[-1].method.adopt(*parts) for parts in given]
     with torch.no_grad():
-        wanted = [_unknown(*pair) for pair in zip(receivers, externals, strict=True)]
+        pairs = list(zip(receivers, externals, strict=True))
+        wanted = [_unpredicted(*pair) for pair in pairs]
         logits = _predicted(receivers, wanted) if predict is None else predict(wanted)
-        sets = [_logit_sets(*each) for each in zip(receivers, externals, logits, strict=True)]
+        sets = [_logit_sets(*pair, own) for pair, own in zip(pairs, logits, strict=True)]
         rehearsals = [
-            receiver.federation.method.rehearse(
-                receiver.kept.local, message, receiver.graph, receiver.federation
-            )
-            or [Rehearsal(logits, receiver.graph.val)]
-            for receiver, message, logits in zip(receivers, messages, sets, strict=True)
+            parts[-1].method.rehearse(*parts) or [Rehearsal(logits, parts[2].val)]
+            for parts, logits in zip(given, sets, strict=True)
         ]
-    weights = [
-        chosen if _finite(logits[1:]) else local_alone(logits)
-        for logits, chosen in zip(sets, _weighed(receivers, rehearsals), strict=True)
-    ]
-    adopted = [
-        AdoptedModel(receiver.federation, receiver.kept.local, tuple(models), chosen)
-        for receiver, models, chosen in zip(receivers, externals, weights, strict=True)
-    ]
-    return [
-        Adoption(local.cpu(), tuple(each.cpu() for each in others), model.weights, model)
-        for (local, *others), model in zip(sets, adopted, strict=True)
-    ]
+    adoptions = []
+    weighed = _weighed(receivers, rehearsals)
+    for (receiver, models), logits, weights in zip(pairs, sets, weighed, strict=True):
+        chosen = weights if _finite(logits[1:]) else local_alone(logits)
+        model = AdoptedModel(receiver.federation, receiver.kept.local, tuple(models), chosen)
+        local, *others = (each.cpu() for each in logits)
+        adoptions.append(Adoption(local, tuple(others), chosen, model))
+    return adoptions
 
 
 def _own_message(receiver: Receiver) -> Message:
     """The return to a receiver's very own upload."""
     kept, federation = receiver.kept, receiver.federation
+    check(receiver.graph, federation)
     frame = opened(receiver.returned, federation.digest, return_layout(federation))
     if frame.answers != kept.upload:
         raise ReceiverError(
@@ -361,14 +333,11 @@ def _own_message(receiver: Receiver) -> Message:
     return _own_return(frame.message, kept.local, federation)
 
 
-def _unknown(receiver: Receiver, externals: Sequence[External]) -> list[Params]:
+def _unpredicted(receiver: Receiver, externals: Sequence[External]) -> list[Params]:
     """The models of a receiver, of the network that clients train, whose logits are not known."""
-    own = [receiver.kept.local] if receiver.local is None else []
-    return own + [
-        external.params
-        for external in externals
-        if external.predict is None and external.params is not receiver.kept.local
-    ]
+    local = receiver.kept.local
+    others = [e.params for e in externals if e.predict is None and e.params is not local]
+    return [local, *others] if receiver.local is None else others
 
 
 def _predicted(
@@ -385,13 +354,13 @@ def _logit_sets(
 ) -> list[Tensor]:
     """What Local and each External say of every node, Local first; each (nodes, classes)."""
     rest = iter(logits)
-    own = next(rest) if receiver.local is None else receiver.local
-    sets = [own]
+    local = next(rest) if receiver.local is None else receiver.local
+    sets = [local]
     for external in externals:
         if external.predict is not None:
             sets.append(external.predict(external.params, receiver.graph))
         else:
-            sets.append(own if external.params is receiver.kept.local else next(rest))
+            sets.append(local if external.params is receiver.kept.local else next(rest))
     return sets
 
 
@@ -401,31 +370,28 @@ def logit_sets(
     """What a stored model's Local and Externals say of every node of a graph, Local first."""
     receiver = Receiver(graph, Kept(local, b""), b"", federation)
     with torch.no_grad():
-        (logits,) = _predicted([receiver], [_unknown(receiver, externals)])
+        (logits,) = _predicted([receiver], [_unpredicted(receiver, externals)])
         return _logit_sets(receiver, externals, logits)
 
 
 def _weighed(
     receivers: Sequence[Receiver], rehearsals: Sequence[Sequence[Rehearsal]]
-) -> list[Weights]:
+) -> Iterator[Weights]:
     """Each receiver's weights, Local's first: the mean of its rehearsals' by their held-out nodes."""
-    gate = receivers[0].federation.method.gate
     cases = [
         (receiver.graph.y, rehearsal)
-        for receiver, of_receiver in zip(receivers, rehearsals, strict=True)
-        for rehearsal in of_receiver
+        for receiver, own in zip(receivers, rehearsals, strict=True)
+        for rehearsal in own
     ]
-    chosen = iter(_weighed_cases(gate, cases))
-    weights = []
-    for of_receiver in rehearsals:
-        several = list(islice(chosen, len(of_receiver)))
-        counts = [float(rehearsal.held_out.sum()) for rehearsal in of_receiver]
+    chosen = iter(_weighed_cases(receivers[0].federation.method.gate, cases))
+    for own in rehearsals:
+        several = list(islice(chosen, len(own)))
+        counts = [float(rehearsal.held_out.sum()) for rehearsal in own]
         if len(several) == 1 or not sum(counts):
-            weights.append(several[0])
-            continue
-        pairs = [[c * w for w in each] for c, each in zip(counts, several, strict=True)]
-        weights.append(tuple(sum(column) / sum(counts) for column in zip(*pairs, strict=True)))
-    return weights
+            yield several[0]
+        else:
+            columns = zip(*several, strict=True)
+            yield tuple(sum(map(mul, counts, column)) / sum(counts) for column in columns)
 
 
 def _weighed_cases(gate: Gate, cases: Sequence[tuple[Tensor, Rehearsal]]) -> list[Weights]:
@@ -433,8 +399,7 @@ def _weighed_cases(gate: Gate, cases: Sequence[tuple[Tensor, Rehearsal]]) -> lis
     weights = [local_alone(case.sets) for _, case in cases]
     sound = [index for index, (_, case) in enumerate(cases) if _finite(case.sets[1:])]
     validations = []
-    for index in sound:
-        labels, case = cases[index]
+    for labels, case in (cases[index] for index in sound):
         seen = [logits[case.held_out.to(logits.device)] for logits in case.sets]
         validations.append((seen, labels[case.held_out].to(seen[0].device)))
     for index, chosen in zip(sound, weigh_receivers(gate, validations), strict=True):
@@ -499,8 +464,8 @@ def return_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every return: those of a federation with a single client."""
     probe = federation.method.share(federation.start, _lonely(federation), federation)
     if federation.sealed:
-        method = _summable(federation)
-        returned = method.answer(method.statistic_of(probe, federation), federation)
+        summable = _summable(federation)
+        returned = summable.answer(summable.statistic_of(probe, federation), federation)
     else:
         returned = next(iter(federation.method.merge(Messages([probe]), federation)))
     return wire.layout(returned, federation.numbers)
@@ -541,10 +506,6 @@ def external_names(federation: Federation) -> tuple[str, ...]:
     return tuple(external.name for external in blank_externals(federation))
 
 
-# What sealing changes: a client shares its statistic, the server answers the sum of all, and a
-# receiver makes its own return of the answer.
-
-
 def _summable(federation: Federation) -> Summable:
     method = federation.method
     assert isinstance(method, Summable)  # a sealed federation checks it
@@ -576,7 +537,6 @@ def _own_return(message: Message, local: Params, federation: Federation) -> Mess
 
 def _lonely(federation: Federation) -> Graph:
     """A graph of one node."""
-    yes, no = torch.ones(1, dtype=torch.bool), torch.zeros(1, dtype=torch.bool)
-    nothing = torch.zeros((2, 0), dtype=torch.int64)
-    label = torch.zeros(1, dtype=torch.int64)
-    return Graph(torch.zeros(1, federation.model.features), nothing, label, yes, no, no)
+    yes, no = torch.tensor([True]), torch.tensor([False])
+    edges, label = torch.zeros((2, 0), dtype=torch.int64), torch.tensor([0])
+    return Graph(torch.zeros(1, federation.model.features), edges, label, yes, no, no)

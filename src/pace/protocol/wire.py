@@ -22,8 +22,9 @@ import math
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -38,7 +39,6 @@ from pace.errors import (
     VersionError,
     WireError,
 )
-from pace.merging.carrier import unbatched
 from pace.protocol import number_formats, ring
 from pace.protocol.ring import Ring
 
@@ -66,13 +66,17 @@ class Layout(dict[str, tuple[int, ...]]):
 
     @cached_property
     def table(self) -> bytes:
-        """Names and shapes, as they stand in a frame."""
-        return _table(tuple(self.items()))
+        """Names and shapes, as they are in a frame."""
+        rows = bytearray()
+        for name, shape in self.items():
+            form = f"<B{len(name)}sB{len(shape)}I"
+            rows += struct.pack(form, len(name), name.encode("ascii"), len(shape), *shape)
+        return bytes(rows)
 
     @cached_property
     def volumes(self) -> list[int]:
         """How many numbers each tensor has."""
-        return [number_formats.volume(shape) for shape in self.values()]
+        return list(map(math.prod, self.values()))
 
     @cached_property
     def lengths(self) -> list[int]:
@@ -90,17 +94,6 @@ class Layout(dict[str, tuple[int, ...]]):
     def memory(self) -> int:
         """The bytes of a decoded message."""
         return sum(self.volumes) * (16 if self.numbers == SEALED else 4)
-
-
-@lru_cache(maxsize=64)
-def _table(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
-    """Made once for the messages of a federation, which are all alike."""
-    rows = bytearray()
-    for name, shape in shapes:
-        label = name.encode("ascii")
-        form = f"<B{len(label)}sB{len(shape)}I"
-        rows += struct.pack(form, len(label), label, len(shape), *shape)
-    return bytes(rows)
 
 
 @dataclass(frozen=True)
@@ -122,33 +115,27 @@ def encode(
     return framed(layout(message, numbers), written(message, numbers), digest, answers)
 
 
+def encode_sealed(numbers: Ring, shapes: Layout, digest: bytes) -> bytes:
+    """The frame of a sealed upload."""
+    return framed(shapes, numbers.to_bytes(), digest)
+
+
 def written(message: Mapping[str, Tensor], numbers: str) -> bytes:
     """A message's numbers, tensor after tensor."""
-    return b"".join(
-        number_formats.write(value.numpy(force=True), numbers) for value in message.values()
-    )
+    values = (value.numpy(force=True) for value in message.values())
+    return b"".join(number_formats.write(value, numbers) for value in values)
 
 
 def framed(shapes: Layout, content: bytes, digest: bytes, answers: bytes = NOBODY) -> bytes:
     """The frame around a message's numbers."""
-    return _sealed(opening(shapes, digest, answers), content)
-
-
-def encode_sealed(numbers: Ring, shapes: Layout, digest: bytes) -> bytes:
-    """The frame of a sealed upload."""
-    return _sealed(opening(shapes, digest), numbers.to_bytes())
+    begin = opening(shapes, digest, answers)
+    crc = zlib.crc32(content, zlib.crc32(begin))
+    return b"".join([begin, content, crc.to_bytes(CHECKSUM, "little")])
 
 
 def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
     """All of a frame that comes before its numbers."""
     return HEAD.pack(MAGIC, VERSIONS[shapes.numbers], digest, answers, len(shapes)) + shapes.table
-
-
-def _sealed(*parts: bytes | memoryview) -> bytes:
-    crc = 0
-    for part in parts:
-        crc = zlib.crc32(part, crc)
-    return b"".join([*parts, crc.to_bytes(CHECKSUM, "little")])
 
 
 def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) -> Frame:
@@ -160,7 +147,7 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
     agreed = expected if isinstance(expected, Layout) or expected is None else Layout(expected)
     if agreed is not None and len(frame) != agreed.size:
         raise SizeError(f"the frame has {len(frame)} bytes, expected exactly {agreed.size}")
-    if len(frame) < HEAD.size + CHECKSUM or frame[: len(MAGIC)] != MAGIC:
+    if not _begins(frame):
         raise FormatError("these bytes are not a PACE frame: expected one that starts with 'PACE'")
     _, version, digest, answers, count = HEAD.unpack_from(frame)
     if version not in VERSIONS.values():
@@ -178,20 +165,20 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
         raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
     if shapes.size != len(frame):
         raise SizeError(f"the frame has {len(frame)} bytes, its table describes {shapes.size}")
-    if not shapes:
-        return Frame(digest, answers, {})
-    (message,) = unbatched(batch_of(decode_rows([frame], offset, shapes), shapes))
-    return Frame(digest, answers, message)
+    batch = batch_of(decode_rows([frame], offset, shapes), shapes)
+    return Frame(digest, answers, {name: values[0] for name, values in batch.items()})
 
 
 def names(frame: bytes) -> tuple[str, ...]:
     """The tensors that a frame lists; none if it is damaged or no frame."""
-    if len(frame) < HEAD.size + CHECKSUM or frame[: len(MAGIC)] != MAGIC or not intact(frame):
-        return ()
-    try:
-        return tuple(read_table(frame, HEAD.unpack_from(frame)[-1])[0])
-    except WireError:
-        return ()
+    with suppress(WireError):
+        if _begins(frame) and intact(frame):
+            return tuple(read_table(frame, HEAD.unpack_from(frame)[-1])[0])
+    return ()
+
+
+def _begins(frame: bytes) -> bool:
+    return len(frame) >= HEAD.size + CHECKSUM and frame.startswith(MAGIC)
 
 
 def intact(frame: bytes) -> bool:
@@ -204,11 +191,22 @@ def decode_rows(frames: Sequence[bytes], offset: int, shapes: Layout) -> Tensor:
 
     Of sealed frames each number is its high and its low word: (frames, numbers, 2), int64.
     """
+    count = sum(shapes.volumes)
     if shapes.numbers == SEALED:
-        return _words_of(frames, offset, sum(shapes.volumes))
-    numbers = np.empty((len(frames), sum(shapes.volumes)), np.float32)
+        words = [ring.from_bytes(frame, count, offset).words for frame in frames]
+        return torch.from_numpy(np.stack(words))
+    numbers = np.empty((len(frames), count), np.float32)
     for row, frame in zip(numbers, frames, strict=True):
-        _read(frame, offset, shapes, row)
+        if shapes.numbers == "float32":  # all tensors are one run
+            row[:] = np.frombuffer(frame, number_formats.SINGLE, count, offset)
+            continue
+        begin, at = 0, offset
+        for shape, volume, length in zip(
+            shapes.values(), shapes.volumes, shapes.lengths, strict=True
+        ):
+            values = number_formats.read(frame, at, shape, shapes.numbers)
+            row[begin : begin + volume] = values.reshape(-1)
+            begin, at = begin + volume, at + length
     rows = torch.from_numpy(numbers)
     # A finite sum has finite terms, and is faster to get than a look at each of them.
     if not math.isfinite(rows.sum()):
@@ -225,29 +223,6 @@ def batch_of(rows: Tensor, shapes: Layout) -> dict[str, Tensor]:
         name: part.reshape(len(rows), *shape, *rows.shape[2:])
         for (name, shape), part in zip(shapes.items(), parts, strict=True)
     }
-
-
-def _words_of(frames: Sequence[bytes], offset: int, count: int) -> Tensor:
-    words = np.empty((len(frames), count, 2), np.int64)
-    for row, frame in zip(words, frames, strict=True):
-        numbers = ring.from_bytes(frame, count, offset)
-        row[:, 0], row[:, 1] = numbers.high.view(np.int64), numbers.low
-    return torch.from_numpy(words)
-
-
-def _read(frame: bytes, offset: int, shapes: Layout, row: number_formats.Array) -> None:
-    """Write a frame's numbers into a row, tensor after tensor."""
-    if shapes.numbers == "float32":  # all of them are one run
-        row[:] = np.frombuffer(frame, number_formats.SINGLE, len(row), offset)
-        return
-    begin = 0
-    for shape, volume, length in zip(shapes.values(), shapes.volumes, shapes.lengths, strict=True):
-        place = row[begin : begin + volume].reshape(shape)
-        value = number_formats.read(frame, offset, shape, shapes.numbers, place)
-        if value is not place:
-            place[...] = value
-        begin += volume
-        offset += length
 
 
 def checksum(frame: bytes) -> bytes:

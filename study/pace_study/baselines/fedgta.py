@@ -14,9 +14,8 @@ from pace.graph import Graph
 from pace.methods.fedavg import at_least
 from pace.models.operator import Operator, csr_tensor
 from pace.params import Params
-from pace.protocol.bounds import bounded
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol.method import Message, Method, Uploads, bounded
 from pace.task import targets
 from pace_study.baselines.mixing import cosines, gathered, mixtures
 

@@ -35,9 +35,17 @@ from pace.models.base import Model, Network
 from pace.models.refitted import ALL, FITS, Refitted, fit_of, fitted_labels, fitted_nodes
 from pace.models.unit_rows import label_rows, neighbourhood_rows, unit_rows
 from pace.params import Params
-from pace.protocol.explain import ATTACKS, NO_PROMISE
 from pace.protocol.federation import Federation
-from pace.protocol.method import Explanation, External, Message, Method, Rehearsal, Uploads
+from pace.protocol.method import (
+    ATTACKS,
+    NO_PROMISE,
+    Explanation,
+    External,
+    Message,
+    Method,
+    Rehearsal,
+    Uploads,
+)
 from pace.protocol.number_formats import KINDS
 from pace.task import targets
 

@@ -14,9 +14,8 @@ from pace.graph import Graph
 from pace.merging.ridge import sketched, solve_sums
 from pace.methods.beyond.ridge import NO_NODE, Regressed, fitted_rows, key, omega_of
 from pace.params import Params
-from pace.protocol.explain import ATTACKS
 from pace.protocol.federation import Federation
-from pace.protocol.method import Explanation, Message, Summable
+from pace.protocol.method import ATTACKS, Explanation, Message, Summable
 from pace.protocol.number_formats import KINDS
 
 WHOLE = 1024  # columns up to which G itself is sent
