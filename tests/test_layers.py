@@ -34,7 +34,7 @@ ONLY_IN = {
         "jobs/signatures.py",
         "runtimes/flower/certificates.py",
     },
-    "pandas": {"reports/dataframe.py", "reports/run_result.py"},
+    "pandas": {"reports/trial.py", "reports/run_result.py"},
     "jinja2": {"reports/html.py"},
     "triton": {f"training/gpu/kernels/{name}.py" for name in ("layers", "products", "steps")},
     "flwr": {

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from pace.protocol.federation import Federation
     from pace.protocol.method import Message, Method
     from pace.protocol.steps import Adoption, Kept, adopt, fit, merge
-    from pace.reports.dataframe import results
-    from pace.reports.run_result import RunResult
+    from pace.reports.run_result import RunResult, results
     from pace.runtimes.simulation import agree, simulate
     from pace.training.recipe import Recipe
 
@@ -39,8 +38,7 @@ _HOMES = {
     "protocol.federation": ("Federation",),
     "protocol.method": ("Message", "Method"),
     "protocol.steps": ("Adoption", "Kept", "adopt", "fit", "merge"),
-    "reports.dataframe": ("results",),
-    "reports.run_result": ("RunResult",),
+    "reports.run_result": ("RunResult", "results"),
     "runtimes.simulation": ("agree", "simulate"),
     "training.recipe": ("Recipe",),
 }

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pace.reports.dataframe import TrialKey, tidy_frame
-from pace.reports.trial import Trial
+from pace.reports.trial import Row, Trial, tidy_frame
 from pace_study.cell import HIDDEN, LAYERS
 from pace_study.controls import study_method
 from pace_study.folder import Study
@@ -30,25 +29,12 @@ def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
     return tidy_frame(_trials(Path(folder)), by)
 
 
-def _trials(folder: Path) -> Iterator[tuple[TrialKey, Trial]]:
+def _trials(folder: Path) -> Iterator[tuple[Row, Trial]]:
     store = Study(folder).store
     for cell, row in store.rows.items():
         trial = store.read(cell)
         assert trial is not None
-        yield (
-            TrialKey(
-                dataset=cell.dataset,
-                partition=cell.partition,
-                clients=cell.clients,
-                data_seed=cell.data_seed,
-                model=cell.model,
-                hidden=HIDDEN,
-                layers=LAYERS,
-                epochs=row["epochs"],
-                numbers=study_method(cell.method).numbers,
-                method=cell.method,
-                rank=cell.rank if cell.method.startswith("pace") else None,
-                seed=cell.seed,
-            ),
-            trial,
-        )
+        rank = cell.rank if cell.method.startswith("pace") else None
+        numbers = study_method(cell.method).numbers
+        network = {"hidden": HIDDEN, "layers": LAYERS, "epochs": row["epochs"], "numbers": numbers}
+        yield {**vars(cell), **network, "rank": rank}, trial

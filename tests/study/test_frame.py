@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pace.errors import FileError
-from pace.reports.dataframe import BY
+from pace.reports.trial import BY
 from pace.task import SCORES, pooled
 from pace_study.cell import Store
 from pace_study.frame import results

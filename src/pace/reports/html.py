@@ -30,12 +30,15 @@ VERDICTS = {
 
 def render_page(document: Document) -> str:
     """The whole file."""
-    style, script = _asset("page.css"), _asset("page.js")
-    return (
-        _environment()
-        .get_template("page.html.jinja")
-        .render(document=document, style=style, script=script, policy=_policy(script))
+    files = resources.files("pace.reports")  # no `</` in them ends the element they are put into
+    style, script = ((files / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = (  # the browser itself sees to it that the page loads nothing and runs only our script
+        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
+        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
+    template = _environment().get_template("page.html.jinja")
+    return template.render(document=document, style=style, script=script, policy=policy)
 
 
 def render_table(table: Table) -> str:
@@ -63,11 +66,11 @@ def _environment() -> Environment:
         "unknown": _unknown,
     }
     environment.filters |= {
-        "anchor": _anchor,
+        "anchor": lambda title: re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-"),
         "base64": lambda content: base64.b64encode(content).decode(),
         "inert": _inert,
         "json": json.dumps,
-        "lines": _lines,
+        "lines": lambda text: Markup("\n").join(map(_inert_text, text.split("\n"))),
         "drawn": _drawn,
         "kind": lambda block: type(block).__name__,
     }
@@ -82,24 +85,6 @@ def _inert_text(value: object) -> object:
     return Markup(shown(value, Medium.HTML))
 
 
-def _lines(text: str) -> Markup:
-    return Markup("\n".join(shown(line, Medium.HTML) for line in text.split("\n")))
-
-
-def _asset(name: str) -> str:
-    """A file of this package, as it is; no `</` in it ends the element it is put into."""
-    return resources.files("pace.reports").joinpath(name).read_text(encoding="utf-8")
-
-
-def _policy(script: str) -> str:
-    """The browser itself sees to it that the page loads nothing and runs only our script."""
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return (
-        f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; "
-        f"script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-    )
-
-
 def _axis(rows: Sequence[Change]) -> tuple[float, float]:
     """From the tenth below the smallest value to the tenth above the largest."""
     values = [value for row in rows for value in (row.before, row.after)] or [0.0, 1.0]
@@ -110,8 +95,8 @@ def _axis(rows: Sequence[Change]) -> tuple[float, float]:
 def _drawn(png: bytes) -> int:
     """The width a picture was drawn for, in CSS pixels (96 to the inch): here its type is its own."""
     width = int.from_bytes(png[16:20], "big")
-    place = png[:256].find(b"pHYs")
-    per_metre = int.from_bytes(png[place + 4 : place + 8], "big") if place > 0 else 0
+    at = png[:256].find(b"pHYs")
+    per_metre = int.from_bytes(png[at + 4 : at + 8], "big") if at > 0 else 0
     return round(width / per_metre / 0.0254 * 96) if per_metre else width
 
 
@@ -122,24 +107,15 @@ def _short(count: int) -> str:
     return f"{count // 1000}k" if count < 10**6 else f"{count // 10**6}M"
 
 
-def _anchor(title: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-
-
 def _inert(views: Sequence[Sequence[View]]) -> Markup:
     """Views as JSON inside a script element, which no text in it can end."""
-    plain = [
-        [
-            {
-                "name": shown(view.name),
-                "text": shown(view.text),
-                "matrices": [[shown(matrix.title), matrix.counts] for matrix in view.matrices],
-            }
-            for view in row
-        ]
-        for row in views
-    ]
-    text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
+
+    def plain(view: View) -> dict[str, object]:
+        matrices = [[shown(matrix.title), matrix.counts] for matrix in view.matrices]
+        return {"name": shown(view.name), "text": shown(view.text), "matrices": matrices}
+
+    rows = [list(map(plain, row)) for row in views]
+    text = json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
     return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
 
 

@@ -21,26 +21,28 @@ from pace.reports.document import (
     Section,
     Text,
 )
-from pace.reports.run_tables import distinct, row_names, verdict
+from pace.reports.run_tables import NAMES, distinct, row_names, verdict
 from pace.reports.table import Column, Table, Value
 from pace.reports.trial import Trial
 from pace.task import accuracy
 
 if TYPE_CHECKING:
-    from pace.reports.run_result import RunResult, RunSettings
-
-METHOD = Column("Method", numeric=False)
+    from pace.reports.run_result import RunResult
 
 
 def document(run: RunResult) -> Document:
-    charts = _clients(run)
+    charts = [
+        _changes(name, [trial for trial in run.trials if trial.method == name])
+        for name in _exchanging(run)
+    ]
+    clients = (*charts[:1], *(Fold(chart.caption, (chart,)) for chart in charts[1:]))
     return Document(
         f"PACE: {run.settings.title}",
         verdict(run) or "One upload, one return, Local always kept.",
         tuple(_headline(run)),
         (
             Section("Scores", tuple(_scores(run))),
-            *([Section("Client by client", charts)] if charts else []),
+            *([Section("Client by client", clients)] if clients else []),
             Section("Adoption, bytes and time", (_adoption(run),)),
             Section("α by client", tuple(_alphas(run))),
             Section("Command and versions", tuple(_provenance(run))),
@@ -64,7 +66,7 @@ def _scores(run: RunResult) -> Iterable[Block]:
     yield replace(run.table(), title=caption)
     by_seed = Table(
         "Accuracy in percent, seed by seed",
-        (METHOD, Column("Reading", numeric=False), *(Column(str(s)) for s in run.settings.seeds)),
+        (*NAMES, *(Column(str(seed)) for seed in run.settings.seeds)),
         tuple(
             (*row_names(row), *(Value(f"{100 * v:.2f}", v) for v in row.accuracy.per_seed))
             for row in distinct(run.summary.results)
@@ -73,17 +75,14 @@ def _scores(run: RunResult) -> Iterable[Block]:
     yield Fold("Seed by seed", (by_seed,))
 
 
-def _clients(run: RunResult) -> tuple[Block, ...]:
-    """Local against adopted, client by client, α beside: of PACE, the other methods folded."""
+def _exchanging(run: RunResult) -> list[str]:
+    """Methods that exchange anything, PACE first."""
     methods = [name for name in run.summary.methods if name != "local"]
-    methods.sort(key=lambda name: name != "pace")
-    charts = [
-        _changes(name, [trial for trial in run.trials if trial.method == name]) for name in methods
-    ]
-    return (*charts[:1], *(Fold(chart.caption, (chart,)) for chart in charts[1:]))
+    return sorted(methods, key=lambda name: name != "pace")
 
 
 def _changes(method: str, trials: Sequence[Trial]) -> Changes:
+    """Local against adopted, client by client, α beside."""
     rows = []
     for client, counts in enumerate(trials[0].counts["local"]):
         if not counts.sum():
@@ -104,28 +103,25 @@ def _changes(method: str, trials: Sequence[Trial]) -> Changes:
 
 
 def _adoption(run: RunResult) -> Table:
+    def size(size: float, ratio: float) -> Value:
+        return Value(f"{size:,.0f}", size, below=f"{100 * ratio:.1f} % of dense")
+
     rows = []
     for name, method in run.summary.methods.items():
         alpha, traffic = method.alpha, method.bytes
-        rows.append(
-            (
-                Value(name, name),
-                Value(f"{alpha.mean:.3f}", alpha.mean, share=alpha.mean),
-                Value(f"{100 * alpha.zero_share:.0f} %", alpha.zero_share),
-                _size(traffic.upload, traffic.upload_ratio),
-                _size(traffic.returned, traffic.return_ratio),
-                *(Value(f"{value:.2f}", value) for value in method.seconds.values()),
-            )
+        values = (
+            Value(name, name),
+            Value(f"{alpha.mean:.3f}", alpha.mean, share=alpha.mean),
+            Value(f"{100 * alpha.zero_share:.0f} %", alpha.zero_share),
+            size(traffic.upload, traffic.upload_ratio),
+            size(traffic.returned, traffic.return_ratio),
+            *(Value(f"{value:.2f}", value) for value in method.seconds.values()),
         )
-    steps = next(iter(run.summary.methods.values())).seconds
-    heads = [METHOD, Column("Mean α"), Column("α = 0")]
+        rows.append(values)
+    heads = [NAMES[0], Column("Mean α"), Column("α = 0")]
     heads += [Column(way, "Bytes of a client's message") for way in ("Upload", "Return")]
-    heads += [Column(step, "Seconds a seed, all clients") for step in steps]
+    heads += [Column(step, "Seconds a seed, all clients") for step in method.seconds]
     return Table("By method", tuple(heads), tuple(rows))
-
-
-def _size(size: float, ratio: float) -> Value:
-    return Value(f"{size:,.0f}", size, below=f"{100 * ratio:.1f} % of dense")
 
 
 def _alphas(run: RunResult) -> Iterable[Block]:
@@ -138,15 +134,13 @@ def _alphas(run: RunResult) -> Iterable[Block]:
         *(Column(str(seed), "By seed") for seed in run.settings.seeds),
     )
     choices = []
-    for name, method in run.summary.methods.items():
-        if name == "local":
-            continue
+    for name in _exchanging(run):
         rows = []
-        for client, alphas in enumerate(zip(*method.alpha.per_seed, strict=True)):
+        per_seed = run.summary.methods[name].alpha.per_seed
+        for client, alphas in enumerate(zip(*per_seed, strict=True)):
             values = [Value(f"{a:.3f}", a, share=a) for a in (fmean(alphas), *alphas)]
             rows.append((Value(f"Client {client}", f"Client {client}"), *values))
         choices.append(Choice((name,), Table(f"α by client: {name}", columns, tuple(rows))))
-    choices.sort(key=lambda choice: choice.keys != ("pace",))
     if choices:
         yield Drilldown(("Method",), tuple(choices))
 
@@ -155,15 +149,18 @@ def _provenance(run: RunResult) -> Iterable[Block]:
     settings = run.settings
     if settings.command:
         yield Code(settings.command)
-    seed = settings.data_seed
+    seed, shape = settings.data_seed, dict(settings.shape)
+    widths, dropout = shape.pop("widths"), shape.pop("dropout", "the module's own")
+    model = [settings.model, f"widths {' → '.join(map(str, widths))}"]
+    model += [f"{key} {value}" for key, value in shape.items() if key != "kind"]
     facts = [
         ("Dataset", settings.dataset),
         ("Partition", settings.partition),
         ("Clients", settings.clients),
         ("Seeds", ", ".join(map(str, settings.seeds))),
         ("Data seed", "the partition file's own" if seed is None else seed),
-        ("Model", _model(settings)),
-        ("Dropout", settings.shape.get("dropout", "the module's own")),
+        ("Model", ", ".join(model)),
+        ("Dropout", dropout),
         ("Numbers on the wire", settings.numbers),
         ("Device", settings.device),
         *settings.versions.items(),
@@ -179,11 +176,3 @@ def _provenance(run: RunResult) -> Iterable[Block]:
         for name, setup in settings.setups.items()
     ]
     yield Table.of("Training by method", heads, rows, words=0)
-
-
-def _model(settings: RunSettings) -> str:
-    """`gat, widths 600 → 64 → 6, heads 8`."""
-    widths = " → ".join(map(str, settings.shape["widths"]))
-    usual = ("kind", "widths", "dropout")
-    own = (f"{key} {value}" for key, value in settings.shape.items() if key not in usual)
-    return ", ".join([settings.model, f"widths {widths}", *own])

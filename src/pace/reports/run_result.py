@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +15,11 @@ from pace.io import atomic, untrusted
 from pace.io.records import plain_record, read_record, record_key
 from pace.io.terminal import drawn, many
 from pace.registry import installed
-from pace.reports import dataframe, run_page, run_tables
+from pace.reports import run_page, run_tables
 from pace.reports.html import render_page
 from pace.reports.summary import Comparison, Summary, summarise
 from pace.reports.table import Table
-from pace.reports.trial import Trial
+from pace.reports.trial import Row, Trial, tidy_frame
 
 if TYPE_CHECKING:
     import pandas
@@ -117,7 +117,19 @@ class RunResult:
         Args:
             by: `"seed"`, scores pooled over clients, or `"client"`.
         """
-        return dataframe.tidy_frame(dataframe.run_trials(self), by)
+        return tidy_frame(self.keyed(), by)
+
+    def keyed(self) -> Iterator[tuple[Row, Trial]]:
+        """Each trial, and what it is of: the columns that its rows begin with."""
+        settings, widths = self.settings, self.settings.shape["widths"]
+        shared = ("dataset", "partition", "clients", "data_seed", "model")
+        common = {name: getattr(settings, name) for name in shared}
+        common |= {"hidden": widths[1] if len(widths) > 2 else None, "layers": len(widths) - 1}
+        for trial in self.trials:
+            setup = settings.setups[trial.method]
+            rank = setup["method"].get("rank")
+            own = {"epochs": setup["recipe"]["epochs"], "numbers": setup["numbers"]}
+            yield common | own | {"rank": rank if isinstance(rank, int) else None}, trial
 
     def compare(self, first: str, second: str, score: str = "accuracy") -> Comparison:
         """One method's adopted models less another's, seed by seed, with a 95 % interval.
@@ -129,9 +141,7 @@ class RunResult:
         Raises:
             SettingError: the run has no such method or score.
         """
-        rows = {}
-        for row in self.summary.results:
-            rows[row.method] = row.scores  # the last reading is what receivers use
+        rows = {row.method: row.scores for row in self.summary.results}  # the last reading's
         for name in (first, second):
             if name not in rows:
                 raise SettingError(f"the run has no method {name!r}: it has {', '.join(rows)}")
@@ -192,3 +202,36 @@ class RunResult:
             raise FileError(
                 f"{path} is not a result of `pace run` ({reason}): run it again"
             ) from None
+
+
+def results(folder: str | Path, by: str = "seed") -> pandas.DataFrame:
+    """Everything that `pace run --out` stored in a folder, as one table.
+
+    Scores and shares are between 0 and 1, sizes are bytes, times are seconds.
+
+    Args:
+        folder: a run's, with `results.json`; `pace_study.frame.results` reads a study's.
+        by: `"seed"` gives a row for each method, reading and seed, scores pooled over clients as the
+            paper does; `"client"` a row for each client too.
+
+    Returns:
+        A pandas DataFrame.
+
+    Raises:
+        FileError: the folder holds none, or a damaged one.
+        SettingError: `by` is something else, or pandas is not installed.
+
+    Example:
+        >>> from pace import results
+        >>> results("nowhere")
+        Traceback (most recent call last):
+        ...
+        pace.errors.FileError: nowhere/results.json not found: name a folder that `pace run --out` ...
+    """
+
+    def stored() -> Iterator[tuple[Row, Trial]]:
+        if (Path(folder) / "cells").is_dir():
+            raise FileError(f"{folder} is a study's: read it with pace_study.frame.results")
+        yield from RunResult.read(folder).keyed()
+
+    return tidy_frame(stored(), by)

@@ -24,6 +24,7 @@ NOTE = (
     "Mean ± sample standard deviation over seeds; best bold, second underlined. Methods that train "
     "alike have one local model, shown once."
 )
+NAMES = (Column("Method", numeric=False), Column("Reading", numeric=False))
 BARS = "▁▂▃▄▅▆▇█"
 MOST = 50  # clients that have a bar
 
@@ -31,13 +32,10 @@ MOST = 50  # clients that have a bar
 def distinct(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     """The rows; methods that train alike have one local model, which comes once."""
     kept: list[ScoreRow] = []
-    local_scores: list[dict[str, Spread]] = []
     for row in rows:
-        if row.reading == "local":
-            if row.scores in local_scores:
-                continue
-            local_scores.append(row.scores)
-        kept.append(row)
+        earlier = [other.scores for other in kept if other.reading == "local"]
+        if row.reading != "local" or row.scores not in earlier:
+            kept.append(row)
     return kept
 
 
@@ -46,18 +44,11 @@ def score_table(results: Sequence[ScoreRow], title: str) -> Table:
     rows = distinct(results)
     scores = SCORE | (BINARY if all(row.roc_auc for row in rows) else {})
     marks = {score: ranked([row.scores[score].mean for row in rows]) for score in scores}
-    heads = (Column("Method", numeric=False), Column("Reading", numeric=False))
-    values = tuple(
-        (
-            *row_names(row),
-            *(
-                Value(percent(row.scores[score]), row.scores[score].mean, marks[score][line])
-                for score in scores
-            ),
-        )
-        for line, row in enumerate(rows)
-    )
-    return Table(title, (*heads, *map(Column, scores.values())), values, NOTE, names=2)
+    values = []
+    for line, row in enumerate(rows):
+        spreads = [(row.scores[score], marks[score][line]) for score in scores]
+        values.append((*row_names(row), *(Value(percent(s), s.mean, mark) for s, mark in spreads)))
+    return Table(title, (*NAMES, *map(Column, scores.values())), tuple(values), NOTE, names=2)
 
 
 def row_names(row: ScoreRow) -> tuple[Value, Value]:

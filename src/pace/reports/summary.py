@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from statistics import fmean, stdev
 
 from pace.io.records import OPTIONAL, record_key
-from pace.reports.trial import Trial, auc, readings
-from pace.task import SCORES, pooled
+from pace.reports.trial import Trial, readings, score_rows
+from pace.task import SCORES
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,6 @@ class Spread:
     std: float | None
     """The sample standard deviation; None where there is one seed."""
     per_seed: tuple[float, ...] = ()
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Spread:
-        std = statistics.stdev(values) if len(values) > 1 else None
-        return cls(statistics.fmean(values), std, tuple(values))
 
 
 @dataclass(frozen=True)
@@ -105,7 +101,7 @@ class Comparison:
 
     @property
     def mean(self) -> float:
-        return statistics.fmean(self.per_seed)
+        return fmean(self.per_seed)
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -115,8 +111,7 @@ class Comparison:
         count = len(self.per_seed)
         if count < 2:
             return None
-        error = statistics.stdev(self.per_seed) / math.sqrt(count)
-        half = float(stdtrit(count - 1, 0.975)) * error
+        half = float(stdtrit(count - 1, 0.975)) * (stdev(self.per_seed) / math.sqrt(count))
         return self.mean - half, self.mean + half
 
     def __repr__(self) -> str:
@@ -129,46 +124,40 @@ class Comparison:
 
 def summarise(trials: Sequence[Trial]) -> Summary:
     """Scores by method and reading, alphas and bytes by method."""
-    methods = list(dict.fromkeys(trial.method for trial in trials))
-    by_method = {name: [trial for trial in trials if trial.method == name] for name in methods}
-    rows = [
-        ScoreRow(name, reading, **_scores(group, reading))
+    names = dict.fromkeys(trial.method for trial in trials)
+    by_method = {name: [trial for trial in trials if trial.method == name] for name in names}
+    results = tuple(
+        ScoreRow(name, reading, **_spreads(group, reading))
         for name, group in by_method.items()
         for reading in readings(name)
-    ]
-    summaries = {
-        name: MethodSummary(_alphas(group), _traffic(group), _seconds(group))
-        for name, group in by_method.items()
-    }
-    leading = summaries["pace" if "pace" in by_method else methods[-1]]
-    return Summary(tuple(rows), leading.alpha, leading.bytes, summaries)
-
-
-def _scores(trials: Sequence[Trial], reading: str) -> dict[str, Spread]:
-    tables = [pooled(trial.counts[reading]) for trial in trials]
-    scores = {name: Spread.of([score(table) for table in tables]) for name, score in SCORES.items()}
-    areas = [auc(trial, reading) for trial in trials]
-    if defined := [area for area in areas if area is not None]:
-        scores["roc_auc"] = Spread.of(defined)
-    return scores
-
-
-def _alphas(trials: Sequence[Trial]) -> Alphas:
-    alphas = [alpha for trial in trials for alpha in trial.alphas]
-    return Alphas(
-        statistics.fmean(alphas),
-        sum(alpha == 0 for alpha in alphas) / len(alphas),
-        tuple(tuple(trial.alphas) for trial in trials),
     )
+    methods = {name: _costs(group) for name, group in by_method.items()}
+    leading = methods["pace" if "pace" in methods else list(methods)[-1]]
+    return Summary(results, leading.alpha, leading.bytes, methods)
 
 
-def _traffic(trials: Sequence[Trial]) -> Traffic:
-    dense = trials[0].dense
-    upload = statistics.fmean(size for trial in trials for size in trial.upload)
-    returned = statistics.fmean(size for trial in trials for size in trial.returned)
-    return Traffic(dense, upload, returned, upload / dense, returned / dense)
+def _spreads(trials: Sequence[Trial], reading: str) -> dict[str, Spread]:
+    rows = [row for trial in trials for row in score_rows(trial) if row["reading"] == reading]
+    spreads = {}
+    for name in (*SCORES, "roc_auc"):
+        if values := tuple(row[name] for row in rows if row[name] is not None):
+            spreads[name] = Spread(
+                fmean(values), stdev(values) if len(values) > 1 else None, values
+            )
+    return spreads
 
 
-def _seconds(trials: Sequence[Trial]) -> dict[str, float]:
-    steps = trials[0].seconds
-    return {step: statistics.fmean(trial.seconds[step] for trial in trials) for step in steps}
+def _costs(trials: Sequence[Trial]) -> MethodSummary:
+    alphas = [alpha for trial in trials for alpha in trial.alphas]
+    upload = fmean(chain.from_iterable(trial.upload for trial in trials))
+    returned = fmean(chain.from_iterable(trial.returned for trial in trials))
+    dense, steps = trials[0].dense, trials[0].seconds
+    return MethodSummary(
+        Alphas(
+            fmean(alphas),
+            sum(alpha == 0 for alpha in alphas) / len(alphas),
+            tuple(tuple(trial.alphas) for trial in trials),
+        ),
+        Traffic(dense, upload, returned, upload / dense, returned / dense),
+        {step: fmean(trial.seconds[step] for trial in trials) for step in steps},
+    )

@@ -96,16 +96,7 @@ class Table:
         """A table of text: the first `names` and last `words` columns hold words, others numbers.
 
         A page sorts words by themselves, whole numbers by their value, and other cells as they say.
-
-        Args:
-            title: shown above; may be empty.
-            heads: one a column.
-            rows: text, whole numbers or values, one a column.
-            note: shown below.
-            names: how many leading columns name a row.
-            words: how many columns at the end hold words.
-            folding: heads of columns of numbers that may break in a narrow terminal.
-            sums: how many rows at the end are set apart.
+        Numbers in columns whose head is in `folding` may break in a narrow terminal.
         """
         last = len(heads) - words
         columns = tuple(
@@ -114,7 +105,14 @@ class Table:
             else Column(head, numeric=names <= index < last, folds=head in folding)
             for index, head in enumerate(heads)
         )
-        values = tuple(tuple(map(_cell, row, columns)) for row in rows)
+
+        def value(cell: Cell, column: Column) -> Value:
+            if isinstance(cell, int):
+                return Value(f"{cell:,}", cell)
+            sort = None if column.numeric else cell
+            return Value(cell, sort) if isinstance(cell, str) else cell  # type: ignore[arg-type]
+
+        values = tuple(tuple(map(value, row, columns)) for row in rows)
         return cls(title, columns, values, note, names, sums)
 
     def __str__(self) -> str:
@@ -129,22 +127,24 @@ class Table:
         heads = [shown(column.line) for column in self.columns]
         cells = [[shown(value.line) for value in row] for row in self.rows]
         least, most = _widths(self.columns, heads, cells)
+        widths = list(least)
         if self.title:
             to.print(shown(self.title), style="bold")
         for part in _parts(least, self.names, to.width):
             view = RichTable(box=rule(to), pad_edge=False)
-            room = to.width - EDGES - GAP * (len(part) - 1)
-            widths = _shared(
-                room, [least[index] for index in part], [most[index] for index in part]
-            )
-            for index, width in zip(part, widths, strict=True):
+            room = to.width - EDGES - GAP * (len(part) - 1) - sum(least[index] for index in part)
+            for index in sorted(part, key=lambda index: most[index] - least[index]):
+                more = min(
+                    max(room, 0), most[index] - least[index]
+                )  # the narrowest is served first
+                widths[index], room = least[index] + more, room - more
+            for index in part:
                 justify = "right" if self.columns[index].numeric else "left"
-                view.add_column(heads[index], justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
+                view.add_column(heads[index], justify=justify, overflow="fold", width=widths[index])  # type: ignore[arg-type]
             for number, (row, texts) in enumerate(zip(self.rows, cells, strict=True)):
                 if self.sums and number == len(self.rows) - self.sums:
                     view.add_section()
-                styled = [Text(texts[index], STYLES.get(row[index].mark, "")) for index in part]
-                view.add_row(*styled)
+                view.add_row(*(Text(texts[i], STYLES.get(row[i].mark, "")) for i in part))
             to.print(view)
 
     def markdown(self) -> str:
@@ -158,10 +158,8 @@ class Table:
 
     def latex(self) -> str:
         """A tabular of the package booktabs, best bold, second underlined."""
-        lines = [
-            rf"\begin{{tabular}}{{{''.join('r' if c.numeric else 'l' for c in self.columns)}}}",
-            r"\toprule",
-        ]
+        sides = "".join("r" if column.numeric else "l" for column in self.columns)
+        lines = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule"]
         if any(column.group for column in self.columns):
             spans = [
                 rf"\multicolumn{{{count}}}{{c}}{{{shown(group, Medium.LATEX)}}}" if group else ""
@@ -171,10 +169,11 @@ class Table:
             lines.append(" & ".join(spans) + r" \\")
         heads = " & ".join(shown(column.head, Medium.LATEX) for column in self.columns)
         lines += [heads + r" \\", r"\midrule"]
-        for number, row in enumerate(self.rows):
-            if self.sums and number == len(self.rows) - self.sums:
-                lines.append(r"\midrule")
-            lines.append(" & ".join(_marked(v, Medium.LATEX, LATEX) for v in row) + r" \\")
+        lines += [
+            " & ".join(_marked(v, Medium.LATEX, LATEX) for v in row) + r" \\" for row in self.rows
+        ]
+        if self.sums:
+            lines.insert(-self.sums, r"\midrule")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
     def html(self) -> str:
@@ -190,12 +189,6 @@ def head_groups(columns: Sequence[Column]) -> list[tuple[str, int]]:
     """Heads that neighbouring columns share, and over how many of them."""
     groups = groupby(columns, key=lambda column: column.group)
     return [(group, len(list(members))) for group, members in groups]
-
-
-def _cell(cell: Cell, column: Column) -> Value:
-    if isinstance(cell, int):
-        return Value(f"{cell:,}", cell)
-    return Value(cell, None if column.numeric else cell) if isinstance(cell, str) else cell
 
 
 def _marked(value: Value, medium: Medium, marks: dict[str, str]) -> str:
@@ -216,17 +209,6 @@ def _widths(
         whole = column.numeric and not column.folds
         least.append(most[-1] if whole else min(FOLDED, longest))
     return least, most
-
-
-def _shared(room: int, least: Sequence[int], most: Sequence[int]) -> list[int]:
-    """Widths between the least and the most, the narrowest served first."""
-    widths = list(least)
-    spare = room - sum(least)
-    for index in sorted(range(len(least)), key=lambda index: most[index] - least[index]):
-        more = min(max(spare, 0), most[index] - least[index])
-        widths[index] += more
-        spare -= more
-    return widths
 
 
 def _parts(widths: Sequence[int], names: int, room: int) -> Iterator[list[int]]:

@@ -4,81 +4,61 @@ from __future__ import annotations
 
 import json
 import re
-import statistics
-from dataclasses import fields
 from itertools import count
 from pathlib import Path
+from statistics import fmean
 
 import torch
 
-from pace.reports.dataframe import Row, TrialKey, run_trials, seed_rows
-from pace.reports.run_result import RunResult, RunSettings
+from pace.reports.run_result import RunResult
 from pace.reports.run_tables import distinct
+from pace.reports.trial import KEY, SIZES, STEPS, score_rows
 from pace.task import SCORES
 
 FAMILIES = {
     "score": tuple(SCORES),
     "adoption": ("alpha", "kept_local"),
-    "bytes": ("upload", "returned", "dense"),
-    "seconds": ("fit", "merge", "adopt"),
+    "bytes": SIZES,
+    "seconds": STEPS,
 }
-SETTINGS = (*(key.name for key in fields(TrialKey) if key.name != "seed"), "reading")
 
 
 def write_tensorboard(folder: Path, run: RunResult) -> Path:
-    """Log a run in a new folder below this one; that folder.
+    """Log a run in a new folder below this one; that folder, such as `cora-louvain-c10-1`.
 
     Each method and reading is a run of TensorBoard's. Its steps are seeds, in order: a federation of
     one round has no other. The table of HParams has the settings, and the means over seeds.
     """
     from torch.utils.tensorboard import SummaryWriter
 
-    rows = [(trial, row) for key, trial in run_trials(run) for row in seed_rows(key, trial)]
-    into = _new(folder, run.settings)
+    settings = run.settings
+    name = f"{settings.dataset}-{settings.partition}-c{settings.clients}"
+    stem = re.sub(r"[^\w.=,-]", "_", name)
+    into = next(path for n in count(1) if not (path := folder / f"{stem}-{n}").exists())
+    into.mkdir(parents=True)
+    rows = [(trial, row) for key, trial in run.keyed() for row in score_rows(trial, key=key)]
     for scores in distinct(run.summary.results):
-        chosen = [
-            (trial, row)
-            for trial, row in rows
-            if (row["method"], row["reading"]) == (scores.method, scores.reading)
+        own = (scores.method, scores.reading)
+        chosen = [pair for pair in rows if (pair[1]["method"], pair[1]["reading"]) == own]
+        numbers = [
+            {
+                f"{family}/{n}": float(row[n] or 0)
+                for family, names in FAMILIES.items()
+                for n in names
+            }
+            for _, row in chosen
         ]
-        with SummaryWriter(str(into / f"{scores.method}-{scores.reading}")) as writer:
-            writer.add_text("command", f"    {run.settings.command}")
-            writer.add_text("versions", f"    {json.dumps(run.settings.versions)}")
-            for step, (trial, row) in enumerate(chosen):
-                for name, value in _numbers(row).items():
+        with SummaryWriter(str(into / "-".join(own))) as writer:
+            writer.add_text("command", f"    {settings.command}")
+            writer.add_text("versions", f"    {json.dumps(settings.versions)}")
+            for step, (trial, _) in enumerate(chosen):
+                for name, value in numbers[step].items():
                     writer.add_scalar(name, value, step)
                 if scores.reading == "adopted":
                     writer.add_histogram("adoption/by_client", torch.tensor(trial.alphas), step)
-            numbers = [_numbers(row) for _, row in chosen]
-            means = {
-                f"mean_{name}": statistics.fmean(row[name] for row in numbers)
-                for name in numbers[0]
-            }
-            writer.add_hparams(_settings(chosen[0][1]), means, run_name=".")
+            columns = [column for column in (*KEY, "reading") if column != "seed"]
+            first = {name: chosen[0][1][name] for name in columns}
+            told = {name: "none" if value is None else value for name, value in first.items()}
+            means = {f"mean_{name}": fmean(row[name] for row in numbers) for name in numbers[0]}
+            writer.add_hparams(told, means, run_name=".")
     return into
-
-
-def _new(folder: Path, settings: RunSettings) -> Path:
-    """`cora-louvain-c10-1`, or the next number that no run has had."""
-    name = f"{settings.dataset}-{settings.partition}-c{settings.clients}"
-    stem = re.sub(r"[^\w.=,-]", "_", name)
-    for number in count(1):
-        into = folder / f"{stem}-{number}"
-        try:
-            into.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        break
-    return into
-
-
-def _numbers(row: Row) -> dict[str, float]:
-    return {
-        f"{family}/{name}": float(row[name] or 0)
-        for family, names in FAMILIES.items()
-        for name in names
-    }
-
-
-def _settings(row: Row) -> dict[str, str | int | float]:
-    return {name: "none" if (value := row[name]) is None else value for name in SETTINGS}

@@ -1,22 +1,40 @@
-"""One method on one seed, as data and as JSON, and the three readings of what its receivers have."""
+"""One method on one seed: as data, as JSON, and as rows of one tidy table of scores."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import product
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from pace.errors import SettingError
 from pace.protocol.steps import Adoption
-from pace.task import mean_auc
+from pace.task import SCORES, mean_auc, pooled
+
+if TYPE_CHECKING:
+    import pandas
 
 READINGS: dict[str, Callable[[Adoption], Tensor]] = {
     "local": lambda adoption: adoption.local,
     "external": lambda adoption: adoption.external,
     "adopted": lambda adoption: adoption.logits,
 }
+KEY = (  # what a trial is of: the columns that every row begins with
+    *("dataset", "partition", "clients", "data_seed", "model", "hidden", "layers", "epochs"),
+    *("numbers", "method", "rank", "seed"),
+)
+SIZES, STEPS = ("upload", "returned", "dense"), ("fit", "merge", "adopt")
+BY = {  # the columns of a row for each seed, and for each client
+    "seed": (*KEY, "reading", *SCORES, "alpha", "kept_local", *SIZES, *STEPS),
+    "client": (*KEY, "reading", "client", "test_nodes", *SCORES, "alpha", *SIZES),
+}
+WHOLE = dict.fromkeys(("data_seed", "hidden", "epochs", "rank"), "Int64")  # or absent
+
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +61,8 @@ class Trial:
     def plain(self) -> dict[str, object]:
         """As JSON has it; a confusion matrix is text, `12 0 3;0 5 1;2 0 9`, a row a true class."""
         confusions = {
-            reading: [
-                ";".join(" ".join(map(str, row)) for row in counts.tolist()) for counts in all_
-            ]
-            for reading, all_ in self.counts.items()
+            reading: [";".join(" ".join(map(str, row)) for row in each.tolist()) for each in counts]
+            for reading, counts in self.counts.items()
         }
         left_out = {"counts"} if self.roc_auc else {"counts", "roc_auc"}
         rest = {key: value for key, value in vars(self).items() if key not in left_out}
@@ -55,14 +71,14 @@ class Trial:
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Trial:
         """The inverse of `plain`."""
+        rest = dict(content)
         counts = {
             reading: [
                 torch.tensor([[int(count) for count in row.split()] for row in text.split(";")])
                 for text in matrices
             ]
-            for reading, matrices in content["confusions"].items()
+            for reading, matrices in rest.pop("confusions").items()
         }
-        rest = {key: value for key, value in content.items() if key != "confusions"}
         return cls(**rest, counts=counts)
 
 
@@ -71,15 +87,47 @@ def readings(method: str) -> list[str]:
     return ["local"] if method == "local" else list(READINGS)
 
 
-def used_alphas(trial: Trial, reading: str) -> list[float]:
-    """The α of a reading, by client: 0 is Local, 1 what came back, else what the receiver chose."""
-    fixed = {"local": 0.0, "external": 1.0}
-    return [fixed[reading]] * len(trial.alphas) if reading in fixed else trial.alphas
+def score_rows(
+    trial: Trial, by: str = "seed", key: Mapping[str, Any] | None = None
+) -> Iterator[Row]:
+    """A row for each reading, all clients' test nodes together, or for each reading and client."""
+    clients = range(len(trial.alphas))
+    groups = [clients] if by == "seed" else [range(client, client + 1) for client in clients]
+    fixed = {"local": [0.0] * len(clients), "external": [1.0] * len(clients)}
+    for reading, group in product(readings(trial.method), groups):
+        members = slice(group.start, group.stop)
+        matrices = trial.counts[reading][members]
+        counts, nodes = pooled(matrices), [int(matrix.sum()) for matrix in matrices]
+        alphas = fixed.get(reading, trial.alphas)[members]
+        areas = trial.roc_auc[reading][members] if trial.roc_auc else []
+        yield {
+            **(key or {}),
+            "method": trial.method,
+            "seed": trial.seed,
+            "reading": reading,
+            "client": group.start,
+            "test_nodes": sum(nodes),
+            **{name: score(counts) for name, score in SCORES.items()},
+            "roc_auc": mean_auc(areas, nodes) if areas else None,
+            "alpha": fmean(alphas),
+            "kept_local": fmean(alpha == 0 for alpha in alphas),
+            "upload": fmean(trial.upload[members]),
+            "returned": fmean(trial.returned[members]),
+            "dense": trial.dense,
+            **trial.seconds,
+        }
 
 
-def auc(trial: Trial, reading: str) -> float | None:
-    """The ROC AUC of a reading; None where there are more than two classes."""
-    if not trial.roc_auc:
-        return None
-    nodes = [int(counts.sum()) for counts in trial.counts[reading]]
-    return mean_auc(trial.roc_auc[reading], nodes)
+def tidy_frame(trials: Iterable[tuple[Mapping[str, Any], Trial]], by: str) -> pandas.DataFrame:
+    """Trials, each with its key, as a DataFrame: a row for each seed or client."""
+    if by not in BY:
+        raise SettingError(f"by is {by!r}, expected one of {', '.join(BY)}")
+    try:
+        import pandas
+    except ImportError:
+        raise SettingError(
+            "results as a table need pandas: pip install 'pace-fgl[report]'"
+        ) from None
+    rows = [row for key, trial in trials for row in score_rows(trial, by, key)]
+    sizes = {"upload": "int64", "returned": "int64"} if by == "client" else {}
+    return pandas.DataFrame(rows, columns=list(BY[by])).astype(WHOLE | sizes)
