@@ -37,7 +37,7 @@ from pace.models import make as make_model
 from pace.models import settings_of as settings_of_model
 from pace.protocol.federation import SEED, Federation
 from pace.protocol.number_formats import KINDS
-from pace.protocol.sealing import Seal, check_sealable, check_sealed_clients
+from pace.protocol.sealing import Seal, check_sealable
 from pace.registry import METHODS
 from pace.tables.codebook import Codebook
 
@@ -373,8 +373,7 @@ def _check(job: Job) -> None:
 
 
 def _check_sealing(job: Job) -> None:
-    check_sealable(job._open.method, job.method)
-    check_sealed_clients(len(job.participants))
+    check_sealable(job._open.method, job.method, len(job.participants))
     if not job.keys:
         raise SettingError(
             "a sealed job needs keys, so that everybody knows whom the masks are shared with: give "

@@ -15,7 +15,7 @@ from pace.models.base import Model, Network
 from pace.params import Params
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
-from pace.protocol.sealing import check_sealable, check_sealed_clients
+from pace.protocol.sealing import check_sealable
 from pace.training.recipe import Recipe
 
 SEEDS = (104729, 130363, 155921, 181081, 206639)  # the paper's
@@ -63,15 +63,13 @@ class Federation:
                 f"the model is a torch module, {type(self.model).__name__}: make a model of it with "
                 "pace.from_torch(module, features, classes)"
             )
-        if not self.numbers:
-            object.__setattr__(self, "numbers", self.method.numbers)
+        object.__setattr__(self, "numbers", self.numbers or self.method.numbers)
         if not -(2**63) <= self.seed < 2**64:
             raise SettingError(f"the seed is {self.seed}, expected a whole number of 64 bits")
         if self.numbers not in KINDS:
             raise SettingError(f"numbers are {self.numbers!r}, expected one of {', '.join(KINDS)}")
         if self.sealed:
-            check_sealable(self.method, type(self.method).__name__)
-            check_sealed_clients(self.clients)
+            check_sealable(self.method, type(self.method).__name__, self.clients)
 
     @property
     def recipe(self) -> Recipe:

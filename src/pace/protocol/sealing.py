@@ -23,17 +23,13 @@ ONE_SENTENCE = "a one, by which the server finds that all masks have cancelled"
 LEAST = 3  # clients; of the sum of two, each knows the other's part
 
 
-def check_sealable(method: Method, name: str) -> None:
-    """Refuse a method that needs more than a sum, with the reason."""
+def check_sealable(method: Method, name: str, clients: int = LEAST) -> None:
+    """Refuse a method that needs more than a sum, and too few clients to hide one's part of it."""
     if not isinstance(method, Summable) or method.needs:
         raise SettingError(
             f"{name} cannot be sealed: {method.needs}, and a sealed server sees sums only; choose a "
             "method such as pace or fedavg, or do not seal"
         )
-
-
-def check_sealed_clients(clients: int) -> None:
-    """Refuse a federation too small to hide a client's part of the sum."""
     if clients < LEAST:
         raise SettingError(
             f"{clients} participants cannot be sealed, expected {LEAST} or more: each of two knows "

@@ -27,18 +27,10 @@ from pace.gates.gate import Gate, no_worse_than_local, promises, weigh_receivers
 from pace.gates.mixture import Weights, local_alone, mix
 from pace.graph import Graph, expect_graph
 from pace.params import Params
-from pace.protocol import wire
+from pace.protocol import sealing, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Explanation, External, Rehearsal, Summable, Weight
-from pace.protocol.sealing import (
-    ONE,
-    ONE_SENTENCE,
-    Seal,
-    counted,
-    in_ring,
-    opened_sum,
-    sealed_sentences,
-)
+from pace.protocol.sealing import Seal
 from pace.protocol.uploads import Message, Messages, Received, Uploads, opened
 from pace.training.train import train
 
@@ -176,13 +168,15 @@ def share(
     _check_finite(local, graph)
     message = _shared(local, graph, federation)
     _check_finite(message, graph)
-    if not federation.sealed:
-        upload = wire.encode(message, federation.digest, numbers=federation.numbers)
-    elif seal is None:
-        raise SettingError("a sealed federation needs every client's keys: give `fit` its `seal`")
+    if federation.sealed:
+        if seal is None:
+            raise SettingError(
+                "a sealed federation needs every client's keys: give `fit` its `seal`"
+            )
+        masked = seal(sealing.in_ring(message, federation.clients))
+        upload = wire.encode_sealed(masked, upload_layout(federation), federation.digest)
     else:
-        sealed = seal(in_ring(message, federation.clients))
-        upload = wire.encode_sealed(sealed, upload_layout(federation), federation.digest)
+        upload = wire.encode(message, federation.digest, numbers=federation.numbers)
     return Kept(local, wire.checksum(upload)), upload
 
 
@@ -232,8 +226,15 @@ def returns(uploads: Received, federation: Federation) -> Iterator[bytes]:
     """The frame of each return, one at a time; what is the same for all is written once."""
     if not len(uploads):
         raise TooFewError("there are no uploads, expected one or more to merge")
+    if federation.sealed:
+        summable, clients = _summable(federation), federation.clients
+        total = sealing.opened_sum(uploads, clients)
+        summable.check_total(total, clients, federation)
+        messages: Iterable[Message] = repeat(summable.answer(total, federation), clients)
+    else:
+        messages = federation.method.merge(uploads, federation)
     last = None
-    for client, message in enumerate(_merged(uploads, federation)):
+    for client, message in enumerate(messages):
         if message is not last:
             last, content = message, wire.written(message, federation.numbers)
             layout = wire.layout(message, federation.numbers)
@@ -302,19 +303,16 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
     given = [(r.kept.local, _own_message(r), r.graph, r.federation) for r in receivers]
     externals = [parts[-1].method.adopt(*parts) for parts in given]
     with torch.no_grad():
-        pairs = list(zip(receivers, externals, strict=True))
-        wanted = [_unpredicted(*pair) for pair in pairs]
-        logits = _predicted(receivers, wanted) if predict is None else predict(wanted)
-        sets = [_logit_sets(*pair, own) for pair, own in zip(pairs, logits, strict=True)]
+        sets = _logit_sets(receivers, externals, predict)
         rehearsals = [
             parts[-1].method.rehearse(*parts) or [Rehearsal(logits, parts[2].val)]
             for parts, logits in zip(given, sets, strict=True)
         ]
     adoptions = []
     weighed = _weighed(receivers, rehearsals)
-    for (receiver, models), logits, weights in zip(pairs, sets, weighed, strict=True):
+    for parts, models, logits, weights in zip(given, externals, sets, weighed, strict=True):
         chosen = weights if _finite(logits[1:]) else local_alone(logits)
-        model = AdoptedModel(receiver.federation, receiver.kept.local, tuple(models), chosen)
+        model = AdoptedModel(parts[-1], parts[0], tuple(models), chosen)
         local, *others = (each.cpu() for each in logits)
         adoptions.append(Adoption(local, tuple(others), chosen, model))
     return adoptions
@@ -333,34 +331,30 @@ def _own_message(receiver: Receiver) -> Message:
     return _own_return(frame.message, kept.local, federation)
 
 
-def _unpredicted(receiver: Receiver, externals: Sequence[External]) -> list[Params]:
-    """The models of a receiver, of the network that clients train, whose logits are not known."""
-    local = receiver.kept.local
-    others = [e.params for e in externals if e.predict is None and e.params is not local]
-    return [local, *others] if receiver.local is None else others
-
-
-def _predicted(
-    receivers: Sequence[Receiver], models: Sequence[Sequence[Params]]
-) -> list[list[Tensor]]:
-    return [
-        [receiver.federation.network(model, receiver.graph).logits for model in by_receiver]
-        for receiver, by_receiver in zip(receivers, models, strict=True)
-    ]
-
-
 def _logit_sets(
-    receiver: Receiver, externals: Sequence[External], logits: Sequence[Tensor]
-) -> list[Tensor]:
-    """What Local and each External say of every node, Local first; each (nodes, classes)."""
-    rest = iter(logits)
-    local = next(rest) if receiver.local is None else receiver.local
-    sets = [local]
-    for external in externals:
-        if external.predict is not None:
-            sets.append(external.predict(external.params, receiver.graph))
-        else:
-            sets.append(local if external.params is receiver.kept.local else next(rest))
+    receivers: Sequence[Receiver],
+    externals: Sequence[Sequence[External]],
+    predict: Predict | None = None,
+) -> list[list[Tensor]]:
+    """What each receiver's Local and Externals say of every node, Local first; (nodes, classes)."""
+    trained = []  # models of the network that clients train, whose logits are not known
+    for r, own in zip(receivers, externals, strict=True):
+        others = [e.params for e in own if e.predict is None and e.params is not r.kept.local]
+        trained.append([r.kept.local, *others] if r.local is None else others)
+    if predict is None:
+        pairs = zip(receivers, trained, strict=True)
+        logits = [[r.federation.network(m, r.graph).logits for m in models] for r, models in pairs]
+    else:
+        logits = list(map(list, predict(trained)))
+    sets = []
+    for r, own, rest in zip(receivers, externals, map(iter, logits), strict=True):
+        local = next(rest) if r.local is None else r.local
+        sets.append([local])
+        for external in own:
+            if external.predict is not None:
+                sets[-1].append(external.predict(external.params, r.graph))
+            else:
+                sets[-1].append(local if external.params is r.kept.local else next(rest))
     return sets
 
 
@@ -368,10 +362,8 @@ def logit_sets(
     graph: Graph, local: Params, externals: Sequence[External], federation: Federation
 ) -> list[Tensor]:
     """What a stored model's Local and Externals say of every node of a graph, Local first."""
-    receiver = Receiver(graph, Kept(local, b""), b"", federation)
     with torch.no_grad():
-        (logits,) = _predicted([receiver], [_unpredicted(receiver, externals)])
-        return _logit_sets(receiver, externals, logits)
+        return _logit_sets([Receiver(graph, Kept(local, b""), b"", federation)], [externals])[0]
 
 
 def _weighed(
@@ -487,10 +479,13 @@ def explain_upload(
     if not federation.sealed:
         return federation.method.explain(message, federation, features)
     blank = {name: torch.zeros(shape) for name, shape in upload_layout(federation).items()}
-    tensors = {**federation.method.explain(blank, federation).tensors, ONE: ONE_SENTENCE}
+    tensors = {
+        **federation.method.explain(blank, federation).tensors,
+        sealing.ONE: sealing.ONE_SENTENCE,
+    }
     return Explanation(
         {name: f"sealed: {sentence}" for name, sentence in tensors.items()},
-        sealed_sentences(federation.clients, _summable(federation)),
+        sealing.sealed_sentences(federation.clients, _summable(federation)),
     )
 
 
@@ -515,24 +510,14 @@ def _summable(federation: Federation) -> Summable:
 def _shared(local: Params, graph: Graph, federation: Federation) -> Message:
     """What a client's upload holds, before it is masked where it is sealed."""
     if federation.sealed:
-        return counted(_summable(federation).statistic(local, graph, federation))
+        return sealing.counted(_summable(federation).statistic(local, graph, federation))
     return federation.method.share(local, graph, federation)
-
-
-def _merged(uploads: Received, federation: Federation) -> Iterable[Message]:
-    """What goes back to each client, in order."""
-    if not federation.sealed:
-        return federation.method.merge(uploads, federation)
-    total, method = opened_sum(uploads, federation.clients), _summable(federation)
-    method.check_total(total, federation.clients, federation)
-    return repeat(method.answer(total, federation), federation.clients)
 
 
 def _own_return(message: Message, local: Params, federation: Federation) -> Message:
     """The return to one client, which it makes of the common answer where uploads are sealed."""
-    if federation.sealed:
-        return _summable(federation).personal(message, local, federation)
-    return message
+    sealed = federation.sealed
+    return _summable(federation).personal(message, local, federation) if sealed else message
 
 
 def _lonely(federation: Federation) -> Graph:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -77,8 +78,7 @@ class Received(Uploads):
     def checksums(self) -> list[bytes]:
         """The names of the frames, in order."""
         if not self._checksums:
-            for _ in self.batches():
-                pass
+            deque(self.batches(), 0)
         return self._checksums
 
     def _decoded(self) -> Iterator[Tensor]:
@@ -86,26 +86,22 @@ class Received(Uploads):
         kept: list[Tensor] | Spilled = []
         if self.layout.memory * len(self) > HELD:
             kept = Spilled()
+        sealed = self.layout.numbers == wire.SEALED
+        begin = wire.opening(self.layout, self.digest)
         checksums: list[bytes] = []
         frames = iter(self.frames)
         together = max(1, min(BATCH, TOGETHER // self.layout.size))
         while several := list(islice(frames, together)):
-            checksums += map(wire.checksum, several)
-            rows = self._rows(several)
-            if self.layout.numbers != wire.SEALED:
+            for frame in several:
+                plain = len(frame) == self.layout.size and frame.startswith(begin)
+                if not (plain and wire.intact(frame)):
+                    opened(frame, self.digest, self.layout)  # says what is wrong with it
+                checksums.append(wire.checksum(frame))
+            rows = wire.decode_rows(several, len(begin), self.layout)
+            if not sealed:
                 kept.append(rows)
             yield rows
-        self._checksums = checksums
-        if self.layout.numbers != wire.SEALED:
-            self._kept = kept
-
-    def _rows(self, frames: list[bytes]) -> Tensor:
-        begin = wire.opening(self.layout, self.digest)
-        for frame in frames:
-            plain = len(frame) == self.layout.size and frame.startswith(begin)
-            if not (plain and wire.intact(frame)):
-                opened(frame, self.digest, self.layout)  # says what is wrong with it
-        return wire.decode_rows(frames, len(begin), self.layout)
+        self._checksums, self._kept = checksums, None if sealed else kept
 
 
 class Spilled:
@@ -119,7 +115,7 @@ class Spilled:
     def append(self, rows: Tensor) -> None:
         try:
             self.file.seek(0, SEEK_END)
-            self.file.write(rows.numpy().data)
+            self.file.write(rows.numpy())
         except OSError as error:
             raise FileError(
                 f"the decoded uploads do not fit into {gettempdir()} ({error.strerror}): set TMPDIR "
@@ -132,7 +128,7 @@ class Spilled:
         for shape in self.shapes:
             rows = torch.empty(shape)
             self.file.seek(begin)  # others may read in between
-            self.file.readinto(rows.numpy().data)
+            self.file.readinto(rows.numpy())
             begin += rows.nbytes
             yield rows
 

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from pace.io.text import Medium, shown
 from pace.reports.table import Table
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """A paragraph."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """Something to be copied as it stands, such as a command."""
 
     text: str
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """Names and their values."""
 
     pairs: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What somebody claims, what became of it, and what was seen."""
 
     statement: str
@@ -38,15 +35,13 @@ class Finding:
     evidence: str
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(NamedTuple):
     """Claims, each with its evidence."""
 
     items: tuple[Finding, ...]
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """A picture, and what it shows for those who cannot see it."""
 
     caption: str
@@ -54,24 +49,21 @@ class Figure:
     png: bytes
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(NamedTuple):
     """What is closed until asked for; open in print."""
 
     summary: str
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(NamedTuple):
     """A confusion matrix as text: `12 0;3 4`, a row a true class."""
 
     title: str
     counts: str
 
 
-@dataclass(frozen=True)
-class Confusion:
+class Confusion(NamedTuple):
     """A confusion matrix on the page itself; `labels` name its classes."""
 
     title: str
@@ -79,8 +71,7 @@ class Confusion:
     counts: tuple[tuple[int, ...], ...]  # a row a true class
 
 
-@dataclass(frozen=True)
-class Mark:
+class Mark(NamedTuple):
     """One bin of a reliability diagram: nodes that a model is about equally sure of."""
 
     confidence: float
@@ -88,16 +79,14 @@ class Mark:
     nodes: int
 
 
-@dataclass(frozen=True)
-class Reliability:
+class Reliability(NamedTuple):
     """How often a model is right against how sure it is, in equal bins from 0 to 1."""
 
     title: str
     marks: tuple[Mark, ...]
 
 
-@dataclass(frozen=True)
-class Change:
+class Change(NamedTuple):
     """One line of a chart of changes; values are from 0 to 1."""
 
     name: str
@@ -106,8 +95,7 @@ class Change:
     share: float | None = None  # a bar beside it
 
 
-@dataclass(frozen=True)
-class Changes:
+class Changes(NamedTuple):
     """Before and after, a line each, on one axis; a share beside each where there is one."""
 
     caption: str
@@ -117,15 +105,13 @@ class Changes:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(NamedTuple):
     """Blocks side by side where there is room."""
 
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True)
-class View:
+class View(NamedTuple):
     """One look at a row of a drill-down: a sentence and its matrices."""
 
     name: str
@@ -133,8 +119,7 @@ class View:
     matrices: tuple[Matrix, ...]
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(NamedTuple):
     """One table of a drill-down, by its keys, and for each of its rows the views it opens."""
 
     keys: tuple[str, ...]
@@ -142,16 +127,14 @@ class Choice:
     views: tuple[tuple[View, ...], ...] = ()
 
 
-@dataclass(frozen=True)
-class Drilldown:
+class Drilldown(NamedTuple):
     """Tables to choose from by keys; `labels` are what the keys are called."""
 
     labels: tuple[str, ...]
     choices: tuple[Choice, ...]
 
 
-@dataclass(frozen=True)
-class Section:
+class Section(NamedTuple):
     """A part of the page with a title."""
 
     title: str
