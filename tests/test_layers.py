@@ -28,7 +28,7 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 ONLY_IN = {
     "sknetwork": {"datasets/partition/divide.py"},
     "pymetis": {"datasets/partition/divide.py"},
-    "matplotlib": {"reports/plot.py", "reports/run_result.py"},
+    "matplotlib": {"reports/run_views.py", "reports/run_result.py"},
     "pyarrow": {"tables/table.py", "runtimes/files/model.py"},
     "cryptography": {
         "jobs/signatures.py",

@@ -36,10 +36,9 @@ from pace.reports import (
     Value,
     View,
     render_page,
-    run_page,
 )
 from pace.reports.run_result import RunResult
-from pace.reports.run_tables import ranked
+from pace.reports.run_views import ranked, run_document
 from pace.runtimes.simulation import simulate
 from pace.task import accuracy
 from tests.graphs import CLASSES, FEATURES, clients
@@ -170,7 +169,7 @@ def run_example() -> RunResult:
 
 def test_a_runs_page_holds_its_scores_alphas_and_bytes() -> None:
     found = run_example()
-    outline = Outline(render_page(run_page.document(found)))
+    outline = Outline(render_page(run_document(found)))
     rows = [[text for text, _ in row] for row in outline.rows]
     for result in found.summary.results[3:]:
         spread = result.accuracy

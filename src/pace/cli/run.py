@@ -67,7 +67,7 @@ def run(
     from pace.datasets import load
     from pace.datasets.partition import divide
     from pace.datasets.partition.file import read_partition
-    from pace.reports import run_tables
+    from pace.reports import run_views
     from pace.runtimes.simulation import progress_steps, simulate
 
     options.folder("--out", out)
@@ -113,9 +113,9 @@ def run(
         console.one_object(single.plain() if single else {"models": objects})
         return
     if single:
-        run_tables.show(single, console.console())
+        run_views.show(single, console.console())
     else:
-        run_tables.model_table(results).show(console.console())
+        run_views.model_table(results).show(console.console())
     if written:
         console.say(f"Written: {', '.join(map(str, written))}")
 

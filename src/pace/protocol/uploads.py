@@ -115,7 +115,7 @@ class Spilled:
     def append(self, rows: Tensor) -> None:
         try:
             self.file.seek(0, SEEK_END)
-            self.file.write(rows.numpy())
+            self.file.write(rows.numpy().data)
         except OSError as error:
             raise FileError(
                 f"the decoded uploads do not fit into {gettempdir()} ({error.strerror}): set TMPDIR "
@@ -128,7 +128,7 @@ class Spilled:
         for shape in self.shapes:
             rows = torch.empty(shape)
             self.file.seek(begin)  # others may read in between
-            self.file.readinto(rows.numpy())
+            self.file.readinto(rows.numpy().data)
             begin += rows.nbytes
             yield rows
 

@@ -1,8 +1,4 @@
-"""What people look at: one table, pages, and a run as data.
-
-Other rooms use the names in `__all__`, and `dataframe`, `run_page`, `run_result`, `stored`, `tables`
-and `tensorboard`.
-"""
+"""What people look at: one table, pages, and a run as data."""
 
 from pace.reports.document import (
     Beside,

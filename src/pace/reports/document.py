@@ -141,21 +141,8 @@ class Section(NamedTuple):
     blocks: tuple[Block, ...]
 
 
-Block = (
-    Text
-    | Code
-    | Facts
-    | Findings
-    | Table
-    | Figure
-    | Fold
-    | Drilldown
-    | Section
-    | Confusion
-    | Reliability
-    | Changes
-    | Beside
-)
+Chart = Figure | Confusion | Reliability | Changes
+Block = Text | Code | Facts | Findings | Table | Fold | Drilldown | Section | Beside | Chart
 
 
 @dataclass(frozen=True)

@@ -57,20 +57,16 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_inert_text,
     )
-    environment.globals |= {
-        "marks": MARKS,
-        "verdicts": VERDICTS,
-        "axis": _axis,
-        "runs": head_groups,
-        "short": _short,
-        "unknown": _unknown,
-    }
+    environment.globals |= {"marks": MARKS, "verdicts": VERDICTS, "runs": head_groups}
+    environment.globals |= {"axis": _axis, "short": _short, "unknown": _unknown}
     environment.filters |= {
         "anchor": lambda title: re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-"),
         "base64": lambda content: base64.b64encode(content).decode(),
         "inert": _inert,
         "json": json.dumps,
-        "lines": lambda text: Markup("\n").join(map(_inert_text, text.split("\n"))),
+        "lines": lambda text: Markup(
+            "\n".join(shown(line, Medium.HTML) for line in text.split("\n"))
+        ),
         "drawn": _drawn,
         "kind": lambda block: type(block).__name__,
     }

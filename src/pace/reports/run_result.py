@@ -15,7 +15,7 @@ from pace.io import atomic, untrusted
 from pace.io.records import plain_record, read_record, record_key
 from pace.io.terminal import drawn, many
 from pace.registry import installed
-from pace.reports import run_page, run_tables
+from pace.reports import run_views
 from pace.reports.html import render_page
 from pace.reports.summary import Comparison, Summary, summarise
 from pace.reports.table import Table
@@ -97,7 +97,7 @@ class RunResult:
     """One for each method and seed."""
 
     def __repr__(self) -> str:
-        return drawn(lambda to: run_tables.show(self, to))
+        return drawn(lambda to: run_views.show(self, to))
 
     def _repr_html_(self) -> str:
         return self.table().html()
@@ -109,7 +109,7 @@ class RunResult:
 
     def table(self) -> Table:
         """Pooled test scores in percent, mean ± standard deviation over seeds."""
-        return run_tables.score_table(self.summary.results, self.settings.title)
+        return run_views.score_table(self.summary.results, self.settings.title)
 
     def frame(self, by: str = "seed") -> pandas.DataFrame:
         """One tidy pandas table, a row for each method, reading and seed, or also each client.
@@ -152,14 +152,12 @@ class RunResult:
 
     def plot(self) -> Figure:
         """Accuracy by method with its spread over seeds, and α by client: a matplotlib figure."""
-        from pace.reports.plot import draw_run
-
-        return draw_run(self)
+        return run_views.draw_run(self)
 
     def page(self, folder: str | Path) -> Path:
         """Write `index.html`, one page that needs nothing but itself; its path."""
         path = Path(folder) / PAGE
-        atomic.write(path, render_page(run_page.document(self)).encode())
+        atomic.write(path, render_page(run_views.run_document(self)).encode())
         return path
 
     def write(self, folder: str | Path) -> Path:

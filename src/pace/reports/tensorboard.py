@@ -11,7 +11,7 @@ from statistics import fmean
 import torch
 
 from pace.reports.run_result import RunResult
-from pace.reports.run_tables import distinct
+from pace.reports.run_views import distinct
 from pace.reports.trial import KEY, SIZES, STEPS, score_rows
 from pace.task import SCORES
 

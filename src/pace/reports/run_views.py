@@ -1,0 +1,309 @@
+"""A run for people: its tables, its figure (the extra `report`) and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from pace.errors import SettingError
+from pace.io.terminal import many
+from pace.io.text import shown
+from pace.reports import document as page
+from pace.reports.document import Block, Document, Fold, Section
+from pace.reports.summary import MethodSummary, ScoreRow, Spread
+from pace.reports.table import Column, Table, Value
+from pace.task import accuracy
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console
+
+    from pace.reports.run_result import RunResult
+
+READING = {
+    "local": "α = 0, its own model",
+    "external": "α = 1, what came back",
+    "adopted": "α by CNLL",
+}
+SCORE = {"accuracy": "Accuracy", "weighted_f1": "W-F1", "macro_f1": "Macro-F1"}
+BINARY = {"roc_auc": "ROC AUC"}
+NOTE = (
+    "Mean ± sample standard deviation over seeds; best bold, second underlined. Methods that train "
+    "alike have one local model, shown once."
+)
+NAMES = (Column("Method", numeric=False), Column("Reading", numeric=False))
+BARS = "▁▂▃▄▅▆▇█"
+MOST = 50  # clients that have a bar
+
+
+def distinct(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+    """The rows; methods that train alike have one local model, which comes once."""
+    kept: list[ScoreRow] = []
+    for row in rows:
+        earlier = [other.scores for other in kept if other.reading == "local"]
+        if row.reading != "local" or row.scores not in earlier:
+            kept.append(row)
+    return kept
+
+
+def score_table(results: Sequence[ScoreRow], title: str) -> Table:
+    """Pooled test scores in percent, best and second marked."""
+    rows = distinct(results)
+    scores = SCORE | (BINARY if all(row.roc_auc for row in rows) else {})
+    marks = {score: ranked([row.scores[score].mean for row in rows]) for score in scores}
+    values = []
+    for line, row in enumerate(rows):
+        spreads = [(row.scores[score], marks[score][line]) for score in scores]
+        values.append((*row_names(row), *(Value(percent(s), s.mean, mark) for s, mark in spreads)))
+    return Table(title, (*NAMES, *map(Column, scores.values())), tuple(values), NOTE, names=2)
+
+
+def row_names(row: ScoreRow) -> tuple[Value, Value]:
+    reading = READING[row.reading]
+    return Value(row.method, row.method), Value(reading, reading)
+
+
+def percent(spread: Spread) -> str:
+    """`80.34 ± 0.61`, or the value alone where there is one seed."""
+    return f"{100 * spread.mean:.2f}" + ("" if spread.std is None else f" ± {100 * spread.std:.2f}")
+
+
+def ranked(means: Sequence[float]) -> list[str]:
+    """`best` and `second` by the digits shown, where there is anything to compare."""
+    texts = [f"{100 * mean:.2f}" for mean in means]
+    order = sorted(set(texts), key=float, reverse=True)
+    marks = dict(zip(order, ("best", "second"), strict=False)) if len(texts) > 1 else {}
+    return [marks.get(text, "") for text in texts]
+
+
+def adoption_table(methods: Mapping[str, MethodSummary]) -> Table:
+    """For each method that exchanges anything: alphas by client, and bytes against a dense model."""
+    rows = [
+        [
+            name,
+            f"{method.alpha.mean:.2f}",
+            f"{100 * method.alpha.zero_share:.0f}%",
+            client_bars(method.alpha.per_seed),
+            f"{method.bytes.upload:,.0f} B ({100 * method.bytes.upload_ratio:.1f}%)",
+            f"{method.bytes.returned:,.0f} B ({100 * method.bytes.return_ratio:.1f}%)",
+        ]
+        for name, method in methods.items()
+        if name != "local"
+    ]
+    heads = ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"]
+    return Table.of("What receivers adopted", heads, rows, words=0, folding=heads[3:])
+
+
+def client_bars(per_seed: Sequence[Sequence[float]]) -> str:
+    """Each client's mean alpha as a bar, `·` where it is zero, in groups of ten; long lists are cut."""
+    means = [sum(column) / len(column) for column in zip(*per_seed, strict=True)]
+    bars = ["·" if mean == 0 else BARS[round(mean * (len(BARS) - 1))] for mean in means[:MOST]]
+    groups = ["".join(bars[start : start + 10]) for start in range(0, len(bars), 10)]
+    return " ".join(groups) + ("…" if len(means) > MOST else "")
+
+
+def verdict(run: RunResult) -> str:
+    """One sentence on what the receivers decided, where PACE ran."""
+    accuracy = {row.reading: row.accuracy for row in run.summary.results if row.method == "pace"}
+    if "adopted" not in accuracy:
+        return ""
+    gain = 100 * (accuracy["adopted"].mean - accuracy["local"].mean)
+    alpha = run.summary.alpha
+    return (
+        f"PACE changes Local's accuracy by {gain:+.2f} points; receivers gave External a mean "
+        f"weight of {alpha.mean:.2f}, and {100 * alpha.zero_share:.0f}% of them kept Local as it was."
+    )
+
+
+def show(run: RunResult, console: Console) -> None:
+    """Scores, what receivers adopted, and a sentence."""
+    run.table().show(console)
+    adoption = adoption_table(run.summary.methods)
+    if adoption.rows:
+        adoption.show(console)
+    if sentence := verdict(run):
+        console.print(sentence)
+
+
+def model_table(runs: Mapping[str, RunResult]) -> Table:
+    """Models side by side: Local's accuracy, and what each method's receivers adopted."""
+    first = next(iter(runs.values()))
+    methods = [name for name in first.summary.methods if name != "local"]
+    rows = []
+    for name, run in runs.items():
+        scores = {(row.method, row.reading): row.accuracy for row in run.summary.results}
+        alone = next(value for (_, reading), value in scores.items() if reading == "local")
+        adopted = [percent(scores[method, "adopted"]) for method in methods]
+        alphas = [f"{run.summary.methods[method].alpha.mean:.2f}" for method in methods]
+        rows.append([name, percent(alone), *adopted, *alphas])
+    heads = ["Model", "Local", *methods, *(f"α, {method}" for method in methods)]
+    settings = first.settings
+    title = f"{settings.dataset}, {settings.partition}, {settings.clients} clients"
+    return Table.of(f"{title}: accuracy of what receivers adopted", heads, rows, words=0)
+
+
+def draw_run(run: RunResult) -> Figure:
+    """Left, accuracy by method and reading with its spread over seeds; right, α of every receiver."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise SettingError(
+            "RunResult.plot needs matplotlib: pip install 'pace-fgl[report]'"
+        ) from None
+    figure = Figure(figsize=(7, 2.8), layout="constrained")
+    scores, alphas = figure.subplots(1, 2, width_ratios=[3, 2])
+    readings = {"local": "", "external": ", what came back", "adopted": ", adopted"}
+    rows = distinct(run.summary.results)[::-1]
+    names = [f"{row.method}{readings[row.reading]}" for row in rows]
+    means = [100 * row.accuracy.mean for row in rows]
+    spreads = [100 * (row.accuracy.std or 0) for row in rows]
+    scores.errorbar(means, names, xerr=spreads, fmt="o", color="0.2", capsize=2)
+    scores.set(xlabel="accuracy, %")
+    scores.grid(axis="x", alpha=0.3)
+    methods = [name for name in reversed(run.summary.methods) if name != "local"]
+    if methods:
+        of_methods = [run.summary.methods[name].alpha.per_seed for name in methods]
+        flat = [[alpha for seed in per_seed for alpha in seed] for per_seed in of_methods]
+        alphas.boxplot(flat, orientation="horizontal", whis=(0, 100))
+        alphas.set_yticks(range(1, len(methods) + 1), methods)
+    alphas.set(xlabel="α of a receiver", xlim=(-0.05, 1.05))
+    figure.suptitle(shown(run.settings.title).replace("$", r"\$"), fontsize="medium", wrap=True)
+    return figure
+
+
+def run_document(run: RunResult) -> Document:
+    charts = [_changes(run, name) for name in _exchanging(run)]
+    folded = [Fold(chart.caption, (chart,)) for chart in charts[1:]]
+    clients: tuple[Block, ...] = (*charts[:1], *folded)
+    return Document(
+        f"PACE: {run.settings.title}",
+        verdict(run) or "One upload, one return, Local always kept.",
+        tuple(_headline(run)),
+        (
+            Section("Scores", tuple(_scores(run))),
+            *([Section("Client by client", clients)] if clients else []),
+            Section("Adoption, bytes and time", (_adoption(run),)),
+            Section("α by client", tuple(_alphas(run))),
+            Section("Command and versions", tuple(_provenance(run))),
+        ),
+        flows=True,
+    )
+
+
+def _headline(run: RunResult) -> Iterable[tuple[str, str]]:
+    rows = [row for row in run.summary.results if row.method == "pace"]
+    scores = {row.reading: 100 * row.accuracy.mean for row in rows}
+    if scores:
+        yield f"{scores['local']:.2f} %", "accuracy of Local"
+        yield f"{scores['adopted']:.2f} %", "accuracy with PACE"
+        yield f"{scores['adopted'] - scores['local']:+.2f}", "points gained"
+        yield f"{100 * run.summary.bytes.return_ratio:.1f} %", "of the dense bytes in a return"
+
+
+def _scores(run: RunResult) -> Iterable[Block]:
+    caption = "Scores in percent, on the test nodes of all clients together"
+    yield replace(run.table(), title=caption)
+    columns = (*NAMES, *(Column(str(seed)) for seed in run.settings.seeds))
+    rows = tuple(
+        (*row_names(row), *(Value(f"{100 * v:.2f}", v) for v in row.accuracy.per_seed))
+        for row in distinct(run.summary.results)
+    )
+    yield Fold("Seed by seed", (Table("Accuracy in percent, seed by seed", columns, rows),))
+
+
+def _exchanging(run: RunResult) -> list[str]:
+    """Methods that exchange anything, PACE first."""
+    methods = [name for name in run.summary.methods if name != "local"]
+    return sorted(methods, key=lambda name: name != "pace")
+
+
+def _changes(run: RunResult, method: str) -> page.Changes:
+    """Local against adopted, client by client, α beside."""
+    trials = [trial for trial in run.trials if trial.method == method]
+    rows = []
+    for client, counts in enumerate(trials[0].counts["local"]):
+        if not counts.sum():
+            continue  # it has no test nodes
+        before, after = (
+            fmean(accuracy(trial.counts[reading][client]) for trial in trials)
+            for reading in ("local", "adopted")
+        )
+        share = fmean(trial.alphas[client] for trial in trials)
+        rows.append(page.Change(str(client), before, after, share))
+    return page.Changes(
+        f"Accuracy on each client's test nodes, in percent: {method}",
+        ("Client", "Local", "Adopted"),
+        tuple(rows),
+        "α",
+        f"Means over {many(len(trials), 'seed')}. α is the weight of what came back: 0 keeps Local.",
+    )
+
+
+def _adoption(run: RunResult) -> Table:
+    def size(size: float, ratio: float) -> Value:
+        return Value(f"{size:,.0f}", size, below=f"{100 * ratio:.1f} % of dense")
+
+    rows = []
+    for name, method in run.summary.methods.items():
+        alpha, traffic = method.alpha, method.bytes
+        row = (
+            Value(name, name),
+            Value(f"{alpha.mean:.3f}", alpha.mean, share=alpha.mean),
+            Value(f"{100 * alpha.zero_share:.0f} %", alpha.zero_share),
+            size(traffic.upload, traffic.upload_ratio),
+            size(traffic.returned, traffic.return_ratio),
+            *(Value(f"{value:.2f}", value) for value in method.seconds.values()),
+        )
+        rows.append(row)
+    heads = [NAMES[0], Column("Mean α"), Column("α = 0")]
+    heads += [Column(way, "Bytes of a client's message") for way in ("Upload", "Return")]
+    heads += [Column(step, "Seconds a seed, all clients") for step in method.seconds]
+    return Table("By method", tuple(heads), tuple(rows))
+
+
+def _alphas(run: RunResult) -> Iterable[Block]:
+    meaning = "How much each client took of what came back: α = 0 keeps Local, α = 1 takes it all."
+    yield page.Text(meaning)
+    seeds = (Column(str(seed), "By seed") for seed in run.settings.seeds)
+    columns = (Column("Client", numeric=False), Column("Mean α"), *seeds)
+    choices = []
+    for name in _exchanging(run):
+        rows = []
+        per_seed = run.summary.methods[name].alpha.per_seed
+        for client, alphas in enumerate(zip(*per_seed, strict=True)):
+            values = [Value(f"{a:.3f}", a, share=a) for a in (fmean(alphas), *alphas)]
+            rows.append((Value(f"Client {client}", f"Client {client}"), *values))
+        choices.append(page.Choice((name,), Table(f"α by client: {name}", columns, tuple(rows))))
+    if choices:
+        yield page.Drilldown(("Method",), tuple(choices))
+
+
+def _provenance(run: RunResult) -> Iterable[Block]:
+    settings = run.settings
+    if settings.command:
+        yield page.Code(settings.command)
+    seed, shape = settings.data_seed, dict(settings.shape)
+    widths, dropout = shape.pop("widths"), shape.pop("dropout", "the module's own")
+    model = [settings.model, f"widths {' → '.join(map(str, widths))}"]
+    model += [f"{key} {value}" for key, value in shape.items() if key != "kind"]
+    facts = [
+        ("Dataset", settings.dataset),
+        ("Partition", settings.partition),
+        ("Clients", settings.clients),
+        ("Seeds", ", ".join(map(str, settings.seeds))),
+        ("Data seed", "the partition file's own" if seed is None else seed),
+        ("Model", ", ".join(model)),
+        ("Dropout", dropout),
+        ("Numbers on the wire", settings.numbers),
+        ("Device", settings.device),
+        *settings.versions.items(),
+    ]
+    yield page.Facts(tuple((name, str(value)) for name, value in facts))
+    heads = ["Method", "Rank", "Training steps", "Learning rate", "Weight decay"]
+    rows = []
+    for name, setup in settings.setups.items():
+        training = [f"{setup['recipe'][field]:g}" for field in ("epochs", "rate", "decay")]
+        rows.append([name, str(setup["method"].get("rank", "–") or "dense"), *training])
+    yield Table.of("Training by method", heads, rows, words=0)
