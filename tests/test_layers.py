@@ -35,7 +35,7 @@ ONLY_IN = {
         "runtimes/flower/certificates.py",
     },
     "pandas": {"reports/trial.py", "reports/run_result.py"},
-    "jinja2": {"reports/html.py"},
+    "jinja2": {"reports/document.py"},
     "triton": {f"training/gpu/kernels/{name}.py" for name in ("layers", "products", "steps")},
     "flwr": {
         f"runtimes/flower/{name}.py" for name in ("control", "exchange", "superlink", "tasks")

@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 from rich.console import Console
 
 from pace.reports.run_views import adoption_table, score_table
-from pace.reports.summary import Alphas, MethodSummary, ScoreRow, Spread, Traffic
 from pace.reports.table import Column, Table, Value
+from pace.reports.trial import Alphas, MethodSummary, ScoreRow, Spread, Traffic
 
 SCORES = Table(
     "Scores",

@@ -13,7 +13,7 @@ from pace.params import size
 from pace.protocol import steps
 from pace.protocol.federation import Federation
 from pace.reports.run_views import client_bars, score_table
-from pace.reports.summary import summarise
+from pace.reports.trial import summarise
 from pace.runtimes.simulation import by_training, progress_steps, run_trials
 from pace.task import accuracy, pooled
 from tests.graphs import CLASSES, FEATURES, clients

@@ -21,8 +21,8 @@ from pace.reports.document import (
     Section,
     Text,
     View,
+    render_page,
 )
-from pace.reports.html import render_page
 from pace.reports.table import Cell, Column, Table, Value
 
 __all__ = [

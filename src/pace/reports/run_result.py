@@ -16,10 +16,9 @@ from pace.io.records import plain_record, read_record, record_key
 from pace.io.terminal import drawn, many
 from pace.registry import installed
 from pace.reports import run_views
-from pace.reports.html import render_page
-from pace.reports.summary import Comparison, Summary, summarise
+from pace.reports.document import render_page
 from pace.reports.table import Table
-from pace.reports.trial import Row, Trial, tidy_frame
+from pace.reports.trial import Comparison, Row, Summary, Trial, summarise, tidy_frame
 
 if TYPE_CHECKING:
     import pandas

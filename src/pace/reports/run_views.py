@@ -12,8 +12,8 @@ from pace.io.terminal import many
 from pace.io.text import shown
 from pace.reports import document as page
 from pace.reports.document import Block, Document, Fold, Section
-from pace.reports.summary import MethodSummary, ScoreRow, Spread
 from pace.reports.table import Column, Table, Value
+from pace.reports.trial import MethodSummary, ScoreRow, Spread
 from pace.task import accuracy
 
 if TYPE_CHECKING:

@@ -178,7 +178,7 @@ class Table:
 
     def html(self) -> str:
         """A figure with the table, as pages have it; notebooks show it."""
-        from pace.reports.html import render_table
+        from pace.reports.document import render_table
 
         return render_table(self)
 
