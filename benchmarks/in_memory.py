@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from pace.runtimes.network.exchange import Reply
-from pace.runtimes.network.messages import Words, known_words
+from pace.runtimes.network.exchange import Reply, Words
 
 Handler = Callable[[str, Words], Words | None]  # kind, words -> reply; None: nothing ever comes
 
@@ -40,7 +39,7 @@ class InMemory:
                 continue
             if reply is not None:
                 self.said.append(set(reply))
-                self.waiting[ticket] = Reply(ticket, known_words(reply))
+                self.waiting[ticket] = Reply(ticket, reply)
         return tickets
 
     def replies(self, tickets: Collection[str]) -> list[Reply]:

@@ -41,8 +41,7 @@ from pace.protocol import steps, wire
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.network import exchange
 from pace.runtimes.network import round as rounds
-from pace.runtimes.network.messages import UPLOAD, Words, word_bytes
-from pace.runtimes.network.settings import Settings
+from pace.runtimes.network.exchange import UPLOAD, Words
 
 FEATURES, CLASSES = 40, 4
 HOSTILE = 100  # one in this many
@@ -139,9 +138,9 @@ class Skipped:
 def served(folder: Path, job: Job, handlers: Mapping[int, Handler]) -> tuple[Any, dict[str, Any]]:
     """The server's report of the round, and what the round took."""
     paths = (folder / "job.pace", folder / "job.journal", folder / "report")
-    settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
+    settings = rounds.Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
     clock = Skipped()
-    with mock.patch.object(exchange, "time", clock), mock.patch.object(rounds, "time", clock):
+    with mock.patch.object(exchange, "time", clock):
         before, began, busy = OPENS[0], time.perf_counter(), time.process_time()
         book = Journal.open(settings.journal, job)
         report = rounds.play_round(InMemory(handlers), settings, book)
@@ -177,7 +176,7 @@ def play_round(folder: Path, sites: int) -> dict[str, Any]:
                     late.discard(name)
                     raise LostError("late")
                 return None if name in silent else {"code": "ok", "name": name, "payload": signed}
-            came, roll = (word_bytes(words, key) for key in ("payload", "roll"))
+            came, roll = words["payload"], words["roll"]
             checked = {"kind": signatures.RETURN, "job": job.digest, "name": name}
             signatures.verify(came, keys[SERVER], **checked)
             rolls.check_roll(roll, job, name, upload=frame, returned=came)

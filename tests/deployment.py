@@ -82,9 +82,9 @@ class Deployment:
 
     def certificate(self) -> bytes:
         """Of an authority that has nothing to do with this deployment."""
-        from pace.runtimes.flower.certificates import new_authority
+        from pace.runtimes.flower.kits import certificates
 
-        return new_authority()[1]
+        return certificates("other.example")["ca.crt"]
 
     def log(self, name: str) -> str:
         return (self.work / f"{name}.log").read_text(errors="replace")

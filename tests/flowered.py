@@ -14,8 +14,7 @@ from typing import Any
 from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from pace.runtimes.flower import exchange
-from pace.runtimes.flower.exchange import unpack
+from pace.runtimes.flower.tasks import reply_message, unpack
 from pace.runtimes.network import site_steps
 from pace.runtimes.network.node import Node
 
@@ -57,7 +56,7 @@ class HomeGrid:
 
 def answer(message: Message, node: Node) -> Message:
     """What the node replies."""
-    return exchange.reply_message(message, partial(site_steps.answer_message, node))
+    return reply_message(message, partial(site_steps.answer_message, node))
 
 
 def asking(words: Mapping[str, Any], kind: str, node: int = 11) -> Message:

@@ -15,10 +15,9 @@ from pace.io import records
 from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.network import site_steps
-from pace.runtimes.network.messages import Words
+from pace.runtimes.network.exchange import Words
 from pace.runtimes.network.node import Node
-from pace.runtimes.network.round import play_round
-from pace.runtimes.network.settings import Settings
+from pace.runtimes.network.round import Settings, play_round
 
 Tamper = Callable[[int, str, Words], Words | None]  # node, kind, its reply -> what arrives
 
@@ -39,8 +38,7 @@ class Clock:
 def stopped(patch: pytest.MonkeyPatch) -> Clock:
     """The round on such a clock."""
     clock = Clock()
-    for module in ("exchange", "round"):
-        patch.setattr(f"pace.runtimes.network.{module}.time", clock)
+    patch.setattr("pace.runtimes.network.exchange.time", clock)
     return clock
 
 

@@ -32,14 +32,12 @@ ONLY_IN = {
     "pyarrow": {"tables/table.py", "runtimes/files/model.py"},
     "cryptography": {
         "jobs/signatures.py",
-        "runtimes/flower/certificates.py",
+        "runtimes/flower/kits.py",
     },
     "pandas": {"reports/trial.py", "reports/run_result.py"},
     "jinja2": {"reports/document.py"},
     "triton": {f"training/gpu/kernels/{name}.py" for name in ("layers", "products", "steps")},
-    "flwr": {
-        f"runtimes/flower/{name}.py" for name in ("control", "exchange", "superlink", "tasks")
-    },
+    "flwr": {f"runtimes/flower/{name}.py" for name in ("control", "server", "superlink", "tasks")},
 }
 
 

@@ -2,81 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pace.cli import manual
-from pace.cli.given import Allow, As_json, Job_file
+from pace.cli import console, manual
+from pace.cli.given import Allow, As_json, Job_file, argument, option
+from pace.errors import FlowerError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from rich.console import Console
 
-    from pace.runtimes.flower.control import Control, Run
+    from pace.runtimes.flower.control import Control
     from pace.runtimes.network.progress import Event, Progress
-    from pace.runtimes.network.round import RoundReport
 
-PROVISION = """
-Example:
-
-  pace flower provision job.pace --host server.example --out kits
-
-Then kits/server/start.sh at the server, kits/NAME/start.sh at each site, and
-kits/server/run.sh.
-"""
-SUPERLINK = """
-Example:
-
-  pace flower superlink --kit kits/server
-"""
-RUN = """
-Examples:
-
-  pace flower run --kit kits/server
-
-  pace flower run --kit kits/server --deadline 3600 --json
-
-Run again, it goes on where an earlier run of the job ended.
-"""
-STATUS = """
-Examples:
-
-  pace flower status --kit kits/server
-
-  pace flower status 1234 --kit kits/server --json
-"""
-STOP = """
-Example:
-
-  pace flower stop 1234 --kit kits/server
-
-What came is kept: `pace flower run` goes on with the same job.
-"""
-NODE = """
-Examples:
-
-  pace flower node node.toml --check
-
-  pace flower node node.toml
-"""
-REGISTER = """
-Example:
-
-  pace flower register north.pub --kit kits/server
-"""
 EXAMPLES = """
-  pace flower provision job.pace --host server.example --out kits
-
-  pace flower run --kit kits/server
-
-  pace flower status --kit kits/server
+pace flower provision job.pace --host server.example --out kits
+pace flower run --kit kits/server
+pace flower status --kit kits/server
 """
-Kit = Annotated[Path, typer.Option("--kit", help="The server's kit.", metavar="FOLDER")]
+PORT = "The port that sites reach; the next one is for the operator, on this machine only."
+KEY = "The server's private key, if the job has keys (default: server.key in the kit)."
+JOURNAL = "The job's crash-safe folder (default: JOB.journal)."
+REPORT = "The folder for the report (default: JOB.report)."
+DELIVERY = "Seconds for returns (default: by the number of nodes)."
+PATIENCE = "Seconds for one answer (default: by the number of nodes)."
+CHECK = "Say what would keep it from taking part, and end."
 HERE = Path()
-PORT_HELP = "The port that sites reach; the next one is for the operator, on this machine only."
+Kit = Annotated[Path, option("The server's kit.", "FOLDER", "--kit")]
 
 app = typer.Typer(
     cls=manual.Group,
@@ -85,15 +43,13 @@ app = typer.Typer(
 )
 
 
-@app.command("provision", cls=manual.Command, epilog=PROVISION)
+@app.command("provision", cls=manual.Command)
 def provision(
     job_file: Job_file,
-    host: Annotated[str, typer.Option(help="The server's name or address.", metavar="HOST")],
-    out: Annotated[Path, typer.Option(help="The folder to make.", metavar="FOLDER")],
-    port: Annotated[int, typer.Option(help=PORT_HELP, metavar="N")] = 18080,
-    node_port: Annotated[
-        int, typer.Option(help="Of the first node's local API.", metavar="N")
-    ] = 9094,
+    host: Annotated[str, option("The server's name or address.", "HOST")],
+    out: Annotated[Path, option("The folder to make.", "FOLDER")],
+    port: Annotated[int, option(PORT, "N")] = 18080,
+    node_port: Annotated[int, option("Of the first node's local API.", "N")] = 9094,
     allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
@@ -101,8 +57,12 @@ def provision(
 
     Certificates, node keys, settings, units for systemd, and scripts to start and to check. A site
     adds its graph and, if the job has keys, its own key.
+
+    pace flower provision job.pace --host server.example --out kits
+
+    Then kits/server/start.sh at the server, kits/NAME/start.sh at each site, and
+    kits/server/run.sh.
     """
-    from pace.cli import console
     from pace.runtimes.flower import kits
 
     names = kits.provision(job_file, host, out, port=port, node_port=node_port)
@@ -110,25 +70,24 @@ def provision(
         console.one_object({"kits": str(out), "sites": names})
         return
     console.say(f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}")
-    console.say(
-        f"Keep {out}/server/ca.key, tls.key and secret private; give each site its own folder only."
-    )
+    private = f"{out}/server/ca.key, tls.key and secret"
+    console.say(f"Keep {private} private; give each site its own folder only.")
 
 
-@app.command("node", cls=manual.Command, epilog=NODE)
+@app.command("node", cls=manual.Command)
 def node(
-    settings: Annotated[Path, typer.Argument(help="The site's node.toml.", metavar="FILE")],
-    check: Annotated[
-        bool, typer.Option("--check", help="Say what would keep it from taking part, and end.")
-    ] = False,
+    settings: Annotated[Path, argument("The site's node.toml.", metavar="FILE")],
+    check: Annotated[bool, option(CHECK, "", "--check")] = False,
     as_json: As_json = False,
 ) -> None:
     """Be a site's node: start Flower's SuperNode, and answer what it receives.
 
     It runs nothing but PACE as it is installed here, whatever app the server sends. With --check it
     exits with 1 if something would keep the site from taking part.
+
+    pace flower node node.toml --check
+    pace flower node node.toml
     """
-    from pace.cli import console
     from pace.runtimes.flower.supernode import SuperNode
 
     site = SuperNode.read(settings)
@@ -138,58 +97,34 @@ def node(
     if as_json:
         console.one_object({"name": site.name, "problems": problems})
     else:
-        for problem in problems:
-            console.say(problem)
-        if not problems:
-            console.say(f"{site.name} can take part: job, graph, keys and CA file fit.")
+        fit = f"{site.name} can take part: job, graph, keys and CA file fit."
+        for sentence in problems or [fit]:
+            console.say(sentence)
     raise typer.Exit(int(bool(problems)))
 
 
-@app.command("superlink", cls=manual.Command, epilog=SUPERLINK)
+@app.command("superlink", cls=manual.Command)
 def superlink(kit: Kit = HERE) -> None:
-    """Be the server: Flower's SuperLink, of which sites reach only what nodes need."""
+    """Be the server: Flower's SuperLink, of which sites reach only what nodes need.
+
+    pace flower superlink --kit kits/server
+    """
     server = _control(kit).kit
     from pace.runtimes.flower.superlink import serve
 
     serve(server)
 
 
-@app.command("run", cls=manual.Command, epilog=RUN)
+@app.command("run", cls=manual.Command)
 def run(
     kit: Kit = HERE,
-    journal: Annotated[
-        Path | None,
-        typer.Option(help="The job's crash-safe folder (default: JOB.journal).", metavar="FOLDER"),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="The folder for the report (default: JOB.report).", metavar="FOLDER"),
-    ] = None,
-    key: Annotated[
-        Path | None,
-        typer.Option(
-            help="The server's private key, if the job has keys (default: server.key in the kit).",
-            metavar="FILE",
-        ),
-    ] = None,
-    nodes: Annotated[
-        str, typer.Option(help="Fix who is who: north=123,south=456.", metavar="NAME=ID")
-    ] = "",
-    deadline: Annotated[
-        float, typer.Option(help="Seconds for uploads.", metavar="SECONDS")
-    ] = 600.0,
-    delivery: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds for returns (default: by the number of nodes).", metavar="SECONDS"
-        ),
-    ] = None,
-    patience: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds for one answer (default: by the number of nodes).", metavar="SECONDS"
-        ),
-    ] = None,
+    journal: Annotated[Path | None, option(JOURNAL, "FOLDER")] = None,
+    out: Annotated[Path | None, option(REPORT, "FOLDER")] = None,
+    key: Annotated[Path | None, option(KEY, "FILE")] = None,
+    nodes: Annotated[str, option("Fix who is who: north=123,south=456.", "NAME=ID")] = "",
+    deadline: Annotated[float, option("Seconds for uploads.", "SECONDS")] = 600.0,
+    delivery: Annotated[float | None, option(DELIVERY, "SECONDS")] = None,
+    patience: Annotated[float | None, option(PATIENCE, "SECONDS")] = None,
     allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
@@ -197,28 +132,24 @@ def run(
 
     It exits with 0 only if all who took part have confirmed their return, with 1 if the run ended
     otherwise (too few, stopped, the SuperLink lost), with 2 if it could not be started.
+
+    pace flower run --kit kits/server
+    pace flower run --kit kits/server --deadline 3600 --json
+
+    Run again, it goes on where an earlier run of the job ended.
     """
-    from pace.cli import console
-    from pace.errors import FlowerError
     from pace.io.records import plain_record
     from pace.jobs.job import read_job
-    from pace.runtimes.network.bindings import parse_nodes
+    from pace.runtimes.files.merge import merge_sentences
     from pace.runtimes.network.progress import Progress
-    from pace.runtimes.network.settings import Settings
+    from pace.runtimes.network.round import Settings, parse_nodes
 
     job = read_job(kit / "job.pace")
-    settings = Settings(
-        kit / "job.pace",
-        journal or kit / "job.journal",
-        out or kit / "job.report",
-        key=key or (kit / "server.key" if job.signed else None),
-        nodes=parse_nodes(nodes),
-        deadline=deadline,
-        delivery=delivery,
-        patience=patience,
-    )
+    paths = (kit / "job.pace", journal or kit / "job.journal", out or kit / "job.report")
+    key = key or (kit / "server.key" if job.signed else None)
+    fixed = parse_nodes(nodes)
+    settings = Settings(*paths, key, fixed, deadline=deadline, delivery=delivery, patience=patience)
     control = _control(kit)
-    from pace.runtimes.flower.control import COMPLETED
     from pace.runtimes.flower.server import play_run
 
     if caution := job.federation.method.caution(len(job.participants)):
@@ -232,94 +163,88 @@ def run(
         console.say(f"pace: run {number} was lost: {error}. Run the same command again.", err=True)
         raise typer.Exit(1) from error
     if as_json:
-        participants = plain_record(list(progress.rows.values()))
-        found = {"participants": participants, "report": plain_record(report)}
-        console.one_object({**plain_record(ended), **found})
+        told = {"participants": list(progress.rows.values()), "report": report}
+        console.one_object(plain_record(ended) | plain_record(told))
     else:
-        _show(ended, progress, report, settings.out)
-    if ended.status != COMPLETED:
-        raise typer.Exit(1)
+        to = console.console()
+        _show(progress, to)
+        if report:
+            for sentence in merge_sentences(report):
+                to.print(sentence)
+            console.say(f"Written: {settings.out}/report.json and report.md beside it")
+        seconds, size = f"{ended.seconds:.0f} s", f"{ended.bytes:,} bytes"
+        to.print(f"Run {number}: {ended.status} after {seconds}, {size} moved")
+        if not report and ended.why:
+            to.print(ended.why)
+    raise typer.Exit(int(not ended.completed))
 
 
 @contextmanager
 def following(title: str, progress: Progress, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
     """Show events as they come: a table that changes on a terminal, plain lines in a pipe."""
-    import sys
-    from datetime import datetime
+    with nullcontext() if quiet or not sys.stdout.isatty() else console.live(title) as show:
 
-    from pace.cli import console
-    from pace.runtimes.network.progress import HEADS, MISSING
-
-    if quiet or not sys.stdout.isatty():
-
-        def line(event: Event) -> None:
+        def tell(event: Event) -> None:
             row = progress.add(event)
-            if not quiet and event.state != MISSING:  # at the start that is everybody
+            if show is not None:
+                show(*progress.table())
+            elif not quiet and event.state != "missing":  # at the start that is everybody
                 console.say(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
                 sys.stdout.flush()
 
-        yield line
-        return
-    with console.live(title) as show:
-
-        def redraw(event: Event) -> None:
-            progress.add(event)
-            show(HEADS, progress.cells())
-
-        yield redraw
+        yield tell
 
 
-@app.command("status", cls=manual.Command, epilog=STATUS)
+@app.command("status", cls=manual.Command)
 def status(
-    number: Annotated[
-        str | None, typer.Argument(help="One run (default: all).", metavar="RUN")
-    ] = None,
+    number: Annotated[str | None, argument("One run (default: all).", metavar="RUN")] = None,
     kit: Kit = HERE,
     as_json: As_json = False,
 ) -> None:
     """List runs and nodes; of one run, show who is where.
 
     Of one run, exit with 0 only if it is completed, with 1 if it failed, was stopped or still runs.
+
+    pace flower status --kit kits/server
+    pace flower status 1234 --kit kits/server --json
     """
-    from pace.cli import console
     from pace.io.records import plain_record
     from pace.runtimes.network.progress import Progress, parse_event
 
     control = _control(kit)
-    from pace.runtimes.flower.control import COMPLETED
-
     runs, nodes = control.runs(number), control.nodes()
     progress = Progress({node.node: node.name for node in nodes})
     for event in filter(None, map(parse_event, control.log(number) if number else ())):
         progress.add(event)
     if as_json:
-        participants = {"participants": list(progress.rows.values())}
-        console.one_object(
-            plain_record({"runs": runs, **(participants if number else {"nodes": nodes})})
-        )
+        rows = {"participants": list(progress.rows.values())} if number else {"nodes": nodes}
+        console.one_object(plain_record({"runs": runs, **rows}))
     else:
         to = console.console()
-        rows = [[run.run, run.status, f"{run.seconds:.0f}", f"{run.bytes:,}"] for run in runs]
-        console.table("", ["Run", "Status", "Seconds", "Bytes"], rows, to, words=0)
+        listed = [[run.run, run.status, f"{run.seconds:.0f}", f"{run.bytes:,}"] for run in runs]
+        console.table("", ["Run", "Status", "Seconds", "Bytes"], listed, to, words=0)
         if not number:
             listed = [[node.name, node.status, node.since] for node in nodes]
             console.table("", ["Node", "Status", "Online since"], listed, to)
-        _show_progress(progress)
+        _show(progress, to)
         if number and runs[0].why:
             to.print(runs[0].why)
     if number:
-        raise typer.Exit(int(runs[0].status != COMPLETED))
+        raise typer.Exit(int(not runs[0].completed))
 
 
-@app.command("stop", cls=manual.Command, epilog=STOP)
+@app.command("stop", cls=manual.Command)
 def stop(
-    number: Annotated[str, typer.Argument(help="The run.", metavar="RUN")],
+    number: Annotated[str, argument("The run.", metavar="RUN")],
     kit: Kit = HERE,
     as_json: As_json = False,
 ) -> None:
-    """End a run. Uploads that were accepted stay accepted; the job can be run again."""
-    from pace.cli import console
+    """End a run. Uploads that were accepted stay accepted; the job can be run again.
 
+    pace flower stop 1234 --kit kits/server
+
+    What came is kept: `pace flower run` goes on with the same job.
+    """
     _control(kit).stop(number)
     if as_json:
         console.one_object({"run": number, "stopped": True})
@@ -327,18 +252,18 @@ def stop(
         console.say(f"Stopped: run {number}")
 
 
-@app.command("register", cls=manual.Command, epilog=REGISTER)
+@app.command("register", cls=manual.Command)
 def register(
-    publics: Annotated[list[Path], typer.Argument(help="Nodes' public keys, NAME.pub.")],
+    publics: Annotated[list[Path], argument("Nodes' public keys, NAME.pub.")],
     kit: Kit = HERE,
     as_json: As_json = False,
 ) -> None:
     """Let nodes join: those of the kit may already, this is for other keys.
 
     A key's file is named after its site; `pace flower run` shows these names.
-    """
-    from pace.cli import console
 
+    pace flower register north.pub --kit kits/server
+    """
     control, registered = _control(kit), {}
     for public in publics:
         name = public.absolute().parent.name if public.stem == "node" else public.stem
@@ -351,7 +276,6 @@ def register(
 
 def _control(kit: Path) -> Control:
     """The SuperLink of a kit, with a sentence where Flower is not installed."""
-    from pace.errors import SettingError
     from pace.runtimes.flower.kits import ServerKit
 
     try:
@@ -363,26 +287,6 @@ def _control(kit: Path) -> Control:
     return Control(ServerKit.read(kit))
 
 
-def _show_progress(progress: Progress) -> None:
-    from pace.cli import console
-    from pace.runtimes.network.progress import HEADS
-
+def _show(progress: Progress, to: Console) -> None:
     if progress.rows:
-        console.table("", HEADS, progress.cells(), console.console(), words=0, first=3)
-
-
-def _show(ended: Run, progress: Progress, report: RoundReport | None, out: Path) -> None:
-    from pace.cli import console
-    from pace.runtimes.files.merge import merge_sentences
-
-    to = console.console()
-    _show_progress(progress)
-    if report:
-        for sentence in merge_sentences(report):
-            to.print(sentence)
-        console.say(f"Written: {out}/report.json and report.md beside it")
-    to.print(
-        f"Run {ended.run}: {ended.status} after {ended.seconds:.0f} s, {ended.bytes:,} bytes moved"
-    )
-    if not report and ended.why:
-        to.print(ended.why)
+        console.table("", *progress.table(), to, words=0, first=3)

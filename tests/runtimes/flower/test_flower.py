@@ -22,10 +22,9 @@ from pace.models import sized
 from pace.protocol import steps
 from pace.runtimes.flower import server
 from pace.runtimes.flower.control import Control
-from pace.runtimes.flower.exchange import unpack
 from pace.runtimes.flower.kits import ServerKit
+from pace.runtimes.flower.tasks import unpack
 from pace.runtimes.network import site_steps
-from pace.runtimes.network.messages import word_bytes
 from tests import own_methods
 from tests.flowered import HomeGrid, answer, asking, unavailable
 from tests.graphs import CLASSES, FEATURES, clients
@@ -140,9 +139,7 @@ def test_a_return_that_is_not_mine_is_refused_and_local_stays(tmp_path: Path) ->
     write_sites(tmp_path, made)
     (north, south, _) = site_nodes(tmp_path, NAMES).values()
     asked = asking({"job": made.digest}, "upload")
-    uploads = [
-        word_bytes(unpack(answer(asked, each).content), "payload") for each in (north, south)
-    ]
+    uploads = [unpack(answer(asked, each).content)["payload"] for each in (north, south)]
     mine, others = steps.merge(uploads, made.federation)
     before = files(tmp_path / "north", "*")
     refusals = {

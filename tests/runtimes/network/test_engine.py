@@ -26,7 +26,6 @@ import json
 from pathlib import Path
 
 from pace.runtimes.network.exchange import Reply
-from pace.runtimes.network.messages import known_words
 
 
 def write(path, words):
@@ -62,7 +61,7 @@ class Post:
     def replies(self, tickets):
         for path in self.folder.glob("*/*.reply"):
             if path.stem in tickets:
-                words = known_words(read(path))
+                words = read(path)
                 path.unlink()
                 yield Reply(path.stem, words)
 
@@ -70,7 +69,7 @@ class Post:
 def answer_letters(folder, answer):
     """What a node does, whenever it looks into its folder."""
     for path in sorted(folder.glob("*.upload")) + sorted(folder.glob("*.return")):
-        words = answer(path.suffix[1:], known_words(read(path)))
+        words = answer(path.suffix[1:], read(path))
         path.unlink()
         write(path.with_suffix(".reply"), words)
 '''

@@ -17,10 +17,9 @@ from pace.errors import FileError, OtherJobError, ParticipantError, SettingError
 from pace.protocol import steps
 from pace.runtimes.files import model
 from pace.runtimes.network import site_steps
-from pace.runtimes.network.bindings import Bindings, parse_nodes
-from pace.runtimes.network.messages import FAILED, TOO_SLOW, Words
+from pace.runtimes.network.exchange import FAILED, TOO_SLOW, Words
 from pace.runtimes.network.node import PROCESSES, respond
-from pace.runtimes.network.settings import Settings
+from pace.runtimes.network.round import Bindings, Settings, parse_nodes
 from tests.deployment import LONG, alive, descendants, kill, wait
 from tests.graphs import clients
 from tests.networked import site_node

@@ -8,8 +8,8 @@ import pytest
 
 from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
-from pace.runtimes.network import messages
-from pace.runtimes.network.messages import UPLOAD, Words
+from pace.runtimes.network import exchange
+from pace.runtimes.network.exchange import UPLOAD, Words
 from pace.runtimes.network.progress import Event, Progress, parse_event
 from pace.runtimes.network.round import play_round
 from tests.networked import Clock, connected, run, server_settings, site_nodes, stopped
@@ -81,7 +81,7 @@ def test_an_impostor_is_not_shown_under_the_name_it_claims(tmp_path: Path) -> No
 
     def claim(node: int, kind: str, reply: Words) -> Words:
         if kind == UPLOAD and node == 11:
-            north.append(bytes(reply["payload"]))  # type: ignore[arg-type]
+            north.append(reply["payload"])
         if kind == UPLOAD and node == 12:
             return {"code": "ok", "name": "north", "payload": north[0]}
         return reply
@@ -143,9 +143,9 @@ def test_a_line_of_the_log_that_is_no_event_is_left_out(changed: str) -> None:
 
 
 def test_a_nodes_log_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    messages.pass_on("\x1b[92mINFO\x1b[0m : \x1b]0;owned\x07 by \u202e\nnext\udcff")
-    messages.log("a\x1b[2Jb")
-    assert messages.code_of(RuntimeError("\x1b[2J")) == messages.FAILED
+    exchange.pass_on("\x1b[92mINFO\x1b[0m : \x1b]0;owned\x07 by \u202e\nnext\udcff")
+    exchange.log("a\x1b[2Jb")
+    assert exchange.code_of(RuntimeError("\x1b[2J")) == exchange.FAILED
     said = capsys.readouterr().err
     assert said.startswith("INFO : \\x1b]0;owned\\x07 by \\u202e\nnext\\xff\n")
     assert all(letter.isprintable() or letter == "\n" for letter in said)

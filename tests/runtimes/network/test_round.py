@@ -17,8 +17,7 @@ from pace.models import sized
 from pace.protocol import steps
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
-from pace.runtimes.network.exchange import MENDING, Reply
-from pace.runtimes.network.messages import RETURN, UPLOAD, Words, word_bytes
+from pace.runtimes.network.exchange import MENDING, RETURN, UPLOAD, Reply, Words
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.networked import Clock, connected, files, only, run, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
@@ -104,7 +103,7 @@ def test_another_node_cannot_be_north(tmp_path: Path, signed: bool) -> None:
 
     def replay(node: int, kind: str, reply: Words) -> Words:
         if kind == UPLOAD and node != 13:
-            seen.setdefault("north", word_bytes(reply, "payload"))
+            seen.setdefault("north", reply["payload"])
             if node == 12:
                 return {"code": "ok", "name": claims, "payload": seen["north"]}
         return reply

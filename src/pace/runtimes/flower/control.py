@@ -1,11 +1,10 @@
-"""The server's kit and its SuperLink's Control API: start, list and stop runs, let nodes join."""
+"""The Control API of a kit's SuperLink: start, list and stop runs, let nodes join."""
 
 from __future__ import annotations
 
 import io
 import time
 import zipfile
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +13,7 @@ from typing import Any
 import httpx
 from flwr.cli.run_utils import format_runs
 from flwr.common.serde import run_from_proto
-from flwr.proto.control_pb2 import (
-    ListNodesRequest,
-    ListRunsRequest,
-    RegisterNodeRequest,
-    StartRunRequest,
-    StopRunRequest,
-    StreamLogsRequest,
-)
+from flwr.proto import control_pb2
 from flwr.proto.fab_pb2 import Fab
 from flwr.supercore.control import ControlHttpClient
 from flwr.supercore.error import ApiErrorCode
@@ -30,10 +22,8 @@ from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from pace.errors import FileError, FlowerError
 from pace.io import untrusted
-from pace.runtimes.flower.certificates import public_pem
-from pace.runtimes.flower.kits import ServerKit
+from pace.runtimes.flower.kits import ServerKit, public_pem
 
-COMPLETED, FINISHED = "finished:completed", "finished"
 LOOK = 0.5  # seconds between two looks at a run that ends
 LARGEST = 4096  # bytes of a public key
 APP = """\
@@ -53,18 +43,24 @@ clientapp = "pace:fit"
 """
 
 
+class KnownNodeError(FlowerError):
+    """A key that was registered before."""
+
+
 @dataclass(frozen=True)
 class Run:
     """A run, as the SuperLink lists it."""
 
     run: str
-    status: str
-    """Such as `running` or `finished:completed`."""
-    why: str
-    """What it failed of."""
+    status: str  # such as `running` or `finished:completed`
+    why: str  # what it failed of
     seconds: float
-    bytes: int
-    """Of all its messages."""
+    bytes: int  # of all its messages
+
+    @property
+    def completed(self) -> bool:
+        """Whether it ended well."""
+        return self.status == "finished:completed"
 
 
 @dataclass(frozen=True)
@@ -74,8 +70,7 @@ class Listed:
     name: str
     node: str
     status: str
-    since: str
-    """When it last joined."""
+    since: str  # when it last joined
 
 
 @dataclass(frozen=True)
@@ -89,58 +84,43 @@ class Control:
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as file:
             file.writestr("pyproject.toml", APP)
-        request = StartRunRequest(fab=Fab(content=archive.getvalue()))
-        return str(self._call("start a run", lambda client: client.StartRun(request)).run_id)
+        return str(
+            self._call("start a run", "StartRun", fab=Fab(content=archive.getvalue())).run_id
+        )
 
-    def runs(self, run: str | None = None) -> list[Run]:
+    def runs(self, number: str | None = None) -> list[Run]:
         """The SuperLink's runs, or one of them."""
-        request = ListRunsRequest(run_id=int(run)) if run else ListRunsRequest()
-        listed = self._call("list runs", lambda client: client.ListRuns(request))
-        rows = format_runs([run_from_proto(each) for each in listed.run_dict.values()], listed.now)
-        return [
-            Run(
-                str(row.run_id),
-                row.status_text,
-                "" if row.details == "N/A" else " ".join(row.details.split())[:500],
-                row.elapsed,
-                row.network_traffic_inbound + row.network_traffic_outbound,
-            )
-            for row in rows
-        ]
+        listed = self._call("list runs", "ListRuns", **({"run_id": int(number)} if number else {}))
+        rows = format_runs([run_from_proto(run) for run in listed.run_dict.values()], listed.now)
+        runs = []
+        for row in rows:
+            why = "" if row.details == "N/A" else " ".join(row.details.split())[:500]
+            size = row.network_traffic_inbound + row.network_traffic_outbound
+            runs.append(Run(str(row.run_id), row.status_text, why, row.elapsed, size))
+        return runs
 
-    def ended(self, run: str) -> Run:
+    def ended(self, number: str) -> Run:
         """Wait until a run has ended; what became of it."""
-        while not (found := self.runs(run)[0]).status.startswith(FINISHED):
+        while not (run := self.runs(number)[0]).status.startswith("finished"):
             time.sleep(LOOK)
-        return found
+        return run
 
-    def stop(self, run: str) -> None:
+    def stop(self, number: str) -> None:
         """End a run; the journal keeps what came, and the job can be run again."""
-        request = StopRunRequest(run_id=int(run))
-        self._call("stop the run", lambda client: client.StopRun(request))
+        self._call("stop the run", "StopRun", run_id=int(number))
 
-    def log(self, run: str) -> list[str]:
+    def log(self, number: str) -> list[str]:
         """The lines of a run's log so far."""
-        request = StreamLogsRequest(run_id=int(run))
-
-        def first(client: ControlHttpClient) -> str:
-            return next((part.log_output for part in client.StreamLogs(request)), "")
-
-        lines: list[str] = self._call("read the log", first).splitlines()
-        return lines
+        first = self._call("read the log", "StreamLogs", run_id=int(number))
+        return first.log_output.splitlines() if first else []
 
     def nodes(self) -> list[Listed]:
         """The registered nodes, and whether each is online."""
-        listed = self._call("list nodes", lambda client: client.ListNodes(ListNodesRequest()))
-        return [
-            Listed(
-                node.name or f"node {str(node.node_id)[-5:]}",
-                str(node.node_id),
-                node.status,
-                node.last_activated_at[:19].replace("T", " "),
-            )
-            for node in listed.nodes_info
-        ]
+        nodes = []
+        for node in self._call("list nodes", "ListNodes").nodes_info:
+            name, since = node.name or f"node {str(node.node_id)[-5:]}", node.last_activated_at[:19]
+            nodes.append(Listed(name, str(node.node_id), node.status, since.replace("T", " ")))
+        return nodes
 
     def register(self, name: str, public: Path) -> str:
         """Let the holder of a key join under a name; the node's number."""
@@ -148,30 +128,25 @@ class Control:
             key = public_pem(untrusted.read(public, LARGEST))
         except (OSError, ValueError) as error:
             raise FileError(f"{public} is no public key of a node ({error})") from error
-        request = RegisterNodeRequest(public_key=key, name=name)
         try:
-            made = self._call("register a node", lambda client: client.RegisterNode(request))
+            node = self._call("register a node", "RegisterNode", public_key=key, name=name)
         except KnownNodeError:
             return next((node.node for node in self.nodes() if node.name == name), "known already")
-        return str(made.node_id)
+        return str(node.node_id)
 
-    def _call(self, action: str, call: Callable[[ControlHttpClient], Any]) -> Any:
+    def _call(self, action: str, method: str, **request: Any) -> Any:
         version = RuntimeVersionHttpInterceptor(component_name="flwr CLI")
-        ca, address = untrusted.read(self.kit.certificate, 2**16), self.kit.control
-        with closing(
-            ControlHttpClient.from_server_address(address, False, ca, [version])
-        ) as client:
+        ca, address = untrusted.read(self.kit.folder / "ca.crt", 2**16), self.kit.control
+        client = ControlHttpClient.from_server_address(address, False, ca, [version])
+        with closing(client):
             try:
-                return call(client)
+                reply = getattr(client, method)(getattr(control_pb2, f"{method}Request")(**request))
+                return next(iter(reply), None) if method == "StreamLogs" else reply
             except httpx.HTTPStatusError as error:
                 refusal = Refusal.from_json(error.response.text)
-                if refusal and refusal.code == ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE:
-                    raise KnownNodeError(str(refusal)) from error
-                said = refusal.message if refusal else error
-                raise FlowerError(f"the SuperLink did not {action}, it said: {said}") from error
+                known = refusal and refusal.code == ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE
+                text = refusal.message if refusal else error
+                kind = KnownNodeError if known else FlowerError
+                raise kind(f"the SuperLink did not {action}, it said: {text}") from error
             except httpx.HTTPError as error:
                 raise FlowerError(f"no SuperLink answers at {address} ({error})") from error
-
-
-class KnownNodeError(FlowerError):
-    """A key that was registered before."""

@@ -11,64 +11,91 @@ the kit never has either. Paths are relative to the kit, so a folder works where
 
 from __future__ import annotations
 
+import ipaddress
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from secrets import token_bytes
 
-from pace.errors import FileError, SettingError
-from pace.io import atomic, records
-from pace.io.records import load_toml, read_record
-from pace.jobs.job import SERVER, Job, read_job
-from pace.runtimes.flower.certificates import new_authority, node_key, server_certificate
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives import serialization as forms
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
-PORT = 18080
-NODE_PORT = 9094  # of a node's own local API
+from pace.errors import FileError, SettingError
+from pace.io import atomic
+from pace.io.records import load_toml, read_record
+from pace.jobs.job import SERVER, read_job
+
 LARGEST = 4096  # bytes of server.toml
+PRIVATE = ("ca.key", "tls.key", "secret", "node")  # for their owner's eyes only
+DAYS = 825  # of a certificate: the longest that common TLS clients accept
+# What an authority's key is for; Python 3.13 refuses one that does not say so, as RFC 5280 asks.
+SIGNS_CERTIFICATES = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    **dict.fromkeys(("digital_signature", "content_commitment", "key_encipherment"), False),
+    **dict.fromkeys(("data_encipherment", "key_agreement"), False),
+    **dict.fromkeys(("encipher_only", "decipher_only"), False),
+)
+Party = tuple[x509.Name, ec.EllipticCurvePrivateKey]
 SCRIPT = """\
 #!/usr/bin/env bash
 # Made by `pace flower provision`. It needs `pace` with the extra `flower` on the PATH.
-# {purpose}
+# %s
 set -euo pipefail
 cd "$(dirname "$0")"
-exec pace flower {command} "$@"
+exec pace flower %s "$@"
 """
-SERVER_SCRIPTS = {
-    "start.sh": (
-        "The server: Flower's SuperLink with TLS, which lets these nodes in.",
-        "superlink",
-    ),
-    "check.sh": ("Whether the server answers, and who has ever joined.", "status"),
-    "run.sh": ("The round: ask every site, merge, send each its return.", "run"),
-}
-SITE_SCRIPTS = {
-    "start.sh": (
-        "This site's node: it uploads once and adopts once, when the server asks.",
-        "node node.toml",
-    ),
-    "check.sh": (
-        "What would keep this site from taking part, before the server asks.",
-        "node node.toml --check",
-    ),
-}
 UNIT = """\
-# Made by `pace flower provision`: put the kit in {folder}, then
-#   chown -R pace {folder}
-#   systemctl enable --now {folder}/{name}.service
+# Made by `pace flower provision`: put the kit in /etc/pace/{name}, then
+#   chown -R pace /etc/pace/{name}
+#   systemctl enable --now /etc/pace/{name}/%s.service
 [Unit]
-Description={what}
+Description=%s
 After=network-online.target
 
 [Service]
 User=pace
 Environment=PATH=/opt/pace/bin:/usr/bin:/bin
-ExecStart={folder}/start.sh
-Restart={restart}
+ExecStart=/etc/pace/{name}/start.sh
+Restart=%s
 
 [Install]
 WantedBy=multi-user.target
 """
+SERVER_TOML = """\
+port = {port}  # that sites reach; the next one is the operator's, on this machine only
+"""
+NODE_TOML = """\
+name = "{name}"
+superlink = {address}  # the server
+graph = "mine.graph"  # this site's own graph: `pace graph import` makes it
+{key}limit = 3600.0  # seconds for one step; then its process is ended
+device = "cpu"
+port = {port}  # of the node's local API: nodes on one machine need different ones
+"""
+NODE_KEY = 'key = "%s.key"  # this site\'s own private key, as `pace keys new` made it\n'
+SERVES = "The server: Flower's SuperLink with TLS, which lets these nodes in."
+JOINS = "This site's node: it uploads once and adopts once, when the server asks."
+CHECKS = "What would keep this site from taking part, before the server asks."
+SERVER_TEXTS = {
+    "server.toml": SERVER_TOML,
+    "start.sh": SCRIPT % (SERVES, "superlink"),
+    "check.sh": SCRIPT % ("Whether the server answers, and who has ever joined.", "status"),
+    "run.sh": SCRIPT % ("The round: ask every site, merge, send each its return.", "run"),
+    "pace-superlink.service": UNIT % ("pace-superlink", "Flower SuperLink for PACE", "on-failure"),
+}
+SITE_TEXTS = {
+    "node.toml": NODE_TOML,
+    "start.sh": SCRIPT % (JOINS, "node node.toml"),
+    "check.sh": SCRIPT % (CHECKS, "node node.toml --check"),
+    "pace-node.service": UNIT % ("pace-node", "PACE node of {name}", "always\nRestartSec=5"),
+}
 
 
 @dataclass(frozen=True)
@@ -76,8 +103,7 @@ class ServerKit:
     """The server's folder."""
 
     folder: Path
-    port: int
-    """Where sites reach the server; the next port is the operator's, on loopback."""
+    port: int  # where sites reach the server; the next one is the operator's, on loopback
 
     @classmethod
     def read(cls, folder: Path) -> ServerKit:
@@ -90,25 +116,13 @@ class ServerKit:
         """The address of the SuperLink for its operator."""
         return f"127.0.0.1:{self.port + 1}"
 
-    @property
-    def certificate(self) -> Path:
-        return self.folder / "ca.crt"
-
-    @property
-    def secret(self) -> Path:
-        """For which the SuperLink lets a process carry out a run."""
-        return self.folder / "secret"
-
 
 def provision(
-    job: Path, host: str, out: Path, *, port: int = PORT, node_port: int = NODE_PORT
+    job: Path, host: str, out: Path, *, port: int = 18080, node_port: int = 9094
 ) -> list[str]:
     """Write the kits of a job's participants; their names.
 
-    Args:
-        host: the server's name or address, as sites reach it.
-        port: where sites reach it; the next one is the operator's, on loopback.
-        node_port: of the first node's local API; the others follow, so that all fit on one machine.
+    The next `port` is the operator's, and nodes have local APIs from `node_port` on, all on loopback.
     """
     agreed = read_job(job)
     if not agreed.participants:
@@ -117,67 +131,88 @@ def provision(
         raise SettingError(f"a participant is called {SERVER!r}, which is the server's own folder")
     if out.exists():
         raise FileError(f"{out} already exists: choose another --out or move it")
-    ca_key, ca = new_authority()
-    key, certificate = server_certificate(host, ca_key, ca)
-    common = {"job.pace": job.read_bytes(), "ca.crt": ca}
-    nodes = {name: node_key() for name in agreed.participants}
+    pems = certificates(host)
+    common = {"job.pace": job.read_bytes(), "ca.crt": pems["ca.crt"]}
+    texts = _texts(SERVER_TEXTS, name=SERVER, port=port)
+    kits = {SERVER: common | pems | {"secret": token_bytes(32)} | texts}
+    for index, name in enumerate(agreed.participants):
+        private_key, public_key = node_key()
+        kits[SERVER][f"nodes/{name}.pub"] = public_key
+        key = NODE_KEY % name if agreed.signed else ""
+        address = json.dumps(f"{host}:{port}")
+        texts = _texts(SITE_TEXTS, name=name, address=address, key=key, port=node_port + index)
+        kits[name] = common | {"node": private_key, "node.pub": public_key} | texts
     part = out.with_name(f"{out.name}.part")
-    publics = {f"nodes/{name}.pub": public for name, (_, public) in nodes.items()}
-    _write(part / SERVER, common | publics | _server_files(port) | {"tls.crt": certificate})
-    secret = {"ca.key": ca_key, "tls.key": key, "secret": token_bytes(32)}
-    _write(part / SERVER, secret, private=True)
-    for index, (name, (private, public)) in enumerate(nodes.items()):
-        files = _site_files(agreed, name, f"{host}:{port}", node_port + index)
-        _write(part / name, common | {"node.pub": public} | files)
-        _write(part / name, {"node": private}, private=True)
+    for name, files in kits.items():
+        for file, content in files.items():
+            atomic.write(part / name / file, content, private=file in PRIVATE)
+            if file.endswith(".sh"):
+                (part / name / file).chmod(0o755)
     os.rename(part, out)
-    return list(nodes)
+    return list(agreed.participants)
 
 
-def _server_files(port: int) -> dict[str, bytes]:
-    comments = {"port": "that sites reach; the next one is the operator's, on this machine only"}
-    unit = {"folder": "/etc/pace/server", "name": "pace-superlink", "restart": "on-failure"}
+def _texts(templates: Mapping[str, str], **words: object) -> dict[str, bytes]:
+    return {file: template.format(**words).encode() for file, template in templates.items()}
+
+
+def certificates(host: str) -> dict[str, bytes]:
+    """A new authority, and its certificate for the server's name and for this machine; as PEM files."""
+    if not (host and host.isascii()):
+        raise SettingError(f"--host is {host!r}, expected a machine's name or address")
+    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    ca = (x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "PACE CA")]), ca_key)
+    server = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])]), key)
+    hosts: list[x509.GeneralName] = []
+    for name in dict.fromkeys((host, "localhost", "127.0.0.1")):
+        try:
+            hosts.append(x509.IPAddress(ipaddress.ip_address(name)))
+        except ValueError:
+            hosts.append(x509.DNSName(name))
+    authority = x509.BasicConstraints(ca=True, path_length=0), SIGNS_CERTIFICATES
+    identity = x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key())
+    leaf = x509.BasicConstraints(ca=False, path_length=None), x509.SubjectAlternativeName(hosts)
+    issued = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key())
     return {
-        "server.toml": records.dump_toml({"port": port}, comments).encode(),
-        "pace-superlink.service": UNIT.format(**unit, what="Flower SuperLink for PACE").encode(),
-        **_scripts(SERVER_SCRIPTS),
+        "ca.key": _pem(ca_key),
+        "ca.crt": _certificate(ca, ca, *authority, identity),
+        "tls.key": _pem(key),
+        "tls.crt": _certificate(server, ca, *leaf, issued),
     }
 
 
-def _site_files(job: Job, name: str, address: str, port: int) -> dict[str, bytes]:
-    settings = {
-        "name": name,
-        "superlink": address,
-        "graph": "mine.graph",
-        **({"key": f"{name}.key"} if job.signed else {}),
-        "limit": 3600.0,
-        "device": "cpu",
-        "port": port,
-    }
-    comments = {
-        "superlink": "the server",
-        "graph": "this site's own graph: `pace graph import` makes it",
-        "key": "this site's own private key, as `pace keys new` made it",
-        "limit": "seconds for one step; then its process is ended",
-        "port": "of the node's local API: nodes on one machine need different ones",
-    }
-    unit = {"folder": f"/etc/pace/{name}", "name": "pace-node", "restart": "always\nRestartSec=5"}
-    return {
-        "node.toml": records.dump_toml(settings, comments).encode(),
-        "pace-node.service": UNIT.format(**unit, what=f"PACE node of {name}").encode(),
-        **_scripts(SITE_SCRIPTS),
-    }
+def node_key() -> tuple[bytes, bytes]:
+    """A node's key as Flower takes it, as by `ssh-keygen -t ecdsa -b 384`: private, public."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    public = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
+    return _pem(key, forms.PrivateFormat.OpenSSH), public + b"\n"
 
 
-def _scripts(scripts: Mapping[str, tuple[str, str]]) -> dict[str, bytes]:
-    return {
-        name: SCRIPT.format(purpose=purpose, command=command).encode()
-        for name, (purpose, command) in scripts.items()
-    }
+def public_pem(content: bytes) -> bytes:
+    """A node's public key, as Flower registers it."""
+    key = forms.load_ssh_public_key(content)
+    return key.public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
 
 
-def _write(folder: Path, files: Mapping[str, bytes], *, private: bool = False) -> None:
-    for name, content in files.items():
-        atomic.write(folder / name, content, private=private)
-        if name.endswith(".sh"):
-            (folder / name).chmod(0o755)
+def _certificate(subject: Party, issuer: Party, *extensions: x509.ExtensionType) -> bytes:
+    """The issuer's certificate of the subject's name and key, as PEM."""
+    now = datetime.now(UTC)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject[0])
+        .issuer_name(issuer[0])
+        .public_key(subject[1].public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))  # clocks differ
+        .not_valid_after(now + timedelta(days=DAYS))
+    )
+    for extension in extensions:
+        critical = isinstance(extension, x509.BasicConstraints | x509.KeyUsage)
+        builder = builder.add_extension(extension, critical=critical)
+    return builder.sign(issuer[1], hashes.SHA256()).public_bytes(forms.Encoding.PEM)
+
+
+def _pem(
+    key: ec.EllipticCurvePrivateKey, form: forms.PrivateFormat = forms.PrivateFormat.PKCS8
+) -> bytes:
+    return key.private_bytes(forms.Encoding.PEM, form, forms.NoEncryption())

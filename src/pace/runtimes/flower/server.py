@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from queue import Queue
 
 import httpx
 import torch
+from flwr.app import Message
+from flwr.common.constant import SubStatus
+from flwr.common.serde import run_from_proto
+from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
+from flwr.serverapp import Grid
+from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
+from flwr.supercore.logger import flush_logs, start_log_uploader, stop_log_uploader
+from flwr.supercore.run import RunNotRunningException
+from flwr.supercore.task_identity import TaskIdentity
+from flwr.superlink.grid import HttpGrid
 
 from pace.errors import FlowerError, PaceError
 from pace.io.text import shown
@@ -13,42 +27,62 @@ from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
 from pace.runtimes.files.merge import write_report
 from pace.runtimes.flower.control import Control, Run
-from pace.runtimes.flower.exchange import GridExchange
-from pace.runtimes.flower.tasks import Runtime, carrying_out
+from pace.runtimes.flower.tasks import LOOK, QUERY, Runtime, pack, unpack
+from pace.runtimes.network.exchange import Reply, Words
 from pace.runtimes.network.progress import Event
-from pace.runtimes.network.round import RoundReport, play_round
-from pace.runtimes.network.settings import Settings
+from pace.runtimes.network.round import RoundReport, Settings, play_round
 
-# Seconds for an earlier run of the job whose SuperLink was killed: it gives up after 30.
-ORPHANED = 60.0
+FINAL = (1, 2, 6, 7)  # Flower's errors that asking again does not mend: nothing can run there
+STARTS = 60.0  # seconds until a run that was started has its task
+OUTAGE = 30.0  # seconds without the SuperLink after which a run is given up
+ORPHANED = 60.0  # seconds for an earlier run of the job, until it has given up
+NOT_OURS = "this SuperLink carries out only what `pace flower run` starts"
 
 
 class UnfinishedError(PaceError):
     """Too few uploads, or a return that was not confirmed: the same job can be run again."""
 
-    code = "unfinished"
+
+@dataclass(frozen=True, eq=False)
+class GridExchange:
+    """The nodes of one run.
+
+    Flower's own `send_and_receive` looks every three seconds and forgets who did not answer. Replies
+    are told apart by the message they reply to: an error reply does not carry its node's number.
+    """
+
+    grid: Grid
+
+    def nodes(self) -> set[int]:
+        return set(self.grid.get_node_ids())
+
+    def send(self, kind: str, messages: Mapping[int, Words], *, expires: float) -> dict[str, int]:
+        kind = f"{QUERY}{kind}"
+        packed = [Message(pack(words), to, kind, ttl=expires) for to, words in messages.items()]
+        tickets = self.grid.push_messages(packed)
+        return {ticket: node for ticket, node in zip(tickets, messages, strict=True) if ticket}
+
+    def replies(self, tickets: Collection[str]) -> Iterator[Reply]:
+        for reply in self.grid.pull_messages(list(tickets)):
+            ticket = reply.metadata.reply_to_message_id
+            if not reply.has_error():
+                yield Reply(ticket, unpack(reply.content))
+                continue
+            code = f"flower-{reply.error.code}"  # its text was written by another machine
+            final = reply.error.code in FINAL
+            yield Reply(ticket, {"code": code} if final else {}, "" if final else code)
 
 
 def play_run(
     control: Control, number: str, settings: Settings, show: Callable[[Event], None]
 ) -> tuple[Run, RoundReport | None]:
-    """Play the whole round of a job.
-
-    Args:
-        control: of the SuperLink.
-        number: of the run, which was just started there.
-        show: called with every event as it happens; the SuperLink keeps them too.
-
-    Returns:
-        What Flower says of the run, and the report, if the round came to its end.
-    """
+    """Play a run that was just started: what Flower says of it, and the report, if it came to one."""
     torch.set_num_threads(1)  # returns are the same whatever the machine
-    kit = control.kit
-    runtime = Runtime(kit.control, kit.secret.read_bytes(), kit.certificate.read_bytes())
-    finished = None
+    kit, played = control.kit, None
+    secret, ca = ((kit.folder / name).read_bytes() for name in ("secret", "ca.crt"))
     try:
         with (
-            carrying_out(runtime, int(number)) as (grid, write),
+            carrying_out(Runtime(kit.control, secret, ca), int(number)) as (grid, write),
             Journal.working(settings.journal, read_job(settings.job), ORPHANED) as journal,
         ):
 
@@ -56,17 +90,66 @@ def play_run(
                 write(f"{shown(event.line())}\n")
                 show(event)
 
-            finished = play_round(GridExchange(grid), settings, journal, tell)
-            write_report(settings.out, finished)
-            if not finished.finished:
-                raise UnfinishedError(_unfinished(finished))
+            played = play_round(GridExchange(grid), settings, journal, tell)
+            write_report(settings.out, played)
+            if not played.finished:
+                missing = f"no confirmation from {', '.join(played.undelivered)}"
+                raise UnfinishedError(
+                    played.waiting or f"{missing}: run the same job again for them"
+                )
     except (UnfinishedError, KeyboardInterrupt):
         pass  # Flower's list says what became of the run
     except httpx.HTTPError as error:
         raise FlowerError(f"the SuperLink at {kit.control} was lost: {error}") from error
-    return control.ended(number), finished
+    return control.ended(number), played
 
 
-def _unfinished(finished: RoundReport) -> str:
-    missing = ", ".join(finished.undelivered)
-    return finished.waiting or f"no confirmation from {missing}: run the same job again for them"
+@contextmanager
+def carrying_out(runtime: Runtime, run: int) -> Iterator[tuple[HttpGrid, Callable[[str], None]]]:
+    """The grid of a run that was just started, and what appends a line to the run's log.
+
+    An error inside is the run's failure. If the run is stopped, Flower interrupts this process.
+    """
+    token, ca = _token(runtime, run), runtime.certificate
+    grid = HttpGrid(runtime.address, root_certificates=ca, token=token)
+    grid._retry_invoker.max_time = OUTAGE
+    client = grid._runtime_client
+    task = client.PullTaskInput(PullTaskInputRequest())
+    TaskIdentity.task_id, TaskIdentity.run_id = task.task_id, run
+    TaskIdentity.node_id = task.context.node_id
+    grid.set_run(run_from_proto(task.run))
+    lines: Queue[str | None] = Queue()
+    uploader = start_log_uploader(lines, 0, run, client)
+    heart = HeartbeatSender(make_task_heartbeat_fn_http(client))
+    heart.start()
+    ending = PushTaskOutputRequest(sub_status=SubStatus.FAILED, details="interrupted")
+    try:
+        yield grid, lines.put
+        ending = PushTaskOutputRequest(sub_status=SubStatus.COMPLETED)
+    except Exception as error:
+        ending.details = str(error)
+        raise
+    finally:
+        grid._retry_invoker.max_tries = 1
+        flush_logs(lines)
+        stop_log_uploader(lines, uploader)
+        with suppress(httpx.HTTPError, RunNotRunningException):
+            client.PushTaskOutput(ending)
+        heart.stop()
+        grid.close()
+
+
+def _token(runtime: Runtime, run: int) -> str:
+    """That of this run's task; tasks of other runs are made to fail."""
+    end = time.monotonic() + STARTS
+    while time.monotonic() < end:
+        if (acquired := runtime.acquire()) is None:
+            time.sleep(LOOK)
+        elif acquired[0] == run:
+            return acquired[1]
+        else:
+            refusal = PushTaskOutputRequest(sub_status=SubStatus.FAILED, details=NOT_OURS)
+            with closing(runtime.task(acquired[1])) as client, suppress(httpx.HTTPError):
+                client.PullTaskInput(PullTaskInputRequest())  # a task fails only once it has begun
+                client.PushTaskOutput(refusal)
+    raise FlowerError(f"run {run} has no task after {STARTS:.0f} s: look at the SuperLink's log")

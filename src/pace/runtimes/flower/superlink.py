@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -26,9 +27,14 @@ from flwr.superlink.main import create_app
 from pace.errors import FileError, FlowerError
 from pace.runtimes.flower.control import Control
 from pace.runtimes.flower.kits import ServerKit
-from pace.runtimes.network.messages import log
+from pace.runtimes.network.exchange import log
 
 FLEET = "/v1/fleet/"
+OPTIONS = (
+    *("--database", "superlink.db", "--superexec-auth-secret-file", "secret"),
+    *("--ssl-certfile", "tls.crt", "--ssl-keyfile", "tls.key", "--ssl-ca-certfile", "ca.crt"),
+    *("--isolation", "process", "--enable-supernode-auth"),
+)
 LOOPBACK = "127.0.0.1"
 # Older versions of Starlette read a path out of a host with a slash, past Flower's check of keys.
 HOST = re.compile(rb"[A-Za-z0-9.:\[\]-]*")
@@ -39,43 +45,30 @@ Call = Callable[..., Awaitable[Any]]
 
 def serve(kit: ServerKit) -> None:
     """Serve until this process is ended, and let the kit's nodes in."""
-    files = {
-        "--database": "superlink.db",
-        "--superexec-auth-secret-file": "secret",
-        "--ssl-certfile": "tls.crt",
-        "--ssl-keyfile": "tls.key",
-        "--ssl-ca-certfile": "ca.crt",
-    }
-    words = [word for option, name in files.items() for word in (option, str(kit.folder / name))]
-    words += ["--host", LOOPBACK, "--port", str(kit.port + 1), "--isolation", "process"]
-    os.environ["FLWR_HOME"] = str((kit.folder / "flwr-home").absolute())
-    sys.argv = ["flower-superlink", *words, "--enable-supernode-auth"]
-    lifespan = _parse_superlink_lifespan_config()
-    config = uvicorn.Config(
-        fleet_only(create_app(lifespan, SuperLinkLifespan), kit.port),
-        log_config=get_uvicorn_log_config(console_handler.level),
-        ssl_certfile=str(kit.folder / "tls.crt"),
-        ssl_keyfile=str(kit.folder / "tls.key"),
-    )
+    os.chdir(kit.folder)
+    os.environ["FLWR_HOME"] = os.path.abspath("flwr-home")
+    sys.argv = ["flower-superlink", *OPTIONS, "--host", LOOPBACK, "--port", str(kit.port + 1)]
+    app = fleet_only(create_app(_parse_superlink_lifespan_config(), SuperLinkLifespan), kit.port)
+    logs = get_uvicorn_log_config(console_handler.level)
+    config = uvicorn.Config(app, log_config=logs, ssl_certfile="tls.crt", ssl_keyfile="tls.key")
     doors = [socket.create_server(("", kit.port)), socket.create_server((LOOPBACK, kit.port + 1))]
-    threading.Thread(target=_register, args=[kit], daemon=True).start()
+    threading.Thread(target=_register, args=[kit.port], daemon=True).start()
     uvicorn.Server(config).run(sockets=doors)
 
 
-def _register(kit: ServerKit) -> None:
-    """Let the nodes of the kit join, as soon as the SuperLink answers."""
-    for public in sorted(kit.folder.glob("nodes/*.pub")):
-        while True:
-            try:
-                log(
-                    f"Registered: {public.stem} is node {Control(kit).register(public.stem, public)}"
-                )
-                break
-            except FlowerError:
-                time.sleep(1.0)
-            except FileError as error:
-                log(str(error))
-                break
+def _register(port: int) -> None:
+    """Let the nodes of this folder's kit join, as soon as the SuperLink answers."""
+    control, waiting = Control(ServerKit(Path(), port)), sorted(Path("nodes").glob("*.pub"))
+    while waiting:
+        name = waiting[0].stem
+        try:
+            log(f"Registered: {name} is node {control.register(name, waiting[0])}")
+        except FlowerError:
+            time.sleep(1.0)
+            continue
+        except FileError as error:
+            log(str(error))
+        waiting.pop(0)
 
 
 def fleet_only(app: Call, port: int) -> Call:

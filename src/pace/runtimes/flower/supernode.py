@@ -9,33 +9,31 @@ for alive. So is one that has lost the server: after some three minutes Flower s
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
+from secrets import token_bytes
+from subprocess import PIPE, STDOUT, Popen
 
 from pace.errors import PaceError, SettingError
 from pace.io import atomic, plugins
 from pace.io.records import load_toml, read_record, record_key
-from pace.runtimes.network.messages import log, pass_on
-from pace.runtimes.network.node import Node, load_steps, respond
+from pace.runtimes.network.exchange import log, pass_on
+from pace.runtimes.network.node import Node, respond
 
-PATHS = ("job", "graph", "folder", "key", "certificate", "node_key")
 LARGEST = 2**16  # bytes of node.toml
 LOOPBACK = "127.0.0.1"
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
 JOINED = b"SuperNode ID"  # for one that is
 GAVE_UP = b"Giving up reconnection"  # and for one that has lost the server
 AGAIN = 10.0  # seconds until it is tried again
-GOODBYE = 5.0  # seconds for the last lines of a node that has ended
 WHY = (
     "the server does not let this node in. Either its key is not registered there yet, or this node "
     "was ended less than 70 s ago without a goodbye and the server still takes it for alive (two "
@@ -48,48 +46,35 @@ LOST = f"the server cannot be reached. The node is started again in {AGAIN:.0f} 
 class SuperNode(Node):
     """What node.toml says; its paths are relative to its folder."""
 
-    superlink: str
-    """The server, as HOST:PORT."""
+    superlink: str  # the server, as HOST:PORT
     certificate: Path = field(default=Path("ca.crt"), metadata=record_key("root-certificates"))
     node_key: Path = field(default=Path("node"), metadata=record_key("node-key"))
-    """The key that lets the node join."""
-    port: int = 9094
-    """Of Flower's local API: nodes on one machine need different ones."""
+    port: int = 9094  # of Flower's local API: nodes on one machine need different ones
 
     @classmethod
     def read(cls, path: Path) -> SuperNode:
-        """The settings of a node.toml.
-
-        Raises:
-            FileError: it cannot be read, or is not TOML.
-            SettingError: a setting is missing, unknown or impossible.
-        """
+        """The settings of a node.toml; an error names the file and the setting."""
         settings = load_toml(path, LARGEST, "correct it, or take the kit's again")
         try:
             node = read_record(cls, settings, str(path), strict=True)
         except SettingError as error:
             raise SettingError(f"{path}: {error}") from error
-        here = path.absolute().parent
-        paths = {name: getattr(node, name) for name in PATHS}
-        return replace(node, **{name: here / at for name, at in paths.items() if at is not None})
+        here, values = path.absolute().parent, vars(node).items()
+        paths = {name: here / value for name, value in values if isinstance(value, Path)}
+        return replace(node, **paths)
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.jobs.job import (
-            read_job,  # here, since it loads torch: a node that runs need not
-        )
+        from pace.jobs.job import read_job  # here, since a node that runs need not load torch
         from pace.runtimes.files import sealed_jobs
         from pace.runtimes.files.fit import identity
         from pace.runtimes.files.site import load_site
 
-        found = [
-            f"{path} not found: {remedy}"
-            for path, remedy in (
-                (self.certificate, "get the server's CA file"),
-                (self.node_key, "make the node's key: ssh-keygen -t ecdsa -b 384"),
-            )
-            if not path.is_file()
-        ]
+        found = []
+        if not self.certificate.is_file():
+            found.append(f"{self.certificate} not found: get the server's CA file")
+        if not self.node_key.is_file():
+            found.append(f"{self.node_key} not found: make it: ssh-keygen -t ecdsa -b 384")
         try:
             with plugins.allowing(self.allow):
                 job = read_job(self.job)
@@ -103,13 +88,8 @@ class SuperNode(Node):
             found.append(str(error))
         return found
 
-    @property
-    def secret(self) -> Path:
-        """For which Flower's process gives its messages to this one, and to no other."""
-        return self.folder / "secret"
-
     def command(self) -> list[str]:
-        """Flower's command for this node."""
+        """Flower's command for this node; it gives its messages only to who knows the secret."""
         options = {
             "--superlink": self.superlink,
             "--root-certificates": str(self.certificate),
@@ -118,20 +98,16 @@ class SuperNode(Node):
             "--port": str(self.port),
             "--max-retries": "20",
             "--isolation": "process",
-            "--superexec-auth-secret-file": str(self.secret),
+            "--superexec-auth-secret-file": str(self.folder / "secret"),
         }
         return [program("flower-supernode"), *(word for pair in options.items() for word in pair)]
 
-    def environment(self) -> Mapping[str, str]:
-        home = {"FLWR_HOME": str(self.folder / "flwr-home"), "PYTHONUNBUFFERED": "1"}
-        return {**os.environ, **home}
-
     def run(self) -> int:
         """Until it is ended: the SuperNode's exit code."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        atomic.write(self.secret, secrets.token_bytes(32), private=True)
-        load_steps()
-        threading.Thread(target=self.answer, daemon=True).start()
+        secret = token_bytes(32)
+        atomic.write(self.folder / "secret", secret, private=True)
+        forkserver.ensure_running()  # torch is loaded before the first step is asked for
+        threading.Thread(target=self.answer, args=[secret], daemon=True).start()
         log(f"{self.name}: starting, for {self.superlink}")
         joined = threading.Event()
         while True:
@@ -141,72 +117,60 @@ class SuperNode(Node):
                 return code
             time.sleep(AGAIN)
 
-    def answer(self) -> None:
+    def answer(self, secret: bytes) -> None:
         """Answer what the SuperNode receives, as long as this process lives."""
-        from pace.runtimes.flower.exchange import reply_message
         from pace.runtimes.flower.tasks import Runtime, answer_tasks
 
-        runtime = Runtime(f"{LOOPBACK}:{self.port}", self.secret.read_bytes())
-        answer_tasks(runtime, partial(reply_message, respond=partial(respond, self)))
+        answer_tasks(Runtime(f"{LOOPBACK}:{self.port}", secret), partial(respond, self))
 
     def _run_once(self, joined: threading.Event) -> tuple[int, bool]:
-        """Its exit code, and whether it is worth another try: not let in, or the server lost.
-
-        A node that has `joined` before goes on trying, however long the server is away.
-        """
-        refused, lost, ended = (threading.Event() for _ in range(3))
-        child = subprocess.Popen(
+        """Its exit code, and whether to try again: not let in, or the server lost after it `joined`."""
+        ended = refused = gave_up = False
+        home = {"FLWR_HOME": str(self.folder / "flwr-home"), "PYTHONUNBUFFERED": "1"}
+        child = Popen(
             self.command(),
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            env={**os.environ, **home},
             start_new_session=True,
+            stdout=PIPE,
+            stderr=STDOUT,
         )
+        assert child.stdout is not None
 
-        def follow() -> None:
-            assert child.stdout is not None
-            with child.stdout as lines:
-                for line in lines:
-                    pass_on(line.decode(errors="surrogateescape"))
-                    if JOINED in line:
-                        joined.set()
-                        log(f"{self.name}: joined {self.superlink}, and waits to be asked")
-                    if GAVE_UP in line and joined.is_set():
-                        lost.set()
-                        log(f"{self.name}: {LOST}")
-                        child.kill()  # the server is not there for a goodbye
-                    if any(word in line for word in REFUSED) and not refused.is_set():
-                        refused.set()
-                        log(f"{self.name}: {WHY}")
-
-        def end() -> None:
-            ended.set()
+        def end(*_: object) -> None:
+            nonlocal ended
+            ended = True
             child.terminate()
 
-        follower = threading.Thread(target=follow, daemon=True)
-        follower.start()
-        before = signal.signal(signal.SIGTERM, lambda *_: end())
-        try:
+        def wait() -> None:
             child.wait()
-        except KeyboardInterrupt:
-            end()
-            child.wait()
-        finally:
-            signal.signal(signal.SIGTERM, before)
-            with suppress(ProcessLookupError):  # helpers that would go on looking for it
-                os.killpg(child.pid, signal.SIGTERM)
-        follower.join(GOODBYE)
-        failed = child.returncode > 0 and not ended.is_set()
-        if failed and joined.is_set() and not (refused.is_set() or lost.is_set()):
-            lost.set()
-            log(f"{self.name}: {LOST}")
-        return child.returncode, lost.is_set() or (refused.is_set() and failed)
+            with suppress(ProcessLookupError):  # helpers that hold the pipe open
+                os.killpg(child.pid, signal.SIGKILL)
+
+        before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
+        waiting = threading.Thread(target=wait, daemon=True)
+        waiting.start()
+        with child.stdout as lines:
+            for line in lines:
+                pass_on(line.decode(errors="surrogateescape"))
+                refused |= any(word in line for word in REFUSED)
+                if JOINED in line:
+                    joined.set()
+                    log(f"{self.name}: joined {self.superlink}, and waits to be asked")
+                elif GAVE_UP in line and joined.is_set():
+                    gave_up = True
+                    child.kill()  # the server is not there for a goodbye
+        waiting.join()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        failed = child.returncode > 0 and (refused or joined.is_set())
+        if again := not ended and (gave_up or failed):
+            log(f"{self.name}: {WHY if refused and not gave_up else LOST}")
+        return child.returncode, again
 
 
 def program(name: str) -> str:
     """One of Flower's commands, beside this Python or on the PATH."""
-    beside = Path(sys.executable).with_name(name)
-    path = str(beside) if beside.exists() else shutil.which(name)
+    path = shutil.which(name, path=Path(sys.executable).parent) or shutil.which(name)
     if path is None:
         raise SettingError(f"{name} is not installed here: pip install 'pace-fgl[flower]'")
     return path

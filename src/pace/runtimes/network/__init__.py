@@ -1,5 +1,4 @@
 """Runtime 3: organisations join over a network. The round and its nodes, whatever the engine.
 
-Other rooms use `codes`, `exchange`, `messages`, `node`, `progress`, `respond`, `round`, `settings`
-and `watchdog`.
+Other rooms use `exchange`, `node`, `progress` and `round`.
 """

@@ -1,25 +1,84 @@
-"""Messages to nodes and their answers, as they come, with time limits, over any engine.
+"""Messages between server and nodes, over any engine: what they say, and who is asked when and again.
 
-An engine is an `Exchange`: it knows who is connected, sends messages and hands over replies. When
-to ask whom, for how long and when again is decided here.
+    ask for the upload   upload      {job}
+    the upload           its reply   {code: "ok", name, payload}  or  {code}
+    the return           return      {job, payload, roll}
+    acknowledgement      its reply   nothing  or  {code}
+
+The payload is a frame as it would lie in a file, the roll (see `jobs.roll`) says who was in. An
+acknowledgement is empty: a receiver gives no feedback. What went wrong travels as a fixed code; its text
+stays in the log of the machine where it happened.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import groupby, islice
+from typing import NamedTuple, Protocol, TypedDict, cast
 
-from pace.runtimes.network.messages import Words
+from pace.errors import FileError, PaceError
+from pace.io.text import shown
+
+UPLOAD, RETURN = "upload", "return"  # kinds of messages
+OK, FAILED, TOO_SLOW, SILENT = "ok", "failed", "too-slow", "no-answer"
+LONGEST_TEXT = 64  # characters of a text in a message
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 LOOK, LIST = 0.2, 2.0  # seconds between looks for answers, and for nodes that joined or left
 CROWD = 50  # messages out; above it looks are rarer, since each names all of them
 BATCH = 32  # messages that are made and sent at once
 PAUSE = 10.0  # seconds before a node whose answer was lost is asked again
 MENDING, LONGEST = 15.0, 240.0  # the same for one that refused, twice as long each time
-SILENT = "no-answer"
+
+
+class Words(TypedDict, total=False):
+    """The words of a message: short texts, and at most one payload and one roll."""
+
+    job: str
+    code: str
+    name: str
+    payload: bytes
+    roll: bytes
+
+
+def known_words(words: Mapping[str, object]) -> Words:
+    """The words of another machine, without those of other names, types or lengths."""
+    known = {}
+    for key in ("job", "code", "name", "payload", "roll"):
+        word, kind = words.get(key), bytes if key in ("payload", "roll") else str
+        short = not isinstance(word, str) or (len(word) <= LONGEST_TEXT and word.isprintable())
+        if isinstance(word, kind) and short:
+            known[key] = word
+    return cast(Words, known)
+
+
+def log(line: str) -> None:
+    """A line with the time in this machine's log; nothing of it travels, nor acts on a terminal."""
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    print(f"{now} pace: {shown(line)}", file=sys.stderr, flush=True)
+
+
+def pass_on(lines: str) -> None:
+    """Lines of a traceback or of Flower into the log; colours are dropped."""
+    for line in COLOUR.sub("", lines).splitlines():
+        print(shown(line), file=sys.stderr, flush=True)
+
+
+def code_of(error: Exception) -> str:
+    """The code that may travel, while the error's text goes to this machine's log."""
+    if isinstance(error, PaceError | OSError):
+        code = error.code if isinstance(error, PaceError) else FileError.code
+        log(f"{code}: {error}")
+        return code
+    pass_on("".join(traceback.format_exception(error)))
+    return FAILED
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +86,7 @@ class Reply:
     """The reply to a message. Where the engine replied in the node's place, `lost` says why."""
 
     ticket: str
-    words: Words
+    words: Mapping[str, object]
     lost: str = ""
 
 
@@ -47,9 +106,8 @@ class Exchange(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """What a node replied, or that its reply was `lost`."""
+class Answer(NamedTuple):
+    """What a node replied after so many seconds, or that its reply was `lost`."""
 
     node: int
     words: Words
@@ -57,76 +115,54 @@ class Answer:
     seconds: float
 
 
-@dataclass(frozen=True, eq=False)
-class Sent:
-    """A message that may still be answered."""
+def ask(
+    exchange: Exchange,
+    kind: str,
+    due: Callable[[set[int]], set[int]],
+    words: Callable[[int], Words],
+    *,
+    seconds: float,
+    patience: float,
+) -> Iterator[Answer | None]:
+    """Ask many nodes one question: answers for so many seconds, and None after each look for them.
 
-    node: int
-    when: float
-    expires: float
-
-
-@dataclass(eq=False)
-class Asking:
-    """One question to many nodes: who is asked what, until when, and who rests meanwhile."""
-
-    exchange: Exchange
-    kind: str
-    due: Callable[[set[int]], set[int]]
-    """Of those connected, whom to ask."""
-    words: Callable[[int], Words]
-    """What to ask a node; called when it is asked, so that no more than a batch is held."""
-    until: float
-    patience: float
-    """Seconds for an answer; a node whose message expired gets twice as many the next time."""
-
-    out: dict[str, Sent] = field(default_factory=dict)
-    resting: dict[int, float] = field(default_factory=dict)  # node -> until when
-    expired: Counter[int] = field(default_factory=Counter)
-    answered: Counter[int] = field(default_factory=Counter)
-
-    def __iter__(self) -> Iterator[Answer | None]:
-        """Answers until the moment `until`, and None after each look, when the caller may stop."""
-        listed = float("-inf")
-        over = False
-        while not over:
-            now = time.monotonic()
-            over = now >= self.until  # then one last look: answers may have come since the last
-            if not over and now - listed >= LIST:
-                listed = now
-                self._send(now)
-            for reply in self.exchange.replies(list(self.out)) if self.out else ():
-                yield self._answer(reply)
-            yield None
-            if not over:
-                time.sleep(LOOK * max(1.0, len(self.out) / CROWD))
-        for sent in self.out.values():
-            yield Answer(sent.node, {}, SILENT, time.monotonic() - sent.when)
-
-    def _send(self, now: float) -> None:
-        """Ask those who are due, unless an earlier message may still be answered or they rest."""
-        busy = {sent.node for sent in self.out.values()}
-        wanted = sorted(
-            node
-            for node in self.due(self.exchange.nodes()) - busy
-            if now >= self.resting.get(node, now)
-        )
-        for times in sorted({self.expired[node] for node in wanted}):
-            alike = [node for node in wanted if self.expired[node] == times]
-            expires = max(1.0, min(self.patience * 2**times, self.until - now))
-            for first in range(0, len(alike), BATCH):
-                batch = {node: self.words(node) for node in alike[first : first + BATCH]}
-                tickets = self.exchange.send(self.kind, batch, expires=expires)
-                when = time.monotonic()
-                self.out |= {ticket: Sent(node, when, expires) for ticket, node in tickets.items()}
-
-    def _answer(self, reply: Reply) -> Answer:
-        now, sent = time.monotonic(), self.out.pop(reply.ticket)
-        rest = PAUSE
-        if reply.lost:
-            self.expired[sent.node] += now - sent.when >= sent.expires
-        else:
-            rest = min(MENDING * 2 ** self.answered[sent.node], LONGEST)
-            self.answered[sent.node] += 1
-        self.resting[sent.node] = now + rest
-        return Answer(sent.node, reply.words, reply.lost, now - sent.when)
+    Args:
+        due: of those connected, whom to ask.
+        words: what to ask a node; called when it is asked, so that no more than a batch is held.
+        patience: seconds for an answer; a node whose message expired gets twice as many next time.
+    """
+    out: dict[str, tuple[int, float, float]] = {}  # ticket -> node, when sent, when it expires
+    rested: dict[int, float] = {}  # node -> when it may be asked again
+    expired, answered = Counter[int](), Counter[int]()
+    until, listed, over = time.monotonic() + seconds, float("-inf"), False
+    while not over:
+        now = time.monotonic()
+        over = now >= until  # then one last look: answers may have come since the last
+        if not over and now - listed >= LIST:
+            listed = now
+            idle = due(exchange.nodes()) - {node for node, _, _ in out.values()}
+            wanted = [node for node in idle if now >= rested.get(node, now)]
+            wanted.sort(key=lambda node: (expired[node], node))
+            for times, group in groupby(wanted, lambda node: expired[node]):
+                expires = max(1.0, min(patience * 2**times, until - now))
+                while batch := {node: words(node) for node in islice(group, BATCH)}:
+                    tickets = exchange.send(kind, batch, expires=expires)
+                    sent = time.monotonic()
+                    out |= {
+                        ticket: (node, sent, sent + expires) for ticket, node in tickets.items()
+                    }
+        for reply in exchange.replies(list(out)) if out else ():
+            now, (node, sent, late) = time.monotonic(), out.pop(reply.ticket)
+            rest = PAUSE
+            if reply.lost:
+                expired[node] += now >= late
+            else:
+                rest = min(MENDING * 2 ** answered[node], LONGEST)
+                answered[node] += 1
+            rested[node] = now + rest
+            yield Answer(node, known_words(reply.words), reply.lost, now - sent)
+        yield None
+        if not over:
+            time.sleep(LOOK * max(1.0, len(out) / CROWD))
+    for node, sent, _ in out.values():
+        yield Answer(node, {}, SILENT, time.monotonic() - sent)

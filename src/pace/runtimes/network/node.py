@@ -12,40 +12,29 @@ import os
 import re
 import threading
 from dataclasses import dataclass
-from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from pace.errors import SettingError
-from pace.runtimes.network.messages import TOO_SLOW, Words, code_of, log
+from pace.runtimes.network.exchange import TOO_SLOW, Words, code_of, log
 
 PROCESSES = multiprocessing.get_context("forkserver")
-STEPS = "pace.runtimes.network.site_steps"
+PROCESSES.set_forkserver_preload(["pace.runtimes.network.site_steps"])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A site: who it is, its copy of the job, its graph, where its files stay, and its limits.
-
-    Nothing here ever comes from the server.
-
-    Raises:
-        SettingError: the limit or the device is none.
-    """
+    """A site: its name, job, graph, files and limits. Nothing here ever comes from the server."""
 
     name: str
     job: Path = Path("job.pace")
     graph: Path = Path("mine.graph")
     folder: Path = Path("state")
-    key: Path | None = None
-    """Where the job has keys."""
+    key: Path | None = None  # where the job has keys
     device: str = "cpu"
-    limit: float = 600.0
-    """Seconds for one step, after which its process is ended."""
-    overlapping: bool = False
-    """Agree to what this and earlier sealed jobs tell together."""
-    allow: tuple[str, ...] = ()
-    """Code that is not built in, package.module:Name, which the job may run."""
+    limit: float = 600.0  # seconds for one step, after which its process is ended
+    overlapping: bool = False  # agree to what this and earlier sealed jobs tell together
+    allow: tuple[str, ...] = ()  # code of somebody's own, package.module:Name, that the job may run
 
     def __post_init__(self) -> None:
         if not 0 < self.limit < float("inf"):
@@ -58,18 +47,11 @@ class Node:
         return self.folder / digest[:16]
 
 
-def load_steps() -> None:
-    """Load torch in the process that steps are forked from, before the first one is asked for."""
-    PROCESSES.set_forkserver_preload([STEPS])
-    forkserver.ensure_running()
-
-
 def respond(node: Node, kind: str, words: Words) -> Words:
     """A node's reply to a message, made in a child process within the node's limit. It raises nothing.
 
     What the server may choose is the job it names, and nothing else.
     """
-    PROCESSES.set_forkserver_preload([STEPS])
     receiver, sender = PROCESSES.Pipe(duplex=False)
     child = PROCESSES.Process(target=_step, args=(sender, node, kind, words), daemon=True)
     try:
@@ -93,12 +75,11 @@ def _step(sender: Connection, node: Node, kind: str, words: Words) -> None:
     """The child: one step, which ends with the process that asked for it."""
     from pace.runtimes.network import site_steps  # here, since the node's own process has no torch
 
-    asking = multiprocessing.parent_process()
-    assert asking is not None
-
-    def end_with_it() -> None:
-        asking.join()
+    def end_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
         os._exit(1)
 
-    threading.Thread(target=end_with_it, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     sender.send(site_steps.answer_message(node, kind, words))

@@ -7,40 +7,100 @@ know at every answer (who is here, who is which node) is read once and then kept
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from pace.errors import PaceError, ParticipantError, TooFewError
+from pace.errors import FileError, PaceError, ParticipantError, SettingError, TooFewError
+from pace.io import atomic, untrusted
 from pace.jobs.admission import admit
 from pace.jobs.journal import Journal, Refusal
 from pace.jobs.roll import Attendance
 from pace.protocol.uploads import Received
-from pace.runtimes.files.merge import (
-    MergeReport,
-    decided_uploads,
-    make_returns,
-    merge_report,
-    server_key,
-)
-from pace.runtimes.network.bindings import Bindings
-from pace.runtimes.network.exchange import Answer, Asking, Exchange
-from pace.runtimes.network.messages import OK, RETURN, UPLOAD, Words, word_bytes, word_text
-from pace.runtimes.network.progress import (
-    ADOPTED,
-    ASKED,
-    LOST,
-    MISSING,
-    REFUSED,
-    RETURNED,
-    UPLOADED,
-    Event,
-    Progress,
-    Row,
-)
-from pace.runtimes.network.settings import Settings
+from pace.runtimes.files import merge
+from pace.runtimes.files.merge import server_key
+from pace.runtimes.network.exchange import OK, RETURN, UPLOAD, Answer, Exchange, Words, ask
+from pace.runtimes.network.progress import Event, Progress, Row
 
-FIXED, EACH = 300.0, 10.0  # seconds for one answer or all deliveries: for any round, and a node
+LARGEST = 4096  # bytes of a file that names one node
+Say = Callable[[Event], None]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the server's operator chose for a round. Paths are on its disk, times in seconds."""
+
+    job: Path
+    journal: Path
+    out: Path  # the folder of the report
+    key: Path | None = None  # the server's, where the job has keys
+    nodes: Mapping[str, int] = field(default_factory=dict)  # participant -> node, where fixed
+    deadline: float = 600.0  # for uploads: then those who are here are enough, or the run fails
+    delivery: float | None = None  # for returns; None: by the number of nodes
+    patience: float | None = None  # for one answer, before a node is asked again; None: the same
+
+    def __post_init__(self) -> None:
+        for name in ("deadline", "delivery", "patience"):
+            seconds = getattr(self, name)
+            if seconds is not None and not 0 < seconds < float("inf"):
+                raise SettingError(f"{name} is {seconds:g}, expected seconds above 0")
+
+
+def parse_nodes(text: str) -> dict[str, int]:
+    """The operator's `north=123,south=456`."""
+    nodes = {}
+    for word in filter(None, map(str.strip, text.split(","))):
+        if not (pair := re.fullmatch(r"([^=]+)=(\d+)", word)):
+            raise SettingError(
+                f"nodes has {word!r}, expected a name and the number that `pace flower register` "
+                "gave, such as north=123"
+            )
+        nodes[pair[1]] = int(pair[2])
+    return nodes
+
+
+@dataclass(frozen=True, eq=False)
+class Bindings:
+    """Which node is which participant: the first whose upload was accepted, or who the operator says.
+
+    The file journal/nodes/NAME.json is written once: a resumed run knows whom not to ask again.
+    """
+
+    folder: Path
+    nodes: dict[str, int]  # participant -> node
+    names: dict[int, str]  # node -> participant
+
+    @classmethod
+    def open(cls, folder: Path, fixed: Mapping[str, int]) -> Bindings:
+        """Those in the journal, except where the operator fixed others."""
+        nodes = {}
+        for path in folder.glob("*.json"):
+            try:
+                nodes[path.stem] = int(untrusted.json(untrusted.read(path, LARGEST))["node"])
+            except (ValueError, TypeError, LookupError) as error:
+                raise FileError(
+                    f"{path} is damaged ({error!r}): restore it from a backup"
+                ) from error
+        nodes |= fixed
+        return cls(folder, nodes, {node: name for name, node in nodes.items()})
+
+    def check(self, name: str, node: int) -> None:
+        """Refuse a node that claims another's name, or another name than before."""
+        bound, former = self.nodes.get(name), self.names.get(node)
+        if bound not in (None, node):
+            raise ParticipantError(
+                f"{name!r} is node {bound}, this is node {node}: if the site has registered anew, "
+                f"start the run with nodes = '{name}={node}'"
+            )
+        if former not in (None, name):
+            raise ParticipantError(f"node {node} is {former!r}, and now says it is {name!r}")
+
+    def bind(self, name: str, node: int) -> None:
+        """A name keeps the first node it was bound to."""
+        atomic.create(self.folder / f"{name}.json", json.dumps({"node": str(node)}).encode())
+        self.names.setdefault(self.nodes.setdefault(name, node), name)
 
 
 @dataclass(frozen=True)
@@ -55,16 +115,13 @@ class Contact:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundReport(MergeReport):
+class RoundReport(merge.MergeReport):
     """What became of a job in one round over a network."""
 
-    participants: tuple[Row, ...]
-    """How far the round came with each node."""
+    participants: tuple[Row, ...]  # how far the round came with each node
     contacts: tuple[Contact, ...]
-    undelivered: tuple[str, ...]
-    """Who has not confirmed its return."""
-    finished: bool
-    """Whether everybody has its return."""
+    undelivered: tuple[str, ...]  # who has not confirmed its return
+    finished: bool  # whether everybody has its return
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +132,7 @@ class Round:
     book: Journal
     bound: Bindings
     settings: Settings
-    say: Callable[[Event], None]
+    say: Say
     here: set[str]  # whose uploads are in the journal
     contacts: list[Contact] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
@@ -83,7 +140,7 @@ class Round:
 
     def collect(self) -> None:
         """Ask every node whose upload is not here, until all have come or the deadline has."""
-        decided = self.book.decision()
+        decided, job = self.book.decision(), self.book.job
         answered: set[int] = set()
         idle = False  # all who are connected have answered
 
@@ -94,18 +151,22 @@ class Round:
             idle = bool(invited) and missing <= answered
             return missing
 
+        def words(node: int) -> Words:
+            self.say(Event("asked", str(node), self.bound.names.get(node)))
+            return {"job": job.digest}
+
         def complete() -> bool:
             """Whether there is nothing to wait for: all are here, and it is known where they are."""
             if decided is not None:
                 return decided.keys() <= self.bound.nodes.keys()
-            if self.book.job.participants:
-                listed = set(self.book.job.participants)
-                return self.here == listed <= self.bound.nodes.keys()
-            return idle and len(self.here) >= self.book.job.minimum
+            if job.participants:
+                return self.here == set(job.participants) <= self.bound.nodes.keys()
+            return idle and len(self.here) >= job.minimum
 
         if complete():
             return
-        for answer in self._ask(UPLOAD, due, self._asked, self.settings.deadline):
+        times = self._times(self.settings.deadline)
+        for answer in ask(self.exchange, UPLOAD, due, words, **times):
             if answer is not None:
                 if not answer.lost:
                     answered.add(answer.node)
@@ -115,119 +176,99 @@ class Round:
 
     def take(self, answer: Answer) -> None:
         """Journal an upload that may count, before it counts; write down any other answer."""
-        name, code = word_text(answer.words, "name"), answer.lost or word_text(answer.words, "code")
-        sent = word_bytes(answer.words, "payload")
+        name, node = answer.words.get("name", ""), answer.node
+        code, sent = answer.lost or answer.words.get("code", ""), answer.words.get("payload", b"")
         if code == OK:
-            code = self._admitted(answer.node, name, sent)
+            try:
+                upload = admit(sent, name, self.book.job)
+                if upload.name != name:
+                    raise ParticipantError(
+                        f"node {node} says it is {name!r}, the key {upload.name!r}'s"
+                    )
+                self.bound.check(name, node)
+                self.book.accept(upload)
+                self.bound.bind(name, node)
+                self.here.add(name)
+            except PaceError as error:
+                refusal, code = self.book.refuse(name or f"node-{node}", sent, error), error.code
+                if refusal not in self.refused:
+                    self.refused.append(refusal)
         mine = code == OK or not self.bound.nodes.get(name)  # a name may be claimed, not taken
-        self._met(UPLOAD, answer, (name or None) if mine else None, code or "format", len(sent))
-
-    def _admitted(self, node: int, name: str, sent: bytes) -> str:
-        try:
-            upload = admit(sent, name, self.book.job)
-            if upload.name != name:
-                raise ParticipantError(
-                    f"node {node} says it is {name!r}, the key {upload.name!r}'s"
-                )
-            self.bound.check(name, node)
-            self.book.accept(upload)
-            self.bound.bind(name, node)
-        except PaceError as error:
-            refusal = self.book.refuse(name or f"node-{node}", sent, error)
-            if refusal not in self.refused:
-                self.refused.append(refusal)
-            return error.code
-        self.here.add(name)
-        return OK
+        self._meet(UPLOAD, answer, (name or None) if mine else None, code or "format")
 
     def deliver(self, uploads: Received) -> list[str]:
         """Send everybody's return; the names of those who have not confirmed it."""
         key = server_key(self.book.job, self.settings.key)
-        waiting = set(make_returns(self.book, key, uploads))
+        waiting = set(merge.make_returns(self.book, key, uploads))
         attendance = Attendance.of(self.book)
-        seconds = self.settings.delivery or FIXED + EACH * self.size
 
         def due(online: set[int]) -> set[int]:
             return {node for node in online if self.bound.names.get(node) in waiting}
 
-        def returned(node: int) -> Words:
+        def words(node: int) -> Words:
             name = self.bound.names[node]
-            made = self.book.returned(name)
-            roll = attendance.roll(name, made, key)
+            returned = self.book.returned(name)
+            roll = attendance.roll(name, returned, key)
             self.rolls.append(len(roll))
-            self.say(Event(RETURNED, str(node), name, bytes=len(made)))
-            return {"job": self.book.job.digest, "payload": made, "roll": roll}
+            self.say(Event("returned", str(node), name, bytes=len(returned)))
+            return {"job": self.book.job.digest, "payload": returned, "roll": roll}
 
-        for answer in self._ask(RETURN, due, returned, seconds):
+        times = self._times(self.settings.delivery)
+        for answer in ask(self.exchange, RETURN, due, words, **times):
             if answer is not None:
                 name = self.bound.names.get(answer.node)
-                code = answer.lost or word_text(answer.words, "code") or OK
+                code = answer.lost or answer.words.get("code") or OK
                 if code == OK:
                     waiting.discard(str(name))
-                self._met(RETURN, answer, name, code, 0)
+                self._meet(RETURN, answer, name, code)
             if not waiting:
                 break
         return sorted(waiting)
 
-    def _asked(self, node: int) -> Words:
-        self.say(Event(ASKED, str(node), self.bound.names.get(node)))
-        return {"job": self.book.job.digest}
+    def _times(self, seconds: float | None) -> dict[str, float]:
+        """The operator's times; where none is set, 300 s and 10 for each node."""
+        ample = 300.0 + 10.0 * max(len(self.book.job.participants), len(self.exchange.nodes()))
+        return {"seconds": seconds or ample, "patience": self.settings.patience or ample}
 
-    def _ask(
-        self,
-        kind: str,
-        due: Callable[[set[int]], set[int]],
-        words: Callable[[int], Words],
-        seconds: float,
-    ) -> Asking:
-        patience = self.settings.patience or FIXED + EACH * self.size
-        return Asking(self.exchange, kind, due, words, time.monotonic() + seconds, patience)
-
-    @property
-    def size(self) -> int:
-        """How many nodes there may be."""
-        return max(len(self.book.job.participants), len(self.exchange.nodes()))
-
-    def _met(self, step: str, answer: Answer, name: str | None, code: str, size: int) -> None:
+    def _meet(self, step: str, answer: Answer, name: str | None, code: str) -> None:
         node, seconds = str(answer.node), round(answer.seconds, 3)
         self.contacts.append(Contact(step, node, name, code, seconds))
-        if code == OK:
-            state = UPLOADED if step == UPLOAD else ADOPTED
-            self.say(Event(state, node, name, seconds=seconds, bytes=size))
+        if code != OK:
+            name = name or self.bound.names.get(answer.node)
+            self.say(Event("lost" if answer.lost else "refused", node, name, code, seconds))
+        elif step == UPLOAD:
+            size = len(answer.words.get("payload", b""))
+            self.say(Event("uploaded", node, name, seconds=seconds, bytes=size))
         else:
-            state = LOST if answer.lost else REFUSED
-            self.say(Event(state, node, name or self.bound.names.get(answer.node), code, seconds))
+            self.say(Event("adopted", node, name, seconds=seconds))
 
 
 def play_round(
-    exchange: Exchange,
-    settings: Settings,
-    book: Journal,
-    say: Callable[[Event], None] = lambda event: None,
+    exchange: Exchange, settings: Settings, book: Journal, say: Say = lambda event: None
 ) -> RoundReport:
     """The whole round; its report, which says whether it is finished."""
     progress = Progress()
 
-    def told(event: Event) -> None:
+    def tell(event: Event) -> None:
         progress.add(event)
         say(event)
 
     server_key(book.job, settings.key)  # before anybody trains for nothing
     bound = Bindings.open(settings.journal / "nodes", settings.nodes)
-    this = Round(exchange, book, bound, settings, told, set(book.accepted()))
+    this = Round(exchange, book, bound, settings, tell, set(book.accepted()))
     for name in book.job.missing(book.decision() or this.here):
-        told(Event(MISSING, "", name))
+        tell(Event("missing", "", name))
     this.collect()
     undelivered: list[str] = []
     uploads, waiting = None, None
     try:
         book.close()
-        uploads = decided_uploads(book)
+        uploads = merge.decided_uploads(book)
         undelivered = this.deliver(uploads)
     except TooFewError as error:
         waiting = str(error)
     size = max(this.rolls, default=0)
-    merged = merge_report(book, this.refused, uploads, waiting=waiting, roll=size)
+    merged = merge.merge_report(book, this.refused, uploads, waiting=waiting, roll=size)
     return RoundReport(
         **vars(merged),
         participants=tuple(progress.rows.values()),

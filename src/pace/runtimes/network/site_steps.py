@@ -13,6 +13,7 @@ Every file is whole or absent, so a step that was killed is simply asked for aga
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import torch
@@ -25,26 +26,17 @@ from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
 from pace.runtimes.files.adopt import adopt_files
 from pace.runtimes.files.fit import fit_files, identity
 from pace.runtimes.files.site import load_site
-from pace.runtimes.network.messages import (
-    OK,
-    RETURN,
-    UPLOAD,
-    Words,
-    code_of,
-    log,
-    word_bytes,
-    word_text,
-)
+from pace.runtimes.network.exchange import OK, RETURN, UPLOAD, Words, code_of, known_words, log
 from pace.runtimes.network.node import Node
 
 LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
 
 
-def answer_message(node: Node, kind: str, words: Words) -> Words:
+def answer_message(node: Node, kind: str, words: Mapping[str, object]) -> Words:
     """The upload, or nothing once the return is applied; else a code. It raises nothing."""
     torch.set_num_threads(1)  # two threads on small products are slower than one
-    began = time.perf_counter()
-    digest, returned = word_text(words, "job"), word_bytes(words, "payload")
+    began, known = time.perf_counter(), known_words(words)
+    digest, returned = known.get("job", ""), known.get("payload", b"")
     try:
         with plugins.allowing(node.allow):
             if kind == UPLOAD:
@@ -55,7 +47,7 @@ def answer_message(node: Node, kind: str, words: Words) -> Words:
                 return {"code": OK, "name": node.name, "payload": upload}
             if kind == RETURN:
                 log(f"{node.name}: the return of job {digest[:16]} came, {len(returned):,} bytes")
-                adopt_return(node, digest, returned, word_bytes(words, "roll"))
+                adopt_return(node, digest, returned, known.get("roll", b""))
                 log(f"{node.name}: confirmed, after {time.perf_counter() - began:.1f} s")
                 return {}
         raise FormatError(f"a message is {kind[:64]!r}, expected {UPLOAD} or {RETURN}")
@@ -71,16 +63,8 @@ def make_upload(node: Node, digest: str) -> Path:
     owner, _ = identity(job, upload, node.key)
     if owner != node.name:
         raise ParticipantError(f"{node.key} is the key of {owner!r}, this is {node.name!r}")
-    fit_files(
-        job,
-        load_site(node.graph, job),
-        folder / LOCAL,
-        upload,
-        folder / RECEIPT,
-        key=node.key,
-        device=node.device,
-        overlapping=node.overlapping,
-    )
+    site, paths = load_site(node.graph, job), (folder / LOCAL, upload, folder / RECEIPT)
+    fit_files(job, site, *paths, key=node.key, device=node.device, overlapping=node.overlapping)
     return upload
 
 
