@@ -203,9 +203,9 @@ class Graph:
         """The same graph with its tensors on `device`."""
         if self.x.device == torch.device(device):
             return self
-        parts = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
-        moved_parts: dict[str, Any] = {name: part.to(device) for name, part in parts.items()}
-        moved = replace(self, **moved_parts)
+        tensors = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
+        parts: dict[str, Any] = {name: part.to(device) for name, part in tensors.items()}
+        moved = replace(self, **parts)
         moved._derived.update({name: value.to(device) for name, value in self._derived.items()})
         return moved
 
@@ -293,13 +293,13 @@ def induced(graph: Graph, clients: Sequence[Any]) -> list[Graph]:
     lists = [torch.as_tensor(nodes, dtype=torch.int64) for nodes in clients]
     order = torch.cat(lists)
     sizes = torch.tensor([len(nodes) for nodes in lists])
-    place = torch.full((graph.nodes,), -1, dtype=torch.int64)
-    place[order] = torch.arange(len(order))
-    owner = torch.full((graph.nodes,), -1, dtype=torch.int64)
+    index = torch.full((graph.nodes,), -1, dtype=torch.int64)
+    index[order] = torch.arange(len(order))
+    owner = torch.full_like(index, -1)
     owner[order] = torch.repeat_interleave(torch.arange(len(lists)), sizes)
     ends = owner[graph.edges]
     kept = (ends[0] == ends[1]) & (ends[0] >= 0)
-    inside = place[graph.edges[:, kept]]
+    inside = index[graph.edges[:, kept]]
     keys, sorted_by = torch.sort(inside[0] * max(1, len(order)) + inside[1])
     sources, targets = keys // max(1, len(order)), keys % max(1, len(order))
     starts = sizes.cumsum(0) - sizes

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pace.datasets.dataset import Dataset, Names
 from pace.datasets.partition import PARTITIONS, divide
-from pace.datasets.partition.divide import cut, generator, louvain, pack, split
+from pace.datasets.partition.divide import by_louvain, cut, generator, pack, split
 from pace.datasets.partition.file import describe_clients, read_partition, write_partition
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import SettingError
@@ -125,7 +125,8 @@ def test_louvain_sees_directions_and_client_graphs_do_not() -> None:
     whole = dataset()
     upward = whole.graph.edges[:, whole.graph.edges[0] < whole.graph.edges[1]]
     made = divide(dataclasses.replace(whole, directed=upward), "louvain", 3)
-    assert made.nodes == louvain(upward, 200, 3)
+    one_way = Graph.build(whole.graph.x, upward, whole.graph.y, directed=True)
+    assert made.nodes == by_louvain(Dataset("one way", one_way, 4), 3)
     for nodes, graph in zip(made.nodes, made, strict=True):
         assert torch.equal(graph.edges, whole.graph.induced(torch.as_tensor(nodes)).edges)
 
@@ -247,11 +248,12 @@ def test_communities_are_the_same_from_the_cache_and_a_damaged_file_is_made_agai
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     graph = synthetic(Synthetic(nodes=1200))
-    first = louvain(graph.edges, graph.nodes, 5)
+    whole = Dataset("whole", graph, 6)
+    first = by_louvain(whole, 5)
     (kept,) = (tmp_path / "pace" / "louvain").iterdir()
     with monkeypatch.context() as without:
-        without.setattr(sys.modules[louvain.__module__], "computed", None)  # must not be asked
-        assert louvain(graph.edges, graph.nodes, 5) == first
+        without.setattr(sys.modules[by_louvain.__module__], "computed", None)  # must not be asked
+        assert by_louvain(whole, 5) == first
     kept.write_bytes(b"damaged")
-    assert louvain(graph.edges, graph.nodes, 5) == first
+    assert by_louvain(whole, 5) == first
     assert kept.read_bytes() != b"damaged"

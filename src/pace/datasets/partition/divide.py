@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
 
 from pace.datasets.benchmarks import cache_folder
 from pace.datasets.dataset import RATIOS, Dataset
@@ -159,11 +158,6 @@ def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:
     return replace(graph, **masks)
 
 
-def by_louvain(dataset: Dataset, clients: int) -> Sequence[Nodes]:
-    """Communities of the graph, joined until there are as many as clients."""
-    return louvain(dataset.stored, dataset.graph.nodes, clients)
-
-
 def by_metis(dataset: Dataset, clients: int) -> Sequence[Nodes]:
     """Parts of equal size with few edges between them. METIS uses its own fixed seed."""
     try:
@@ -218,8 +212,12 @@ def by_column(dataset: Dataset) -> Sequence[Nodes]:
     return [np.flatnonzero(owner == client) for client in range(int(owner.max()) + 1)]
 
 
-def louvain(edges: Tensor, nodes: int, clients: int) -> list[list[int]]:
-    """Each client's nodes, in the order that numbers them locally. No random number is drawn."""
+def by_louvain(dataset: Dataset, clients: int) -> list[list[int]]:
+    """Communities of the graph, joined until there are as many as clients.
+
+    As OpenFGL packs them, into clients of nearly equal size. No random number is drawn.
+    """
+    edges, nodes = dataset.stored, dataset.graph.nodes
     groups: dict[int, list[int]] = {}  # communities by first appearance, each in ascending order
     side = int(edges.max()) + 1 if edges.numel() else 0
     labels = remembered(edges.numpy(), side).tolist() if side else []
