@@ -64,7 +64,7 @@ def test_letters_are_composed_wherever_they_were_typed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"PK\x03\x04 a workbook", "a workbook or an archive"),
+        (b"PK\x03\x04 a workbook", "a workbook or archive"),
         (b"id,f\n\x00\x01\n", "is not text"),
         (codecs.BOM_UTF16_LE + b"i\x00d", "is not text"),
     ],

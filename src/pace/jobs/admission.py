@@ -46,9 +46,7 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
             f"{name!r} is not among the job's participants: {', '.join(job.participants[:12])}"
         )
     elif not is_name(name):
-        raise ParticipantError(
-            f"{name!r} is not a valid name: use letters, digits, dots, dashes and underscores"
-        )
+        raise ParticipantError(f"{name!r} is not a valid name: use letters, digits and . _ -")
     message = steps.check_upload(frame_of(content, job), job.federation)
     return Admitted(name, content, message)
 

@@ -59,16 +59,7 @@ def disclosure(
     features: Sequence[str] = (),
     classes: Sequence[str] = (),
 ) -> Disclosure:
-    """What this very message tells.
-
-    Args:
-        message: the upload's tensors; of a sealed one only their names and shapes are known.
-        federation: what everyone agreed on.
-        signature: bytes of the signature that goes with it.
-        graph: the site's own, of which it is said which classes are small.
-        features: names of the columns; their numbers are given otherwise.
-        classes: names of the classes.
-    """
+    """What this very message tells; of a sealed one only the tensors' names and shapes are known."""
     layout = upload_layout(federation)
     told = explain_upload(message, federation, features)
     items = tuple(

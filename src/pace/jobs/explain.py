@@ -55,6 +55,14 @@ def job_facts(job: Job) -> dict[str, str]:
     hidden = ", ".join(map(str, job.model.widths[1:-1])) or "none"
     signature = f"; {sizes.signature} more for each signature" if job.signed else ""
     returns = "uploads sealed, returns " if job.sealed else ""
+    settings = dict(job.content["method"])
+    settings.pop("name")
+    code = f" (code of its own, SHA-256 {settings.pop('code')} …)" if "code" in settings else ""
+    rank = ""
+    if settings.pop("rank", None) is not None:
+        rank = ", dense messages" if job.rank is None else f", factors of rank {job.rank}"
+    values = {name: item if isinstance(item, list) else [item] for name, item in settings.items()}
+    more = "".join(f", {name} {'/'.join(map(str, items))}" for name, items in values.items())
     facts = {
         "digest": " ".join(wrap(job.digest[:32], 4)) + " …",  # to be read out on the telephone
         "in messages": job.federation.digest.hex(),
@@ -63,7 +71,7 @@ def job_facts(job: Job) -> dict[str, str]:
         "start": f"W_0 from seed {job.seed}, the same at every site",
         "training": f"{recipe.epochs} full-batch steps of {recipe.optimiser}, rate {recipe.rate}, "
         f"weight decay {recipe.decay}",
-        "method": _method(job),
+        "method": f"{job.method}{code}{rank}{more}",
         "sent": f"once each way, {returns}{WRITTEN[job.numbers]}: upload "
         f"{sizes.shown(sizes.upload_frame)}, return {sizes.shown(sizes.return_frame)}{signature}",
         "taking part": listed(job.participants, 12) or "anybody who has this file",
@@ -87,21 +95,6 @@ def job_facts(job: Job) -> dict[str, str]:
     return facts
 
 
-def _method(job: Job) -> str:
-    """`fedprox, mu 0.1`; of code that is not built in, also which."""
-    settings = dict(job.content["method"])
-    settings.pop("name")
-    code = f" (code of its own, SHA-256 {settings.pop('code')} …)" if "code" in settings else ""
-    rank = ""
-    if settings.pop("rank", None) is not None:
-        rank = ", dense messages" if job.rank is None else f", factors of rank {job.rank}"
-    lists = {
-        name: value if isinstance(value, list) else [value] for name, value in settings.items()
-    }
-    more = "".join(f", {name} {'/'.join(map(str, values))}" for name, values in lists.items())
-    return f"{job.method}{code}{rank}{more}"
-
-
 def advice(job: Job) -> list[str]:
     """What the maker of the job may want to change: factors that cost more than dense matrices."""
     dense, upload = message_sizes(job).dense_model, message_sizes(job).upload_frame
@@ -112,11 +105,9 @@ def advice(job: Job) -> list[str]:
         other = replace(job, settings={**job.settings, "rank": rank})
         return 100 * wire.size(steps.upload_layout(other.federation)) / dense
 
-    sentence = (
+    text = (
         f"the model is small: an upload of rank {job.rank} costs {100 * upload / dense:.0f}% of it, "
         f"--rank dense costs {share(None):.0f}% and rounds nothing off"
     )
     smaller = next((rank for rank in range(job.rank - 1, 0, -1) if share(rank) < 100), None)
-    return [
-        sentence if smaller is None else f"{sentence}; --rank {smaller} costs {share(smaller):.0f}%"
-    ]
+    return [text if smaller is None else f"{text}; --rank {smaller} costs {share(smaller):.0f}%"]

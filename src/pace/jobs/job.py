@@ -106,14 +106,6 @@ class Participants:
 
 
 @dataclass(frozen=True)
-class NamesSection:
-    """[names]: of classes and features, in the order of their numbers."""
-
-    classes: tuple[str, ...] = optional(())
-    features: tuple[str, ...] = optional(())
-
-
-@dataclass(frozen=True)
 class JobContent:
     """What a job's file says, section by section."""
 
@@ -126,7 +118,7 @@ class JobContent:
     participants: Participants
     keys: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
     sealing: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
-    names: NamesSection = optional(NamesSection())
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=OPTIONAL)
     codebook: Codebook | None = optional(None)
 
 
@@ -167,16 +159,13 @@ class Job:
 
     @cached_property
     def content(self) -> dict[str, Any]:
-        """What the file says, as plain data; `digest` is of this.
-
-        `training` and `start` follow from the rest. They are there to be read, and so that software
-        that would do otherwise is noticed before it trains.
-        """
+        """What the file says; `training` and `start` follow from the rest, to notice other software."""
         federation, model, kind = self._open, self.model, kind_of(self.model)
         recipe = federation.describe()["recipe"]
         del recipe["kind"]
         dropout = {} if isinstance(model, TorchModel) else {"dropout": model.dropout}
         rank = {"rank": self.rank} if "rank" in METHODS.settings(self.method) else {}
+        named = {"classes": self.classes, "features": self.features}
         start = hashlib.sha256()
         for name, value in federation.start.items():
             start.update(name.encode() + value.contiguous().numpy().tobytes())
@@ -203,7 +192,7 @@ class Job:
             participants=Participants(self.minimum, self.participants),
             keys=self.keys,
             sealing=self.sealing,
-            names=NamesSection(self.classes, self.features),
+            names={kind: names for kind, names in named.items() if names},
             codebook=self.codebook,
         )
         return {"format": FORMAT, **plain_record(content)}
@@ -232,11 +221,7 @@ class Job:
 
     @cached_property
     def _open(self) -> Federation:
-        """The federation without what follows from the job's digest.
-
-        Raises:
-            NotAllowedError: the method is code that is not allowed here.
-        """
+        """The federation without what follows from the job's digest."""
         method = make(self.method, settings=self.settings)
         return Federation(
             self.model, method, self.seed, self.epochs, rate=self.rate, decay=self.decay
@@ -293,11 +278,7 @@ def digest(content: Mapping[str, Any]) -> str:
 
 
 def is_name(name: str) -> bool:
-    """Whether a name can be used: 1 to 64 letters of any script, digits, dots, dashes, underscores.
-
-    It begins with a letter or digit and is in Unicode's NFC, so that it has one spelling; it is part
-    of file names, which have at most 255 bytes.
-    """
+    """Whether it can be used for a participant, in one spelling and as part of a file's name."""
     return (
         0 < len(name) <= 64
         and len(name.encode(errors="replace")) <= NAME_BYTES
@@ -320,9 +301,7 @@ def check_name(name: str, role: str) -> None:
 def _check(job: Job) -> None:
     check_name(job.name, "the job's name")
     if not NONCE.fullmatch(job.nonce):
-        raise SettingError(
-            f"the nonce is {job.nonce[:40]!r}, expected 32 hexadecimal digits drawn at random"
-        )
+        raise SettingError(f"nonce is {job.nonce[:40]!r}, expected 32 hexadecimal digits, random")
     if job.numbers not in KINDS:
         raise SettingError(f"numbers are {job.numbers!r}, expected one of {', '.join(KINDS)}")
     for name in job.participants:
@@ -333,9 +312,7 @@ def _check(job: Job) -> None:
         raise SettingError("two participants have the same name: give each a name of its own")
     most = len(job.participants) or job.minimum
     if not 1 <= job.minimum <= most:
-        raise SettingError(
-            f"the minimum is {job.minimum}, expected 1 to {most}, the number of participants"
-        )
+        raise SettingError(f"the minimum is {job.minimum}, expected 1 to {most} participants")
     parties = {*job.participants, SERVER}
     if job.keys and set(job.keys) != parties:
         raise SettingError(
@@ -344,9 +321,7 @@ def _check(job: Job) -> None:
             f"{sorted(set(job.keys) - parties) or 'none'}"
         )
     if job.keys and not job.participants:
-        raise SettingError(
-            "with keys, who takes part is listed: name the participants and their keys"
-        )
+        raise SettingError("with keys, who takes part is listed: name the participants")
     if len(set(map(key_bytes, job.keys.values()))) < len(job.keys):
         raise SettingError("two parties have the same key: each makes a key of its own")
     if job.keys and SERVER in job.participants:
@@ -409,14 +384,7 @@ def render_job(job: Job) -> str:
 
 
 def read_job(path: Path) -> Job:
-    """The job of a file that is as it was made; otherwise both digests, or both values, are shown.
-
-    Raises:
-        FileError: it is not a job.
-        OtherJobError: it was changed after it was made.
-        SettingError: it has a setting that cannot be used here.
-        NotAllowedError: it names code that is not allowed here.
-    """
+    """The job of a file that is as it was made; otherwise both digests, or both values, are shown."""
     content = load_toml(path, LARGEST_FILE, "make a job with `pace new`")
     if content.get("format") != FORMAT:
         raise FileError(
@@ -466,7 +434,8 @@ def _parse_job(content: Mapping[str, Any]) -> Job:
         participants=read.participants.names,
         minimum=read.participants.minimum,
         **settings,
-        **vars(read.names),
+        classes=read.names.get("classes", ()),
+        features=read.names.get("features", ()),
     )
 
 

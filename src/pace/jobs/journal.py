@@ -26,15 +26,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from unicodedata import normalize
 
-from pace.errors import (
-    FileError,
-    LateError,
-    OtherJobError,
-    PaceError,
-    SecondUploadError,
-    SetAsideError,
-    TooFewError,
-)
+from pace import errors
+from pace.errors import FileError, PaceError
 from pace.io import atomic, untrusted
 from pace.io.records import load_record, optional, plain_record
 from pace.jobs.admission import Admitted, admit, exact_size, frame_of
@@ -79,7 +72,7 @@ class Journal:
         if not atomic.create(folder / "job.pace", render_job(job).encode()):
             found = read_job(folder / "job.pace")
             if found.digest != job.digest:
-                raise OtherJobError(
+                raise errors.OtherJobError(
                     f"{folder} is the journal of job {found.digest[:16]}, this is "
                     f"{job.digest[:16]}: give each job a journal of its own"
                 )
@@ -91,24 +84,20 @@ class Journal:
     @classmethod
     @contextmanager
     def working(cls, folder: Path, job: Job, patience: float = 0.0) -> Iterator[Journal]:
-        """The same for a server at work: another one is told so, and changes nothing.
-
-        With `patience` it waits so many seconds for one that is about to end.
-        """
+        """The same for one server at a time; it waits `patience` seconds for another to end."""
         busy = f"another server is at work on {folder}"
         with atomic.held(folder / ".lock", busy, patience):
             yield cls.open(folder, job)
 
     def accept(self, upload: Admitted, *, settled: bool = True) -> bool:
-        """Keep an upload; False if it was kept before. Another one under its name is refused.
+        """Keep an upload; False if it was kept before; another one under its name is refused.
 
-        The good file may be put back in place of one that was damaged on this disk.
         It may be acknowledged when this returns; with `settled=False`, after `settle`.
         """
         sha256 = hashlib.sha256(upload.content).hexdigest()
         decided = self.decision()
         if decided is not None and upload.name not in decided:
-            raise LateError(
+            raise errors.LateError(
                 f"the job was closed with {len(decided)} uploads before {upload.name!r} came: "
                 "the returns are made and stay as they are"
             )
@@ -123,7 +112,7 @@ class Journal:
                 return atomic.create(path, upload.content, settled=settled)
             first = hashlib.sha256(stored).hexdigest()
         if first != sha256:
-            raise SecondUploadError(
+            raise errors.SecondUploadError(
                 f"{upload.name!r} sent upload {first[:16]} before, this is {sha256[:16]}: the first "
                 "one counts"
             )
@@ -177,7 +166,7 @@ class Journal:
         present = self.accepted()
         if len(present) < self.job.minimum:
             missing = self.job.missing(present)
-            raise TooFewError(
+            raise errors.TooFewError(
                 f"{len(present)} of at least {self.job.minimum} uploads are here"
                 + (f", missing are {', '.join(missing)}" if missing else "")
                 + ": nothing was merged; run this again when they have come"
@@ -192,7 +181,7 @@ class Journal:
                 self._set_aside(name, content)
                 damaged.append(name)
         if damaged:
-            raise SetAsideError(
+            raise errors.SetAsideError(
                 f"of {', '.join(damaged)} the accepted upload was damaged on this disk, and it was "
                 f"set aside in {self.folder / 'damaged'}: nothing was merged; put the good file back "
                 "into the inbox, or ask them to send it again, and run this again (without it, those "
@@ -236,9 +225,7 @@ class Journal:
         try:
             return untrusted.read(self._return(name), LARGEST)
         except FileNotFoundError:
-            raise FileError(
-                f"the journal lost the return to {name!r}: run the command again"
-            ) from None
+            raise FileError(f"the journal lost the return to {name!r}: run this again") from None
 
     def put_return(self, name: str, content: bytes) -> None:
         """Keep a return; durable after `settle`."""

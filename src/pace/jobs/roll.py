@@ -100,24 +100,23 @@ def _sha256(content: bytes) -> str:
 
 
 def check_roll(content: bytes, job: Job, name: str, *, upload: bytes, returned: bytes) -> Roll:
-    """The roll, if it is the server's, of this job, to this receiver and with this return.
-
-    Args:
-        upload: the frame this receiver sent, without a signature.
-        returned: the return as it came, with its signature where the job has keys.
-
-    Raises:
-        RollError: it is none, or another's.
-        SignatureError: the server did not sign it.
-        TooFewError: fewer uploads were merged than the job asks for.
-    """
+    """The roll, if it is the server's, of this job, to this receiver and with this return."""
     if len(content) > LARGEST:
         raise RollError(f"the roll has {len(content):,} bytes, expected at most {LARGEST:,}")
     if job.signed:
         content = signatures.verify(
             content, job.keys[SERVER], kind=signatures.ROLL, job=job.digest, name=name
         )
-    roll = _parse_roll(content)
+    try:
+        roll = read_record(Roll, untrusted.json(content), strict=True)
+        words = [roll.job, roll.receiver, roll.upload, roll.returned, roll.decision]
+        words += [*roll.merged, *roll.missing, *roll.refused.keys(), *roll.refused.values()]
+        if roll.format != FORMAT or not all(0 < len(w) <= 64 and w.isprintable() for w in words):
+            raise ValueError
+    except ValueError:
+        raise RollError(
+            "not a roll: get the file that the server wrote beside the return"
+        ) from None
     expected = (job.digest, name, _sha256(upload), _sha256(returned))
     for key, value in zip(("job", "receiver", "upload", "returned"), expected, strict=True):
         if getattr(roll, key) != value:
@@ -136,18 +135,6 @@ def check_roll(content: bytes, job: Job, name: str, *, upload: bytes, returned: 
             f"{job.minimum}: the return is not adopted"
         )
     return roll
-
-
-def _parse_roll(content: bytes) -> Roll:
-    try:
-        roll = read_record(Roll, untrusted.json(content), strict=True)
-        words = [roll.job, roll.receiver, roll.upload, roll.returned, roll.decision]
-        words += [*roll.merged, *roll.missing, *roll.refused.keys(), *roll.refused.values()]
-        if roll.format == FORMAT and all(0 < len(w) <= 64 and w.isprintable() for w in words):
-            return roll
-    except ValueError:
-        pass
-    raise RollError("not a roll: get the file that the server wrote beside the return")
 
 
 def roll_sentences(roll: Roll | None, job: Job) -> list[str]:

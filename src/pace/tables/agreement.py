@@ -50,9 +50,7 @@ def merge_proposals(
             notes.append(f"{name!r} is left out: empty, or too many words, at {', '.join(where)}")
         elif len(kinds) > 1 and kinds != {"flag", "number"}:
             listing = ", ".join(f"{column.kind} at {site}" for site, column in held.items())
-            wrong.append(
-                f"{name!r} is {listing}: propose it again with --category {name}, or clean it"
-            )
+            wrong.append(f"{name!r} is {listing}: propose it with --category {name}, or clean it")
         else:
             merged.append(_merge_column(name, held, scaling, notes))
     if wrong:
@@ -90,9 +88,7 @@ def _merge_classes(sites: Sites, classes: Sequence[str], notes: list[str]) -> tu
         for name in dict.fromkeys(proposal.classes):
             where.setdefault(name, []).append(site)
     if classes and (left := sorted(where.keys() - set(classes))):
-        raise SettingError(
-            f"--classes lacks {', '.join(left)}, which occur at a site: list them all"
-        )
+        raise SettingError(f"--classes lacks {', '.join(left)}, which occur at a site: list all")
     names = tuple(classes) or tuple(in_order(where))
     notes += [
         f"class {name!r} occurs at {', '.join(where[name]) or 'no site'} only"
@@ -133,11 +129,7 @@ def _merge_column(name: str, held: Mapping[str, Summary], scaling: str, notes: l
 
 
 def pooled_scaling(columns: Collection[Summary], scaling: str) -> tuple[float, float]:
-    """Centre and scale of all sites' rows together.
-
-    Mean and variance are pooled exactly, from counts, means and standard deviations, which is what
-    sums and squares say; medians and quartiles are averaged over rows.
-    """
+    """Centre and scale of all sites' rows: moments are pooled exactly, quartiles averaged by rows."""
     spreads = [(column.rows, column.spread) for column in columns if column.spread is not None]
     total = sum(rows for rows, _ in spreads)
     if scaling == "none" or not total:

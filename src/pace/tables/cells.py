@@ -20,7 +20,7 @@ import numpy as np
 
 from pace.tables.problems import listed
 
-Array = np.ndarray[Any, np.dtype[np.float32]]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 MISSING: tuple[str, ...] = (  # in any case
     "", "na", "n/a", "n.a.", "nan", "null", "none", "#n/a", "#nv", "?", "-", "--", "–", "—", "leer",
@@ -54,9 +54,13 @@ FEW = 3  # different words; fewer show no pattern
 class Numbers:
     """A column read as numbers; NaN where a cell is none."""
 
-    values: Array  # (rows,)
+    values: Array  # (rows,), kept as float32
     text: dict[int, str]  # index -> what a cell holds that is no number
     style: str = "plain"  # comma, point, plain, unclear (1,234 alone can be either) or mixed
+
+    def __post_init__(self) -> None:
+        with np.errstate(over="ignore"):  # too large for float32: infinite, and reported as such
+            object.__setattr__(self, "values", self.values.astype(np.float32, copy=False))
 
     @property
     def expected(self) -> str:
@@ -79,13 +83,7 @@ def parse_cells(
                 values[index] = read(cell.strip().replace(MINUS, "-"))
             except ValueError:
                 text[index] = cell.strip()
-    return Numbers(narrow(values), text, style)
-
-
-def narrow(values: np.ndarray[Any, Any]) -> Array:
-    """As float32; what is too large for it is infinite, and reported as such."""
-    with np.errstate(over="ignore"):
-        return values.astype(np.float32)
+    return Numbers(values, text, style)
 
 
 def is_number(cell: str) -> bool:

@@ -124,9 +124,7 @@ class Codebook:
         refuse_repeated("feature", self.features)
         refuse_repeated("class", self.classes)
         if not self.classes or "" in self.classes:
-            raise SettingError(
-                "the codebook names no classes, or one without a name: list them all"
-            )
+            raise SettingError("the codebook names no classes, or one without a name: list all")
 
     @property
     def features(self) -> tuple[str, ...]:

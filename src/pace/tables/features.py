@@ -41,9 +41,7 @@ class Change:
 
 
 def infer_columns(table: Table) -> list[Column]:
-    """How the columns of a table without a codebook become features: numbers stay as they are, dates
-    become days, words one-hot.
-    """
+    """Columns without a codebook: numbers stay as they are, dates become days, words one-hot."""
     columns = []
     for name, numbers in table.numbers.items():
         words = sorted(set(numbers.text.values()) - {""})
@@ -97,14 +95,7 @@ def encode_columns(
     missing: Collection[str],
     changes: list[Change] | None = None,
 ) -> Tensor:
-    """The features of all columns, (rows, features).
-
-    Args:
-        table: which has every column, as text or as numbers.
-        columns: how each becomes features.
-        missing: words that mean a missing value, in any case.
-        changes: where to add what a codebook did to which rows; None without a codebook.
-    """
+    """The features of all columns, (rows, features); `changes` gets what was done to which rows."""
     blocks = [np.zeros((len(table.rows), 0), np.float32)]
     words = {word.lower() for word in missing}
     for column in columns:
@@ -123,9 +114,7 @@ def encode_columns(
     return torch.from_numpy(np.concatenate(blocks, axis=1))
 
 
-def _numbers(
-    table: Table, column: Column, missing_words: set[str], remedy: str, done: Changes
-) -> Array:
+def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: Changes) -> Array:
     """One scaled feature, and with `indicator` another that is 1 where the value is missing."""
     name = column.name
     if column.kind == "date":
@@ -135,9 +124,9 @@ def _numbers(
         numbers = table.numbers[name]
         cells, values = numbers.text, numbers.values.astype(np.float64)
         expected = "0 or 1" if column.kind == "flag" else numbers.expected
-    missing = np.isnan(values) if "nan" in missing_words else np.zeros(len(values), bool)
+    missing = np.isnan(values) if "nan" in blanks else np.zeros(len(values), bool)
     for index, cell in cells.items():
-        missing[index] = cell.lower() in missing_words
+        missing[index] = cell.lower() in blanks
     right = np.isin(values, (0, 1)) if column.kind == "flag" else np.isfinite(values)
     for index in np.flatnonzero(~missing & ~right).tolist():
         table.refuse_cell(index, name, cells.get(index, f"{values[index]:g}"), expected)
@@ -159,9 +148,7 @@ def _numbers(
     return np.column_stack([block, missing]).astype(np.float32) if column.indicator else block
 
 
-def _words(
-    table: Table, column: Column, missing_words: set[str], remedy: str, done: Changes
-) -> Array:
+def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Changes) -> Array:
     """One feature for each word of a category, and for `other` and `missing` where it has them."""
     features = {word: feature for feature, word in enumerate(column.words)}
     values = {word: features[word] for word in column.values}
@@ -170,10 +157,10 @@ def _words(
     for index, cell in enumerate(table.cells(column.name)):
         if cell in values:
             block[index, values[cell]] = 1
-        elif cell.lower() in missing_words and (column.indicator or column.other):
+        elif cell.lower() in blanks and (column.indicator or column.other):
             block[index, features[ABSENT if column.indicator else OTHER]] = 1
             done.setdefault(f"missing, {how}", []).append(index)
-        elif cell.lower() in missing_words:
+        elif cell.lower() in blanks:
             table.refuse_cell(index, column.name, cell, "a word", remedy)
         elif column.other:
             block[index, features[OTHER]] = 1

@@ -43,14 +43,10 @@ def number_nodes(table: Table, column: str | None) -> dict[str, int]:
 def read_labels(
     table: Table, column: str | None, classes: Sequence[str], missing: Sequence[str]
 ) -> tuple[Tensor, tuple[str, ...]]:
-    """Class numbers. Classes are in the given order, else whole numbers by value, words by alphabet.
-
-    A label is unknown without a column, where a cell is empty or says one of `missing`, in any case.
-    The table's notes tell of such words, and of classes that are spelt alike.
-    """
+    """Class numbers, in the order of `classes`, else whole numbers by value, words by alphabet."""
     if column is None:
         return torch.full((len(table.rows),), UNKNOWN), tuple(classes)
-    cells = _known_labels(table, column, classes, missing)
+    cells = _labels(table, column, classes, missing)
     names = in_order(cell for cell in cells if cell)
     table.notes.extend(alike_notes(f"label {column!r}", names, "classes"))
     names = list(classes) or names
@@ -67,9 +63,7 @@ def read_labels(
     return torch.tensor([number.get(cell, UNKNOWN) for cell in cells]), tuple(names)
 
 
-def _known_labels(
-    table: Table, column: str, classes: Sequence[str], missing: Sequence[str]
-) -> list[str]:
+def _labels(table: Table, column: str, classes: Sequence[str], missing: Sequence[str]) -> list[str]:
     """The labels as words, '' where one is unknown; whole numbers all in one spelling."""
     cells = table.text[column]
     absent = {word.lower() for word in missing_among(set(cells), missing)} - {""}
@@ -116,9 +110,8 @@ def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]
         if parts[index] == 4:
             table.refuse_cell(index, column, cell, "train, val, test or nothing")
         else:
-            table.refuse(
-                index, f"the node is in {cell!r} but has no label: give one, or empty {column!r}"
-            )
+            wrong = f"the node is in {cell!r} but has no label: give one, or empty {column!r}"
+            table.refuse(index, wrong)
     if (parts > 2).all():
         table.refuse(None, f"split column {column!r} is empty in every row")
     return {mask: parts == number for number, mask in enumerate(("train", "val", "test"))}
@@ -134,11 +127,7 @@ def read_edges(
     strangers: str,
     weight: str | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Both ends of every edge, (2, edges), and the weights, if their column is named.
-
-    The ends are in the columns source and target (or from and to), else in the first two.
-    `strangers="drop"` leaves out edges to nodes that are not in the table.
-    """
+    """Both ends of every edge, (2, edges), and the weights, if their column is named."""
     file, weights = open_table(path), None
     ends = _find_ends(file, ids, notes, weight)
     table = read_table(file, nodes.problems, text=ends, numbers=[weight] if weight else [])
@@ -146,14 +135,12 @@ def read_edges(
     if weight is not None:
         numbers = table.numbers[weight]
         weights = torch.from_numpy(numbers.values)
-        wrong = ~(torch.isfinite(weights) & (weights > 0))
-        for index in wrong.nonzero().flatten().tolist():
+        unusable = ~(torch.isfinite(weights) & (weights > 0))
+        for index in unusable.nonzero().flatten().tolist():
             cell = numbers.text.get(index, f"{float(weights[index]):g}")
             table.refuse_cell(index, weight, cell, "a number above 0")
     names = [table.text[end] for end in ends]
-    edges = torch.tensor(
-        [[ids.get(name, -1) for name in cells] for cells in names], dtype=torch.int64
-    )
+    edges = torch.tensor([[ids.get(name, -1) for name in end] for end in names], dtype=torch.int64)
     strange = (edges < 0).any(0)
     count = int(strange.sum())
     if 2 * count > len(strange):
@@ -171,9 +158,8 @@ def read_edges(
                 table.refuse(index, f"{end!r} is empty")
             elif name not in ids:
                 kind = f"{end!r} is not the id of any node (--strangers drop leaves such edges out)"
-                table.refuse(
-                    index, f"{end!r} is {name!r}, not the id of any node", kind=kind, cell=name
-                )
+                wrong = f"{end!r} is {name!r}, not the id of any node"
+                table.refuse(index, wrong, kind=kind, cell=name)
     return edges, weights
 
 

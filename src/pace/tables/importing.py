@@ -50,13 +50,7 @@ class Imported:
 def import_graph(
     nodes: Path, edges: Path, columns: Columns, name: str = "mine", codebook: Codebook | None = None
 ) -> Imported:
-    """The dataset of two tables.
-
-    Raises:
-        ProblemsError: something is wrong with the tables; every problem is listed.
-        GraphError: a table cannot be read at all, or lacks a column.
-        SettingError: `columns` contradicts the table or the codebook.
-    """
+    """The dataset of two tables; a ProblemsError lists everything that is wrong with them."""
     classes, missing = _check_settings(columns, codebook), MISSING
     problems, notes, changes, warnings = Problems(), list[str](), list[Change](), list[str]()
     file = open_table(nodes)
@@ -112,10 +106,9 @@ def import_graph(
     names = tuple(feature for column in features for feature in column.features)
     if (large := unscaled_features(x, names)) is not None:
         warnings.append(large)
-    of = Names(classes, names, clients, tuple(ids))
-    return Imported(
-        Dataset(name, graph, len(classes), owner=owner, names=of), notes, changes, warnings
-    )
+    known = Names(classes, names, clients, tuple(ids))
+    dataset = Dataset(name, graph, len(classes), owner=owner, names=known)
+    return Imported(dataset, notes, changes, warnings)
 
 
 def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
@@ -129,15 +122,11 @@ def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
                 f"{book.directions!r}: leave it out"
             )
         if columns.features or columns.classes:
-            raise SettingError(
-                "--features and --classes do not go with a codebook, which says both: leave them out"
-            )
+            raise SettingError("--features and --classes do not go with a codebook: leave them out")
         return book.classes
     classes = tuple(name.strip() for name in (columns.classes or "").split(","))
     if columns.classes and ("" in classes or len(set(classes)) < len(classes)):
-        raise SettingError(
-            f"--classes is {columns.classes!r}: name each class once, separated by single commas"
-        )
+        raise SettingError(f"--classes is {columns.classes!r}: name each once, by single commas")
     return classes if columns.classes else ()
 
 
@@ -172,9 +161,7 @@ def _special_columns(
     return special
 
 
-def _check_columns(
-    book: Codebook, file: TableFile, special: Sequence[str], notes: list[str]
-) -> None:
+def _check_columns(book: Codebook, file: TableFile, used: Sequence[str], notes: list[str]) -> None:
     """The table must have the codebook's columns; others are not used."""
     wanted = [column.name for column in book.columns]
     present = set(file.columns)
@@ -184,8 +171,8 @@ def _check_columns(
             f"{did_you_mean(absent[0], present)}it has {listed(file.columns, 12)}: rename the column, "
             "or agree on a codebook without it"
         )
-    used = {"", *wanted, *special}
-    if unused := [name for name in file.columns if name not in used]:
+    known = {"", *wanted, *used}
+    if unused := [name for name in file.columns if name not in known]:
         notes.append(f"{file.name}: not in the codebook, so not used: {listed(unused, 12)}")
 
 

@@ -34,11 +34,7 @@ class Problems:
         cell: str = "",
         breaks: bool = False,
     ) -> None:
-        """A problem of a row, or of the whole file. After one that `breaks`, its row is left alone.
-
-        Problems of one `kind`, a sentence that needs no row, become one line when there are many,
-        with the first few rows and what their `cell` holds.
-        """
+        """A problem of a row, or of the whole file; many of one `kind` become one line with examples."""
         if row is not None and (file, row) in self.broken:
             return
         if breaks and row is not None:

@@ -137,7 +137,7 @@ def propose_columns(
     absent = missing_among({cell for name in left for cell in table.text[name]}, tuple(words))
     _, classes = read_labels(table, label, (), absent)
     columns = tuple(
-        _summarise(table, name, absent, least, forced=name in category)
+        _summary(table, name, absent, least, forced=name in category)
         for name in left
         if name != id_column
     )
@@ -164,9 +164,7 @@ def _find_id(table: Table, columns: Sequence[str], notes: list[str]) -> str:
     raise SettingError(f"which column has the id of a node? {which}: say so with --id")
 
 
-def _summarise(
-    table: Table, name: str, absent: Collection[str], least: int, *, forced: bool
-) -> Summary:
+def _summary(table: Table, name: str, absent: Collection[str], least: int, forced: bool) -> Summary:
     """A column by what its cells are: dates, numbers or words; `forced` if it must be a category."""
     cells = [cell for cell in table.text[name] if cell.lower() not in absent]
     missing = len(table.rows) - len(cells)

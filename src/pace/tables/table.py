@@ -22,15 +22,7 @@ import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io.untrusted import open_regular, read_head, size_of
-from pace.tables.cells import (
-    SLASHES,
-    Numbers,
-    is_number,
-    narrow,
-    parse_cells,
-    parse_columns,
-    parse_dates,
-)
+from pace.tables.cells import SLASHES, Numbers, is_number, parse_cells, parse_columns, parse_dates
 from pace.tables.problems import Problems, check_choice, listed
 
 T = TypeVar("T")
@@ -118,9 +110,7 @@ class CsvFile:
         with self._open() as lines:
             line, following = lines.readline().strip(), lines.readline().strip()
         if not line:
-            raise GraphError(
-                f"{self.name} is empty, or its first line is: the first line names the columns"
-            )
+            raise GraphError(f"{self.name} is empty, or its first line is: it names the columns")
         named = line.strip('"')
         if not named.lower().startswith("sep=") or len(named) > 5:
             return max(DELIMITERS, key=line.count)
@@ -143,9 +133,7 @@ def _encoding(path: Path) -> str:
     """UTF-8 if all of it is, UTF-16 if it says so, else Windows-1252; what is no text is refused."""
     head = read_head(path, 4)
     if head.startswith(b"PK\x03\x04"):
-        raise GraphError(
-            f"{path.name} is a workbook or an archive, not text: save it as CSV (UTF-8)"
-        )
+        raise GraphError(f"{path.name} is a workbook or archive, not text: save it as CSV (UTF-8)")
     marked = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     for encoding in ("utf-16",) if marked else (UTF8, WINDOWS, LATIN):
         try:
@@ -188,7 +176,7 @@ class ParquetFile:
                     parsed |= self._read_lists(name, column.to_pylist(), problems)
                 elif NUMBER.fullmatch(self.types[name]):
                     empty = np.flatnonzero(column.is_null().to_numpy()).tolist()
-                    parsed[name] = Numbers(narrow(column.to_numpy()), dict.fromkeys(empty, ""))
+                    parsed[name] = Numbers(column.to_numpy(), dict.fromkeys(empty, ""))
                 else:
                     parsed[name] = parse_cells(_words(column))
             words = {name: _words(table.column(name)) for name in text}
@@ -212,7 +200,7 @@ class ParquetFile:
                 values[index] = [np.nan if item is None else item for item in items]
                 continue
             problems.add(self.name, index + 1, wrong, breaks=True)
-        return {f"{name}.{item}": Numbers(narrow(values[:, item]), {}) for item in range(width)}
+        return {f"{name}.{item}": Numbers(values[:, item], {}) for item in range(width)}
 
     def _look(self, look: Callable[[Any], T]) -> T:
         """What a look into the file gives; damage may show only then."""
@@ -312,13 +300,11 @@ class Table:
         row = None if index is None else self.rows[index]
         self.problems.add(self.file.name, row, text, kind=kind, cell=cell)
 
-    def refuse_cell(
-        self, index: int, column: str, cell: str, expected: str, empty: str = ""
-    ) -> None:
-        """A cell that is not what is expected; `empty` says what to do where the value is missing."""
+    def refuse_cell(self, index: int, name: str, cell: str, expected: str, hint: str = "") -> None:
+        """A cell that is not what is expected; `hint` says what to do where the value is missing."""
         value = f"is {cell!r}" if cell else "is empty"
-        kind = f"{column!r} is empty{empty}" if empty else f"{column!r} is not {expected}"
-        self.refuse(index, f"{column!r} {value}, expected {expected}", kind=kind, cell=cell)
+        kind = f"{name!r} is empty{hint}" if hint else f"{name!r} is not {expected}"
+        self.refuse(index, f"{name!r} {value}, expected {expected}", kind=kind, cell=cell)
 
 
 def open_table(path: Path) -> TableFile:
