@@ -12,12 +12,12 @@ import torch
 
 from pace.errors import GraphError, SettingError
 from pace.io import records, untrusted
-from pace.io.records import plain_record
+from pace.io.records import plain_record, read_record
 from pace.jobs.job import Job, read_job, write_job
 from pace.models.gcn import GCN
 from pace.runtimes.files.inspect import inspect
 from pace.tables.agreement import codebook_discloses, merge_proposals, pooled_scaling
-from pace.tables.codebook import Codebook, Column, parse_codebook, read_codebook, write_codebook
+from pace.tables.codebook import Codebook, Column, read_codebook, write_codebook
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.proposal import (
     Proposal,
@@ -317,9 +317,9 @@ def test_what_is_wrong_with_a_codebook_by_hand_is_said(
     change: dict[str, object], said: str
 ) -> None:
     good = {"label": "kind", "classes": ["x"], "columns": [{"name": "a", "kind": "flag"}]}
-    parse_codebook(good)
+    read_record(Codebook, good, "the codebook", strict=True)
     with pytest.raises(SettingError, match=said):
-        parse_codebook(good | change)
+        read_record(Codebook, good | change, "the codebook", strict=True)
 
 
 def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:

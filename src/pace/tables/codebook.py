@@ -20,7 +20,7 @@ refused.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -133,19 +133,13 @@ class Codebook:
 
     def plain(self) -> dict[str, Any]:
         """As a file has it."""
-        plain: dict[str, Any] = plain_record(self)
-        return plain
+        return dict(plain_record(self))
 
 
 def refuse_repeated(kind: str, names: Iterable[str]) -> None:
     """Refuse a name that occurs twice."""
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise SettingError(f"there is the {kind} {twice[0]!r} twice: rename one")
-
-
-def parse_codebook(content: Mapping[str, Any]) -> Codebook:
-    """The codebook of a file's content; a mistake is answered with the column it is in."""
-    return read_record(Codebook, content, "the codebook", strict=True)
 
 
 def write_codebook(path: Path, book: Codebook) -> None:
@@ -159,7 +153,7 @@ def read_codebook(path: Path) -> Codebook:
     """The codebook of a file, edited or not."""
     content = load_columns(path, CODEBOOK_FORMAT, "make one with `pace codebook merge`")
     try:
-        return parse_codebook(content)
+        return read_record(Codebook, content, "the codebook", strict=True)
     except SettingError as error:
         raise SettingError(f"{path}: {error}") from None
 

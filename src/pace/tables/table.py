@@ -10,12 +10,13 @@ import codecs
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
@@ -24,8 +25,6 @@ from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io.untrusted import open_regular, read_head, size_of
 from pace.tables.cells import SLASHES, Numbers, is_number, parse_cells, parse_columns, parse_dates
 from pace.tables.problems import Problems, check_choice, listed
-
-T = TypeVar("T")
 
 CHUNK = 2_000  # rows of CSV in memory as text at a time
 BLOCK = 2**20  # characters
@@ -158,7 +157,8 @@ class ParquetFile:
 
     def __init__(self, path: Path) -> None:
         self.path, self.name = path, path.name
-        schema = self._look(lambda file: file.schema_arrow)
+        with self._opened() as file:
+            schema = file.schema_arrow
         self.types = {field.name: str(field.type) for field in schema}
         self.columns: list[str] = list(schema.names)
         stored = ("string", "large_string", "dictionary")
@@ -166,10 +166,9 @@ class ParquetFile:
 
     def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
         """The row numbers, and columns as text and as numbers."""
-
-        def convert(file: Any) -> Read:
+        parsed: dict[str, Numbers] = {}
+        with self._opened() as file:
             table = file.read(list(dict.fromkeys((*text, *numbers))))
-            parsed: dict[str, Numbers] = {}
             for name in numbers:
                 column = table.column(name)
                 if self.types[name].startswith(("list<", "large_list<", "fixed_size_list<")):
@@ -180,9 +179,7 @@ class ParquetFile:
                 else:
                     parsed[name] = parse_cells(_words(column))
             words = {name: _words(table.column(name)) for name in text}
-            return range(1, len(table) + 1), words, parsed
-
-        return self._look(convert)
+        return range(1, len(table) + 1), words, parsed
 
     def _read_lists(self, name: str, cells: list[Any], problems: Problems) -> dict[str, Numbers]:
         """A column of equally long lists as that many columns."""
@@ -202,8 +199,9 @@ class ParquetFile:
             problems.add(self.name, index + 1, wrong, breaks=True)
         return {f"{name}.{item}": Numbers(values[:, item], {}) for item in range(width)}
 
-    def _look(self, look: Callable[[Any], T]) -> T:
-        """What a look into the file gives; damage may show only then."""
+    @contextmanager
+    def _opened(self) -> Iterator[Any]:
+        """The open file; damage may show only when it is read."""
         try:
             from pyarrow import ArrowInvalid, parquet
         except ImportError:
@@ -214,7 +212,7 @@ class ParquetFile:
                     _check_room(file.metadata, size_of(content), self.name)
                     texts = [field.name for field in file.schema_arrow if str(field.type) in TEXTS]
                 with parquet.ParquetFile(content, read_dictionary=texts) as file:
-                    return look(file)
+                    yield file
         except (ArrowInvalid, OSError, UnicodeDecodeError) as error:
             raise GraphError(
                 f"{self.name} is not a Parquet file, or damaged ({error}): write it again"
