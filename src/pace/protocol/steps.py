@@ -479,14 +479,11 @@ def explain_upload(
     if not federation.sealed:
         return federation.method.explain(message, federation, features)
     blank = {name: torch.zeros(shape) for name, shape in upload_layout(federation).items()}
-    tensors = {
-        **federation.method.explain(blank, federation).tensors,
-        sealing.ONE: sealing.ONE_SENTENCE,
-    }
-    return Explanation(
-        {name: f"sealed: {sentence}" for name, sentence in tensors.items()},
-        sealing.sealed_sentences(federation.clients, _summable(federation)),
-    )
+    plain = {**federation.method.explain(blank, federation).tensors}
+    plain[sealing.ONE] = sealing.ONE_SENTENCE
+    tensors = {name: f"sealed: {sentence}" for name, sentence in plain.items()}
+    sentences = sealing.sealed_sentences(federation.clients, _summable(federation))
+    return Explanation(tensors, sentences)
 
 
 def upload_weights(uploads: Uploads, federation: Federation) -> list[Weight]:

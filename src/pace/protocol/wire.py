@@ -201,12 +201,10 @@ def decode_rows(frames: Sequence[bytes], offset: int, shapes: Layout) -> Tensor:
             row[:] = np.frombuffer(frame, number_formats.SINGLE, count, offset)
             continue
         begin, at = 0, offset
-        for shape, volume, length in zip(
-            shapes.values(), shapes.volumes, shapes.lengths, strict=True
-        ):
+        for shape, length in zip(shapes.values(), shapes.lengths, strict=True):
             values = number_formats.read(frame, at, shape, shapes.numbers)
-            row[begin : begin + volume] = values.reshape(-1)
-            begin, at = begin + volume, at + length
+            row[begin : begin + values.size] = values.reshape(-1)
+            begin, at = begin + values.size, at + length
     rows = torch.from_numpy(numbers)
     # A finite sum has finite terms, and is faster to get than a look at each of them.
     if not math.isfinite(rows.sum()):

@@ -80,18 +80,17 @@ def ranked(means: Sequence[float]) -> list[str]:
 
 def adoption_table(methods: Mapping[str, MethodSummary]) -> Table:
     """For each method that exchanges anything: alphas by client, and bytes against a dense model."""
-    rows = [
-        [
-            name,
-            f"{method.alpha.mean:.2f}",
-            f"{100 * method.alpha.zero_share:.0f}%",
-            client_bars(method.alpha.per_seed),
-            f"{method.bytes.upload:,.0f} B ({100 * method.bytes.upload_ratio:.1f}%)",
-            f"{method.bytes.returned:,.0f} B ({100 * method.bytes.return_ratio:.1f}%)",
+    rows = []
+    for name, method in methods.items():
+        alpha, sent = method.alpha, method.bytes
+        adopted = [
+            f"{alpha.mean:.2f}",
+            f"{100 * alpha.zero_share:.0f}%",
+            client_bars(alpha.per_seed),
         ]
-        for name, method in methods.items()
-        if name != "local"
-    ]
+        ways = (sent.upload, sent.upload_ratio), (sent.returned, sent.return_ratio)
+        sizes = [f"{size:,.0f} B ({100 * ratio:.1f}%)" for size, ratio in ways]
+        rows += [[name, *adopted, *sizes]] if name != "local" else []
     heads = ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"]
     return Table.of("What receivers adopted", heads, rows, words=0, folding=heads[3:])
 

@@ -99,18 +99,18 @@ class Table:
         Numbers in columns whose head is in `folding` may break in a narrow terminal.
         """
         last = len(heads) - words
-        columns = tuple(
-            head
-            if isinstance(head, Column)
-            else Column(head, numeric=names <= index < last, folds=head in folding)
-            for index, head in enumerate(heads)
-        )
+
+        def column(head: str | Column, index: int) -> Column:
+            if isinstance(head, Column):
+                return head
+            return Column(head, numeric=names <= index < last, folds=head in folding)
 
         def value(cell: Cell, column: Column) -> Value:
-            if isinstance(cell, int):
-                return Value(f"{cell:,}", cell)
-            sort = None if column.numeric else cell
-            return Value(cell, sort) if isinstance(cell, str) else cell  # type: ignore[arg-type]
+            if isinstance(cell, str):
+                return Value(cell, None if column.numeric else cell)
+            return Value(f"{cell:,}", cell) if isinstance(cell, int) else cell
+
+        columns = tuple(map(column, heads, range(len(heads))))
 
         values = tuple(tuple(map(value, row, columns)) for row in rows)
         return cls(title, columns, values, note, names, sums)
@@ -133,11 +133,10 @@ class Table:
         for part in _parts(least, self.names, to.width):
             view = RichTable(box=rule(to), pad_edge=False)
             room = to.width - EDGES - GAP * (len(part) - 1) - sum(least[index] for index in part)
-            for index in sorted(part, key=lambda index: most[index] - least[index]):
-                more = min(
-                    max(room, 0), most[index] - least[index]
-                )  # the narrowest is served first
-                widths[index], room = least[index] + more, room - more
+            spare = {index: most[index] - least[index] for index in part}
+            for index in sorted(part, key=spare.__getitem__):  # the narrowest is served first
+                widths[index] = least[index] + min(max(room, 0), spare[index])
+                room -= spare[index]
             for index in part:
                 justify = "right" if self.columns[index].numeric else "left"
                 view.add_column(heads[index], justify=justify, overflow="fold", width=widths[index])  # type: ignore[arg-type]
@@ -169,9 +168,8 @@ class Table:
             lines.append(" & ".join(spans) + r" \\")
         heads = " & ".join(shown(column.head, Medium.LATEX) for column in self.columns)
         lines += [heads + r" \\", r"\midrule"]
-        lines += [
-            " & ".join(_marked(v, Medium.LATEX, LATEX) for v in row) + r" \\" for row in self.rows
-        ]
+        rows = ([_marked(value, Medium.LATEX, LATEX) for value in row] for row in self.rows)
+        lines += [" & ".join(row) + r" \\" for row in rows]
         if self.sums:
             lines.insert(-self.sums, r"\midrule")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
