@@ -43,7 +43,7 @@ from pace.jobs.journal import Journal
 from pace.jobs.roll import Roll
 from pace.protocol import steps, wire
 from pace.protocol.method import External
-from pace.runtimes.files import kept, model
+from pace.runtimes.files import model
 from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.site import Members
 from pace.task import nll
@@ -110,7 +110,7 @@ def job_text(data: bytes) -> None:
 
 
 def kept_file(data: bytes) -> None:
-    quiet(kept.read_kept, placed(data, "a.local"), job())
+    quiet(model.read_kept, placed(data, "a.local"), job())
 
 
 def graph_reader(data: bytes) -> None:
@@ -205,8 +205,8 @@ def seeds() -> dict[str, list[bytes]]:
     """Valid inputs of each target."""
     torch.set_num_threads(1)
     honest = fitted()[1]
-    trained = kept.Trained("north", "0", "2026-01-01T00:00:00+00:00", 1.0, "cpu", {})
-    kept_bytes = kept.KeptModel(fitted()[0], honest, {}, trained, members()).encode(job())
+    trained = model.Trained("north", "0", "2026-01-01T00:00:00+00:00", 1.0, "cpu", {})
+    kept_bytes = model.KeptModel(fitted()[0], honest, {}, trained, members()).encode(job())
     compact = written(lambda path: graph_file.write_graph(path, dataset()))
     split = written(lambda path: write_partition(path, dataset(), divided()))
     weighted = written(lambda path: graph_file.write_graph(path, weighted_dataset()))
