@@ -36,8 +36,7 @@ from pace.merging.carrier import LowRank
 from pace.methods import Pace
 from pace.models import GCN
 from pace.reports.trial import summarise
-from pace.runtimes.files.adopt import adopt_files
-from pace.runtimes.files.fit import fit_files
+from pace.runtimes.files.client import adopt_files, fit_files
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.files.site import load_site
 from pace.runtimes.network.round import play_round
@@ -108,7 +107,7 @@ ONE_PROCESS = (
 )  # fmt: skip
 FILES = (
     Hop("pace.runtimes.files.site:load_site", lambda a, r: f"`mine.graph` → graph of {size(r.graph)}, checked against the job"),
-    Hop("pace.runtimes.files.fit:fit_files", lambda a, r: "job, site and key → `mine.local` (kept), `north.up` (sent), a receipt"),
+    Hop("pace.runtimes.files.client:fit_files", lambda a, r: "job, site and key → `mine.local` (kept), `north.up` (sent), a receipt"),
     Hop("pace.protocol.steps:fit", lambda a, r: f"graph → Local, {numbers(r[0].local)}, and **upload, {size(r[1])}**"),
     Hop("pace.jobs.disclosure:disclosure", lambda a, r: f"message → what will leave the site, {many(len(r.items), 'tensor')}, for `confirm`"),
     Hop("pace.runtimes.files.merge:merge_files", lambda a, r: f"{len(r.took_part)} files → {len(r.took_part)} returns and rolls, `MergeReport`"),
@@ -117,7 +116,7 @@ FILES = (
     Hop("pace.jobs.journal:Journal.close", lambda a, r: f"the decision: {len(r)} names and the SHA-256 of their uploads"),
     Hop("pace.protocol.steps:returns", lambda a, r: f"uploads of the decision → **return, {size(r)}** each, by `Pace.merge` as above"),
     Hop("pace.jobs.roll:Attendance.roll", lambda a, r: "who was merged, refused, missing → `north.roll`, beside the return"),
-    Hop("pace.runtimes.files.adopt:adopt_files", lambda a, r: "kept model, return and roll → the model folder, `Outcome`"),
+    Hop("pace.runtimes.files.client:adopt_files", lambda a, r: "kept model, return and roll → the model folder, `Outcome`"),
     Hop("pace.protocol.steps:adopt", lambda a, r: f"graph, Local and return → External, {numbers(r.model.externals[0].params)}, logits, {size(r.local)}, and {len(r.weights)} weights"),
     Hop("pace.jobs.roll:check_roll", lambda a, r: f"the roll, if it is this server's for this return: {len(r.merged)} merged"),
     Hop("pace.runtimes.files.outcome:mask_scores", lambda a, r: "logits and this site's own labels → `MaskScores`"),
@@ -131,12 +130,12 @@ NETWORK = (
     Hop("pace.runtimes.flower.tasks:reply_message", lambda a, r: "a message → `respond` → the reply", traced=False),
     Hop("pace.runtimes.network.node:respond", lambda a, r: "a child process with a time limit", traced=False),
     Hop("pace.runtimes.network.site_steps:answer_message", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
-    Hop("pace.runtimes.network.site_steps:make_upload", lambda a, r: "node and job → `NAME.up`, by `files.fit.fit_files` as above"),
+    Hop("pace.runtimes.network.site_steps:make_upload", lambda a, r: "node and job → `NAME.up`, by `files.client.fit_files` as above"),
     Hop("pace.runtimes.network.round:Round.take", lambda a, r: "an answer → `admit`, journal, and which node the name is bound to"),
     Hop("pace.jobs.journal:Journal.close", lambda a, r: f"the decision: {len(r)} names"),
     Hop("pace.runtimes.network.round:Round.deliver", lambda a, r: f"returns of the journal and rolls → nodes; {len(r)} not confirmed"),
     Hop("pace.runtimes.files.merge:make_returns", lambda a, r: f"uploads → returns in the journal, for {len(r)}"),
-    Hop("pace.runtimes.network.site_steps:adopt_return", lambda a, r: f"**return, {size(a['returned'])}**, and roll → the model folder, by `files.adopt.adopt_files` as above"),
+    Hop("pace.runtimes.network.site_steps:adopt_return", lambda a, r: f"**return, {size(a['returned'])}**, and roll → the model folder, by `files.client.adopt_files` as above"),
 )  # fmt: skip
 
 

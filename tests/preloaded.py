@@ -26,7 +26,7 @@ LOADED = (
     "pyarrow.parquet",
     "rich.progress",
     "rich.table",
-    "pace.runtimes.files.adopt",
+    "pace.runtimes.files.client",
     "pace.runtimes.files.inspect",
     "pace.runtimes.files.merge",
     "pace.runtimes.files.model",

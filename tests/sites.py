@@ -9,8 +9,7 @@ from pace.graph import Graph
 from pace.jobs.job import Job, write_job
 from pace.jobs.roll import Roll
 from pace.models.gcn import GCN
-from pace.runtimes.files.adopt import adopt_files
-from pace.runtimes.files.fit import fit_files
+from pace.runtimes.files.client import adopt_files, fit_files
 from pace.runtimes.files.outcome import Outcome
 from pace.runtimes.files.site import load_site
 from tests.graphs import CLASSES, FEATURES, clients

@@ -19,7 +19,7 @@ from pace.datasets.partition.file import write_graphs
 from pace.errors import BusyError, FileError
 from pace.io import atomic
 from pace.jobs.job import read_job
-from pace.runtimes.files import fit
+from pace.runtimes.files import client
 from pace.runtimes.files.site import Site, load_site
 from tests.graphs import clients
 from tests.preloaded import Done, Preloaded
@@ -98,16 +98,16 @@ def test_two_fits_with_one_keep_at_once_end_in_one_model(tmp_path: Path) -> None
         training.set()
         seen.wait(60)
 
-    first = threading.Thread(target=lambda: fit.fit_files(agreed, mine, *files, progress=wait))
+    first = threading.Thread(target=lambda: client.fit_files(agreed, mine, *files, progress=wait))
     first.start()
     assert training.wait(60)
     try:
         with pytest.raises(BusyError, match=r"another fit is at work on .*mine\.local"):
-            fit.fit_files(agreed, mine, *files)
+            client.fit_files(agreed, mine, *files)
     finally:
         seen.set()
         first.join()
-    again = fit.fit_files(agreed, mine, *files)
+    again = client.fit_files(agreed, mine, *files)
     assert again is not None
     assert again["again"]
     assert not list(north.glob(".*"))
@@ -126,11 +126,11 @@ def test_an_upload_is_never_of_a_model_that_was_not_kept(
 
     def meanwhile(disclosed: object) -> bool:
         away = north / "away" / "north.up"
-        assert fit.fit_files(agreed, other, files[0], away, files[2])
+        assert client.fit_files(agreed, other, files[0], away, files[2])
         return True
 
     with pytest.raises(FileError, match="appeared while this ran"):
-        fit.fit_files(agreed, one, *files, confirm=meanwhile)
+        client.fit_files(agreed, one, *files, confirm=meanwhile)
     assert not (north / "north.up").exists()
 
 

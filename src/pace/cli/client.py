@@ -76,7 +76,7 @@ def fit(
     from pace.io.text import shown
     from pace.jobs.explain import advice
     from pace.jobs.job import read_job
-    from pace.runtimes.files.fit import apart, fit_files, identity
+    from pace.runtimes.files.client import apart, fit_files, identity
     from pace.runtimes.files.site import load_site
     from pace.tables.features import unscaled_features
 
@@ -105,6 +105,7 @@ def fit(
         return yes or typer.confirm(shown(f"Write {upload}?"), err=as_json)
 
     with ExitStack() as waiting:
+        bar = waiting.enter_context(console.progress(job.federation.recipe.epochs, "Training"))
         record = fit_files(
             job,
             site,
@@ -113,9 +114,7 @@ def fit(
             device=options.device(device),
             overlapping=overlapping,
             confirm=confirm,
-            progress=waiting.enter_context(
-                console.progress(job.federation.recipe.epochs, "Training")
-            ),
+            progress=bar,
         )
     if record is None:
         console.say("Nothing was written.", err=True)
@@ -182,7 +181,7 @@ def adopt(
     from pace.jobs.disclosure import received_sentences
     from pace.jobs.job import read_job
     from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
-    from pace.runtimes.files.adopt import adopt_files, read_roll, return_size
+    from pace.runtimes.files.client import adopt_files, read_roll, return_size
     from pace.runtimes.files.site import load_site
 
     torch.set_num_threads(1)

@@ -10,8 +10,7 @@ import pytest
 from pace.errors import FileError, OverlapError
 from pace.jobs.job import Job, read_job, write_job
 from pace.protocol import steps, wire
-from pace.runtimes.files import fit as fitting
-from pace.runtimes.files import model, sealed_jobs
+from pace.runtimes.files import client, model, sealed_jobs
 from pace.runtimes.files.site import load_site
 from tests.preloaded import Preloaded
 from tests.runtimes.files.test_files import good, refused
@@ -198,7 +197,7 @@ def test_killed_after_sealing_the_same_upload_is_made(
         (north / name).unlink()
     made = the_job(root)
     fit = partial(
-        fitting.fit_files,
+        client.fit_files,
         made,
         load_site(north / "mine.graph", made),
         north / "mine.local",
@@ -240,7 +239,7 @@ def test_clocks_that_differ_change_no_byte(
     made, west = the_job(root), root / "west"
     monkeypatch.setattr("time.time", lambda: 4e9)
     monkeypatch.setattr("time.perf_counter", iter(range(1000, 0, -1)).__next__)
-    fitting.fit_files(
+    client.fit_files(
         made,
         load_site(west / "mine.graph", made),
         tmp_path / "other.local",

@@ -22,7 +22,7 @@ from pace.jobs.job import FORMAT, JOB_SUFFIX, SERVER, Job, read_job
 from pace.jobs.journal import Journal, Refusal
 from pace.protocol import number_formats, ring, wire
 from pace.runtimes.files import model
-from pace.runtimes.files.adopt import return_size
+from pace.runtimes.files.client import return_size
 from pace.runtimes.files.merge import sender
 from pace.runtimes.files.site import load_site
 from pace.tables.codebook import CODEBOOK_FORMAT, Codebook, read_codebook
@@ -259,15 +259,13 @@ def _tensor_facts(
 ) -> tuple[TensorFacts, ...]:
     """A line for each tensor of numbers, with its bytes as they were written."""
     update = any("/" in name for name in message)  # factors or moments: PACE's
-    return tuple(
-        TensorFacts(
-            name,
-            tuple(value.shape),
-            number_formats.size(tuple(value.shape), numbers),
-            any_tensor_sentence(name, update=update),
-            *(map(float, value.aminmax()) if value.numel() else (None, None)),
-            zeros=int((value == 0).sum()),
-        )
-        for name, value in message.items()
-        if value.dtype == torch.float32
-    )
+    facts = []
+    for name, value in message.items():
+        if value.dtype == torch.float32:
+            shape, words = tuple(value.shape), any_tensor_sentence(name, update=update)
+            item = TensorFacts(name, shape, number_formats.size(shape, numbers), words)
+            if value.numel():
+                low, high = map(float, value.aminmax())
+                item = replace(item, min=low, max=high, zeros=int((value == 0).sum()))
+            facts.append(item)
+    return tuple(facts)

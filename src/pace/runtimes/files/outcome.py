@@ -25,7 +25,6 @@ from pace.runtimes.files.site import NEW, ROLES, Site
 READINGS = ("local", "external", "adopted")
 MASKS = ("train", "val", "test", "new", "all")
 MODEL = "pace-model-1"
-SCORES = (task.accuracy, task.weighted_f1, task.macro_f1, task.macro_f1_present)
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,10 @@ def mask_scores(
             return ReadingScores()
         counts = task.counted(logits[nodes], labels, classes)
         return ReadingScores(
-            *(score(counts) for score in SCORES),
+            task.accuracy(counts),
+            task.weighted_f1(counts),
+            task.macro_f1(counts),
+            task.macro_f1_present(counts),
             nll=task.nll(logits[nodes], labels),
             confusion=tuple(map(tuple, counts.tolist())),
             bins=task.reliability(logits[nodes], labels),

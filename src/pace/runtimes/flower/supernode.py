@@ -67,7 +67,7 @@ class SuperNode(Node):
         """What would keep this site from taking part; a graph is read whole."""
         from pace.jobs.job import read_job  # here, since a node that runs need not load torch
         from pace.runtimes.files import sealed_jobs
-        from pace.runtimes.files.fit import identity
+        from pace.runtimes.files.client import identity
         from pace.runtimes.files.site import load_site
 
         found = []
