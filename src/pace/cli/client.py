@@ -10,7 +10,7 @@ import typer
 
 from pace.cli import console, given
 from pace.cli.given import argument, option
-from pace.errors import SettingError
+from pace.errors import RollError, SettingError
 from pace.io.records import plain_record
 
 if TYPE_CHECKING:
@@ -177,18 +177,25 @@ def adopt(
     """
     import torch
 
-    from pace.io.untrusted import read_exact
+    from pace.io import untrusted
     from pace.jobs.disclosure import received_sentences
     from pace.jobs.job import read_job
-    from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
-    from pace.runtimes.files.client import adopt_files, read_roll, return_size
+    from pace.jobs.roll import LARGEST, ROLL_SUFFIX, roll_sentences
+    from pace.runtimes.files.client import adopt_files, return_size
     from pace.runtimes.files.site import load_site
 
     torch.set_num_threads(1)
     job = read_job(job_file)
     site = load_site(graph, job)
-    content = read_exact(returned, return_size(job))
-    attendance = None if without_roll else read_roll(roll or returned.with_suffix(ROLL_SUFFIX))
+    content = untrusted.read_exact(returned, return_size(job))
+    path = roll or returned.with_suffix(ROLL_SUFFIX)
+    try:
+        attendance = None if without_roll else untrusted.read(path, LARGEST)
+    except OSError as error:
+        raise RollError(
+            f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "
+            "says whose uploads were merged"
+        ) from error
     outcome = adopt_files(job, site, kept, out, returned=content, roll=attendance)
     if as_json:
         console.one_object({**plain_record(outcome), "model": str(out)})

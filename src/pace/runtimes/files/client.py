@@ -11,15 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from pace.errors import (
-    FileError,
-    GraphError,
-    ParticipantError,
-    RollError,
-    SettingError,
-    SignatureError,
-    SizeError,
-)
+from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
 from pace.io import atomic, records, untrusted
 from pace.jobs import roll as rolls
 from pace.jobs import signatures
@@ -232,10 +224,6 @@ def _adopted(
 ) -> SiteModel:
     """The model that a return makes of the kept one."""
     name, classes, graph = kept.about.name, job.model.classes, site.graph
-    if len(returned) != return_size(job):
-        raise SizeError(
-            f"the return has {len(returned):,} bytes, expected exactly {return_size(job):,}"
-        )
     frame, called = returned, None
     if job.signed:
         frame = signatures.verify(
@@ -283,14 +271,3 @@ def return_size(job: Job) -> int:
     """Bytes of every return of a job."""
     sizes = message_sizes(job)
     return sizes.return_frame + sizes.signature
-
-
-def read_roll(path: Path) -> bytes:
-    """The roll's bytes, and no more than a roll can have."""
-    try:
-        return untrusted.read(path, rolls.LARGEST)
-    except OSError as error:
-        raise RollError(
-            f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "
-            "says whose uploads were merged"
-        ) from error

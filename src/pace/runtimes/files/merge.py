@@ -133,7 +133,7 @@ def merge_files(
         late = f"the job was closed with {len(decided)} uploads, without it"
         after = [name for name in book.accepted() if name not in decided]  # while it was decided
         refused += [Refusal(LateError.code, late, name) for name in after]
-        attendance, uploads = Attendance.of(book), decided_uploads(book)
+        attendance, uploads = Attendance.of(book), steps.received(book.frames(), job.federation)
         for name in make_returns(book, signer, uploads):
             returned = book.returned(name)
             roll = attendance.roll(name, returned, signer)
@@ -159,11 +159,6 @@ def server_key(job: Job, path: Path | None) -> Key | None:
     if signatures.public_key(key) != job.keys[SERVER]:
         raise SignatureError(f"{path} is not the server's key of this job")
     return key
-
-
-def decided_uploads(book: Journal) -> Received:
-    """The uploads of the journal's decision."""
-    return steps.received(book.frames(), book.job.federation)
 
 
 def make_returns(book: Journal, key: Key | None, uploads: Received) -> list[str]:

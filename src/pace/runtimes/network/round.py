@@ -18,6 +18,7 @@ from pace.io import atomic, untrusted
 from pace.jobs.admission import admit
 from pace.jobs.journal import Journal, Refusal
 from pace.jobs.roll import Attendance
+from pace.protocol import steps
 from pace.protocol.uploads import Received
 from pace.runtimes.files import merge
 from pace.runtimes.files.merge import server_key
@@ -263,7 +264,7 @@ def play_round(
     uploads, waiting = None, None
     try:
         book.close()
-        uploads = merge.decided_uploads(book)
+        uploads = steps.received(book.frames(), book.job.federation)
         undelivered = this.deliver(uploads)
     except TooFewError as error:
         waiting = str(error)
