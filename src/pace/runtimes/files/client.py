@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unicodedata import normalize
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
@@ -26,9 +26,6 @@ from pace.runtimes.files import sealed_jobs
 from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
 from pace.runtimes.files.outcome import Outcome, mask_scores
 from pace.runtimes.files.site import Members, Site
-
-if TYPE_CHECKING:
-    from pace.jobs.signatures import Key
 
 LIBRARIES = ("pace-fgl", "torch", "numpy", "scipy")  # which may change the last digit of a number
 
@@ -87,7 +84,7 @@ def apart(files: Mapping[str, Path | None]) -> None:
             raise SettingError(f"{other} and {option} are both {path}: give each a file of its own")
 
 
-def identity(job: Job, upload: Path, key: Path | None) -> tuple[str, Key | None]:
+def identity(job: Job, upload: Path, key: Path | None) -> tuple[str, signatures.Key | None]:
     """With keys, the participant whose key it is; without, the one the upload is named after."""
     if upload.suffix != UP:
         raise SettingError(f"--upload is {upload}, expected a name that ends in {UP}")
@@ -125,7 +122,9 @@ def upload_disclosure(job: Job, site: Site, kept: KeptModel) -> Disclosure:
     )
 
 
-def _train(job: Job, site: Site, name: str, key: Key | None, **options: Any) -> KeptModel:
+def _train(
+    job: Job, site: Site, name: str, key: signatures.Key | None, **options: Any
+) -> KeptModel:
     """Train from W_0. The upload is checked here as the server will check it."""
     if not (site.graph.train | site.graph.val | site.graph.test).any():
         raise GraphError(

@@ -206,7 +206,7 @@ def _message(path: Path, job: Job | None) -> FileFacts:
     head = untrusted.read_head(path, wire.LONGEST_OPENING).ljust(wire.HEAD.size)
     _, version, digest, answers, count = wire.HEAD.unpack_from(head)
     shapes, _ = wire.read_table(head, count)
-    size, sealed = wire.size(shapes), shapes.numbers == wire.SEALED
+    upload, sealed, size = answers == wire.NOBODY, shapes.numbers == wire.SEALED, wire.size(shapes)
     content = untrusted.read(path, min(size + signatures.TRAILER, model.LARGEST))
     signed = len(content) == size + signatures.TRAILER
     frame = wire.decode(content[:size] if signed else content)
@@ -214,16 +214,16 @@ def _message(path: Path, job: Job | None) -> FileFacts:
     sanity = ["complete, its checksum fits", numbers]
     if job is not None:
         sanity.append(_belongs(content, frame, path, job))
-    details: dict[str, object] = {
+    details = {
         "numbers": shapes.numbers,
         "federation": digest.hex(),
         "checksum": wire.checksum(content[:size]).hex(),
+        "answers": None if upload else answers.hex(),
+        "frame_bytes": size,
+        "signature_bytes": signatures.TRAILER if signed else 0,
+        "signed_by": signatures.signer(content).hex() if signed else None,
     }
-    if answers != wire.NOBODY:
-        details["answers"] = answers.hex()
-    details |= {"frame_bytes": size, "signature_bytes": signatures.TRAILER if signed else 0}
-    if signed:
-        details["signed_by"] = signatures.signer(content).hex()
+    details = {name: fact for name, fact in details.items() if fact is not None}
     if sealed:  # nothing but shapes can be said
         tensors = tuple(
             TensorFacts(name, tuple(shape), ring.NUMBER * volume, "sealed")
@@ -231,8 +231,7 @@ def _message(path: Path, job: Job | None) -> FileFacts:
         )
     else:
         tensors = _tensor_facts(frame.message, shapes.numbers)
-    kind = "upload" if answers == wire.NOBODY else "return"
-    return FileFacts(kind, version, sanity, details, tensors)
+    return FileFacts("upload" if upload else "return", version, sanity, details, tensors)
 
 
 def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 from unicodedata import normalize
 
 from pace.errors import FileError, LateError, PaceError, SettingError, SignatureError, TooFewError
@@ -22,9 +21,6 @@ from pace.jobs.roll import ROLL_SUFFIX, Attendance
 from pace.protocol import steps
 from pace.protocol.uploads import Received
 from pace.reports import Document, Section, Table, Text
-
-if TYPE_CHECKING:
-    from pace.jobs.signatures import Key
 
 SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."
 NOTES = (
@@ -149,7 +145,7 @@ def merge_files(
     return report
 
 
-def server_key(job: Job, path: Path | None) -> Key | None:
+def server_key(job: Job, path: Path | None) -> signatures.Key | None:
     """The key that signs returns, which must be the one the job lists."""
     if not job.signed:
         return None
@@ -161,7 +157,7 @@ def server_key(job: Job, path: Path | None) -> Key | None:
     return key
 
 
-def make_returns(book: Journal, key: Key | None, uploads: Received) -> list[str]:
+def make_returns(book: Journal, key: signatures.Key | None, uploads: Received) -> list[str]:
     """Make the returns that are not there yet; the names of all who get one, in order."""
     job, names = book.job, sorted(book.decision() or {})
     if not all(map(book.has_return, names)):

@@ -146,11 +146,11 @@ def evaluate_mask(
     if mask not in MASKS:
         raise SettingError(f"the mask is {mask!r}, expected one of {', '.join(MASKS)}")
     own = site.graph.test
-    known = site.graph.y != UNKNOWN
+    labelled = site.graph.y != UNKNOWN
     role = {kind: torch.tensor([r == kind for r in roles]) for kind in (*ROLES, NEW)}
-    unseen = known & (role[NEW] | role[ROLES[0]])  # without a label, a node taught nothing
+    unseen = labelled & (role[NEW] | role[ROLES[0]])  # without a label, a node taught nothing
     fair = role["test"] | (unseen & own if site.drawn is None else unseen)
-    chosen = known & {**role, "test": fair, NEW: unseen, "all": known}[mask]
+    chosen = labelled & {**role, "test": fair, NEW: unseen, "all": labelled}[mask]
     if not chosen.any():
         raise GraphError(
             f"the graph has no labelled nodes in mask {mask!r}: choose another with --on"
