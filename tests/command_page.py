@@ -22,7 +22,8 @@ def pages() -> Iterator[tuple[manual.Page, Any]]:
 
     def walk(command: Any, context: Any) -> Iterator[tuple[manual.Page, Any]]:
         yield manual.page(command, context), command
-        for name, each in getattr(command, "commands", {}).items():
+        for name in getattr(command, "commands", ()):
+            each = command.get_command(context, name)
             below = type(context)(each, info_name=name, parent=context)
             yield from walk(each, below)
 

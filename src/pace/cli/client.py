@@ -284,7 +284,7 @@ def predict(
     from collections import Counter
     from operator import ne
 
-    from pace.cli.graph import tell
+    from pace.cli.tables import tell
     from pace.runtimes.files.model import prediction_table, write_predictions
     from pace.tables.importing import Columns
 

@@ -1,8 +1,6 @@
 """The commands by name. `pace --help` and completion of names load none of their modules."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -14,36 +12,35 @@ from pace.cli import manual
 from pace.registry import not_installed
 
 # The first sentence of each command's docstring (a test compares), or what a group is about.
-ALONE = {
-    "run": "Run a whole federation in this process: every client, the server, every message in "
-    "bytes.",
-    "methods": "List the methods, built in and of installed packages: a sentence and the settings "
-    "of each.",
-    "partition": "Divide a graph among clients: show what each one gets, write it to a file.",
-    "report": "Write the folder's index.html: one page that needs no network and opens from disk.",
+ALONE = "In one process"  # where commands of other packages are listed
+PANELS = {
+    ALONE: {
+        "run": "Run a whole federation in this process, every message in bytes.",
+        "methods": "List the methods, built in and of installed packages, with their settings.",
+        "partition": "Divide a graph among clients: show what each one gets, write it to a file.",
+        "report": "Write the folder's index.html: one page that needs no network and opens from disk.",
+    },
+    "Across organisations": {
+        "new": "Make a job: the file that everybody who takes part agrees on.",
+        "show": "Say in words what a job asks of those who take part.",
+        "export": "Write what a site uses, Local and what came back, for other programs.",
+        "client": "A site: train, adopt, predict, evaluate.",
+        "server": "The server: check uploads, merge them once.",
+        "flower": "Over the network, on Flower: kits, nodes, runs and who is where.",
+        "keys": "Keys for signing uploads and returns.",
+        "codebook": "Agree on columns: every site describes its own, one codebook is made of them.",
+    },
+    "Files and this machine": {
+        "inspect": "Explain any file of ours: kind, version, digest, tensors, bytes, sanity.",
+        "doctor": "Look at this machine: versions, extras, threads, data found; try every step once.",
+        "graph": "Make a .graph file of your own tables, and look at one.",
+    },
 }
-TOGETHER = {
-    "new": "Make a job: the file that everybody who takes part agrees on.",
-    "show": "Say in words what a job asks of those who take part.",
-    "export": "Write what a site uses, Local and what came back with their weights, for other "
-    "programs.",
-    "client": "A site: train, adopt, predict, evaluate.",
-    "server": "The server: check uploads, merge them once.",
-    "flower": "Over the network, on Flower: kits, nodes, runs and who is where.",
-    "keys": "Keys for signing uploads and returns.",
-    "codebook": "Agree on columns: every site describes its own, one codebook is made of them.",
-}
-LOOK = {
-    "inspect": "Explain any file of ours: kind, version, digest, tensors, bytes, sanity.",
-    "doctor": "Look at this machine: versions, extras, threads, data found; try every step once.",
-    "graph": "Make a .graph file of your own tables, and look at one.",
-}
-OURS = ALONE | TOGETHER | LOOK
-MODULES = {
-    "new": "job",
-    "show": "job",
-    "report": "inspect",
-}  # the others' are called like the command
+OURS = {name: about for panel in PANELS.values() for name, about in panel.items()}
+# Modules of several commands; the others are called like theirs.
+MODULES = dict.fromkeys(("new", "show", "keys", "export"), "job")
+MODULES |= {"partition": "run", "methods": "run", "report": "inspect"}
+MODULES |= {"codebook": "tables", "graph": "tables"}
 PACKAGES = {"reproduce": "pace-study"}  # commands of other packages that a reader may look for
 
 
@@ -52,45 +49,24 @@ class Commands(manual.Group):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.commands: Any = LoadedCommands()
+        self.commands: Any = dict.fromkeys([*OURS, *added_commands()])
 
     def overview(self) -> Iterator[tuple[str, str, str]]:
-        others = {
-            name: str(entry.dist.metadata["Summary"]) if entry.dist else name
-            for name, entry in added_commands().items()
-        }
-        panels = {
-            "In one process": ALONE | others,
-            "Across organisations": TOGETHER,
-            "Files and this machine": LOOK,
-        }
-        for title, rows in panels.items():
-            for name, about in rows.items():
-                yield title, name, about
+        for title, panel in PANELS.items():
+            yield from ((title, name, about) for name, about in panel.items())
+            if title == ALONE:
+                for name, entry in added_commands().items():
+                    yield title, name, str(entry.dist.metadata["Summary"]) if entry.dist else name
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        if name in PACKAGES and name not in self.commands:
-            raise not_installed(f"`pace {name}`", PACKAGES[name])
-        return super().get_command(ctx, name)
-
-
-class LoadedCommands(Mapping[str, Any]):
-    """Name -> click's command, of ours and of packages with entry points in `pace.commands`."""
-
-    def __iter__(self) -> Iterator[str]:
-        return iter([*OURS, *added_commands()])
-
-    def __len__(self) -> int:
-        return len(list(iter(self)))
-
-    def __contains__(self, name: object) -> bool:
-        return name in OURS or name in added_commands()
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in OURS:
+        if name in OURS:
+            module = import_module(f"pace.cli.{MODULES.get(name, name)}")
+            return click_command(name, getattr(module, name, None) or module.app)
+        if name in added_commands():
             return click_command(name, added_commands()[name].load())
-        module = import_module(f"pace.cli.{MODULES.get(name, name)}")
-        return click_command(name, getattr(module, "app", None) or getattr(module, name))
+        if name in PACKAGES:
+            raise not_installed(f"`pace {name}`", PACKAGES[name])
+        return None
 
 
 @cache

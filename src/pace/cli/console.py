@@ -1,18 +1,13 @@
 """How commands speak: as the terminal does, or in one JSON object on stdout and nothing else there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from pace.io.terminal import console, facts, live, many, progress
 from pace.io.text import shown
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 __all__ = ["console", "facts", "live", "many", "one_object", "progress", "say", "table"]
 
@@ -22,20 +17,14 @@ def say(line: object, *, err: bool = False) -> None:
     typer.echo(shown(line), err=err)
 
 
-def one_object(found: Mapping[str, Any]) -> None:
-    print(json.dumps(found))
+def one_object(content: Mapping[str, Any]) -> None:
+    print(json.dumps(content))
 
 
 def table(
-    title: str,
-    heads: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    to: Console,
-    *,
-    first: int = 1,
-    words: int = 1,
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], to: Any, **settings: Any
 ) -> None:
     """Print a table of text; see `Table.of`."""
     from pace.reports.table import Table
 
-    Table.of(title, heads, rows, names=first, words=words).show(to)
+    Table.of(title, heads, rows, **settings).show(to)

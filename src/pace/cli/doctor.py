@@ -3,8 +3,6 @@
 What may be broken is imported inside the check that looks at it.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re
@@ -26,12 +24,12 @@ from pace.cli import console
 from pace.cli.given import As_json
 from pace.errors import SettingError
 from pace.io import atomic
-from pace.io.text import shown
+from pace.registry import installed
 
 DISTRIBUTION = "pace-fgl"
 NOT_FOR_USE = {"dev", "docs", "fuzz", "site"}  # extras for work on PACE itself
 OK, OPTIONAL, BROKEN = "ok", "optional", "broken"
-SIGN = {OK: ("✓", "green"), OPTIONAL: ("-", "yellow"), BROKEN: ("✗", "bold red")}
+SIGN = {OK: "✓", OPTIONAL: "-", BROKEN: "✗"}
 MODULES: dict[str, str] = {}  # of distributions whose module has another name
 LOW = 1e9  # bytes of disk or memory: less than this is worth a word
 MISSED = 1e-9  # of a matrix in float64: how far its eigenvectors may miss it
@@ -74,31 +72,16 @@ def doctor(as_json: As_json = False) -> None:
 
 
 def _show(sections: Sections) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
     to = console.console()
-    left = max(len(line.about) for lines in sections.values() for line in lines)
     for title, lines in sections.items():
-        to.print(title, style="bold")
-        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column(no_wrap=True)
-        table.add_column(no_wrap=True, min_width=left)
-        table.add_column(overflow="fold")
-        for line in lines:
-            text = Text(shown(line.found))
-            if line.do:
-                text.append(f"\n{shown(line.do)}", "bold" if line.state == BROKEN else "dim")
-            table.add_row(Text(*SIGN[line.state]), line.about, text)
-        to.print(table)
-        to.print()
+        names = [f"{SIGN[line.state]} {line.about}" for line in lines]
+        found = [f"{line.found}: {line.do}" if line.do else line.found for line in lines]
+        console.facts(title, dict(zip(names, found, strict=True)), to)
     states = [line.state for lines in sections.values() for line in lines]
-    spare = states.count(OPTIONAL)
+    spare, broken = states.count(OPTIONAL), states.count(BROKEN)
+    verdict = f"{broken} of what is needed is broken" if broken else "All that is needed works"
     rest = f"; {spare} optional {'thing is' if spare == 1 else 'things are'} missing" * bool(spare)
-    if healthy(sections):
-        to.print(f"All that is needed works{rest}.", style="bold green")
-    else:
-        to.print(f"{states.count(BROKEN)} of what is needed is broken{rest}.", style="bold red")
+    to.print(f"{verdict}{rest}.", style="bold red" if broken else "bold green")
 
 
 def examine() -> Sections:
@@ -135,42 +118,37 @@ def versions() -> Iterator[Finding]:
     new = sys.version_info >= (3, 11)
     yield judged("python", platform.python_version(), new, "use Python 3.11 or newer")
     yield Finding("pace", pace.__version__)
-    for name, wanted in requirements().get("", ()):
-        yield from guarded(name, partial(imported, name, wanted))
+    for library in requirements().get("", ()):
+        yield from guarded(library.name, partial(imported, library))
 
 
-def imported(name: str, wanted: str) -> Iterator[Finding]:
+def imported(library: Requirement) -> Iterator[Finding]:
     """A library that is needed, in a version that will do, imports."""
-    version = installed(name)
-    if good := satisfies(version, wanted):
-        import_module(MODULES.get(name, name))
-    yield judged(name, version or "missing", good, f"pip install '{name}{wanted}'")
+    version = installed([library.name]).get(library.name)
+    if good := satisfies(version, str(library.specifier)):
+        import_module(MODULES.get(library.name, library.name))
+    remedy = f"pip install '{library.name}{library.specifier}'"
+    yield judged(library.name, version or "missing", good, remedy)
 
 
 def extras() -> Iterator[Finding]:
     """What is only needed for some things, by the name of the extra that brings it."""
     for extra, libraries in requirements().items():
         if extra and extra not in NOT_FOR_USE:
-            whole = all(satisfies(installed(name), wanted) for name, wanted in libraries)
-            found = ", ".join(f"{name} {installed(name) or 'missing'}" for name, _ in libraries)
+            names = {library.name: str(library.specifier) for library in libraries}
+            versions = installed(names)
+            whole = all(satisfies(versions.get(name), wanted) for name, wanted in names.items())
+            found = ", ".join(f"{name} {versions.get(name, 'missing')}" for name in names)
             yield judged(extra, found, whole, f"pip install '{DISTRIBUTION}[{extra}]'", OPTIONAL)
 
 
-def requirements() -> dict[str, list[tuple[str, str]]]:
-    """By extra, or nothing: name and versions of all that the installed package asks for."""
-    by_extra: dict[str, list[tuple[str, str]]] = {}
-    for requirement in map(Requirement, metadata.requires(DISTRIBUTION) or []):
-        extra = re.search(r'extra == "([\w-]+)"', str(requirement.marker))
-        listed = by_extra.setdefault(extra[1] if extra else "", [])
-        listed.append((requirement.name, str(requirement.specifier)))
+def requirements() -> dict[str, list[Requirement]]:
+    """What the installed package asks for, by extra, or by nothing where it is needed."""
+    by_extra: dict[str, list[Requirement]] = {}
+    for library in map(Requirement, metadata.requires(DISTRIBUTION) or []):
+        extra = re.search(r'extra == "([\w-]+)"', str(library.marker))
+        by_extra.setdefault(extra[1] if extra else "", []).append(library)
     return by_extra
-
-
-def installed(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def satisfies(version: str | None, wanted: str) -> bool:
@@ -261,11 +239,10 @@ def writable() -> Iterator[Finding]:
         (folder / "doctor").unlink()
         if new:
             folder.rmdir()
+        yield Finding("cache", "can be written")
     except OSError as error:
         do = "set XDG_CACHE_HOME to a folder that can be written to"
         yield Finding("cache", f"cannot be written ({error.strerror})", OPTIONAL, do)
-        return
-    yield Finding("cache", "can be written")
 
 
 def federation() -> Iterator[Finding]:

@@ -289,4 +289,4 @@ def _control(kit: Path) -> Control:
 
 def _show(progress: Progress, to: Console) -> None:
     if progress.rows:
-        console.table("", *progress.table(), to, words=0, first=3)
+        console.table("", *progress.table(), to, words=0, names=3)

@@ -1,7 +1,5 @@
 """Options that several commands share, and what a shell completes their values to."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,14 +9,31 @@ import typer
 
 from pace.errors import SettingError
 from pace.io.plugins import ENVIRONMENT
-from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS
+from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS, Registry
 
 NUMBERS = ("float32", "float16", "int8")
+MODEL_NAMES = f"{', '.join(MODELS)}; settings as in gat:heads=4."
+Complete = Callable[[str], list[str]]
 
 
-def option(about: str, metavar: str = "", *names: str, **settings: Any) -> Any:
+def option(
+    about: str, metavar: str = "", *names: str, complete: Complete | None = None, **settings: Any
+) -> Any:
     """An option, what its help says, and the word for its value; a flag has none."""
-    return typer.Option(*names, help=about, metavar=metavar or None, **settings)
+    settings |= {"help": about, "metavar": metavar or None, "autocompletion": complete}
+    return typer.Option(*names, **settings)
+
+
+def choice(about: str, *values: str) -> Any:
+    """An option that takes, and completes to, one of these values; its help names them."""
+
+    def check(param: typer.CallbackParam, value: str | None) -> str | None:
+        if value is not None and value not in values:
+            raise SettingError(f"{param.opts[0]} is {value!r}, expected one of {', '.join(values)}")
+        return value
+
+    listed = f"{about}: {', '.join(values[:-1])} or {values[-1]}."
+    return option(listed, "NAME", complete=words(*values), callback=check)
 
 
 def argument(about: str, **settings: Any) -> Any:
@@ -26,12 +41,12 @@ def argument(about: str, **settings: Any) -> Any:
     return typer.Argument(help=about, **settings)
 
 
-def words(*names: str) -> Callable[[str], list[str]]:
+def words(*names: str) -> Complete:
     """Complete to one of these."""
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-def lists(*names: str) -> Callable[[str], list[str]]:
+def lists(*names: str) -> Complete:
     """Complete the last word of a list that commas separate."""
 
     def complete(incomplete: str) -> list[str]:
@@ -40,17 +55,6 @@ def lists(*names: str) -> Callable[[str], list[str]]:
         return [f"{before}{comma}{name}" for name in words(*others)(last)]
 
     return complete
-
-
-def choice(about: str, metavar: str, *values: str) -> Any:
-    """An option that takes, and completes to, one of these values."""
-
-    def check(param: typer.CallbackParam, value: str | None) -> str | None:
-        if value is not None and value not in values:
-            raise SettingError(f"{param.opts[0]} is {value!r}, expected one of {', '.join(values)}")
-        return value
-
-    return option(about, metavar, autocompletion=words(*values), callback=check)
 
 
 def graphs(incomplete: str) -> list[str]:
@@ -69,11 +73,15 @@ def datasets(incomplete: str) -> list[str]:
     return [*words(*DATASETS)(incomplete), *graphs(incomplete)]
 
 
-def typed_datasets(text: str) -> str:
-    """Allow the code that somebody names here as a dataset."""
-    for name in text.split(","):
-        DATASETS.allow(name)
-    return text
+def typed(registry: Registry) -> Callable[[str | None], str | None]:
+    """Allow the code that somebody names here."""
+
+    def allow(text: str | None) -> str | None:
+        for name in text.split(",") if text else ():
+            registry.allow(name)
+        return text
+
+    return allow
 
 
 def allow(names: list[str] | None) -> list[str] | None:
@@ -91,114 +99,57 @@ Clients = Annotated[int, option("How many clients.", "N")]
 Rank = Annotated[str, option("Rank of PACE's messages, or dense.", "N")]
 Seeds = Annotated[str, option("How many of the paper's five seeds, or a list of your own.", "N")]
 Data_seed = Annotated[int, option("Seed of partition and masks.", "N")]
-Epochs = Annotated[
-    int | None, option("Training steps; each method's own budget if not given.", "N")
-]
-Learning_rate = Annotated[
-    float | None, option("Learning rate; each method's own if not given (0.01).", "X", "--lr")
-]
-Weight_decay = Annotated[
-    float | None, option("Weight decay; each method's own if not given (0.0005).", "X")
-]
-Dropout = Annotated[float | None, option("Dropout while training; 0.5 if not given.", "P")]
+Epochs = Annotated[int | None, option("Training steps (default: the method's).", "N")]
+Rate = Annotated[float | None, option("Learning rate (default: the method's).", "X", "--lr")]
+Weight_decay = Annotated[float | None, option("Weight decay (default: the method's).", "X")]
+Dropout = Annotated[float | None, option("Dropout while training (default: 0.5).", "P")]
+Device = Annotated[str, choice("Where clients train", "auto", "cpu", "cuda")]
+Numbers = Annotated[str | None, choice("Numbers on the wire (default: the method's)", *NUMBERS)]
 Data_root = Annotated[
     Path | None, option("Folder of the benchmarks (default: $PACE_DATA, or the cache).", "FOLDER")
 ]
-Weight = Annotated[
-    str | None,
-    option(
-        "The column of the edges with their weights (default: the codebook's, or none).", "COLUMN"
-    ),
-]
-Strangers = Annotated[
-    str, option("Edges to nodes that are not in the table: refuse or drop.", "NAME")
-]
+Weight = Annotated[str | None, option("The edges' weights (default: the codebook's).", "COLUMN")]
+Strangers = Annotated[str, option("Edges to nodes not in the table: refuse or drop.", "NAME")]
 Decimal = Annotated[str | None, option("Decimal comma or point, where it does not show.", "NAME")]
 Directions = Annotated[
     str | None,
-    option(
-        "Let every edge go both ways, or keep its direction: both or keep (default: the "
-        "codebook's, or both).",
-        "NAME",
-    ),
-]
-Device = Annotated[
-    str, choice("Where clients train: auto, cpu or cuda.", "NAME", "auto", "cpu", "cuda")
-]
-Numbers = Annotated[
-    str | None,
-    choice(
-        "Numbers on the wire: float32, float16 or int8; each method's own if not given.",
-        "KIND",
-        *NUMBERS,
-    ),
+    option("Edges both ways or as they are: both or keep (default: the codebook's).", "NAME"),
 ]
 Dataset = Annotated[
-    str,
-    option(
-        "A dataset's name, or a .graph file of your own.",
-        "NAME",
-        autocompletion=datasets,
-        callback=typed_datasets,
-    ),
+    str, option("A dataset or .graph file.", "NAME", complete=datasets, callback=typed(DATASETS))
 ]
 Datasets = Annotated[
     str,
     option(
         "Datasets, separated by commas.", "NAMES", "--datasets", "--dataset",
-        autocompletion=lists(*DATASETS),
-        callback=typed_datasets,
+        complete=lists(*DATASETS), callback=typed(DATASETS),
     ),
 ]  # fmt: skip
 Partition = Annotated[
     str | None,
     option(
-        "louvain, metis, dirichlet, or column (the graph's own clients); if not given, louvain, "
-        "and column for a graph that is a federation by nature.",
+        "louvain, metis, dirichlet or column, the graph's own clients (default: the dataset's).",
         "NAME",
-        autocompletion=words(*PARTITIONS),
-        callback=lambda name: name and PARTITIONS.allow(name),
+        complete=words(*PARTITIONS),
+        callback=typed(PARTITIONS),
     ),
 ]
-Model = Annotated[
-    str,
-    option(
-        "A model: gcn, sage, gin, gat, sgc, appnp or mlp; with settings: gat:heads=4.",
-        "NAME",
-        autocompletion=words(*MODELS),
-    ),
-]
+Model = Annotated[str, option(f"A model: {MODEL_NAMES}", "NAME", complete=words(*MODELS))]
 Models = Annotated[
-    str,
-    option(
-        "Models: gcn, sage, gin, gat, sgc, appnp, mlp; several, by commas, are compared. "
-        "Settings as in gat:heads=4.",
-        "NAMES", "--models", "--model",
-        autocompletion=lists(*MODELS),
-    ),
-]  # fmt: skip
+    str, option(f"Models: {MODEL_NAMES}", "NAMES", "--models", "--model", complete=lists(*MODELS))
+]
 Method = Annotated[
-    str,
-    option(
-        "The one-round method, settings as in fedprox:mu=0.1; `pace methods` lists them.",
-        "NAME",
-        autocompletion=words(*METHODS),
-    ),
+    str, option("The method; `pace methods` lists them.", "NAME", complete=words(*METHODS))
 ]
 Methods = Annotated[
     str,
     option(
-        "Methods, separated by commas; all, ablations and beyond are groups. Settings as in "
-        "fedprox:mu=0.1; your own as package.module:Name. `pace methods` lists them.",
+        f"Methods, or the groups {', '.join(METHODS.groups)}; settings as in fedprox:mu=0.1, your "
+        "own as package.module:Name. `pace methods` lists them.",
         "NAMES",
-        autocompletion=lists(*METHODS.groups, *METHODS),
+        complete=lists(*METHODS.groups, *METHODS),
     ),
 ]
 Allow = Annotated[
-    list[str] | None,
-    option(
-        "Code of somebody's own, package.module:Name, that a job may run here; repeat.",
-        "NAME",
-        callback=allow,
-    ),
+    list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)
 ]

@@ -1,4 +1,4 @@
-"""`pace new` and `pace show`: make a job, and read one."""
+"""`pace new`, `pace show`, `pace keys`, `pace export`: what a job begins and ends with."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from pathlib import Path
 from secrets import randbelow
 from typing import TYPE_CHECKING, Annotated, Any
 from unicodedata import normalize
+
+import typer
 
 from pace.cli import console, given, options
 from pace.cli.given import argument, option
@@ -19,46 +21,34 @@ if TYPE_CHECKING:
     from pace.models import Model
     from pace.tables.codebook import Codebook
 
+keys = typer.Typer()
+
 
 def new(
     job: Annotated[Path, argument("The file to write, such as job.pace.")],
     like: Annotated[
-        Path | None,
-        option(
-            "Take features and classes, with names, of this .graph.",
-            "FILE",
-            autocompletion=given.graphs,
-        ),
+        Path | None, option("Features and classes of this .graph.", "FILE", complete=given.graphs)
     ] = None,
-    codebook: Annotated[
-        Path | None, option("Take features and classes of this codebook, and put it in.", "FILE")
-    ] = None,
+    codebook: Annotated[Path | None, option("Of this codebook, and put it in.", "FILE")] = None,
     features: Annotated[int | None, option("Features of a node.", "N")] = None,
     classes: Annotated[int | None, option("Classes of nodes.", "N")] = None,
     participant: Annotated[
         list[str] | None,
-        option("Who takes part: names separated by commas, or NAME=KEY.pub; repeat.", "NAMES"),
+        option("Who takes part: NAME or NAME=KEY.pub, by commas; repeat.", "NAMES"),
     ] = None,
-    server_key: Annotated[
-        Path | None, option("The server's .pub, if messages are to be signed.", "FILE")
-    ] = None,
-    minimum: Annotated[
-        int | None, option("Fewest uploads to merge (default: all listed, or 2).", "N")
-    ] = None,
+    server_key: Annotated[Path | None, option("The server's .pub, for signing.", "FILE")] = None,
+    minimum: Annotated[int | None, option("Uploads to merge (default: all, or 2).", "N")] = None,
     method: given.Method = "pace",
     rank: given.Rank = "6",
     model: given.Model = "gcn",
     hidden: Annotated[
-        str | None,
-        option("Hidden widths, separated by commas (default: 64, and none for an sgc).", "N"),
+        str | None, option("Hidden widths, by commas (default: 64, if any).", "N")
     ] = None,
     dropout: given.Dropout = None,
     epochs: given.Epochs = None,
-    lr: given.Learning_rate = None,
+    lr: given.Rate = None,
     weight_decay: given.Weight_decay = None,
-    seed: Annotated[
-        int | None, option("Seed of the common start [default: 104729; drawn if sealed].", "N")
-    ] = None,
+    seed: Annotated[int | None, option("Seed of the start (104729; sealed: drawn).", "N")] = None,
     numbers: given.Numbers = None,
     sealed: given.Sealed = False,
     as_json: given.As_json = False,
@@ -140,6 +130,68 @@ def show(
         console.one_object(explain.plain_job(read_job(job)))
     else:
         tell(read_job(job))
+
+
+@keys.command("new")
+def new_keys(
+    name: Annotated[Path, argument("The files' name, without .key and .pub.", metavar="NAME")],
+    as_json: given.As_json = False,
+) -> None:
+    """Make a pair of Ed25519 keys: NAME.key, for you alone, and NAME.pub.
+
+    Example:
+        pace keys new north
+
+    It writes north.key and north.pub. Send north.pub to whoever makes the job; north.key never leaves
+    this machine.
+    """
+    from pace.jobs import signatures
+
+    if not name.name:
+        raise SettingError(f"the name is {name}, which is a folder: give a name such as north")
+    private, public = (name.with_name(name.name + end) for end in (".key", ".pub"))
+    key = signatures.new_keys(private, public)
+    fingerprint = signatures.fingerprint(key).hex()
+    if as_json:
+        files = {"private": str(private), "public": str(public)}
+        console.one_object({**files, "key": key, "fingerprint": fingerprint})
+        return
+    console.say(f"Written: {private} (keep it here, it is your signature)")
+    console.say(f"Written: {public} (send it to whoever makes the job)")
+    console.say(f"Fingerprint: {fingerprint}")
+
+
+def export(
+    model: Annotated[Path, argument("A model folder.")],
+    to: Annotated[str, option("For what: torch or onnx.", "KIND")],
+    out: Annotated[Path, option("The folder to write.", "FOLDER")],
+    graph: Annotated[
+        Path | None, option("A .graph to put beside it, graph.npz.", "FILE", complete=given.graphs)
+    ] = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Write what a site uses, Local and what came back, for other programs.
+
+    The folder needs no PACE: torch alone, or an ONNX runtime. Features go in as the job has them;
+    with a codebook, `pace graph import --job` makes them of tables.
+
+    Examples:
+        pace export mine.model --to torch --out mine_torch
+        pace export mine.model --to onnx --out mine_onnx --graph mine.graph
+    """
+    from pace.export import export_model
+    from pace.runtimes.files.model import read_model
+    from pace.runtimes.files.site import load_site
+
+    if to == "onnx":
+        options.need("--to onnx", "export", "onnxscript")
+    adopted = read_model(model)
+    site = None if graph is None else load_site(graph, adopted.job)
+    files = export_model(adopted, to, out, site)
+    if as_json:
+        console.one_object({"folder": str(out), "kind": to, "files": files})
+    else:
+        console.say(f"Written: {out} ({', '.join(files)})")
 
 
 def tell(job: Job) -> None:

@@ -4,8 +4,6 @@ A page is plain data first, so that `docs/command-line.md` is made of the very s
 lines of a command's docstring that begin with `pace `; what follows them is a note.
 """
 
-from __future__ import annotations
-
 import inspect
 import re
 import shutil

@@ -1,21 +1,14 @@
 """What the values of options mean. The libraries they need are imported when one is looked at."""
 
-from __future__ import annotations
-
 import os
 import re
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any
 
 from pace.errors import SettingError
 from pace.registry import METHODS
-
-if TYPE_CHECKING:
-    from pace.models import Model
-
-M = TypeVar("M", bound="Model")
 
 
 def seeds(text: str) -> list[int]:
@@ -42,7 +35,7 @@ def rank(text: str) -> int | None:
     return int(text)
 
 
-def with_dropout(model: M, dropout: float | None) -> M:
+def with_dropout(model: Any, dropout: float | None) -> Any:
     """The model with this dropout in place of its own."""
     from pace.models import TorchModel
 
@@ -52,8 +45,6 @@ def with_dropout(model: M, dropout: float | None) -> M:
         raise SettingError(
             f"--dropout is {dropout}, but {model.name} has dropout layers of its own: set them there"
         )
-    if not 0 <= dropout < 1:
-        raise SettingError(f"--dropout is {dropout}, expected 0 or more and less than 1")
     return replace(model, dropout=dropout)
 
 

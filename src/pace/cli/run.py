@@ -1,28 +1,34 @@
-"""`pace run`: a whole federation in this process."""
+"""`pace run`, `pace partition`, `pace methods`: what needs no other party."""
 
 from __future__ import annotations
 
 import re
 import shlex
 import sys
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import pace
 from pace.cli import console, given, options
+from pace.cli.given import argument, option
 from pace.errors import SettingError
+from pace.registry import METHODS
 
 if TYPE_CHECKING:
+    from pace.datasets.partition.file import ClientFacts
     from pace.models import Model
-    from pace.protocol.method import Method
     from pace.reports.run_result import RunResult
+    from pace.reports.table import Table
+
+BARS = "▁▂▃▄▅▆▇█"
 
 
 def run(
     dataset: given.Dataset = "synthetic",
     partition: given.Partition = None,
-    partition_file: Annotated[
-        Path | None, given.option("Use this partition (from `pace partition`).", "FILE")
-    ] = None,
+    partition_file: Annotated[Path | None, option("From `pace partition --out`.", "FILE")] = None,
     clients: given.Clients = 10,
     model: given.Models = "gcn",
     methods: given.Methods = "local,fedavg,pace",
@@ -30,67 +36,58 @@ def run(
     seeds: given.Seeds = "5",
     data_seed: given.Data_seed = 2024,
     epochs: given.Epochs = None,
-    lr: given.Learning_rate = None,
+    lr: given.Rate = None,
     weight_decay: given.Weight_decay = None,
-    hidden: Annotated[int, given.option("Width of the hidden layers.", "N")] = 64,
-    layers: Annotated[int, given.option("Number of layers, or an sgc's hops.", "N")] = 2,
+    hidden: Annotated[int, option("Width of the hidden layers.", "N")] = 64,
+    layers: Annotated[int, option("Number of layers, or an sgc's hops.", "N")] = 2,
     dropout: given.Dropout = None,
     numbers: given.Numbers = None,
     sealed: given.Sealed = False,
     device: given.Device = "auto",
     data_root: given.Data_root = None,
-    out: Annotated[
-        Path | None,
-        given.option("Write results.json and index.html, a page of it, to this folder.", "FOLDER"),
-    ] = None,
-    tensorboard: Annotated[
-        Path | None,
-        given.option("Log the run for TensorBoard in a new folder of this one.", "FOLDER"),
-    ] = None,
+    out: Annotated[Path | None, option("Write results.json and its page.", "FOLDER")] = None,
+    tensorboard: Annotated[Path | None, option("Log in here for TensorBoard.", "FOLDER")] = None,
     as_json: given.As_json = False,
 ) -> None:
-    """Run a whole federation in this process: every client, the server, every message in bytes.
+    """Run a whole federation in this process, every message in bytes.
 
     Examples:
         pace run
         pace run --dataset synthetic-clash
         pace run --dataset cora --methods all --out results/
-        pace run --seeds 104729 --json
         pace run --model gat:heads=4 --hidden 32 --layers 3
-        pace run --models gcn,sage,mlp --seeds 2
+        pace run --models gcn,sage,mlp --seeds 2 --json
         pace run --methods fedprox:mu=0.1,fedprox:mu=0.01,pace --lr 0.02
         pace run --methods pace,my_methods.ties:Ties:density=0.3
         pace run --numbers int8
         pace run --methods fedavg,pace --sealed
         pace run --tensorboard runs/
     """
-    from pace.datasets import load
-    from pace.datasets.partition import divide
     from pace.datasets.partition.file import read_partition
-    from pace.reports import run_views
-    from pace.runtimes.simulation import progress_steps, simulate
+    from pace.methods import make
+    from pace.runtimes.simulation import progress_steps
 
     options.folder("--out", out)
     options.folder("--tensorboard", tensorboard)
     if tensorboard:
         options.need("--tensorboard", "tracking", "tensorboard")
-    chosen_seeds = options.seeds(seeds)
-    chosen = chosen_methods(methods, rank)
-    where = options.device(device)
-    loaded = load(dataset, data_root)
+    chosen_seeds, where = options.seeds(seeds), options.device(device)
+    chosen = {name: make(name, options.rank(rank)) for name in options.method_names(methods) or ()}
+    if not chosen:
+        raise SettingError("--methods is empty: name at least one method, such as pace")
+    loaded = pace.load(dataset, data_root)
     if partition_file:
         graphs = read_partition(partition_file, loaded)
     else:
-        graphs = divide(loaded, partition, clients, data_seed)
-    networks = chosen_models(model, loaded.graph.features, hidden, layers, loaded.classes)
-    networks = {name: options.with_dropout(network, dropout) for name, network in networks.items()}
+        graphs = pace.divide(loaded, partition, clients, data_seed)
+    models = sized_models(model, (loaded.graph.features, loaded.classes), hidden, layers, dropout)
     for method in chosen.values():
         if caution := method.caution(len(graphs)):
             console.say(caution, err=True)
-    steps = [progress_steps(len(graphs), m, chosen, chosen_seeds) for m in networks.values()]
+    steps = [progress_steps(len(graphs), net, chosen, chosen_seeds) for net in models.values()]
     with console.progress(sum(steps), "Training") as bar:
         results = {
-            name: simulate(
+            name: pace.simulate(
                 graphs,
                 chosen,
                 model=network,
@@ -104,48 +101,31 @@ def run(
                 numbers=numbers or "",
                 sealed=sealed,
             )
-            for name, network in networks.items()
+            for name, network in models.items()
         }
-    written = write(results, out, tensorboard)
-    single = next(iter(results.values())) if len(results) == 1 else None
-    if as_json:
-        objects = {name: result.plain() for name, result in results.items()}
-        console.one_object(single.plain() if single else {"models": objects})
-        return
-    if single:
-        run_views.show(single, console.console())
-    else:
-        run_views.model_table(results).show(console.console())
-    if written:
-        console.say(f"Written: {', '.join(map(str, written))}")
+    tell(results, write(results, out, tensorboard), as_json)
 
 
-def chosen_methods(names: str, rank: str) -> dict[str, Method]:
-    """The named methods, in order, each once."""
-    from pace.methods import make
-
-    listed = options.method_names(names)
-    if not listed:
-        raise SettingError("--methods is empty: name at least one method, such as pace")
-    return {name: make(name, options.rank(rank)) for name in listed}
-
-
-def chosen_models(
-    names: str, features: int, hidden: int, layers: int, classes: int
+def sized_models(
+    names: str, sizes: tuple[int, int], hidden: int, layers: int, dropout: float | None
 ) -> dict[str, Model]:
-    """The named models, in order, each once, with `layers - 1` hidden layers of one width."""
+    """The named models, with `layers - 1` hidden layers between the features and the classes."""
     from pace.models import MODELS, sized
 
     options.at_least_one("--layers", layers)
     options.at_least_one("--hidden", hidden)
-    listed = options.words(names)
-    if not listed:
+    features, classes = sizes
+    models = {
+        name: sized(MODELS.allow(name), features, hidden, layers, classes)
+        for name in options.words(names) or ()
+    }
+    if not models:
         raise SettingError("--model is empty: name one, such as gcn")
-    return {name: sized(MODELS.allow(name), features, hidden, layers, classes) for name in listed}
+    return {name: options.with_dropout(model, dropout) for name, model in models.items()}
 
 
 def write(results: dict[str, RunResult], out: Path | None, tensorboard: Path | None) -> list[Path]:
-    """Write what was asked for: of several models each in a folder, `gat:heads=4` in gat_heads=4."""
+    """Of several models each has a folder: `gat:heads=4` is in gat_heads=4."""
     from pace.reports.tensorboard import write_tensorboard
 
     written = []
@@ -156,3 +136,134 @@ def write(results: dict[str, RunResult], out: Path | None, tensorboard: Path | N
         if tensorboard:
             written.append(write_tensorboard(tensorboard, result))
     return written
+
+
+def tell(results: dict[str, RunResult], written: list[Path], as_json: bool) -> None:
+    from pace.reports import run_views
+
+    (result, *others), to = results.values(), console.console()
+    if as_json:
+        models = {name: result.plain() for name, result in results.items()}
+        console.one_object({"models": models} if others else result.plain())
+        return
+    if others:
+        run_views.model_table(results).show(to)
+    else:
+        run_views.show(result, to)
+    if written:
+        console.say(f"Written: {', '.join(map(str, written))}")
+
+
+def partition(
+    dataset: given.Dataset = "synthetic",
+    partition: given.Partition = None,
+    clients: Annotated[int | None, option("How many (default: 10, or the column's).", "N")] = None,
+    data_seed: given.Data_seed = 2024,
+    data_root: given.Data_root = None,
+    out: Annotated[Path | None, option("Write it for `run --partition-file`.", "FILE")] = None,
+    graphs: Annotated[Path | None, option("Write each client's .graph here.", "FOLDER")] = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Divide a graph among clients: show what each one gets, write it to a file.
+
+    Examples:
+        pace partition --dataset cora --partition louvain --clients 10 --out cora.json
+        pace partition --dataset cora --clients 5 --graphs sites
+        pace partition --dataset mine.graph --partition column
+        pace run --dataset cora --partition-file cora.json
+    """
+    from pace.datasets.partition.file import describe_clients, write_graphs, write_partition
+
+    loaded = pace.load(dataset, data_root)
+    partition = partition or loaded.partition
+    own = len(loaded.names.clients)
+    if partition == "column" and own and clients not in (None, own):
+        raise SettingError(
+            f"--clients is {clients}, but the column of {dataset} names {own} clients: "
+            "leave --clients out"
+        )
+    division = pace.divide(loaded, partition, 10 if clients is None else clients, data_seed)
+    described = describe_clients(loaded, division)
+    if out:
+        write_partition(out, loaded, division)
+    if graphs:
+        write_graphs(graphs, loaded, division)
+    edges = loaded.graph.edges.shape[1] // 2
+    if as_json:
+        facts = {
+            "dataset": loaded.name,
+            "partition": partition,
+            "data_seed": data_seed,
+            "nodes": loaded.graph.nodes,
+            "edges": edges,
+            "edges_kept": sum(client.edges for client in described),
+            "clients": [asdict(client) for client in described],
+        }
+        console.one_object(facts)
+        return
+    title = f"{loaded.title or loaded.name}, {partition}, {console.many(len(described), 'client')}"
+    to = console.console()
+    client_table(described, title, edges).show(to)
+    for path in filter(None, (out, graphs)):
+        to.print(f"Written: {path}", soft_wrap=True)
+
+
+def client_table(clients: Sequence[ClientFacts], title: str, edges: int) -> Table:
+    """One row a client. Bars are the classes in order, each against the client's largest."""
+    from pace.reports.table import Table
+
+    numbers = [[c.nodes, c.edges, c.lost, c.train, c.val, c.test] for c in clients]
+    nodes, kept, _, *masks = map(sum, zip(*numbers, strict=True))
+    labels = [client.labels for client in clients]
+    names = [*(client.name for client in clients), "all"]
+    numbers.append([nodes, kept, edges - kept, *masks])
+    labels.append(list(map(sum, zip(*labels, strict=True))))
+    lines = zip(names, numbers, map(bars, labels), strict=True)
+    heads = ["Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test", "Labels"]
+    return Table.of(title, heads, [[name, *map(str, row), bar] for name, row, bar in lines], sums=1)
+
+
+def bars(counts: Sequence[int]) -> str:
+    """A histogram in a line, `·` where a class is absent."""
+    most, top = max([1, *counts]), len(BARS) - 1
+    return "".join("·" if not count else BARS[round(count / most * top)] for count in counts)
+
+
+def methods(
+    names: Annotated[
+        list[str] | None,
+        argument(
+            "Only these, with their settings (default: all).",
+            autocompletion=given.words(*METHODS.groups, *METHODS),
+        ),
+    ] = None,
+    as_json: given.As_json = False,
+) -> None:
+    """List the methods, built in and of installed packages, with their settings.
+
+    Examples:
+        pace methods
+        pace methods fedprox pace-duo
+        pace methods --json
+
+    A method of your own is a class in a file: `pace methods package.module:Name` shows it, `pace run
+    --methods package.module:Name` runs it. A package lists its methods as entry points of the group
+    pace.methods.
+    """
+    from pace.methods.about import about_method, every_method
+
+    chosen = [method for name in names or () for method in METHODS.expand(METHODS.allow(name))]
+    listed = [about_method(name) for name in chosen] if names else every_method()
+    if as_json:
+        console.one_object({"methods": [method.plain() for method in listed]})
+        return
+    to = console.console()
+    if names:
+        for method in listed:
+            console.facts(method.name, method.facts(), to)
+        return
+    heads = ["Method", "Upload", "Sealed", "What it is"]
+    console.table("", heads, [method.row for method in listed], to)
+    to.print("Upload is the share of a dense model, for the paper's on Cora.")
+    for name, members in METHODS.groups.items():
+        to.print(f"{name}: {', '.join(members)}")

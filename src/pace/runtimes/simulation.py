@@ -1,7 +1,5 @@
 """Runtime 1: every party in this process, every message through bytes."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -46,16 +44,14 @@ def simulate(
     Args:
         graphs: one a client, as `pace.divide` gives them.
         methods: names, such as `pace`, `fedprox:mu=0.1` or the group `all`; or methods by name.
-        model: a name, such as `gcn` or `gat:heads=4`, which takes its widths from the graphs; or a
-            model.
+        model: a model, or a name such as `gat:heads=4`, which takes its widths from the graphs.
         hidden: width of the hidden layers of a model by name.
         layers: how many layers a model by name has.
         seeds: how many of the paper's five seeds, or seeds.
         device: where clients train: `cpu`, `cuda`, or `auto`.
         command: what to note as the command that made the result.
         progress: is told of each of `progress_steps(...)`.
-        settings: `epochs`, `rate`, `decay`, `numbers` in place of each method's own; `sealed=True`
-            lets the server see sums only.
+        settings: of each `Federation`: `epochs`, `rate`, `decay`, `numbers`, `sealed`.
 
     Returns:
         Settings, trials and every view of them; its repr is the table of scores.
@@ -67,14 +63,10 @@ def simulate(
         >>> import pace
         >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
         >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
-        >>> result = pace.simulate(graphs, ["local", "pace"], seeds=1, epochs=5)
-        >>> sorted(result.summary.methods)
+        >>> sorted(pace.simulate(graphs, ["local", "pace"], seeds=1, epochs=5).summary.methods)
         ['local', 'pace']
     """
-    for graph in graphs:
-        expect_graph(graph)
-    if isinstance(model, str):
-        model = _model_for(graphs, model, hidden, layers)
+    model = _model_for(graphs, model, hidden, layers)
     if not isinstance(methods, Mapping):
         names = [methods] if isinstance(methods, str) else methods
         methods = {name: make(name) for text in names for name in METHODS.expand(text)}
@@ -84,17 +76,15 @@ def simulate(
         if not 1 <= seeds <= len(SEEDS):
             raise SettingError(f"seeds is {seeds}, expected 1 to {len(SEEDS)}, or a list of seeds")
         seeds = SEEDS[:seeds]
-    threads = torch.get_num_threads()
+    if settings.get("sealed"):
+        settings["clients"] = len(graphs)
+    ran = run_trials(graphs, model, methods, seeds, device=device, progress=progress, **settings)
+    threads, order = torch.get_num_threads(), list(methods)
     torch.set_num_threads(1)  # two threads on small products are slower than one
     try:
-        trials = list(
-            run_trials(graphs, model, methods, seeds, device=device, progress=progress, **settings)
-        )
+        trials = sorted(ran, key=lambda trial: order.index(trial.method))
     finally:
         torch.set_num_threads(threads)
-    order = list(methods)
-    trials.sort(key=lambda trial: order.index(trial.method))
-    sums = {"clients": len(graphs)} if settings.get("sealed") else {}
     about = RunSettings(
         command=command,
         dataset=getattr(graphs, "dataset", "graphs"),
@@ -105,7 +95,7 @@ def simulate(
         device=str(device),
         model=kind_of(model),
         setups={
-            name: Federation(model, method, seeds[0], **settings, **sums).describe()
+            name: Federation(model, method, seeds[0], **settings).describe()
             for name, method in methods.items()
         },
     )
@@ -148,10 +138,14 @@ def agree(
     return Federation(_model_for(listed, model, hidden, layers), chosen, **settings)
 
 
-def _model_for(graphs: Sequence[Graph], name: str, hidden: int, layers: int) -> Model:
+def _model_for(graphs: Sequence[Graph], model: str | Model, hidden: int, layers: int) -> Model:
+    if not isinstance(model, str):
+        return model
+    for graph in graphs:
+        expect_graph(graph)
     largest = max(int(graph.y.max()) for graph in graphs)
     classes = getattr(graphs, "classes", 1 + largest)  # a division knows its dataset's
-    return sized(name, graphs[0].features, hidden, layers, classes)
+    return sized(model, graphs[0].features, hidden, layers, classes)
 
 
 def run_trials(
@@ -162,17 +156,14 @@ def run_trials(
     *,
     device: torch.device | str = "cpu",
     progress: Callable[[str], None] = lambda step: None,
-    sealed: bool = False,
     **settings: Any,
 ) -> Iterator[Trial]:
     """Run every method on every seed; `progress` is told of each of `progress_steps(...)`.
 
-    `epochs`, `rate`, `decay` and `numbers` are each method's own where they are not given.
-
-    With `sealed`, every client has a key that lives as long as the trial, and the server sees sums.
+    `settings` are the federations'. With `sealed`, a client's key lives as long as the trial.
     """
-    if sealed:
-        settings |= {"sealed": True, "clients": len(graphs)}
+    if settings.get("sealed"):
+        settings["clients"] = len(graphs)
         for name, method in methods.items():
             check_sealable(method, name)
     federations = {
@@ -233,7 +224,7 @@ def _trials(
     """A trial a federation, which differ in their seed alone; all receivers of all adopt at once."""
     graphs, clock = forward.graphs, time.perf_counter
     names = [f"{client:06}" for client in range(len(graphs))]
-    rounds = []
+    rounds, receivers = [], []
     for index, federation in enumerate(federations):
         began, models = clock(), learnt[federation.seed]
         drawn = ephemeral_seals(names, federation.digest) if federation.sealed else None
@@ -245,17 +236,16 @@ def _trials(
         uploads = [upload for _, upload in fitted]
         returns = steps.merge(uploads, federation)
         seconds = {"fit": shared - began, "merge": clock() - shared}
-        receivers = [
+        receivers += [
             steps.Receiver(graph, kept, returned, federation, local[index])
             for graph, (kept, _), returned, local in zip(graphs, fitted, returns, own, strict=True)
         ]
-        rounds.append((federation, uploads, returns, seconds, receivers))
+        rounds.append((federation, uploads, returns, seconds))
     began = clock()
-    by_client = chain.from_iterable(zip(*(receivers for *_, receivers in rounds), strict=True))
-    adopted = steps.adopt_all(list(by_client), partial(_predicted, forward, len(rounds)))
+    adopted = iter(steps.adopt_all(receivers, partial(_predicted, forward)))
     took = (clock() - began) / len(rounds)
-    for index, (federation, uploads, returns, seconds, _) in enumerate(rounds):
-        pairs = list(zip(adopted[index :: len(rounds)], graphs, strict=True))
+    for federation, uploads, returns, seconds in rounds:
+        pairs = [(next(adopted), graph) for graph in graphs]
         classes = federation.model.classes
         counts, aucs = {}, {}
         for reading, logits in READINGS.items():
@@ -277,14 +267,12 @@ def _trials(
         )
 
 
-def _predicted(
-    forward: Forward, rounds: int, models: Sequence[Sequence[Params]]
-) -> list[list[Tensor]]:
-    """The logits of each receiver's models; receivers are ordered by client, then by round."""
-    by_client = [models[begin : begin + rounds] for begin in range(0, len(models), rounds)]
-    together = forward([list(chain.from_iterable(group)) for group in by_client])
-    logits = chain.from_iterable(together)
-    return [list(islice(logits, len(receiver))) for receiver in models]
+def _predicted(forward: Forward, models: Sequence[Sequence[Params]]) -> list[list[Tensor]]:
+    """The logits of each receiver's models; receivers are ordered by round, then by client."""
+    clients = len(forward.graphs)
+    by_client = [list(chain.from_iterable(models[client::clients])) for client in range(clients)]
+    logits = list(map(iter, forward(by_client)))
+    return [list(islice(logits[i % clients], len(receiver))) for i, receiver in enumerate(models)]
 
 
 def evaluate(logits: Tensor, graph: Graph, classes: int) -> Tensor:

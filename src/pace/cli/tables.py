@@ -1,0 +1,297 @@
+"""`pace codebook`, `pace graph`: what tables mean to all sites, and graphs made of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import pace
+from pace.cli import console, given, options
+from pace.cli.given import argument, option
+from pace.errors import SettingError
+from pace.io.records import plain_record
+from pace.tables.codebook import BOTH, Codebook, read_codebook, write_codebook
+
+if TYPE_CHECKING:
+    from pace.datasets.dataset import GraphFacts
+    from pace.tables.importing import Imported
+
+LISTED = 20  # classes or clients shown
+
+graph = typer.Typer()
+codebook = typer.Typer(
+    epilog="""
+    pace codebook propose patients.csv --label department --out north.columns.toml
+    pace codebook merge *.columns.toml --out codebook.toml
+    pace new study.pace --codebook codebook.toml --participant north,south,west
+    pace graph import --job study.pace --nodes patients.csv --edges visits.csv --out mine.graph
+    """
+)
+
+
+@codebook.command()
+def propose(
+    nodes: Annotated[Path, argument("Your table of nodes: .csv or .parquet.")],
+    label: Annotated[str, option("The column with the class.", "COLUMN")],
+    out: Annotated[Path, option("The .toml file to write and send.", "FILE")],
+    id_column: Annotated[
+        str | None, option("The column with node ids (default: found).", "COLUMN", "--id")
+    ] = None,
+    without: Annotated[str | None, option("Columns to leave out, by commas.", "COLUMNS")] = None,
+    category: Annotated[str | None, option("Columns of codes, by commas.", "COLUMNS")] = None,
+    missing: Annotated[list[str] | None, option("A word for no value; repeat.", "WORD")] = None,
+    least: Annotated[int, option("Name categories that are in this many rows.", "N")] = 5,
+    decimal: given.Decimal = None,
+    weight: given.Weight = None,
+    directions: given.Directions = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Describe the columns of your table, so that sites can agree on one codebook.
+
+    No row leaves the site: the file holds names, kinds, categories, counts, means and ranges. It says
+    what it discloses; read it before you send it.
+
+    Examples:
+        pace codebook propose patients.csv --label department --out north.columns.toml
+        pace codebook propose patients.csv --label department --id case --category triage
+        --missing "k. A." --without name,use --out north.columns.toml
+    """
+    from pace.tables import proposal
+
+    options.at_least_one("--least", least)
+    proposed, notes = proposal.propose_columns(
+        nodes,
+        label=label,
+        id_column=id_column,
+        without=options.words(without) or (),
+        category=options.words(category) or (),
+        missing=missing or (),
+        least=least,
+        decimal=decimal,
+        weight=weight or "",
+        directions=directions or BOTH,
+    )
+    proposal.write_proposal(out, proposed)
+    disclosed = proposal.proposal_discloses(proposed, least)
+    if as_json:
+        facts = {"notes": notes, "discloses": disclosed, "file": str(out)}
+        console.one_object(proposed.plain() | facts)
+        return
+    to = console.console()
+    heads, rows = proposal.proposal_rows(proposed)
+    console.table(f"{nodes.name}: {proposed.rows:,} rows", heads, rows, to, names=2)
+    lines = [f"Note: {note}" for note in notes] + [f"What {out.name} tells its readers:"]
+    for line in [*lines, *(f"  {sentence}" for sentence in disclosed)]:
+        to.print(line)
+    console.say(f"Written: {out} (send it to the site that makes the codebook)")
+
+
+@codebook.command()
+def merge(
+    proposals: Annotated[list[Path], argument("What each site's `propose` wrote.")],
+    out: Annotated[Path, option("The codebook to write: .toml.", "FILE")],
+    scale: Annotated[str, option("Numbers by standard, robust or none.", "NAME")] = "standard",
+    classes: Annotated[str | None, option("All classes in order, by commas.", "NAMES")] = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Make one codebook of all sites' proposals, to be read and corrected before it is used.
+
+    Examples:
+        pace codebook merge north.columns.toml south.columns.toml west.columns.toml
+        --out codebook.toml
+        pace codebook merge *.columns.toml --scale robust --out codebook.toml
+    """
+    from pace.tables.agreement import codebook_discloses, merge_proposals
+    from pace.tables.proposal import read_proposal
+
+    sites = {}
+    for path in proposals:
+        name = path.name.removesuffix(".toml").removesuffix(".columns")
+        if name in sites:
+            raise SettingError(f"two files are called {path.name}: give each site's its own name")
+        sites[name] = read_proposal(path)
+    merged = merge_proposals(sites, scaling=scale, classes=options.words(classes) or ())
+    book = merged.codebook
+    write_codebook(out, book)
+    disclosed = codebook_discloses(sites, book)
+    if as_json:
+        facts = {"features": list(book.features), "notes": merged.notes, "discloses": disclosed}
+        console.one_object(book.plain() | facts | {"file": str(out)})
+        return
+    show_codebook(book, f"Codebook of {', '.join(sites)}")
+    for line in [*(f"Note: {note}" for note in merged.notes), *disclosed]:
+        console.console().print(line)
+    console.say(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
+
+
+@codebook.command("show")
+def show_book(
+    file: Annotated[Path, argument("A codebook, or a job that has one.")],
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Show a codebook, checked: which columns become which features.
+
+    Examples:
+        pace codebook show codebook.toml
+        pace codebook show study.pace --json
+    """
+    book = load_book(file)
+    if as_json:
+        console.one_object(book.plain() | {"features": list(book.features)})
+    else:
+        show_codebook(book, str(file))
+
+
+def load_book(file: Path) -> Codebook:
+    """The codebook of a file, or of a job."""
+    from pace.jobs.job import JOB_SUFFIX, read_job
+
+    book = read_job(file).codebook if file.suffix == JOB_SUFFIX else read_codebook(file)
+    if book is None:
+        raise SettingError(
+            f"{file} has no codebook: make one with `pace codebook merge` and a job with "
+            "`pace new --codebook`, or import with --features and --classes"
+        )
+    return book
+
+
+def show_codebook(book: Codebook, title: str) -> None:
+    """Print what it is about, and a line for each column."""
+    from pace.tables.agreement import codebook_rows
+
+    facts = {
+        "label": f"{book.label}: {', '.join(book.classes)}",
+        "id": book.id,
+        "features": f"{len(book.features):,} from {len(book.columns):,} columns",
+    }
+    to = console.console()
+    console.facts(title, facts, to)
+    console.table("", *codebook_rows(book), to, words=2, names=2)
+
+
+@graph.command("import")
+def import_(
+    nodes: Annotated[Path, option("Table of nodes: .csv or .parquet.", "FILE")],
+    edges: Annotated[Path, option("Table of edges: columns source, target.", "FILE")],
+    out: Annotated[Path, option("The .graph file to write.", "FILE")],
+    label: Annotated[str | None, option("The column with the class, if known.", "COLUMN")] = None,
+    features: Annotated[
+        str | None, option("Feature columns or prefixes, by commas (default: the rest).", "COLUMNS")
+    ] = None,
+    id_column: Annotated[
+        str | None, option("The column with node ids (default: id, or rows).", "COLUMN", "--id")
+    ] = None,
+    client: Annotated[str | None, option("The column with each node's client.", "COLUMN")] = None,
+    split: Annotated[str | None, option("The column of train, val or test.", "COLUMN")] = None,
+    classes: Annotated[str | None, option("All classes in order, by commas.", "NAMES")] = None,
+    decimal: given.Decimal = None,
+    strangers: given.Strangers = "refuse",
+    weight: given.Weight = None,
+    directions: given.Directions = None,
+    job: Annotated[Path | None, option("A job: its codebook rules the columns.", "FILE")] = None,
+    codebook: Annotated[Path | None, option("The same, of a codebook's own file.", "FILE")] = None,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Make a .graph file of two tables. Problems are listed with their rows, all of them.
+
+    With `--job`, every site gets the same features in the same order, scaled and filled alike, and
+    is told what was done to which rows.
+
+    Examples:
+        pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
+        pace graph import --job study.pace --nodes nodes.csv --edges edges.csv --out mine.graph
+        pace graph import --nodes n.parquet --edges e.parquet --label kind --features emb_
+        --client hospital --split fold --out mine.graph
+    """
+    from pace.datasets import file
+    from pace.datasets.dataset import describe_graph
+    from pace.tables.importing import Columns, import_graph
+
+    if out.suffix != file.SUFFIX:
+        raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
+    if job is not None and codebook is not None:
+        raise SettingError("--job and --codebook both say what columns become: give one of them")
+    columns = Columns(
+        label=label,
+        id=id_column,
+        features=features,
+        client=client,
+        split=split,
+        classes=classes,
+        decimal=decimal,
+        strangers=strangers,
+        weight=weight,
+        directions=directions,
+    )
+    agreed = job or codebook
+    book = None if agreed is None else load_book(agreed)
+    imported = import_graph(nodes, edges, columns, out.stem, book)
+    file.write_graph(out, imported.dataset)
+    facts = describe_graph(imported.dataset)
+    if as_json:
+        remarks = {name: getattr(imported, name) for name in ("notes", "changes", "warnings")}
+        console.one_object(plain_record(facts) | plain_record(remarks))
+        return
+    show_facts(facts)
+    tell(imported)
+    console.say(f"Written: {out}")
+
+
+@graph.command()
+def show(
+    graph: Annotated[str, argument("A .graph file, or a dataset.", autocompletion=given.datasets)],
+    data_root: given.Data_root = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Describe a graph: its sizes, classes, masks and clients.
+
+    Examples:
+        pace graph show mine.graph
+        pace graph show cora --json
+    """
+    from pace.datasets.dataset import describe_graph
+
+    facts = describe_graph(pace.load(graph, data_root))
+    if as_json:
+        console.one_object(plain_record(facts))
+    else:
+        show_facts(facts)
+
+
+def tell(imported: Imported) -> None:
+    """Print what was done on the way, and what will mislead if it is left so."""
+    to = console.console()
+    for note in (*imported.notes, *map(str, imported.changes)):
+        to.print(f"Note: {note}")
+    for warning in imported.warnings:
+        to.print(f"Warning: {warning}", style="yellow")
+
+
+def show_facts(facts: GraphFacts) -> None:
+    """Print the facts for people, within 80 columns."""
+    names = facts.feature_names
+    first = f": {', '.join(names[:6])}{', …' if len(names) > 6 else ''}" if names else ""
+    directed = ", stored with directions" if facts.directed else ""
+    lines = {
+        "nodes": f"{facts.nodes:,} ({facts.isolated:,} without an edge)",
+        "edges": f"{facts.edges:,}{directed}{', weighted' if facts.weighted else ''}; "
+        f"{facts.mean_degree:.1f} neighbours a node, {100 * facts.homophily:.0f}% within a class",
+        "features": f"{facts.features:,}, {100 * facts.feature_density:.1f}% not zero{first}",
+        "classes": counted(facts.classes) or "unknown",
+        "unlabelled": f"{facts.unlabelled:,}",
+        "split": counted(facts.split) or "none of its own: drawn when it is divided",
+        "clients": counted(facts.clients) or "none of its own",
+    }
+    console.facts(facts.name, lines, console.console())
+
+
+def counted(counts: dict[str, int] | None) -> str:
+    """`3: red 5, blue 7, …`; nothing for nothing."""
+    if not counts:
+        return ""
+    names = [f"{name} {count:,}" for name, count in list(counts.items())[:LISTED]]
+    return f"{len(counts)}: {', '.join(names)}{', …' if len(counts) > LISTED else ''}"
