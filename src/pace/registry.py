@@ -233,9 +233,9 @@ BEYOND = {
 METHODS = Registry(
     "method",
     {
-        "local": "pace.methods.local:Local",
-        "fedavg": "pace.methods.fedavg:FedAvg",
-        "fedprox": "pace.methods.fedavg:FedProx",
+        "local": "pace.methods.baselines:Local",
+        "fedavg": "pace.methods.baselines:FedAvg",
+        "fedprox": "pace.methods.baselines:FedProx",
         "pace": "pace.methods.pace:Pace",
         **BEYOND,
     },

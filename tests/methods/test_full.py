@@ -9,6 +9,7 @@ from torch import Tensor
 from pace import GCN, Federation
 from pace.graph import Graph
 from pace.methods import FullSums, PaceFull
+from pace.methods.beyond import ridge as module
 from pace.methods.beyond.ridge import fitted_rows
 from pace.models.refitted import ALL, FITS, fit_of, fitted_nodes, fitted_on
 from pace.protocol.steps import Adoption, adopt, fit, merge, share
@@ -39,21 +40,27 @@ def played(graphs: list[Graph], method: PaceFull | FullSums) -> list[Adoption]:
 
 
 @pytest.mark.parametrize("name", ["hop0", "hop2", "neighbourhood"])
-def test_training_and_validation_rows_apart_give_the_ridge_on_both_pooled(name: str) -> None:
+def test_training_and_validation_rows_apart_give_the_ridge_on_both_pooled(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By least squares on the stacked rows of all clients: rows of √λ below make it a ridge."""
     graphs, method = clients(3), FullSums()
     agreed = federation(method)
     uploads = [method.share({}, graph, agreed) for graph in graphs]
     total = method.total(Messages(uploads), agreed)
-    whole = method.returned  # before it is cut to a few directions
-    answers: dict[tuple[str, str], Tensor] = {}
-    object.__setattr__(method, "returned", lambda solved: answers.update(solved) or {})
+    solved: list[Tensor] = []  # of each map, before it is cut to a few directions
+
+    def kept(answers: Tensor, rank: int) -> tuple[Tensor, Tensor]:
+        solved.append(answers)
+        return answers, answers
+
+    monkeypatch.setattr(module, "compressed", kept)
     method.answer(total, agreed)
-    object.__setattr__(method, "returned", whole)
-    for part in FITS:
+    answers = solved[method.maps.index(name)].chunk(len(FITS))
+    for part, of_strengths in zip(FITS, answers, strict=True):
         stacks = [fitted_rows(graph, name, part, CLASSES) for graph in graphs]
         rows, labels = (torch.cat(column).double() for column in zip(*stacks, strict=True))
-        for strength, answer in zip(method.strengths, answers[name, part], strict=True):
+        for strength, answer in zip(method.strengths, of_strengths, strict=True):
             ridge = strength**0.5 * torch.eye(rows.shape[1], dtype=torch.float64)
             nothing = torch.zeros(rows.shape[1], CLASSES, dtype=torch.float64)
             expected = torch.linalg.lstsq(

@@ -9,7 +9,7 @@ from pace.errors import SettingError
 from pace.gates.gate import cnll
 from pace.graph import Graph
 from pace.methods import METHODS, Fixed, Pace, PaceDuo, PaceRidge, make
-from pace.methods.fedavg import FedProx
+from pace.methods.baselines import FedProx
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation

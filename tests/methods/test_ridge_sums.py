@@ -10,7 +10,7 @@ from pace.graph import Graph
 from pace.jobs.disclosure import any_tensor_sentence, disclosure
 from pace.merging.ridge import SKETCH, compressed, expanded, solve_rows
 from pace.methods import PaceRidge, RidgeSums
-from pace.methods.beyond import ridge_sums as module
+from pace.methods.beyond import ridge as module
 from pace.methods.beyond.ridge import ROWS
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
@@ -74,7 +74,7 @@ def test_however_sites_are_joined_the_answer_stays(graphs: list[Graph]) -> None:
 def test_with_many_features_a_sketch_is_sent_and_is_exact_for_few_nodes(
     graphs: list[Graph], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "WHOLE", 10)
+    monkeypatch.setattr(module, "EXACT", 10)
     whole, method = agreed(graphs), RidgeSums()
     message = method.share(whole.start, graphs[0], whole)
     assert message["hop2/sketch"].shape == (60, SKETCH)

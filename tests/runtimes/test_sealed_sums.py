@@ -8,7 +8,7 @@ import torch
 from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.methods import make
-from pace.methods.beyond import ridge_sums
+from pace.methods.beyond import ridge
 from pace.models.gcn import GCN
 from pace.runtimes.files import merge, model
 from pace.runtimes.simulation import run_trials
@@ -24,7 +24,7 @@ CLOSE = 1e-6
 def seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """What is summed: with few features HᵀH itself, with many a sketch. Each has its seed."""
     if request.param == "its sketch":
-        monkeypatch.setattr(ridge_sums, "WHOLE", 0)
+        monkeypatch.setattr(ridge, "EXACT", 0)
         return 17
     return 0
 

@@ -145,14 +145,11 @@ def _damped(matrix: Tensor, strength: float) -> Tensor:
     return damped
 
 
-def solve_sums(
-    sums: tuple[Tensor, Tensor, Tensor], omega: Tensor | None, strengths: Sequence[float]
-) -> Tensor:
-    """W_λ for each λ from what `sketched` gives, added up over clients."""
-    products, by_class, trace = sums
+def solve_sums(sums: Sequence[Tensor], omega: Tensor | None, strengths: Sequence[float]) -> Tensor:
+    """W_λ for each λ from what `sketched` gives, added up over clients; tr G only with Ω."""
     if omega is None:
-        return solve_gram(products, by_class, strengths)
-    return solve_sketch(products, by_class, omega, strengths, float(trace))
+        return solve_gram(sums[0], sums[1], strengths)
+    return solve_sketch(sums[0], sums[1], omega, strengths, float(sums[2]))
 
 
 def _solved(matrix: Tensor, right: Tensor) -> Tensor:
@@ -161,12 +158,9 @@ def _solved(matrix: Tensor, right: Tensor) -> Tensor:
     Of M the lower half is read.
     """
     factor, failed = torch.linalg.cholesky_ex(matrix)
-    answer: Tensor
     if failed:
-        answer = torch.linalg.pinv(matrix, hermitian=True) @ right
-    else:
-        answer = torch.cholesky_solve(right, factor)
-    return answer
+        return torch.linalg.pinv(matrix, hermitian=True) @ right
+    return torch.cholesky_solve(right, factor)
 
 
 def solve_sketch(

@@ -10,12 +10,11 @@ from typing import Any
 from pace.errors import PaceError, SettingError
 from pace.gates.gate import Fixed
 from pace.merging.carrier import RANK
+from pace.methods.baselines import FedAvg, FedProx, Local
 from pace.methods.beyond.duo import PaceDuo
 from pace.methods.beyond.limited import Limited
 from pace.methods.beyond.ridge import PaceFull, PaceRidge
 from pace.methods.beyond.ridge_sums import FullSums, RidgeSums
-from pace.methods.fedavg import FedAvg, FedProx
-from pace.methods.local import Local
 from pace.methods.pace import Pace
 from pace.protocol.method import Method
 from pace.registry import METHODS

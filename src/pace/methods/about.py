@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass
 
 from pace.errors import PaceError, SettingError
 from pace.io.plugins import allow
+from pace.io.settings import Setting
 from pace.methods import make
 from pace.models.gcn import GCN
 from pace.params import size
@@ -35,11 +36,8 @@ class AboutMethod(About):
         """Its name, the upload's share of a dense model, whether it can be sealed, what it is."""
         if self.problem:
             return [self.name, "", "", f"{self.origin}: {self.problem}"]
-        settings = ", ".join(
-            f"{setting.name}={'…' if setting.default is MISSING else setting.default_text}"
-            for setting in self.settings
-            if setting.expected
-        )
+        named = [setting for setting in self.settings if setting.expected]
+        settings = ", ".join(f"{setting.name}={_default(setting) or '…'}" for setting in named)
         sentence = self.sentence + (f" Settings: {settings}." if settings else "")
         if self.origin != BUILT_IN:
             sentence += f" From {self.origin}."
@@ -57,8 +55,8 @@ class AboutMethod(About):
             "settings": {
                 setting.name: {
                     "expected": setting.expected or None,
-                    "default": None if setting.default is MISSING else setting.default_text,
-                    "required": setting.default is MISSING,
+                    "default": _default(setting),
+                    "required": _default(setting) is None,
                 }
                 for setting in self.settings
             },
@@ -75,8 +73,8 @@ class AboutMethod(About):
             return {"from": self.origin, "problem": self.problem}
         facts = {"": self.sentence, "from": self.origin}
         for setting in self.settings:
-            required = setting.default is MISSING
-            default = "must be given" if required else f"default {setting.default_text}"
+            default = _default(setting)
+            default = "must be given" if default is None else f"default {default}"
             facts[setting.name] = f"{setting.expected or 'from Python only'}; {default}"
         facts["sealed jobs"] = "yes: sums are enough" if self.sums else f"no: {self.needs}"
         sizes = {"upload": self.upload, "return": self.returned}
@@ -85,6 +83,10 @@ class AboutMethod(About):
             f"{', '.join(shares)}, of a model of {self.dense:,} (the paper's on Cora)"
         )
         return facts
+
+
+def _default(setting: Setting) -> str | None:
+    return None if setting.default is MISSING else setting.default_text
 
 
 def every_method() -> list[AboutMethod]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from pace.errors import SettingError, WeightError
 from pace.gates.gate import Gate, cnll
 from pace.graph import Graph
-from pace.merging.carrier import RANK, Carrier, compress, norms, pack, unbatched, unpack
+from pace.merging.carrier import RANK, compress, norms, pack, unbatched, unpack
 from pace.merging.consensus import CLIENTS, Batch, mean, summed
 from pace.merging.correction import apply, correction, corrections
 from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, uniform
@@ -83,7 +83,7 @@ class Pace(Summable):
         return self.total(Messages([upload]), federation)
 
     def total(self, uploads: Uploads, federation: Federation) -> dict[str, Tensor]:
-        return summed(Pairs(uploads, federation.start))
+        return summed(pairs(uploads, federation.start))
 
     def check_total(self, total: Message, clients: int, federation: Federation) -> None:
         for name in federation.start:
@@ -101,7 +101,7 @@ class Pace(Summable):
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
         shared = self.answer(self.total(uploads, federation), federation)
-        owns = (carriers for carriers, _ in Pairs(uploads, federation.start))
+        owns = (carriers for carriers, _ in pairs(uploads, federation.start))
         for batch in corrections(shared, owns, self.rank):
             yield from unbatched(pack(batch))
 
@@ -114,37 +114,34 @@ class Pace(Summable):
             + (AVERAGED if name in whole else "")
             for name in message
         }
-        plain = Explanation(tensors)
+        explanation = Explanation(tensors)
         moment = next((value for name, value in message.items() if name.endswith("/m")), None)
         if moment is None:
-            return plain
-        rounded = federation.numbers != KINDS[0]
-        told = moment_sentences(moment, features, rounded=rounded)
-        return replace(plain, sentences=(*plain.sentences, *told))
+            return explanation
+        told = moment_sentences(moment, features, rounded=federation.numbers != KINDS[0])
+        return replace(explanation, sentences=(*explanation.sentences, *told))
 
     def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """A client's share is its weight C_k / Σ C in a column, averaged over all numbers of the model.
 
         Where there is no moment, as for a bias, every client weighs the same.
         """
-        start, lengths = federation.start, []
+        start, weights = federation.start, []
         totals: dict[str, Tensor] = {}
-        for carriers, moments in Pairs(uploads, start):
-            lengths += norms(carriers).tolist()
+        for _, moments in pairs(uploads, start):
             for name, moment in moments.items():
                 totals[name] = totals.get(name, torch.zeros(())) + (moment.double() + EPS).sum(0)
         numbers = sum(value.numel() for value in start.values())
-        shares: list[float] = []
-        for carriers, moments in Pairs(uploads, start):
-            clients = len(norms(carriers))
-            share = torch.zeros(clients, dtype=torch.float64)
+        for carriers, moments in pairs(uploads, start):
+            lengths = norms(carriers)
+            share = torch.zeros_like(lengths)
             for name, value in start.items():
-                equal = torch.full((clients,), 1 / len(uploads), dtype=torch.float64)
-                weight = moments.get(name)
-                part = equal if weight is None else ((weight.double() + EPS) / totals[name]).mean(1)
+                part: Tensor | float = 1 / len(uploads)
+                if name in moments:
+                    part = ((moments[name].double() + EPS) / totals[name]).mean(1)
                 share += value.numel() / numbers * part
-            shares += share.tolist()
-        return [Weight(*pair) for pair in zip(shares, lengths, strict=True)]
+            weights += map(Weight, share.tolist(), lengths.tolist())
+        return weights
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
@@ -172,18 +169,12 @@ def moment_sentences(moment: Tensor, features: Sequence[str], *, rounded: bool) 
     )
 
 
-@dataclass(frozen=True)
-class Pairs:
-    """The carriers and moments of uploads, in batches, read anew each time."""
-
-    uploads: Uploads
-    start: Params
-
-    def __iter__(self) -> Iterator[Batch]:
-        return (read(batch, self.start) for batch in self.uploads.batches())
+def pairs(uploads: Uploads, start: Params) -> Iterator[Batch]:
+    """The carriers and moments of uploads, in batches."""
+    return (read(batch, start) for batch in uploads.batches())
 
 
-def read(upload: Message, start: Params) -> tuple[Carrier, Mapping[str, Tensor]]:
+def read(upload: Message, start: Params) -> Batch:
     """The carrier and the moments of an upload, or of a batch of them."""
     moments = {name: upload[f"{name}/m"] for name in start if f"{name}/m" in upload}
     return unpack(upload, start), moments

@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.methods.fedavg import at_least
+from pace.methods.baselines import at_least
 from pace.models.operator import Operator, csr_tensor
 from pace.params import Params
 from pace.protocol.federation import Federation

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.methods.fedavg import FedAvg, at_least
+from pace.methods.baselines import FedAvg, at_least
 from pace.params import Params, subtract
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message

@@ -10,7 +10,7 @@ from torch.nn.functional import cosine_similarity
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.methods.fedavg import FedAvg
+from pace.methods.baselines import FedAvg
 from pace.models.base import Model
 from pace.models.gcn import GCN, only_gcn
 from pace.params import Params

@@ -14,18 +14,18 @@ from pace.errors import SettingError
 from pace.gates.gate import LEVEL, Gate, Guarded
 from pace.gates.mixture import RIDGE
 from pace.graph import Graph
-from pace.merging.carrier import Carrier, pack, unpack
+from pace.merging.carrier import pack, unpack
 from pace.merging.consensus import LARGEST, SHARPNESS, peer_consensus, peer_weights
 from pace.merging.correction import apply, correction
 from pace.merging.moments import uniform
-from pace.methods.pace import Pace, Pairs, read
+from pace.methods.pace import Pace, pairs, read
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import External, Message, Uploads
 from pace.protocol.number_formats import KINDS
 
 BLOCK = 8  # receivers whose peers' consensus is summed in one pass over the uploads
-EACH = 2  # corrections
+CORRECTIONS = 2
 
 
 @dataclass(frozen=True)
@@ -50,35 +50,28 @@ class PaceDuo(Pace):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.ridge < math.inf:
-            raise SettingError(f"the ridge is {self.ridge}, expected a number, 0 or more")
-        if not 0 < self.level <= 1:
-            raise SettingError(f"the guard's level is {self.level}, expected above 0, at most 1")
+        for title, value in {"the ridge": self.ridge, "the sharpness": self.sharpness}.items():
+            if not 0 <= value < math.inf:
+                raise SettingError(f"{title} is {value}, expected a number, 0 or more")
+        for title, value in {"the guard's level": self.level, "a peer's most": self.most}.items():
+            if not 0 < value <= 1:
+                raise SettingError(f"{title} is {value}, expected above 0, at most 1")
         object.__setattr__(self, "gate", Guarded(self.ridge, self.level))
-        if not 0 <= self.sharpness < math.inf:
-            raise SettingError(f"the sharpness is {self.sharpness}, expected a number, 0 or more")
-        if not 0 < self.most <= 1:
-            raise SettingError(f"a peer's most is {self.most}, expected above 0, at most 1")
         if self.geometry is uniform:
             raise SettingError(
                 "pace-duo finds peers by their moments: a geometry without them has none"
             )
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[dict[str, Tensor]]:
-        of_all = super().merge(uploads, federation)
-        for shared, of_peers in zip(of_all, self._of_peers(uploads, federation.start), strict=True):
-            yield joined([shared, pack(of_peers)])
-
-    def _of_peers(self, uploads: Uploads, start: Params) -> Iterator[Carrier]:
-        """Each receiver's correction from its peers. All moments of the first layer are held."""
-        pairs = Pairs(uploads, start)
-        first = [next(iter(moments.values())) for _, moments in pairs]
+        of_all = iter(super().merge(uploads, federation))
+        start = federation.start
+        first = [next(iter(moments.values())) for _, moments in pairs(uploads, start)]  # layer
         weights = peer_weights(torch.cat(first), self.sharpness, self.most)
         owns = (read(upload, start)[0] for upload in uploads)
         for rows in weights.split(BLOCK):
-            seen = peer_consensus(pairs, rows)
-            for view, own in zip(seen, owns, strict=False):  # owns go on in the next block
-                yield correction(view, own, self.rank)
+            for view in peer_consensus(pairs(uploads, start), rows):
+                of_peers = pack(correction(view, next(owns), self.rank))
+                yield joined([next(of_all), of_peers])
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
@@ -92,19 +85,19 @@ class PaceDuo(Pace):
 def joined(messages: Sequence[Message]) -> dict[str, Tensor]:
     """Corrections as one message: factors side by side, so that names and tables are sent once."""
     return {
-        name: torch.stack([each[name] for each in messages])
+        name: torch.stack([message[name] for message in messages])
         if value.ndim == 1
-        else torch.cat([each[name] for each in messages], dim=int(name.endswith("/L")))
+        else torch.cat([message[name] for message in messages], dim=int(name.endswith("/L")))
         for name, value in messages[0].items()
     }
 
 
 def parted(message: Message, params: Params) -> list[dict[str, Tensor]]:
     """The corrections again."""
-    found: list[dict[str, Tensor]] = [{} for _ in range(EACH)]
+    corrections: list[dict[str, Tensor]] = [{} for _ in range(CORRECTIONS)]
     for name, value in message.items():
         flat = name in params and params[name].ndim == 1
-        parts = value.unbind() if flat else value.chunk(EACH, dim=int(name.endswith("/L")))
-        for each, part in zip(found, parts, strict=True):
-            each[name] = part
-    return found
+        parts = value.unbind() if flat else value.chunk(CORRECTIONS, dim=int(name.endswith("/L")))
+        for correction_, part in zip(corrections, parts, strict=True):
+            correction_[name] = part
+    return corrections

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
 from pace.graph import Graph
 from pace.merging.correction import column_factors, seen
@@ -28,22 +27,15 @@ class Limited(Pace):
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
         (whole,) = super().adopt(local, returned, graph, federation)
-        limited = self.supported(graph, local, whole.params, federation)
-        return [External(limited, returned=whole.params)]
-
-    def supported(
-        self, graph: Graph, local: Params, external: Params, federation: Federation
-    ) -> dict[str, Tensor]:
-        """As much of the External as the receiver's validation nodes give evidence for."""
         with torch.no_grad():
             inputs = federation.network(local, graph).inputs
-        made = dict(external)
+        limited = dict(whole.params)
         for name, rows in inputs.items():
             on_validation = rows[graph.val]
             if on_validation.shape[-1] == graph.features == local[name].shape[1]:
-                correction = external[name] - local[name]
+                correction = limited[name] - local[name]
                 moved = correction.norm(dim=0) > ROUNDING * local[name].norm(dim=0)
                 correction = correction * moved  # or rounding would count in the median column
                 factors = column_factors(correction, seen(on_validation))
-                made[name] = local[name] + correction * factors.to(correction.dtype)
-        return made
+                limited[name] = local[name] + correction * factors.to(correction.dtype)
+        return [External(limited, returned=whole.params)]

@@ -9,15 +9,17 @@ has seen it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product, repeat
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-from pace.errors import NumberError, SettingError
+from pace.errors import SettingError
 from pace.gates.gate import Gate, Mixture
 from pace.gates.mixture import RIDGE
 from pace.graph import Graph
@@ -45,6 +47,7 @@ from pace.protocol.method import (
     Method,
     Rehearsal,
     Uploads,
+    bounded,
 )
 from pace.protocol.number_formats import KINDS
 from pace.task import targets
@@ -60,7 +63,9 @@ SCALE = 10.0  # of the logits: answers lie between 0 and 1
 EXACT = 1024  # rows or columns up to which the server's solution is exact
 NEIGHBOURHOOD, LABELS = "neighbourhood", "labels"  # maps beside the hops
 PARTS = ("rows", "labels")  # Z and M
-Sums = tuple[Tensor, Tensor, Tensor]  # GΩ, B and tr G
+Sums = tuple[Tensor, ...]  # GΩ, B and tr G
+Solve = Callable[[str, Sequence[str]], Tensor]
+"""From a map and the fits that were sent: W_λ on all their rows, (strengths, columns, classes)."""
 NO_NODE = f"It holds no edge, and no feature value or label of a node as it is. {NO_PROMISE}"
 LARGEST = 1e5  # rows have length one: larger numbers would take 10^10 training nodes
 SENTENCES = {  # of a map's tensors, for the people whose data they were made of
@@ -138,11 +143,7 @@ class Regressed(Method):
         return Refitted(model) if self.every_label else model
 
     def check(self, upload: Message, federation: Federation) -> None:
-        for name, value in upload.items():
-            if (highest := float(value.abs().max())) > LARGEST:
-                raise NumberError(
-                    f"tensor {name!r} goes up to {highest:.3g}, expected at most {LARGEST:g}"
-                )
+        bounded(upload, LARGEST)
 
     def sent(self) -> list[tuple[str, str]]:
         """(map, fit) of all that a client sends: rows of both fits together are those of each.
@@ -155,17 +156,14 @@ class Regressed(Method):
             if fit != ALL or name == LABELS
         ]
 
-    def made_of(self, name: str, fit: str) -> tuple[str, ...]:
-        """Which of the fits that were sent make up a fit."""
-        return FITS[:2] if fit == ALL and name != LABELS else (fit,)
-
-    def returned(self, answers: Mapping[tuple[str, str], Tensor]) -> dict[str, Tensor]:
-        """The message that carries the answers, (strengths, columns, classes), of each map and fit."""
+    def returned(self, solve: Solve) -> dict[str, Tensor]:
+        """The message that carries the answers of each map and fit."""
         message = {}
         for name in self.maps:
-            together = torch.cat([answers[name, fit] for fit in self.fits])
-            parts = compressed(together, self.rank(together.shape[2]))
-            message[f"{name}/basis"], message[f"{name}/mixing"] = parts
+            parts = [FITS[:2] if fit == ALL and name != LABELS else (fit,) for fit in self.fits]
+            answers = torch.cat([solve(name, some) for some in parts])
+            factors = compressed(answers, self.rank(answers.shape[2]))
+            message[f"{name}/basis"], message[f"{name}/mixing"] = factors
         return message
 
     def rank(self, classes: int) -> int:
@@ -263,13 +261,10 @@ class PaceRidge(Regressed):
         for name, fit in self.sent():
             rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
             kept = in_large_classes(labels, self.smallest_class)
-            rows, labels = rows[kept], labels[kept]
             most = self.sent_rows(name, federation)
-            count = min(most, len(rows) // self.nodes_per_row)
-            for part, value in zip(PARTS, condensed(rows, labels, count), strict=True):
-                whole = value.new_zeros(most, value.shape[1])
-                whole[:count] = value
-                message[f"{key(name, fit)}/{part}"] = whole
+            count = min(most, int(kept.sum()) // self.nodes_per_row)
+            for part, value in zip(PARTS, condensed(rows[kept], labels[kept], count), strict=True):
+                message[f"{key(name, fit)}/{part}"] = pad(value, (0, 0, 0, most - count))
         return message
 
     def explain(
@@ -291,42 +286,35 @@ class PaceRidge(Regressed):
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         """Exact from all rows at once where they are few, else from sums over batches of clients."""
         most = max(self.sent_rows(name, federation) for name in self.maps) * len(self.fits[:2])
-        solve = self._stacked if most * len(uploads) <= EXACT else self._summed
-        return repeat(self.returned(solve(uploads, federation)), len(uploads))
+        few = most * len(uploads) <= EXACT
+        solve = self._from_rows(uploads) if few else self._from_sums(uploads, federation)
+        return repeat(self.returned(solve), len(uploads))
 
-    def _stacked(self, uploads: Uploads, federation: Federation) -> dict[tuple[str, str], Tensor]:
-        """All rows at once, but for those that small sites left empty."""
-        every = list(uploads.batches())
-        answers = {}
-        for name, fit in product(self.maps, self.fits):
-            stacks = [
-                stacked_rows(batch, name, part)
-                for part in self.made_of(name, fit)
-                for batch in every
-            ]
+    def _from_rows(self, uploads: Uploads) -> Solve:
+        batches = list(uploads.batches())
+
+        def solve(name: str, fits: Sequence[str]) -> Tensor:
+            stacks = [stacked_rows(batch, name, fit) for fit in fits for batch in batches]
             rows, labels = map(torch.cat, zip(*stacks, strict=True))
-            sent = torch.linalg.vector_norm(rows, dim=1) > 0
+            sent = torch.linalg.vector_norm(rows, dim=1) > 0  # small sites leave rows empty
             if not sent.all():
                 rows, labels = rows[sent], labels[sent]
-            answers[name, fit] = solve_rows(rows, labels, self.strengths)
-        return answers
+            return solve_rows(rows, labels, self.strengths)
 
-    def _summed(self, uploads: Uploads, federation: Federation) -> dict[tuple[str, str], Tensor]:
+        return solve
+
+    def _from_sums(self, uploads: Uploads, federation: Federation) -> Solve:
         """One pass, and memory for one batch: G itself where columns are few, else a sketch of it."""
         omegas = {name: omega_of(name, federation) for name in self.maps}
         totals: dict[tuple[str, str], Sums] = {}
         for batch in uploads.batches():
             for name, fit in self.sent():
                 sums = sketched(*stacked_rows(batch, name, fit), omegas[name])
-                totals[name, fit] = _added(totals.get((name, fit)), sums)
-        answers = {}
-        for name, fit in product(self.maps, self.fits):
-            total: Sums | None = None
-            for part in self.made_of(name, fit):
-                total = _added(total, totals[name, part])
-            assert total is not None
-            answers[name, fit] = solve_sums(total, omegas[name], self.strengths)
-        return answers
+                before = totals.get((name, fit))
+                totals[name, fit] = sums if before is None else added([before, sums])
+        return lambda name, fits: solve_sums(
+            added([totals[name, fit] for fit in fits]), omegas[name], self.strengths
+        )
 
 
 @dataclass(frozen=True)
@@ -380,21 +368,19 @@ def stacked_rows(batch: Message, name: str, fit: str) -> tuple[Tensor, Tensor]:
     return rows, labels
 
 
-def _added(total: Sums | None, more: Sums) -> Sums:
-    if total is None:
-        return more
-    return total[0] + more[0], total[1] + more[1], total[2] + more[2]
+def added(parts: Sequence[Sums]) -> Sums:
+    """The sums of all rows of the parts."""
+    return tuple(reduce(torch.add, tensors) for tensors in zip(*parts, strict=True))
 
 
-def omega_of(name: str, federation: Federation, most: int = EXACT) -> Tensor | None:
-    """Ω of a map, from the federation's seed; None where it has at most so many columns."""
+def omega_of(name: str, federation: Federation) -> Tensor | None:
+    """Ω of a map, from the federation's seed; None where columns are few and G itself is summed."""
     columns = columns_of(name, federation)
-    if columns <= most:
+    if columns <= EXACT:
         return None
     return public_matrix(columns, federation.random(f"ridge sketch, {name.replace('hop', 'hop ')}"))
 
 
 def in_large_classes(labels: Tensor, smallest: int) -> Tensor:
     """Which nodes (one-hot) are of classes that have at least `smallest` of them."""
-    large = labels.sum(0) >= smallest
-    return labels[:, large].any(1)
+    return labels[:, labels.sum(0) >= smallest].any(1)

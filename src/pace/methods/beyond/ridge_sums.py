@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import ClassVar
 
 import torch
@@ -12,13 +11,12 @@ from torch import Tensor
 
 from pace.graph import Graph
 from pace.merging.ridge import sketched, solve_sums
-from pace.methods.beyond.ridge import NO_NODE, Regressed, fitted_rows, key, omega_of
+from pace.methods.beyond.ridge import NO_NODE, Regressed, added, fitted_rows, key, omega_of
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import ATTACKS, Explanation, Message, Summable
 from pace.protocol.number_formats import KINDS
 
-WHOLE = 1024  # columns up to which G itself is sent
 FEW_CLASSES = 16  # up to which twelve directions are enough
 SINGLE = 1e-3  # from one, the length of one node's row
 
@@ -45,7 +43,7 @@ class RidgeSums(Regressed, Summable):
         message = {}
         for name, fit in self.sent():
             rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
-            omega = omega_of(name, federation, WHOLE)
+            omega = omega_of(name, federation)
             products, sums, trace = sketched(rows, labels, omega)
             prefix = key(name, fit)
             if omega is None:
@@ -78,20 +76,17 @@ class RidgeSums(Regressed, Summable):
         return {name: value.double() for name, value in upload.items()}
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
-        answers = {}
-        for name, fit in product(self.maps, self.fits):
-            parts = [key(name, part) for part in self.made_of(name, fit)]
-            sums = torch.stack([total[f"{part}/class sums"] for part in parts]).sum(0)
-            omega = omega_of(name, federation, WHOLE)
-            if omega is None:
-                half = torch.stack([total[f"{part}/gram"] for part in parts]).sum(0)
-                whole = full(half, len(sums)), sums, sums.new_zeros(())
-            else:
-                sketch = torch.stack([total[f"{part}/sketch"] for part in parts]).sum(0)
-                trace = torch.stack([total[f"{part}/nodes"] for part in parts]).sum()
-                whole = sketch, sums, trace
-            answers[name, fit] = solve_sums(whole, omega, self.strengths)
-        return self.returned(answers)
+        def solve(name: str, fits: Sequence[str]) -> Tensor:
+            omega, parts = omega_of(name, federation), []
+            for prefix in (key(name, fit) for fit in fits):
+                sums = total[f"{prefix}/class sums"]
+                if omega is None:
+                    parts.append((full(total[f"{prefix}/gram"], len(sums)), sums))
+                else:
+                    parts.append((total[f"{prefix}/sketch"], sums, total[f"{prefix}/nodes"]))
+            return solve_sums(added(parts), omega, self.strengths)
+
+        return self.returned(solve)
 
 
 @dataclass(frozen=True)

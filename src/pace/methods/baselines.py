@@ -1,6 +1,6 @@
-"""One round of FedAvg (McMahan et al., 2017) and of FedProx (Li et al., 2020)."""
+"""Local, and one round of FedAvg (McMahan et al., 2017) and of FedProx (Li et al., 2020)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -8,12 +8,33 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError, WeightError
+from pace.gates.gate import Gate, keep_local
 from pace.graph import Graph
 from pace.params import Params, norm, subtract
 from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Summable, Uploads, Weight, bounded
+from pace.protocol.method import Message, Method, Summable, Uploads, Weight, bounded
 from pace.training.optimiser import Proximal
 from pace.training.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Local(Method):
+    """Every client trains alone and nothing is sent.
+
+    Every message is empty and the External model is the Local one.
+    """
+
+    needs: ClassVar[str] = "nothing is sent"
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
+        return {}
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
+        return ({} for _ in range(len(uploads)))
+
+    @property
+    def gate(self) -> Gate:
+        return keep_local
 
 
 @dataclass(frozen=True)
