@@ -193,7 +193,7 @@ def test_flowers_process_gives_its_messages_to_this_node_only(
 
 def quiet(patch: pytest.MonkeyPatch) -> None:
     """A node without the processes and threads in which it answers."""
-    patch.setattr(supernode.forkserver, "ensure_running", lambda: None)
+    patch.setattr("multiprocessing.forkserver.ensure_running", lambda: None)
     patch.setattr(SuperNode, "answer", lambda self, secret: None)
 
 

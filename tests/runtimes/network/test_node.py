@@ -161,7 +161,7 @@ def test_a_step_that_dies_is_a_failure_without_words(
     write_sites(tmp_path, endless := job(epochs=10**9))
     node = site_node(tmp_path, "north", limit=LONG)
     respond(node, "upload", {"job": "0" * 64})
-    ended: list[dict[str, Any]] = []
+    ended: list[Words] = []
     import threading
 
     asking = threading.Thread(

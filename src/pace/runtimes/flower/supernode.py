@@ -21,6 +21,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from secrets import token_bytes
 from subprocess import PIPE, STDOUT, Popen
+from typing import Any
 
 from pace.errors import PaceError, SettingError
 from pace.io import atomic, plugins
@@ -60,7 +61,7 @@ class SuperNode(Node):
         except SettingError as error:
             raise SettingError(f"{path}: {error}") from error
         here, values = path.absolute().parent, vars(node).items()
-        paths = {name: here / value for name, value in values if isinstance(value, Path)}
+        paths: Any = {name: here / value for name, value in values if isinstance(value, Path)}
         return replace(node, **paths)
 
     def problems(self) -> list[str]:

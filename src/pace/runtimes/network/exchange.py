@@ -126,10 +126,8 @@ def ask(
 ) -> Iterator[Answer | None]:
     """Ask many nodes one question: answers for so many seconds, and None after each look for them.
 
-    Args:
-        due: of those connected, whom to ask.
-        words: what to ask a node; called when it is asked, so that no more than a batch is held.
-        patience: seconds for an answer; a node whose message expired gets twice as many next time.
+    Of those connected, `due` says whom to ask, and `words` what, when it is asked: no more than a batch
+    is held. An answer has `patience` seconds; after a message that expired, twice as many.
     """
     out: dict[str, tuple[int, float, float]] = {}  # ticket -> node, when sent, when it expires
     rested: dict[int, float] = {}  # node -> when it may be asked again

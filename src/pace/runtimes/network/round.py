@@ -81,9 +81,8 @@ class Bindings:
             try:
                 nodes[path.stem] = int(untrusted.json(untrusted.read(path, LARGEST))["node"])
             except (ValueError, TypeError, LookupError) as error:
-                raise FileError(
-                    f"{path} is damaged ({error!r}): restore it from a backup"
-                ) from error
+                text = f"{path} is damaged ({error!r}): restore it from a backup"
+                raise FileError(text) from error
         nodes |= fixed
         return cls(folder, nodes, {node: name for name, node in nodes.items()})
 
