@@ -8,12 +8,13 @@ from dataclasses import fields
 
 from benchmarks import peers
 from benchmarks.clock import Point, Row, compared, timed, versus
+from pace.errors import SettingError
 from pace.graph import Graph
 from pace.merging.carrier import dense, unpack
 from pace.merging.moments import propagated
 from pace.methods import Pace, make
 from pace.models import Model
-from pace.models.gcn import GCN, only_gcn
+from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import SEEDS, Federation
 from pace.protocol.number_formats import KINDS
@@ -25,6 +26,13 @@ EPOCHS = 100  # the paper's budget
 SAMPLE = 10  # epochs of it that the plain loop is made to run on a CPU, where a step is slow
 SHARED = ("local", "fedavg", "fedtad", "fedgta", "pace")  # methods that one training serves
 LOOP = "the plain PyG loop"
+
+
+def plain_gcn(federation: Federation) -> GCN:
+    """The federation's model, which the plain loop can train if it is the GCN."""
+    if not isinstance(federation.model, GCN):
+        raise SettingError("the plain loop trains the GCN only: choose the model gcn")
+    return federation.model
 
 
 def fresh(graph: Graph) -> Graph:
@@ -39,7 +47,7 @@ def training(
     name: str, graphs: Sequence[Graph], federation: Federation, device: str, turns: int
 ) -> Iterator[Row]:
     """From client graphs to local models: one seed on a CPU, five at once on a GPU."""
-    gcn = only_gcn(federation.model, "the plain loop")
+    gcn = plain_gcn(federation)
     seeds = SEEDS if device == "cuda" else SEEDS[:1]
     starts = {seed: gcn.start(seed) for seed in seeds}
 
@@ -90,7 +98,7 @@ def study(
 ) -> Iterator[Row]:
     """Five methods that one training serves, through bytes, against a loop that trains for each."""
     methods = {method: make(method) for method in SHARED}
-    gcn = only_gcn(federation.model, "the plain loop")
+    gcn = plain_gcn(federation)
     seeds = SEEDS if device == "cuda" else SEEDS[:1]
 
     def ours() -> None:
@@ -107,7 +115,7 @@ def step_rows(
     name: str, graphs: Sequence[Graph], federation: Federation, turns: int
 ) -> Iterator[Row]:
     """Moments, messages, merge and adopt at this dataset's shape."""
-    gcn, graph = only_gcn(federation.model, "the plain loop"), graphs[0]
+    gcn, graph = plain_gcn(federation), graphs[0]
     starts = {federation.seed: federation.start}
     locals_ = train_cohort(graphs, gcn, starts, recipe=federation.recipe)[federation.seed]
     kept = [

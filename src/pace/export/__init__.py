@@ -88,7 +88,11 @@ def export_model(model: SiteModel, kind: str, out: Path, site: Site | None = Non
         torch.export.save(program, content)
         files["model.pt2"] = content.getvalue()
     if site is not None:
-        files["graph.npz"] = _arrays(site)
+        graph, content = site.graph, io.BytesIO()
+        weights = torch.ones(graph.edges.shape[1]) if graph.weights is None else graph.weights
+        edges: dict[str, Any] = {"edge_index": graph.edges.numpy(), "edge_weight": weights.numpy()}
+        np.savez(content, x=graph.x.numpy(), **edges, nodes=np.array(site.nodes))
+        files["graph.npz"] = content.getvalue()
     atomic.folder(out, files, private=True)  # Local is in it
     return sorted(files)
 
@@ -133,11 +137,3 @@ def _quiet() -> Iterator[None]:
             yield
     finally:
         logging.disable(before)
-
-
-def _arrays(site: Site) -> bytes:
-    graph, content = site.graph, io.BytesIO()
-    weights = torch.ones(graph.edges.shape[1]) if graph.weights is None else graph.weights
-    edges = {"edge_index": graph.edges.numpy(), "edge_weight": weights.numpy()}
-    np.savez(content, x=graph.x.numpy(), **edges, nodes=np.array(site.nodes))
-    return content.getvalue()

@@ -12,7 +12,7 @@ from typing import Any
 from pace.errors import SettingError
 from pace.io.plugins import allow
 from pace.io.settings import split_settings
-from pace.models.base import Model, Network, Pass
+from pace.models.base import Model
 from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
 from pace.models.gcn import GCN
@@ -118,8 +118,6 @@ __all__ = [
     "SAGE",
     "SGC",
     "Model",
-    "Network",
-    "Pass",
     "TorchModel",
     "allow",
     "from_torch",

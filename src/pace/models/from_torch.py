@@ -151,7 +151,7 @@ class TorchModel(Sized):
         """One pass; in training the module's dropout is seeded anew from the client's stream."""
         (graph, goal), training = field.operators, drop is not identity
         module = self.module.to(graph.x.device).train(training)
-        given = (graph.x, graph.edges)
+        given: tuple[Tensor, ...] = (graph.x, graph.edges)
         if graph.weights is not None and self.reads_weights:
             given = (*given, graph.weights)
         inputs: dict[str, Rows] = {}
@@ -179,10 +179,7 @@ Spread = Callable[[Tensor, Tensor], Tensor]  # (rows of all nodes, nodes) -> the
 def _watched(
     module: nn.Module, params: Params
 ) -> Iterator[tuple[dict[str, list[Tensor]], dict[str, Spread]]]:
-    """What every linear layer is given while the module runs, and how its convolution propagates it.
-
-    Hooks are on linear layers and on the convolutions that multiply before they propagate.
-    """
+    """What every linear layer is given while the module runs, and how its convolution propagates it."""
     linears: tuple[Any, ...] = (nn.Linear,)
     rules: dict[Any, Callable[..., Tensor]] = {}
     if "torch_geometric" in sys.modules:  # else the module has nothing of it

@@ -16,19 +16,10 @@ from torch.nn.functional import leaky_relu
 
 from pace.errors import SettingError
 from pace.graph import Graph
+from pace.models import propagation as travel
 from pace.models.base import Drop, Field, Later, Pass, Rows, identity
 from pace.models.layers import Layer, Layered, Linear, glorot, uniform, whole
 from pace.models.operator import Operator, csr_array, csr_tensor, linear_map, multiplier
-from pace.models.propagation import (
-    Entries,
-    Places,
-    added_up,
-    at,
-    chosen,
-    features,
-    neighbour_sum,
-    reach,
-)
 from pace.params import Params
 
 SLOPE = 0.2  # of the leaky ReLU on scores, PyG's
@@ -42,7 +33,7 @@ class Ends:
     add_up: Callable[[Tensor], Tensor]  # times (nodes, edges), one where an edge ends at a node
 
     @classmethod
-    def of(cls, nodes: np.ndarray[Any, Any], count: int, device: torch.device) -> Ends:
+    def of(cls, nodes: Any, count: int, device: torch.device) -> Ends:
         ones, edges = np.ones(len(nodes), dtype=np.float32), np.arange(len(nodes))
         matrix = sparse.csr_array((ones, (nodes, edges)), shape=(count, len(nodes)))
         ends = torch.from_numpy(nodes).long().to(device)
@@ -65,14 +56,14 @@ class Edges:
     source: Ends
     target: Ends
     offsets: Tensor | None  # where each target's edges begin; None where they are in any order
-    own: Places  # where the targets stand among the sources
+    own: travel.Places  # where the targets stand among the sources
 
     @classmethod
-    def of(cls, block: Operator, own: Places) -> Edges:
+    def of(cls, block: Operator, own: travel.Places) -> Edges:
         count, width = block.shape
-        if isinstance(block, Entries):
+        if isinstance(block, travel.Entries):
             source, target = (
-                Ends(nodes, partial(added_up, targets=nodes, nodes=count))
+                Ends(nodes, partial(travel.added_up, targets=nodes, nodes=count))
                 for nodes in (block.columns_of, block.rows_of)
             )
             return cls(source, target, None, own)
@@ -134,12 +125,13 @@ class GAT(Layered):
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         """The operators are the features of the first layer's sources, then the edges of each layer."""
-        reached = reach(neighbour_sum(graph, 1.0), graph, self.layers, centers)
+        reached = travel.reach(travel.neighbour_sum(graph, 1.0), graph, self.layers, centers)
         edges: dict[int, Edges] = {}
         for block, own in zip(reached.blocks, reached.own, strict=True):
             edges.setdefault(id(block), Edges.of(block, own))
         layers = (edges[id(block)] for block in reached.blocks)
-        return Field(reached.centers[1:], (at(features(graph), reached.rows[0]), *layers))
+        sources = travel.at(travel.features(graph), reached.rows[0])
+        return Field(reached.centers[1:], (sources, *layers))
 
     def forward(self, params: Params, field: Field, drop: Drop = identity) -> Pass:
         inputs: dict[str, Rows] = {}
@@ -170,7 +162,7 @@ class GAT(Layered):
         split = projected.view(-1, self.heads, self.channels(layer))
         from_source = (split * params[f"{layer}.attention.source"]).sum(2)
         from_target = (split * params[f"{layer}.attention.target"]).sum(2)
-        at_targets = chosen(from_target, edges.own)
+        at_targets = travel.chosen(from_target, edges.own)
         sums = edges.source.gather(from_source) + edges.target.gather(at_targets)
         scores = leaky_relu(sums, SLOPE)
         with torch.no_grad():  # a softmax does not change if all scores of a target are shifted

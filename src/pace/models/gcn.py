@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pace.errors import SettingError
 from pace.graph import Graph
 from pace.models.layers import Layer, Layered, Linear
 from pace.models.operator import Operator
@@ -36,13 +35,3 @@ class GCN(Layered):
 
     def operator(self, graph: Graph) -> Operator:
         return propagation(graph)
-
-
-def only_gcn(model: object, who: str) -> GCN:
-    """The model as a GCN, for a method that is defined on nothing else."""
-    if not isinstance(model, GCN):
-        raise SettingError(
-            f"{who} is defined on the GCN only, this federation's model is a "
-            f"{type(model).__name__}: choose another method, or the model gcn"
-        )
-    return model

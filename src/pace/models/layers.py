@@ -1,8 +1,4 @@
-"""Models made of linear layers: what each declares, and all that follows from the declaration.
-
-A model declares its layers: which weights each has, and whether a weight multiplies rows that
-travelled along edges. The start, the receptive field and the pass follow.
-"""
+"""Models that declare their linear layers: the start, the receptive field and the pass follow."""
 
 from __future__ import annotations
 
@@ -56,10 +52,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Layered(Sized):
-    """A model that is declared: `layout` says which weights it has, `operator` how rows travel.
-
-    Settings of its own are further fields.
-    """
+    """A model that declares each `layer` and its `operator`; settings of its own are further fields."""
 
     title: ClassVar[str]
     reads_weights: ClassVar[bool] = False

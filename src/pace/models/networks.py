@@ -10,20 +10,10 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.graph import Graph
+from pace.models import propagation as travel
 from pace.models.base import Drop, Field, Later, Pass, identity
 from pace.models.layers import Layer, Layered, Linear, real, whole
 from pace.models.operator import Operator
-from pace.models.propagation import (
-    at,
-    chosen,
-    dense_or_sparse,
-    features,
-    kept,
-    neighbour_mean,
-    neighbour_sum,
-    propagation,
-    reach,
-)
 from pace.params import Params
 
 
@@ -43,10 +33,7 @@ class MLP(Layered):
 
 @dataclass(frozen=True)
 class SAGE(Layered):
-    """H_l+1 = ReLU(M H_l W_n^T + 1 b^T + H_l W_r^T), M the mean over neighbours (Hamilton et al., 2017).
-
-    PyG's `SAGEConv`.
-    """
+    """H_l+1 = ReLU(M H_l W_n^T + 1 b^T + H_l W_r^T), M neighbours' mean (Hamilton et al., 2017)."""
 
     title: ClassVar[str] = "GraphSAGE network"
 
@@ -56,7 +43,7 @@ class SAGE(Layered):
         return (Layer((neighbours, root)),)
 
     def operator(self, graph: Graph) -> Operator:
-        return neighbour_mean(graph)
+        return travel.neighbour_mean(graph)
 
 
 @dataclass(frozen=True)
@@ -82,7 +69,7 @@ class GIN(Layered):
         return (Layer((lower,), inner=True), Layer((upper,)))
 
     def operator(self, graph: Graph) -> Operator:
-        return neighbour_sum(graph, 1 + self.epsilon)
+        return travel.neighbour_sum(graph, 1 + self.epsilon)
 
 
 @dataclass(frozen=True)
@@ -116,13 +103,13 @@ class SGC(Layered):
         return propagated_features(graph, self.hops)
 
 
-@kept
+@travel.kept
 def propagated_features(graph: Graph, hops: int) -> Operator:
     """P^K X."""
     rows = graph.x
     for _ in range(hops):
-        rows = propagation(graph) @ rows
-    return dense_or_sparse(graph, rows)
+        rows = travel.propagation(graph) @ rows
+    return travel.dense_or_sparse(graph, rows)
 
 
 @dataclass(frozen=True)
@@ -149,11 +136,8 @@ class APPNP(Layered):
         return (Layer((Linear(f"{number}.predict", fan_in, fan_out, travels=False),)),)
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
-        """After the layers' operators each step of the walk, (1 - α) P between two row sets.
-
-        With it comes where its rows stand among the first.
-        """
-        reached = reach(propagation(graph), graph, self.hops, centers)
+        """After the layers' operators each step's (1 - α) P, and where its rows are in the first."""
+        reached = travel.reach(travel.propagation(graph), graph, self.hops, centers)
         start, *above = reached.rows
         own = [
             torch.searchsorted(start, rows)
@@ -165,7 +149,7 @@ class APPNP(Layered):
         walk = zip((steps[id(block)] for block in reached.blocks), own, strict=True)
         return Field(
             (reached.centers[0],) * (self.layers - 1) + (reached.centers[-1],),
-            (at(features(graph), start), *[slice(None)] * (self.layers - 1), *walk),
+            (travel.at(travel.features(graph), start), *[slice(None)] * (self.layers - 1), *walk),
             graph.x if centers is None else None,
         )
 
@@ -185,5 +169,5 @@ class APPNP(Layered):
         """Π H."""
         walk = hidden
         for step, own in field.operators[self.layers :]:
-            walk = step @ walk + self.teleport * chosen(hidden, own)
+            walk = step @ walk + self.teleport * travel.chosen(hidden, own)
         return walk

@@ -21,10 +21,7 @@ Multiply = Callable[..., Tensor]  # (dense, out=None): a constant times a dense 
 
 @dataclass(frozen=True, eq=False)
 class Operator:
-    """A constant A, dense or CSR, with `A @ H` differentiable in H.
-
-    The gradient is A^T G. Autograd would transpose a sparse A at every step; here it is done once.
-    """
+    """A constant A, dense or CSR, `A @ H` differentiable in H; a sparse A is transposed only once."""
 
     matrix: Tensor  # (rows, columns), strided or CSR
 
@@ -103,11 +100,7 @@ class Operator:
 
 @dataclass(frozen=True, eq=False)
 class Product:
-    """A B for sparse A and B, applied one after the other: A (B H).
-
-    A product of sparse matrices has more entries than its factors together, five times as many for
-    P X of a bag of words.
-    """
+    """A B for sparse A and B, applied one after the other: P X has five times its factors' entries."""
 
     left: Operator
     right: Operator
@@ -123,7 +116,6 @@ class Product:
         return self.left @ (self.right @ dense)
 
     def back(self, gradient: Tensor, out: Tensor | None = None) -> Tensor:
-        """(A B)^T G, written to `out` if it is given."""
         return self.right.back(self.left.back(gradient), out)
 
     def rows(self, chosen: Tensor) -> Product:
@@ -207,8 +199,10 @@ def csr_tensor(matrix: sparse.csr_array) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
         parts = (matrix.indptr.astype(narrow), matrix.indices.astype(narrow), matrix.data)
-        tensors = map(torch.from_numpy, parts)
-        return torch.sparse_csr_tensor(*tensors, size=matrix.shape, check_invariants=False)
+        starts, columns, values = map(torch.from_numpy, parts)
+        return torch.sparse_csr_tensor(
+            starts, columns, values, size=matrix.shape, check_invariants=False
+        )
 
 
 def csr_array(matrix: Tensor) -> sparse.csr_array:

@@ -169,7 +169,7 @@ def reach(matrix: Operator | None, graph: Graph, steps: int, centers: Tensor | N
         blocks = () if matrix is None else (matrix,) * steps
         return Reach((*everyone, slice(None)), blocks, everyone, (all_nodes,) * (steps + 1))
     goal = centers.cpu().nonzero().flatten()
-    rows, between = [goal], []
+    rows, between = [goal], list[Operator]()
     entries: Any = None if matrix is None else csr_array(matrix.matrix)
     for _ in range(steps):
         block = entries[rows[0].numpy()]

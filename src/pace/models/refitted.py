@@ -1,7 +1,6 @@
 """One network trained three times: on training nodes, on validation nodes, and on both.
 
-The first two show how much Externals fitted on the same nodes are worth on the others; the third is
-used. Each model equals what training it alone gives.
+The first two show how much Externals fitted on the same nodes are worth on the others.
 """
 
 from __future__ import annotations

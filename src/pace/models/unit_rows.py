@@ -24,15 +24,8 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
+from pace.models import propagation as travel
 from pace.models.operator import Operator, csr_array
-from pace.models.propagation import (
-    SymbolicGraph,
-    dense_or_sparse,
-    kept,
-    neighbour_mean,
-    neighbour_sum,
-    propagation,
-)
 
 BLOCK = 1024  # rows that are multiplied out together
 COLUMNS = 64  # features that are multiplied out together: memory is nodes times these
@@ -45,8 +38,7 @@ SHRINK = 5.0  # of the columns that are not features, beside features of length 
 class UnitRows:
     """All rows of a graph at one hop, multiplied out only where they are asked for.
 
-    H W is P^k (X' W) with each row divided by its length, so that the dense (nodes, features) matrix,
-    500 MB for CS, never exists.
+    H W is P^k (X' W) by the rows' lengths: the dense matrix, 500 MB for CS, never exists.
     """
 
     propagation: Operator
@@ -66,18 +58,18 @@ class UnitRows:
         return rows / self.lengths[nodes]
 
 
-@kept
+@travel.kept
 def _roots(graph: Graph) -> Operator:
     """X'."""
-    return dense_or_sparse(graph, graph.x.sign() * graph.x.abs().sqrt())
+    return travel.dense_or_sparse(graph, graph.x.sign() * graph.x.abs().sqrt())
 
 
-@kept
+@travel.kept
 def unit_rows(graph: Graph, hop: int) -> UnitRows:
     """The rows of a graph at a hop, made once and kept with it."""
     features = _roots(graph)
-    along = propagation(graph)
-    if isinstance(graph, SymbolicGraph):
+    along = travel.propagation(graph)
+    if isinstance(graph, travel.SymbolicGraph):
         rows = features.matrix
         for _ in range(hop):
             rows = along @ rows
@@ -102,10 +94,7 @@ def multiplied_out(along: Operator, features: Operator, hop: int, nodes: Tensor)
 
 
 def _product(matrix: Any, features: Any, hop: int, nodes: Any) -> Any:
-    """(P^k X')[nodes] by P (P … X') on the rows that are reached, or by P P first if that costs less.
-
-    The cost is the multiplications of (left P) X' and of left (P X'), by the entries of each.
-    """
+    """(P^k X')[nodes] by left (P … X') on the rows that are reached, or (left P) X' if cheaper."""
     degrees = np.diff(matrix.indptr)
     width = features.nnz / max(1, len(degrees)) if hasattr(features, "nnz") else features.shape[1]
     left = matrix[nodes]
@@ -123,8 +112,7 @@ def _product(matrix: Any, features: Any, hop: int, nodes: Any) -> Any:
 class NeighbourhoodRows:
     """The neighbourhood rows of all nodes, multiplied out only where they are asked for.
 
-    Cost: edges · features for the lengths, edges · columns for a product; memory of one block of
-    columns for every node.
+    Cost: edges · features for the lengths, edges · columns for a product, memory nodes · COLUMNS.
     """
 
     own: UnitRows
@@ -157,14 +145,14 @@ class NeighbourhoodRows:
             yield own, near, self.mean @ near
 
 
-@kept
+@travel.kept
 def neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
     """The neighbourhood rows of a graph, made once and kept with it."""
     count = degrees_of(graph)
     logarithm, ones = count.log1p(), torch.ones_like(count)
     parts = [logarithm, logarithm.square(), count.clamp_min(1).rsqrt(), ones]
     degrees = torch.cat(parts, 1) / SHRINK
-    rows = NeighbourhoodRows(unit_rows(graph, 0), neighbour_mean(graph), degrees, ones)
+    rows = NeighbourhoodRows(unit_rows(graph, 0), travel.neighbour_mean(graph), degrees, ones)
     squares = degrees.square().sum(1, keepdim=True)
     for block in rows.blocks():
         squares = squares + sum(part.square().sum(1, keepdim=True) for part in block)
@@ -173,22 +161,16 @@ def neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
 
 def degrees_of(graph: Graph) -> Tensor:
     """How many neighbours each node has, (nodes, 1)."""
-    return neighbour_sum(graph, 0.0) @ graph.x.new_ones(graph.x.shape[0], 1)
+    return travel.neighbour_sum(graph, 0.0) @ graph.x.new_ones(graph.x.shape[0], 1)
 
 
 def label_rows(graph: Graph, known: Tensor, classes: int) -> Tensor:
-    """What a node's neighbours are known to be, (nodes, 2 classes + 4).
-
-    Args:
-        graph: the graph.
-        known: which labels may be read, (nodes,) bool.
-        classes: C.
-    """
+    """What a node's neighbours are known to be, (nodes, 2 classes + 4); `known` is a mask of them."""
     labels = graph.x.new_zeros(graph.nodes, classes + 1)
     nodes = known.nonzero().flatten()
     labels[nodes, graph.y[nodes]] = 1
     labels[nodes, classes] = 1
-    neighbours = neighbour_sum(graph, 0.0)
+    neighbours = travel.neighbour_sum(graph, 0.0)
     if graph.directed:  # count the neighbours that an edge leads back from
         source, target = graph.edges
         both = torch.isin(source * graph.nodes + target, target * graph.nodes + source)

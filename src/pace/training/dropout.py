@@ -58,9 +58,8 @@ class Dropout:
         lengths = [-(-count // per_word) for count in counts]
         words = self.bits.random_raw(epochs * sum(lengths)).reshape(epochs, sum(lengths))
         masks = []
-        for part, count in zip(
-            np.split(words, np.cumsum(lengths)[:-1], axis=1), counts, strict=True
-        ):
+        parts = np.split(words, np.cumsum(lengths)[:-1], axis=1)
+        for part, count in zip(parts, counts, strict=True):
             bits = np.ascontiguousarray(part)
             if per_word == 64:
                 ones = np.unpackbits(bits.view(np.uint8), axis=1, count=count)
@@ -71,10 +70,7 @@ class Dropout:
 
 
 class Activation:
-    """What the hidden layers of one client give: bias, ReLU and dropout, in place.
-
-    The scale is left to the caller. Masks are drawn some epochs ahead, which takes fewer calls.
-    """
+    """Bias, ReLU and dropout of one client in place, without the scale; masks are drawn ahead."""
 
     def __init__(self, dropout: Dropout, shapes: Sequence[tuple[int, int]]) -> None:
         self.dropout, self.shapes = dropout, shapes
@@ -108,10 +104,9 @@ def masks_per_word(threshold: int) -> int:
 
 
 class DropoutMasks:
-    """The streams of clients × seeds, on the device of their parameters.
+    """The streams of clients × seeds, drawn ahead: by a GPU with kernels of ours, else by the CPU.
 
-    A GPU with kernels of ours draws from the streams itself; else the CPU does. Some epochs are drawn
-    ahead, and an epoch's place is a number on the device: a captured step moves on by itself.
+    An epoch's place is a number on the device, so that a captured step moves on by itself.
     """
 
     def __init__(

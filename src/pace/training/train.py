@@ -20,6 +20,7 @@ from pace.training.gpu import cohort
 from pace.training.optimiser import Gradient, Optimiser, Proximal, Target
 from pace.training.recipe import Recipe
 
+Progress = Callable[[int], None]
 Learn = Callable[[Params, int], dict[str, Tensor]]  # (W_0, seed) -> W_L
 
 
@@ -30,7 +31,7 @@ def train(
     *,
     recipe: Recipe,
     seed: int,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
 ) -> dict[str, Tensor]:
     """W_L: `recipe.epochs` full-batch steps on the mean cross-entropy of the training nodes.
 
@@ -47,7 +48,7 @@ def train_cohort(
     *,
     recipe: Recipe,
     device: torch.device | str = "cpu",
-    progress: Callable[[int], None] = lambda seed: None,
+    progress: Progress = lambda seed: None,
 ) -> dict[int, list[dict[str, Tensor]]]:
     """`train` for every client and every seed of `starts` (seed -> W_0): by seed, in order of clients.
 
@@ -101,20 +102,14 @@ def train_cohort(
 
 
 def has_closed_form(model: Network, recipe: Recipe) -> TypeGuard[GCN]:
-    """Whether this is the shared GCN, and all it is trained on besides the cross-entropy is a pull.
-
-    Not a pull and a clipped step: the norm then depends on columns that the closed form leaves out.
-    """
+    """Whether this is the shared GCN, and all it is trained on besides the cross-entropy is a pull."""
     if recipe.clip is not None and recipe.penalty is not None:
-        return False
+        return False  # the norm depends on columns that the closed form leaves out
     return isinstance(model, GCN) and isinstance(recipe.penalty, Proximal | None)
 
 
 def learner(
-    graph: Graph,
-    model: Network,
-    recipe: Recipe,
-    progress: Callable[[int], None] = lambda epoch: None,
+    graph: Graph, model: Network, recipe: Recipe, progress: Progress = lambda epoch: None
 ) -> Learn:
     """How one client trains from any start: in closed form if there is one, else by autograd."""
     device = graph.x.device
@@ -130,11 +125,10 @@ def learner(
     return by_autograd(graph, model, recipe, progress)
 
 
-def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int], None]) -> Learn:
+def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Progress) -> Learn:
     """Training by gradients in closed form.
 
-    An input column that is zero in the whole receptive field has no gradient: it decays by itself,
-    in the same way at every client, and is left out of the steps.
+    An input column that is zero in the whole receptive field is left out: it decays by itself.
     """
     target = Target.of(graph.training_labels, gcn.classes)
     first, *above = gcn.field(graph, graph.train).operators
@@ -142,9 +136,8 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int]
     if len(active) < first.shape[1]:
         first = first.columns(active)
     operators = [first, *(operator.times(scale(gcn.dropout)) for operator in above)]
-    shapes = [
-        (operator.shape[1], width) for operator, width in zip(above, gcn.widths[1:-1], strict=True)
-    ]
+    rows = (operator.shape[1] for operator in above)
+    shapes = list(zip(rows, gcn.widths[1:-1], strict=True))
 
     def learn(start: Params, seed: int) -> dict[str, Tensor]:
         whole = {name: value.to(active.device) for name, value in start.items()}
@@ -165,9 +158,7 @@ def closed_form(graph: Graph, gcn: GCN, recipe: Recipe, progress: Callable[[int]
     return learn
 
 
-def by_autograd(
-    graph: Graph, model: Network, recipe: Recipe, progress: Callable[[int], None]
-) -> Learn:
+def by_autograd(graph: Graph, model: Network, recipe: Recipe, progress: Progress) -> Learn:
     """Training of any network on any loss that torch can differentiate."""
     field = model.field(graph, graph.train)
     labels = graph.training_labels

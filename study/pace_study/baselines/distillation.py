@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from pace.models.base import Field
-from pace.models.gcn import GCN, only_gcn
+from pace.models.gcn import GCN
 from pace.models.operator import Operator
 from pace.params import Params
 from pace.protocol.federation import Federation
@@ -16,6 +16,7 @@ from pace.protocol.method import Uploads
 from pace.task import losses
 from pace.training.optimiser import Optimiser
 from pace.training.recipe import Recipe
+from pace_study.baselines.masked import only_gcn
 
 NODES, NOISE, NEAREST = 100, 32, 5  # of the pseudo-graph: nodes, noise a node, neighbours
 HIDDEN = (64, 128, 256)  # of the generator

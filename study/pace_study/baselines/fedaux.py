@@ -13,9 +13,8 @@ from torch.nn.functional import cosine_similarity
 from pace.errors import SettingError
 from pace.graph import Graph
 from pace.models.base import Drop, Field, Model, Pass, identity
-from pace.models.gcn import only_gcn
 from pace.params import Params
-from pace_study.baselines.masked import Headed, Masked, MaskedMixing, topped
+from pace_study.baselines.masked import Headed, Masked, MaskedMixing, only_gcn, topped
 
 ROUNDING = 2.0**-26  # below half a unit in the last place of float32
 

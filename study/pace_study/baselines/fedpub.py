@@ -12,11 +12,10 @@ from torch import Tensor
 
 from pace.graph import Graph
 from pace.models.base import Model
-from pace.models.gcn import only_gcn
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.training.recipe import Recipe
-from pace_study.baselines.masked import Headed, Masked, MaskedMixing
+from pace_study.baselines.masked import Headed, Masked, MaskedMixing, only_gcn
 
 BLOCKS, BLOCK_NODES, INSIDE = 5, 100, 0.1  # the proxy graph: a random partition graph, p_out = 0
 

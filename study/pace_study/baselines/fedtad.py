@@ -12,11 +12,12 @@ from pace.errors import SettingError
 from pace.graph import Graph
 from pace.methods.baselines import FedAvg
 from pace.models.base import Model
-from pace.models.gcn import GCN, only_gcn
+from pace.models.gcn import GCN
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Uploads
 from pace_study.baselines.distillation import distil
+from pace_study.baselines.masked import only_gcn
 from pace_study.baselines.mixing import gathered
 
 CLASSES = 4096  # at most

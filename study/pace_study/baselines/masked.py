@@ -9,6 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from pace.errors import SettingError
 from pace.graph import Graph
 from pace.models.base import Drop, Field, Network, Pass, identity
 from pace.models.gcn import GCN
@@ -130,3 +131,13 @@ def mask_of(name: str) -> str:
 def unmasked(params: Params) -> dict[str, Tensor]:
     """The parameters that are exchanged."""
     return {name: value for name, value in params.items() if not name.endswith(".mask")}
+
+
+def only_gcn(model: object, who: str) -> GCN:
+    """The model as a GCN, for a method that is defined on nothing else."""
+    if not isinstance(model, GCN):
+        raise SettingError(
+            f"{who} is defined on the GCN only, this federation's model is a "
+            f"{type(model).__name__}: choose another method, or the model gcn"
+        )
+    return model

@@ -21,6 +21,7 @@ from torch.nn.functional import embedding_bag, pad
 
 from pace.graph import Graph
 
+Device = torch.device | str
 PIECE = 2**24  # bytes
 SPARSE_BELOW = 0.04  # share of non-zeros under which products by rows beat dense ones on a GPU
 
@@ -173,13 +174,9 @@ class Rows:
 
 
 def fields(
-    graphs: Sequence[Graph],
-    layers: int,
-    scale: float,
-    device: torch.device | str,
-    centers: Sequence[Tensor] | None = None,
+    graphs: Sequence[Graph], layers: int, scale: float, device: Device, *, whole: bool = False
 ) -> tuple[tuple[Blocks | Chain, ...], tuple[Tensor, ...]]:
-    """What gives the logits of every client's training nodes, or of its `centers` (masks).
+    """What gives the logits of every client's training nodes, or of its whole graph.
 
     Returns:
         P X at rows R_1, then P between rows R_l and R_l+1, times `scale`; and how many rows each
@@ -190,8 +187,8 @@ def fields(
         torch.tensor(nodes, device=device), output_size=sum(nodes)
     )
     source, target, weights = _propagation(graphs, device)
-    masks = [graph.train for graph in graphs] if centers is None else centers
-    rows = [Rows(torch.cat(list(masks)).to(device), client, clients)]
+    centers = torch.cat([graph.train | whole for graph in graphs])
+    rows = [Rows(centers.to(device), client, clients)]
     blocks: list[Sparse] = []
     for layer in range(layers, 0, -1):
         upper = rows[0]
@@ -209,9 +206,7 @@ def fields(
     return (first, *above), tuple(row.counts for row in rows[1:])
 
 
-def _propagation(
-    graphs: Sequence[Graph], device: torch.device | str
-) -> tuple[Tensor, Tensor, Tensor]:
+def _propagation(graphs: Sequence[Graph], device: Device) -> tuple[Tensor, Tensor, Tensor]:
     """P of all clients: sources, targets and weights of its entries, in order of targets."""
     first, shifted = 0, []
     for graph in graphs:

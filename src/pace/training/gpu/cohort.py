@@ -15,7 +15,7 @@ from pace.models.base import Network
 from pace.models.gcn import GCN
 from pace.params import Params, size
 from pace.training.dropout import Dropout, DropoutMasks, scale
-from pace.training.gpu.blocks import Blocks, Chain, fields, own_kernels
+from pace.training.gpu.blocks import Blocks, Chain, Device, fields, own_kernels
 from pace.training.optimiser import Gradient, Optimiser, Target
 from pace.training.recipe import Recipe
 
@@ -24,23 +24,14 @@ WIDEST = 128  # the widest layer above the features whose rows our kernels hold 
 
 
 def learn(
-    graphs: Sequence[Graph],
-    gcn: GCN,
-    starts: Mapping[int, Params],
-    recipe: Recipe,
-    device: torch.device | str,
+    graphs: Sequence[Graph], gcn: GCN, starts: Mapping[int, Params], recipe: Recipe, device: Device
 ) -> dict[int, list[dict[str, Tensor]]]:
-    """Train all clients and seeds in one batch.
-
-    Returns:
-        The local models by seed, one for each client; each equals what `train` gives that client alone.
-    """
+    """The local models by seed and client; each equals what `train` gives that client alone."""
     kernels: Any = own_kernels(torch.device(device).type)
     with ThreadPoolExecutor(4) as pool:  # hashing leaves the interpreter free
-        streams = pool.map(
-            lambda graph: [Dropout(gcn.dropout, seed, graph) for seed in starts], graphs
-        )
-        (first, *above), rows = fields(graphs, gcn.layers, scale(gcn.dropout), device)
+        rate = gcn.dropout
+        streams = pool.map(lambda graph: [Dropout(rate, seed, graph) for seed in starts], graphs)
+        (first, *above), rows = fields(graphs, gcn.layers, scale(rate), device)
         dropouts = list(streams)
     start = {  # (clients, seeds, ...)
         name: torch.stack([start[name].to(device) for start in starts.values()]).expand(
@@ -89,7 +80,7 @@ def learn(
     }
 
 
-def targets(graphs: Sequence[Graph], gcn: GCN, device: torch.device | str) -> Target:
+def targets(graphs: Sequence[Graph], gcn: GCN, device: Device) -> Target:
     """The clients' targets as one; a padded centre has no share in the loss."""
     alone = [Target.of(graph.training_labels, gcn.classes) for graph in graphs]
     widest = max(target.share.shape[1] for target in alone)
@@ -106,12 +97,9 @@ def knows(graph: Graph) -> bool:
 
 
 def batches(
-    graphs: Mapping[int, Graph], starts: Mapping[int, Params], device: torch.device | str
+    graphs: Mapping[int, Graph], starts: Mapping[int, Params], device: Device
 ) -> list[list[int]]:
-    """The clients in groups that fit on the GPU together, by a generous estimate of their bytes.
-
-    They come by size, and each is padded to the largest of its group, which is the last.
-    """
+    """The clients by size, in groups that fit on the GPU together by a generous estimate."""
     free, _ = torch.cuda.mem_get_info(device)
     models = 6 * sum(size(start) for start in starts.values())  # values, slopes and Adam's memory
     # Outputs of every layer and seed, messages and gradients, of a step and of its captured twin.
@@ -131,8 +119,7 @@ def batches(
 def capture(step: Callable[[], None], restart: Callable[[], None]) -> Callable[[], None]:
     """The step as a CUDA graph, after one in which libraries set up and kernels are compiled.
 
-    `torch.cuda.graph` would collect garbage and empty the cache of memory first: a long time beside
-    a training of milliseconds.
+    `torch.cuda.graph` would collect garbage and empty the cache of memory first, which takes long.
     """
     graph = torch.cuda.CUDAGraph()
     aside = torch.cuda.Stream()
@@ -155,9 +142,7 @@ class Forward:
     and go both ways, and as many models of every client.
     """
 
-    def __init__(
-        self, graphs: Sequence[Graph], network: Network, device: torch.device | str = "cpu"
-    ) -> None:
+    def __init__(self, graphs: Sequence[Graph], network: Network, device: Device = "cpu") -> None:
         self.graphs, self.network, self.device = graphs, network, torch.device(device)
         self.together = self.device.type == "cuda" and all(map(knows, graphs))
         self.operators: dict[tuple[int, ...], tuple[Blocks | Chain, ...]] = {}  # by clients
@@ -198,6 +183,5 @@ class Forward:
         key = tuple(clients)
         if key not in self.operators:
             graphs = [self.graphs[client] for client in clients]
-            all_nodes = [torch.ones(graph.nodes, dtype=torch.bool) for graph in graphs]
-            self.operators[key], _ = fields(graphs, layers, 1.0, self.device, all_nodes)
+            self.operators[key], _ = fields(graphs, layers, 1.0, self.device, whole=True)
         return self.operators[key]

@@ -13,6 +13,8 @@ from pace.training.dropout import DropoutMasks
 from pace.training.gpu.blocks import apart, beside
 from pace.training.optimiser import Gradient
 
+LYING = (0, 3, 1, 2)  # (clients, in, seeds, out), as an optimiser stores a weight
+
 
 class DeviceGradient(Gradient):
     """A cohort's gradient by kernels of ours, which read and write tensors as products leave them.
@@ -21,7 +23,7 @@ class DeviceGradient(Gradient):
     """
 
     def linear(self, message: Tensor, layer: int) -> Tensor:
-        weight, rows = lying(self.weights[layer]), message.shape[2]
+        weight, rows = self.weights[layer].permute(LYING), message.shape[2]
         clients, inner, seeds, outer = weight.shape
         out = message.new_empty(clients, rows, seeds * outer)
         _linear[(triton.cdiv(rows, 32), clients * seeds)](
@@ -42,7 +44,7 @@ class DeviceGradient(Gradient):
         return apart(flat, seeds).mT
 
     def slopes(self, error: Tensor, message: Tensor, layer: int) -> None:
-        weight, bias = lying(self.weight_slopes[layer]), self.bias_slopes[layer]
+        weight, bias = self.weight_slopes[layer].permute(LYING), self.bias_slopes[layer]
         clients, inner, seeds, width = weight.shape
         rows, wide = message.shape[2], block(width)
         _outer[(triton.cdiv(inner, 16), clients * seeds)](
@@ -52,7 +54,7 @@ class DeviceGradient(Gradient):
         )
 
     def below(self, spread: Tensor, hidden: Tensor, layer: int) -> Tensor:
-        weight, rows, gate = lying(self.weights[layer]), hidden.shape[2], beside(hidden)
+        weight, rows, gate = self.weights[layer].permute(LYING), hidden.shape[2], beside(hidden)
         clients, inner, seeds, width = weight.shape
         out = torch.empty_like(gate)
         _below[(triton.cdiv(rows, 64), clients * seeds)](
@@ -71,11 +73,6 @@ class DeviceGradient(Gradient):
             dense, parts, rows, width, chunks, 128, 32, num_warps=4
         )
         torch.sum(parts, 1, out=self.bias_slopes[0].flatten(1))
-
-
-def lying(weight: Tensor) -> Tensor:
-    """(clients, in, seeds, out), as an optimiser stores it."""
-    return weight.permute(0, 3, 1, 2)
 
 
 def block(width: int) -> int:

@@ -27,10 +27,7 @@ def rows(matrix: Sparse, dense: Tensor) -> Tensor:
 
 
 def tile(matrix: Sparse, width: int) -> tuple[int, int, int, int]:
-    """Rows, entries of each and columns that one program takes at a time, and its warps.
-
-    Measured on an H200: few rows are shared among more programs, many short ones taken in pairs.
-    """
+    """Rows, entries of each and columns that one program takes, and its warps: measured on an H200."""
     across = min(512, triton.next_power_of_2(width))
     mean = len(matrix.values) / max(1, matrix.shape[0])
     if matrix.shape[0] < 8192:
