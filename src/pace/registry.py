@@ -223,7 +223,7 @@ PAPER = (
 )
 ABLATIONS = ("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct")
 BEYOND = {
-    "pace-limited": "pace.methods.beyond.limited:Limited",
+    "pace-limited": "pace.methods.pace:Limited",
     "pace-duo": "pace.methods.beyond.duo:PaceDuo",
     "pace-ridge": "pace.methods.beyond.ridge:PaceRidge",
     "pace-ridge-sums": "pace.methods.beyond.ridge_sums:RidgeSums",

@@ -1,4 +1,1 @@
-"""Section 4.4: how a receiver weighs Local against what came back, on its own validation nodes.
-
-Other rooms use `cnll`, `gate` and `mixture`.
-"""
+"""Section 4.4: how a receiver weighs Local against what came back, on its own validation nodes."""

@@ -97,13 +97,8 @@ def no_worse_than_local(
 
     Worse is by the NLL over the validation nodes, computed in float64 from the very float32 logits that
     a receiver uses. Where these are huge and nearly equal over the classes, a slope or a root is
-    rounding noise, and a gate, which reasons in float64, may choose weights that harm.
-
-    Args:
-        sets: logits of all nodes, Local's first, each (nodes, classes).
-        weights: what a gate chose, one for each set.
-        validation: which nodes are validation nodes, (nodes,).
-        labels: the labels of the validation nodes.
+    rounding noise, and a gate, which reasons in float64, may choose weights that harm. `sets` are the
+    logits of all nodes, `validation` is their mask, and `labels` are those of the validation nodes.
     """
     if weights == local_alone(sets):
         return weights

@@ -72,17 +72,12 @@ def mean(total: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def peer_weights(moments: Tensor, sharpness: float = SHARPNESS, largest: float = LARGEST) -> Tensor:
-    """Weights of each receiver's peers: softmax over j ≠ i of sharpness · cos(m_i, m_j).
+    """Weights of each receiver's peers, (K, K): softmax over j ≠ i of sharpness · cos(m_i, m_j).
 
     A client is not among its own peers: its own view is Local, which it has already. A federation of
     one has no other, and its peer is itself. A row whose largest weight exceeds `largest` is shrunk
-    towards uniform until it does not, so that nobody is sent another's update alone.
-
-    Args:
-        moments: first-layer moments, one row a client, (K, features).
-
-    Returns:
-        Weights, (K, K); rows sum to one, the diagonal is zero.
+    towards uniform until it does not, so that nobody is sent another's update alone. `moments` are
+    those of the first layer, (K, features).
     """
     if len(moments) == 1:
         return torch.ones(1, 1, dtype=torch.float64)

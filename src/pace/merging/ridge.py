@@ -28,7 +28,7 @@ SMALLEST_EIGENVALUE = 1e-7  # of a sketch's core, against its largest: below it 
 def condensed(
     rows: Tensor, labels: Tensor, count: int, pull: float = PULL
 ) -> tuple[Tensor, Tensor]:
-    """`count` rows Z that stand for H, and what is known of their classes, M.
+    """`count` rows Z that stand for H, (n, d), and what is known of their classes Y, one-hot: M.
 
         Z = QH,  M = QY,   Q the leading eigenvectors of HHᵀ + γYYᵀ, as rows
 
@@ -37,14 +37,8 @@ def condensed(
 
     With A = [H, √γY] the eigenvectors V of AᵀA give the same rows, QA = diag(σ)Vᵀ. The smaller of AAᵀ
     and AᵀA is decomposed, cubic in min(n, d + classes). Where both are large, Q is the best in a
-    block Krylov space, by products with A alone; what is said of Q above holds there too.
-
-    Args:
-        rows: H, (n, d).
-        labels: Y, (n, classes), one-hot.
-
-    Returns:
-        Z (count, d) and M (count, classes); zeros where there are fewer than `count` nodes.
+    block Krylov space, by products with A alone; what is said of Q above holds there too. Rows of Z
+    and M are zero where there are fewer than `count` nodes.
     """
     nodes, features = rows.shape
     sent = rows.new_zeros(count, features), rows.new_zeros(count, labels.shape[1])
@@ -91,15 +85,7 @@ def krylov_rows(matrix: Tensor, count: int) -> Tensor:
 
 
 def solve_rows(rows: Tensor, labels: Tensor, strengths: Sequence[float]) -> Tensor:
-    """W_λ = Zᵀ(ZZᵀ + λI)⁻¹M for each λ, through the short side.
-
-    Args:
-        rows: Z of all clients, stacked, (rows, d).
-        labels: M of all clients, stacked, (rows, classes).
-
-    Returns:
-        (strengths, d, classes), float64.
-    """
+    """W_λ = Zᵀ(ZZᵀ + λI)⁻¹M for each λ, (strengths, d, classes), from all clients' stacked rows."""
     kernel = lower_kernel(rows).double()
     labels = labels.double()
     duals = [_solved(_damped(kernel, strength), labels) for strength in strengths]
@@ -159,8 +145,9 @@ def _solved(matrix: Tensor, right: Tensor) -> Tensor:
     """
     factor, failed = torch.linalg.cholesky_ex(matrix)
     if failed:
-        return torch.linalg.pinv(matrix, hermitian=True) @ right
-    return torch.cholesky_solve(right, factor)
+        factor = torch.linalg.pinv(matrix, hermitian=True)
+    answer: Tensor = factor @ right if failed else torch.cholesky_solve(right, factor)
+    return answer
 
 
 def solve_sketch(
@@ -173,12 +160,6 @@ def solve_sketch(
 
     The sum is Nyström's approximation, never above G. τ is the mean of the eigenvalues it leaves out,
     of which there are as many as rows beyond the sketch: rows have length one, so tr G counts them.
-
-    Args:
-        sketch: S, (d, l), float64.
-        sums: B, (d, classes), float64.
-        omega: Ω, (d, l), float64.
-        trace: tr G.
     """
     factor = nystrom(sketch, omega)
     squares, inner = torch.linalg.eigh(factor @ factor.T)

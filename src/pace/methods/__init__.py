@@ -12,10 +12,9 @@ from pace.gates.gate import Fixed
 from pace.merging.carrier import RANK
 from pace.methods.baselines import FedAvg, FedProx, Local
 from pace.methods.beyond.duo import PaceDuo
-from pace.methods.beyond.limited import Limited
 from pace.methods.beyond.ridge import PaceFull, PaceRidge
 from pace.methods.beyond.ridge_sums import FullSums, RidgeSums
-from pace.methods.pace import Pace
+from pace.methods.pace import Limited, Pace
 from pace.protocol.method import Method
 from pace.registry import METHODS
 

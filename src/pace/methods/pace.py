@@ -12,7 +12,7 @@ from pace.gates.gate import Gate, cnll
 from pace.graph import Graph
 from pace.merging.carrier import RANK, compress, norms, pack, unbatched, unpack
 from pace.merging.consensus import CLIENTS, Batch, mean, summed
-from pace.merging.correction import apply, correction, corrections
+from pace.merging.correction import apply, column_factors, correction, corrections, seen
 from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, uniform
 from pace.params import Params, subtract
 from pace.protocol.federation import Federation
@@ -31,6 +31,7 @@ from pace.protocol.number_formats import KINDS
 from pace.protocol.uploads import Messages
 
 NAMED = 12  # features listed by name
+UNMOVED = 1e-6  # of a column: a shorter change is float32's rounding
 AVERAGED = "; it multiplies no rows, so the plain mean is taken"
 
 
@@ -126,7 +127,8 @@ class Pace(Summable):
 
         Where there is no moment, as for a bias, every client weighs the same.
         """
-        start, weights = federation.start, []
+        start = federation.start
+        weights: list[Weight] = []
         totals: dict[str, Tensor] = {}
         for _, moments in pairs(uploads, start):
             for name, moment in moments.items():
@@ -147,6 +149,33 @@ class Pace(Summable):
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
         return [External(apply(local, unpack(returned, local)))]
+
+
+@dataclass(frozen=True)
+class Limited(Pace):
+    """PACE whose correction goes as far as the receiver's own nodes bear it out.
+
+    PACE's messages; the receiver shortens columns of the weights that read its features.
+
+    See `column_factors`. What hidden layers read is every node's, so their columns stay.
+    """
+
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        (whole,) = super().adopt(local, returned, graph, federation)
+        with torch.no_grad():
+            inputs = federation.network(local, graph).inputs
+        limited = dict(whole.params)
+        for name, rows in inputs.items():
+            on_validation = rows[graph.val]
+            if on_validation.shape[-1] == graph.features == local[name].shape[1]:
+                correction = limited[name] - local[name]
+                moved = correction.norm(dim=0) > UNMOVED * local[name].norm(dim=0)
+                correction = correction * moved  # or rounding would count in the median column
+                factors = column_factors(correction, seen(on_validation))
+                limited[name] = local[name] + correction * factors.to(correction.dtype)
+        return [External(limited, returned=whole.params)]
 
 
 def moment_sentences(moment: Tensor, features: Sequence[str], *, rounded: bool) -> Iterator[str]:

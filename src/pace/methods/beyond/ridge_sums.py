@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pace.graph import Graph
 from pace.merging.ridge import sketched, solve_sums
-from pace.methods.beyond.ridge import NO_NODE, Regressed, added, fitted_rows, key, omega_of
+from pace.methods.beyond.ridge import NO_NODE, Regressed, Sums, added, fitted_rows, key, omega_of
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.method import ATTACKS, Explanation, Message, Summable
@@ -47,7 +47,9 @@ class RidgeSums(Regressed, Summable):
             products, sums, trace = sketched(rows, labels, omega)
             prefix = key(name, fit)
             if omega is None:
-                message[f"{prefix}/gram"] = products[upper(len(products))].float()
+                message[f"{prefix}/gram"] = products[
+                    tuple(torch.triu_indices(*products.shape))
+                ].float()
             else:
                 message[f"{prefix}/sketch"] = products.float()
                 message[f"{prefix}/nodes"] = trace.float()[None]
@@ -77,7 +79,8 @@ class RidgeSums(Regressed, Summable):
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         def solve(name: str, fits: Sequence[str]) -> Tensor:
-            omega, parts = omega_of(name, federation), []
+            omega = omega_of(name, federation)
+            parts: list[Sums] = []
             for prefix in (key(name, fit) for fit in fits):
                 sums = total[f"{prefix}/class sums"]
                 if omega is None:
@@ -100,14 +103,8 @@ class FullSums(RidgeSums):
     every_label: ClassVar[bool] = True
 
 
-def upper(side: int) -> tuple[Tensor, Tensor]:
-    """Where the upper half of a symmetric matrix lies, its diagonal included."""
-    rows, columns = torch.triu_indices(side, side)
-    return rows, columns
-
-
 def full(half: Tensor, side: int) -> Tensor:
     """The symmetric matrix whose upper half was sent."""
     matrix = half.new_zeros(side, side)
-    matrix[upper(side)] = half
+    matrix[tuple(torch.triu_indices(side, side))] = half
     return matrix + matrix.triu(1).T
