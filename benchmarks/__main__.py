@@ -22,13 +22,12 @@ from benchmarks.sealing import sealed
 from benchmarks.server import growth
 from pace.cli import console, options
 from pace.cli.given import As_json, Clients, Data_root, Datasets, Device, lists
-from pace.datasets import load
-from pace.datasets.partition import divide
+from pace.datasets import divide, load
 from pace.errors import PaceError, SettingError
 from pace.io import atomic
 from pace.methods import Pace
-from pace.models.gcn import GCN
-from pace.protocol.federation import Federation
+from pace.models import GCN
+from pace.protocol import Federation
 
 OF_A_GRAPH = ("training", "models", "study", "steps", "partition", "numbers")
 PARTS = (*OF_A_GRAPH, "command", "server", "sealing", "scale")

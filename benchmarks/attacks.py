@@ -22,19 +22,15 @@ import torch
 from torch import Tensor
 
 from benchmarks.backdoor import Trigger, outcome
-from pace.datasets import load
-from pace.datasets.partition.divide import divide
+from pace.datasets import divide, load
 from pace.graph import Graph
 from pace.methods import Limited, Pace
-from pace.models.gcn import GCN
-from pace.protocol import steps, wire
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method
-from pace.reports.table import Table
-from pace.reports.trial import READINGS
-from pace.runtimes.simulation import evaluate
+from pace.models import GCN
+from pace.protocol import Federation, Message, Method, steps, wire
+from pace.reports import READINGS, Table
+from pace.runtimes import evaluate
 from pace.task import accuracy, pooled
-from pace.training.train import train_cohort
+from pace.training import train_cohort
 from pace_study.figures import save_figure
 from pace_study.tables import write_tables
 

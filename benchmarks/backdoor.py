@@ -13,17 +13,22 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from pace.gates.mixture import mix
+from pace.gates import mix
 from pace.graph import Graph
-from pace.jobs.disclosure import influence
-from pace.jobs.signatures import ephemeral_seals
-from pace.merging.carrier import RANK, truncate
+from pace.jobs import ephemeral_seals, influence
+from pace.merging import RANK, truncate
 from pace.params import Params, subtract
-from pace.protocol import steps, wire
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Summable
-from pace.protocol.sealing import Seal, counted, in_ring
-from pace.protocol.uploads import Messages
+from pace.protocol import (
+    Federation,
+    Message,
+    Messages,
+    Seal,
+    Summable,
+    counted,
+    in_ring,
+    steps,
+    wire,
+)
 
 LIAR = 0
 MASS = 0.5  # of the liar's moments, on the trigger

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.clock import Row, row
-from pace.datasets.benchmarks import data_root
+from pace.datasets import data_root
 
 PACE = [sys.executable, "-c", "from pace.cli import program; program()"]
 SCRIPT = Path(__file__).with_name("plain_script.py")

@@ -30,18 +30,13 @@ from unittest import mock
 import torch
 
 from benchmarks.in_memory import Handler, InMemory, LostError
-from pace.datasets.partition.divide import client_graphs, generator
-from pace.datasets.synthetic import Synthetic, synthetic
+from pace.datasets import Synthetic, client_graphs, generator, synthetic
+from pace.jobs import SERVER, Job, Journal, signatures, write_job
 from pace.jobs import roll as rolls
-from pace.jobs import signatures
-from pace.jobs.job import SERVER, Job, write_job
-from pace.jobs.journal import Journal
-from pace.models.gcn import GCN
+from pace.models import GCN
 from pace.protocol import steps, wire
-from pace.runtimes.files.merge import merge_files
-from pace.runtimes.network import exchange
-from pace.runtimes.network import round as rounds
-from pace.runtimes.network.exchange import UPLOAD, Words
+from pace.runtimes.files import merge_files
+from pace.runtimes.network import UPLOAD, Settings, Words, exchange, play_round
 
 FEATURES, CLASSES = 40, 4
 HOSTILE = 100  # one in this many
@@ -138,12 +133,12 @@ class Skipped:
 def served(folder: Path, job: Job, handlers: Mapping[int, Handler]) -> tuple[Any, dict[str, Any]]:
     """The server's report of the round, and what the round took."""
     paths = (folder / "job.pace", folder / "job.journal", folder / "report")
-    settings = rounds.Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
+    settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
     clock = Skipped()
     with mock.patch.object(exchange, "time", clock):
         before, began, busy = OPENS[0], time.perf_counter(), time.process_time()
         book = Journal.open(settings.journal, job)
-        report = rounds.play_round(InMemory(handlers), settings, book)
+        report = play_round(InMemory(handlers), settings, book)
         seconds = time.perf_counter() - began
         spent = time.process_time() - busy
     took = {
@@ -154,7 +149,7 @@ def served(folder: Path, job: Job, handlers: Mapping[int, Handler]) -> tuple[Any
     return report, took
 
 
-def play_round(folder: Path, sites: int) -> dict[str, Any]:
+def played_round(folder: Path, sites: int) -> dict[str, Any]:
     """One round with so many sites, each with a key."""
     names = tuple(f"site-{place:04}" for place in range(sites))
     keys = {
@@ -230,7 +225,7 @@ def main() -> None:
         if given.uploads:
             print(json.dumps(measure(Path(folder), given.uploads)), flush=True)
         elif len(sites) == 1:
-            print(json.dumps(play_round(Path(folder), int(sites[0]))))
+            print(json.dumps(played_round(Path(folder), int(sites[0]))))
             return
     out = ["--out", str(given.out)] if given.out else []
     for each in sites:  # in a process of its own, whose peak memory is that of this round

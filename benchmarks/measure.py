@@ -10,17 +10,13 @@ from benchmarks import peers
 from benchmarks.clock import Point, Row, compared, timed, versus
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.merging.carrier import dense, unpack
-from pace.merging.moments import propagated
+from pace.merging import dense, propagated, unpack
 from pace.methods import Pace, make
-from pace.models import Model
-from pace.models.gcn import GCN
-from pace.protocol import steps, wire
-from pace.protocol.federation import SEEDS, Federation
-from pace.protocol.number_formats import KINDS
-from pace.runtimes.simulation import run_trials
+from pace.models import GCN, Model
+from pace.protocol import KINDS, SEEDS, Federation, steps, wire
+from pace.runtimes import run_trials
 from pace.task import accuracy, pooled
-from pace.training.train import train_cohort
+from pace.training import train_cohort
 
 EPOCHS = 100  # the paper's budget
 SAMPLE = 10  # epochs of it that the plain loop is made to run on a CPU, where a step is slow
@@ -160,7 +156,7 @@ def partitioning(name: str, graph: Graph, turns: int) -> Iterator[Row]:
     """Louvain communities."""
     import networkx
 
-    from pace.datasets.partition.divide import computed
+    from pace.datasets import computed
 
     def naive() -> None:
         whole: networkx.Graph[int] = networkx.Graph()

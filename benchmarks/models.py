@@ -13,9 +13,8 @@ from benchmarks.clock import Row, compared
 from benchmarks.measure import EPOCHS, fresh, whole_budget
 from pace.graph import Graph
 from pace.models import APPNP, GAT, MODELS, Model, sized
-from pace.protocol.federation import SEED
-from pace.training.recipe import Recipe
-from pace.training.train import train_cohort
+from pace.protocol import SEED
+from pace.training import Recipe, train_cohort
 
 HIDDEN, LAYERS = 64, 2
 

@@ -25,15 +25,14 @@ import pandas as pd
 import torch
 
 from benchmarks import rounds
-from pace.datasets import load
-from pace.datasets.partition.divide import DATA_SEED, divide
+from pace.datasets import DATA_SEED, divide, load
 from pace.io import records
-from pace.merging.carrier import RANK
+from pace.merging import RANK
 from pace.methods import make
-from pace.models.gcn import GCN
-from pace.protocol.federation import Federation
-from pace.reports.table import Table
-from pace.training.train import train_cohort
+from pace.models import GCN
+from pace.protocol import Federation
+from pace.reports import Table
+from pace.training import train_cohort
 from pace_study.cell import HIDDEN, LAYERS, Store
 from pace_study.figures import save_figure
 from pace_study.records import title

@@ -10,13 +10,13 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, dropout
 from torch_geometric.nn import GCNConv
 
-from pace.gates.cnll import calibrate
+from pace.gates import calibrate
 from pace.graph import Graph
-from pace.merging.moments import EPS
-from pace.models.gcn import GCN
+from pace.merging import EPS
+from pace.models import GCN
 from pace.models.propagation import propagation
 from pace.params import Params, add, subtract
-from pace.protocol.method import Message
+from pace.protocol import Message
 
 
 class Net(torch.nn.Module):

@@ -22,21 +22,14 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
 
 from benchmarks.privacy_views import VIEWS, Model, View
-from pace.datasets import load
-from pace.datasets.dataset import Dataset
-from pace.datasets.partition.divide import divide
+from pace.datasets import Dataset, divide, load
 from pace.graph import Graph
-from pace.methods import Pace
-from pace.methods.beyond.ridge import SMALLEST_CLASS
-from pace.methods.pace import read
-from pace.models.gcn import GCN
-from pace.models.unit_rows import unit_rows
+from pace.methods import SMALLEST_CLASS, Pace, read
+from pace.models import GCN, unit_rows
 from pace.params import Params
-from pace.protocol import steps, wire
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message
-from pace.reports.table import Table
-from pace.training.train import train_cohort
+from pace.protocol import Federation, Message, steps, wire
+from pace.reports import Table
+from pace.training import train_cohort
 from pace_study.tables import write_tables
 
 CLIENTS = 10

@@ -10,18 +10,11 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.merging.carrier import batches, dense
-from pace.merging.consensus import consensus
-from pace.merging.ridge import nystrom
-from pace.methods import Pace, PaceRidge, RidgeSums
-from pace.methods.beyond.ridge import SCALE, Regressed, omega_of
-from pace.methods.beyond.ridge_sums import full
-from pace.methods.pace import read
-from pace.models.unit_rows import unit_rows
+from pace.merging import batches, consensus, dense, nystrom
+from pace.methods import SCALE, Pace, PaceRidge, Regressed, RidgeSums, full, omega_of, read
+from pace.models import unit_rows
 from pace.params import Params, add
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method
-from pace.protocol.uploads import Messages
+from pace.protocol import Federation, Message, Messages, Method
 
 MADE_UP, WORDS = 200, 12  # nodes that the attacker makes up, and words of each
 SEEN = 0.3  # a word after it was averaged over a neighbourhood

@@ -14,21 +14,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from pace.datasets.dataset import Dataset
-from pace.datasets.partition.divide import Division
-from pace.gates.mixture import mix, weigh
+from pace.datasets import Dataset, Division
+from pace.gates import mix, weigh
 from pace.graph import Graph
-from pace.merging.ridge import solve_rows
-from pace.methods.beyond.ridge import HOPS, SCALE, STRENGTHS
-from pace.models.base import Model
-from pace.models.unit_rows import unit_rows
+from pace.merging import solve_rows
+from pace.methods import HOPS, SCALE, STRENGTHS
+from pace.models import Model, unit_rows
 from pace.params import Params
-from pace.protocol import steps, wire
-from pace.protocol.federation import Federation
-from pace.protocol.method import Method
-from pace.protocol.uploads import Messages
-from pace.training.recipe import Recipe
-from pace.training.train import learner, train
+from pace.protocol import Federation, Messages, Method, steps, wire
+from pace.training import Recipe, learner, train
 
 EVERY = 5  # rounds between two looks at the validation nodes
 TUNED = 10  # epochs of fine-tuning

@@ -26,11 +26,10 @@ def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, float]]:
 
 def one(nodes: int) -> dict[str, float]:
     """Make a client of that size, train it for a few epochs, evaluate it."""
-    from pace.datasets.synthetic import Synthetic, synthetic
+    from pace.datasets import Synthetic, synthetic
     from pace.graph import Graph
-    from pace.models.gcn import GCN
-    from pace.training.recipe import Recipe
-    from pace.training.train import train
+    from pace.models import GCN
+    from pace.training import Recipe, train
 
     torch.set_num_threads(1)
     clock = [time.perf_counter()]

@@ -13,12 +13,8 @@ from benchmarks.clock import Point, spent
 from benchmarks.server import Repeated, exhaust, upload
 from pace.jobs import signatures
 from pace.methods import Pace
-from pace.models.gcn import GCN
-from pace.protocol import ring, steps, wire
-from pace.protocol.federation import Federation
-from pace.protocol.method import Summable
-from pace.protocol.ring import Ring
-from pace.protocol.sealing import counted, in_ring
+from pace.models import GCN
+from pace.protocol import Federation, Ring, Summable, counted, in_ring, ring, steps, wire
 
 SHAPES = {
     "cora": (1433, 64, 7),

@@ -9,13 +9,10 @@ from functools import partial
 import torch
 
 from benchmarks.clock import Point, peak, spent
-from pace.merging.carrier import batches, compress, pack, unpack
-from pace.merging.consensus import consensus
-from pace.merging.correction import corrections
+from pace.merging import batches, compress, consensus, corrections, pack, unpack
 from pace.methods import Pace, PaceRidge
-from pace.models.gcn import GCN
-from pace.protocol import steps, wire
-from pace.protocol.federation import Federation
+from pace.models import GCN
+from pace.protocol import Federation, steps, wire
 
 WIDTHS = (1433, 64, 7)  # Cora's
 DISTINCT = 64  # uploads that are really different; the rest repeat them

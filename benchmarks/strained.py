@@ -15,14 +15,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from pace.datasets import load
-from pace.datasets.partition import divide
+from pace.datasets import divide, load
 from pace.graph import Graph
 from pace.methods import make
-from pace.models.gcn import GCN
-from pace.reports.table import Table
-from pace.reports.trial import Trial
-from pace.runtimes.simulation import run_trials
+from pace.models import GCN
+from pace.reports import Table, Trial
+from pace.runtimes import run_trials
 from pace.task import accuracy, pooled
 from pace_study.cell import HIDDEN
 from pace_study.records import title

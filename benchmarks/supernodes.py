@@ -21,11 +21,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pace.datasets import Dataset, file
-from pace.datasets.partition.divide import client_graphs, generator
-from pace.datasets.synthetic import Synthetic, synthetic
-from pace.jobs.job import SERVER, Job, write_job
-from pace.models.gcn import GCN
+from pace.datasets import Dataset, Synthetic, client_graphs, file, generator, synthetic
+from pace.jobs import SERVER, Job, write_job
+from pace.models import GCN
 from pace.runtimes.flower import kits
 
 FEATURES, CLASSES, NODES = 100, 6, 200  # of a site's graph

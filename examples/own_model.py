@@ -5,8 +5,7 @@ from torch import Tensor
 from torch_geometric.nn import GCNConv, LayerNorm
 
 from pace import Federation, Pace, adopt, fit, from_torch, merge
-from pace.datasets import load
-from pace.datasets.partition import divide
+from pace.datasets import divide, load
 
 
 class Net(torch.nn.Module):

@@ -4,8 +4,7 @@ import torch
 from torch_geometric.data import Data
 
 from pace import GCN, Federation, Graph, Pace, adopt, fit, merge
-from pace.datasets import load
-from pace.datasets.partition import divide
+from pace.datasets import divide, load
 
 
 def federate(parts: list[Data], features: int, classes: int) -> None:

@@ -12,16 +12,14 @@ with app.setup:
     import walkthrough_figures as draw
 
     from pace import GCN, Adoption, Federation, Graph, Pace, adopt, fit, merge
-    from pace.datasets import load
-    from pace.datasets.partition import divide
-    from pace.gates.cnll import blend
-    from pace.merging.carrier import batches, dense
-    from pace.merging.consensus import consensus
-    from pace.methods.pace import read
+    from pace.datasets import divide, load
+    from pace.gates import blend
+    from pace.merging import batches, consensus, dense
+    from pace.methods import read
     from pace.params import size, subtract
     from pace.protocol import wire
     from pace.task import nll
-    from pace.training.train import train
+    from pace.training import train
 
     # Small products: a second thread only gets in the way.
     torch.set_num_threads(1)

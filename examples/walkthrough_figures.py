@@ -21,7 +21,7 @@ from PIL import Image
 from torch import Tensor
 
 from pace import Adoption, Graph
-from pace.gates.cnll import blend
+from pace.gates import blend
 from pace.task import nll
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.

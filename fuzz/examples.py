@@ -7,14 +7,10 @@ from functools import cache
 import torch
 from fuzz.scratch import FOLDER
 
-from pace.datasets import Dataset, Names
-from pace.datasets.partition.divide import Division, divide
-from pace.datasets.synthetic import Synthetic, synthetic
+from pace.datasets import Dataset, Division, Names, Synthetic, divide, synthetic
 from pace.graph import Graph
-from pace.jobs import signatures
-from pace.jobs.job import SERVER, Job
-from pace.models.gcn import GCN
-from pace.models.networks import SAGE
+from pace.jobs import SERVER, Job, signatures
+from pace.models import GCN, SAGE
 from pace.protocol import steps
 
 SITES = ("north", "south", "west")  # of the sealed job

@@ -24,10 +24,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pace.gates.gate import no_worse_than_local
-from pace.gates.mixture import Weights, mix
-from pace.methods import PaceDuo
-from pace.methods.pace import Pace
+from pace.gates import Weights, mix, no_worse_than_local
+from pace.methods import Pace, PaceDuo
 
 Array = NDArray[np.float32]
 Flags = NDArray[np.bool_]

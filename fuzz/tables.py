@@ -10,14 +10,24 @@ from typing import Any
 
 from fuzz.scratch import FOLDER, placed, quiet, written
 
-from pace.io import untrusted
-from pace.io.text import FORMULA, NUMBER, Medium, shown
-from pace.tables.agreement import codebook_discloses, codebook_rows, merge_proposals
-from pace.tables.codebook import read_codebook, write_codebook
-from pace.tables.importing import Columns, import_graph
-from pace.tables.problems import Problems
-from pace.tables.proposal import Proposal, propose_columns, read_proposal, write_proposal
-from pace.tables.table import data_columns, open_table, read_table
+from pace.io import FORMULA, NUMBER, Medium, shown, untrusted
+from pace.tables import (
+    Columns,
+    Problems,
+    Proposal,
+    codebook_discloses,
+    codebook_rows,
+    data_columns,
+    import_graph,
+    merge_proposals,
+    open_table,
+    propose_columns,
+    read_codebook,
+    read_proposal,
+    read_table,
+    write_codebook,
+    write_proposal,
+)
 
 TABLE = (
     b"id;age;kind;seen;site\n1;3,5;a;2024-01-02;x\n2;;b;2024-02-03;y\n3;1.234,5;a;;x\n"

@@ -34,18 +34,11 @@ from tests.export.models import unscored
 from tests.graphs import clients
 
 from pace.datasets import file as graph_file
-from pace.datasets.partition.file import read_partition, write_partition
+from pace.datasets import read_partition, write_partition
+from pace.jobs import SERVER, Journal, Roll, admit, read_job, render_job, signatures
 from pace.jobs import roll as rolls
-from pace.jobs import signatures
-from pace.jobs.admission import admit
-from pace.jobs.job import SERVER, read_job, render_job
-from pace.jobs.journal import Journal
-from pace.jobs.roll import Roll
-from pace.protocol import steps, wire
-from pace.protocol.method import External
-from pace.runtimes.files import model
-from pace.runtimes.files.inspect import inspect
-from pace.runtimes.files.site import Members
+from pace.protocol import External, steps, wire
+from pace.runtimes.files import Members, inspect, model
 from pace.task import nll
 
 MODEL_FILES = ("model.json", "job.pace", "local.safetensors", "external.safetensors")

@@ -164,6 +164,31 @@ def modules(path: Path) -> set[tuple[str, ...]]:
     return found
 
 
+def given(place: tuple[str, ...]) -> set[str]:
+    """The names that a room's `__init__.py` imports for others."""
+    tree = ast.parse(SOURCE.joinpath(*place, "__init__.py").read_text())
+    lines = (node for node in tree.body if isinstance(node, ast.ImportFrom))
+    return {alias.name for node in lines for alias in node.names}
+
+
+def test_rooms_are_entered_by_the_front_door() -> None:
+    """Another room imports `pace.protocol`, never `pace.protocol.wire`; a module by its `__init__`.
+
+    Only Flower's has none: its modules need Flower, and the command imports those that it can.
+    """
+    wrong = []
+    for path in SOURCE.rglob("*.py"):
+        home = room(path.relative_to(SOURCE).with_suffix("").parts)
+        for module in modules(path):
+            other = room(module)
+            if other in (home, ("cli",), ("runtimes", "flower")) or module == other:
+                continue
+            inner = f"from pace.{'.'.join(module)} import" in path.read_text()
+            if inner or module[len(other)] not in given(other):
+                wrong.append(f"{path.relative_to(SOURCE)} imports {'.'.join(module)}")
+    assert not wrong
+
+
 def test_a_label_is_known_in_few_files() -> None:
     """What a class is: `task` has loss, prediction and scores; these others keep or draw its counts."""
     words = ("argmax", "cross_entropy", "confusion")

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from pace.datasets import file
-from pace.jobs.job import read_job
+from pace.jobs import read_job
 from pace.protocol import steps
 
 HERE = Path(__file__).parent

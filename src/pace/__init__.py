@@ -14,33 +14,27 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pace.datasets import Dataset, load
-    from pace.datasets.partition import divide
+    from pace.datasets import Dataset, divide, load
     from pace.errors import GraphError, PaceError, SettingError, WireError
     from pace.graph import Graph
     from pace.methods import METHODS, FedAvg, Local, Pace
     from pace.models import GCN, MODELS, Model, from_torch
-    from pace.protocol.federation import Federation
-    from pace.protocol.method import Message, Method
-    from pace.protocol.steps import Adoption, Kept, adopt, fit, merge
-    from pace.reports.run_result import RunResult, results
-    from pace.runtimes.simulation import agree, simulate
-    from pace.training.recipe import Recipe
+    from pace.protocol import Adoption, Federation, Kept, Message, Method, adopt, fit, merge
+    from pace.reports import RunResult, results
+    from pace.runtimes import agree, simulate
+    from pace.training import Recipe
 
 # Where each public name lives. Loaded when first asked for, so that `pace --help` need not wait.
 _HOMES = {
-    "datasets": ("Dataset", "load"),
-    "datasets.partition": ("divide",),
+    "datasets": ("Dataset", "divide", "load"),
     "errors": ("GraphError", "PaceError", "SettingError", "WireError"),
     "graph": ("Graph",),
     "methods": ("METHODS", "FedAvg", "Local", "Pace"),
     "models": ("GCN", "MODELS", "Model", "from_torch"),
-    "protocol.federation": ("Federation",),
-    "protocol.method": ("Message", "Method"),
-    "protocol.steps": ("Adoption", "Kept", "adopt", "fit", "merge"),
-    "reports.run_result": ("RunResult", "results"),
-    "runtimes.simulation": ("agree", "simulate"),
-    "training.recipe": ("Recipe",),
+    "protocol": ("Adoption", "Federation", "Kept", "Message", "Method", "adopt", "fit", "merge"),
+    "reports": ("RunResult", "results"),
+    "runtimes": ("agree", "simulate"),
+    "training": ("Recipe",),
 }
 
 __all__ = [

@@ -19,8 +19,17 @@ from importlib import import_module, metadata
 from typing import Any, NamedTuple
 
 from pace.errors import SettingError, did_you_mean
-from pace.io.plugins import allow, is_code_name, load_code
-from pace.io.settings import Setting, join_settings, settings_of, split_settings, typed, written
+from pace.io import (
+    Setting,
+    allow,
+    is_code_name,
+    join_settings,
+    load_code,
+    settings_of,
+    split_settings,
+    typed,
+    written,
+)
 
 BUILT_IN = "built in"
 

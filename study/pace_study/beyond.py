@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pace.datasets.partition.divide import DATA_SEED
-from pace.reports.table import Table, Value
+from pace.datasets import DATA_SEED
+from pace.reports import Table, Value
 from pace_study.records import title
 from pace_study.scores import SETTING, TIE, of_part, t_interval
 from pace_study.study import (

@@ -21,9 +21,9 @@ import torch
 from pace.errors import FileError
 from pace.io import atomic, untrusted
 from pace.models import sized
-from pace.protocol.federation import Federation
+from pace.protocol import Federation
 from pace.registry import installed
-from pace.reports.trial import READINGS, Trial
+from pace.reports import READINGS, Trial
 from pace_study.controls import study_method
 
 if TYPE_CHECKING:

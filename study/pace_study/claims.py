@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pace.datasets.partition.divide import DATA_SEED
+from pace.datasets import DATA_SEED
 from pace_study.records import published, title
 from pace_study.scores import DENSE, TIE, Array, Draws, t_interval, win_tie_loss
 from pace_study.study import (

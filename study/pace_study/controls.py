@@ -8,18 +8,14 @@ from functools import partial
 from itertools import repeat
 from typing import ClassVar
 
-from pace.gates.gate import Gate, Mixture
+from pace.gates import Gate, Mixture
 from pace.graph import Graph
-from pace.merging.carrier import RANK
-from pace.merging.ridge import solve_rows
-from pace.methods import Pace, make
-from pace.methods.beyond.ridge import LABELS, Regressed, Regression, fitted_rows
+from pace.merging import RANK, solve_rows
+from pace.methods import LABELS, Pace, Regressed, Regression, fitted_rows, make
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Method, Uploads
-from pace.protocol.number_formats import KINDS
+from pace.protocol import KINDS, External, Federation, Message, Method, Uploads
 from pace.registry import METHODS
-from pace.training.recipe import Recipe
+from pace.training import Recipe
 from pace_study.baselines.fedrcl import FedRCL
 
 RELEASED = Recipe(epochs=5, rate=0.1, decay=1e-3, optimiser="sgd", clip=10.0)  # FedRCL's release

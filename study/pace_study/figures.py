@@ -15,7 +15,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 
 from pace.io import atomic
-from pace.merging.carrier import RANK
+from pace.merging import RANK
 from pace_study.beyond import Beyond, line
 from pace_study.diagnostics import gains
 from pace_study.records import CITATION_MEAN, measured, title

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pace.reports.trial import Row, Trial, tidy_frame
+from pace.reports import Row, Trial, tidy_frame
 from pace_study.cell import HIDDEN, LAYERS
 from pace_study.controls import study_method
 from pace_study.folder import Study

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from pace.reports.table import Table
+from pace.reports import Table
 from pace_study.records import title
 from pace_study.scores import of_part
 from pace_study.study import CALIBRATED, LOCAL, MODEL_PARTS, PACE, PARTS, RAW

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from pace.io import atomic
-from pace.reports.table import Table
+from pace.reports import Table
 from pace_study import beyond, models, records, tables
 from pace_study.cell import Store
 from pace_study.claims import judge_claims

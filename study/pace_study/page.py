@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pace.datasets.partition.divide import DATA_SEED
+from pace.datasets import DATA_SEED
 from pace.io import atomic
-from pace.merging.carrier import RANK
+from pace.merging import RANK
 from pace.reports import (
     Block,
     Choice,

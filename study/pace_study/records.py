@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pace.protocol.federation import SEEDS
+from pace.protocol import SEEDS
 from pace_study.scores import SCORES, SHARES, Draws, of_part, of_rows, student_t
 from pace_study.study import CITATION, FAMILIES, PARTS, REDRAW_SEEDS, REDRAWS, Part, in_order
 

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import torch
 
-from pace.datasets import load
-from pace.datasets.partition import divide
+from pace.datasets import divide, load
 from pace.errors import PaceError, SettingError
 from pace.graph import Graph
 from pace.models import sized
-from pace.runtimes.simulation import run_trials
+from pace.runtimes import run_trials
 from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.controls import study_method
 from pace_study.study import Part

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pace.reports.trial import READINGS
+from pace.reports import READINGS
 from pace.task import mean_auc
 from pace_study.cell import KEY, Store, confusions
 from pace_study.study import Part, Row

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pace.datasets.partition.divide import DATA_SEED
+from pace.datasets import DATA_SEED
 from pace.errors import SettingError, did_you_mean
-from pace.merging.carrier import RANK
-from pace.protocol.federation import SEEDS as SEEDS
+from pace.merging import RANK
+from pace.protocol import SEEDS as SEEDS
 from pace_study.cell import Cell
 from pace_study.controls import spelled
 

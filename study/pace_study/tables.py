@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from pace.io import atomic
-from pace.reports.table import Column, Table, Value
+from pace.reports import Column, Table, Value
 from pace_study.claims import VERDICTS, Claim
 from pace_study.records import CITATION_MEAN, SAME, Redrawn, published, title
 from pace_study.scores import SCORES

@@ -35,4 +35,5 @@ def test_the_hospitals_ask_for_a_folder() -> None:
 def test_the_public_names_exist() -> None:
     for name in pace.__all__:
         assert getattr(pace, name) is not None
-    assert set(pace._HOME) == set(pace.__all__) - {"__version__"}
+    listed = {name for names in pace._HOMES.values() for name in names}
+    assert listed == set(pace.__all__) - {"__version__"}

@@ -20,8 +20,7 @@ from pace.cli.commands import Commands
 from pace.cli.console import say
 from pace.cli.given import Allow, option
 from pace.errors import PaceError, ProblemsError
-from pace.io.plugins import allowed
-from pace.io.terminal import coloured
+from pace.io import allowed, coloured
 
 WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]  # click's, or that of Typer's own click

@@ -11,16 +11,14 @@ import typer
 from pace.cli import console, given
 from pace.cli.given import argument, option
 from pace.errors import RollError, SettingError
-from pace.io.records import plain_record
+from pace.io import plain_record
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pace.jobs.disclosure import Disclosure
-    from pace.runtimes.files.model import SiteModel
-    from pace.runtimes.files.outcome import MaskScores
-    from pace.runtimes.files.site import Site
-    from pace.tables.importing import Columns, Imported
+    from pace.jobs import Disclosure
+    from pace.runtimes.files import MaskScores, Site, SiteModel
+    from pace.tables import Columns, Imported
 
 Model_folder = Annotated[Path, argument("A model folder.")]
 Any_graph = Annotated[
@@ -73,12 +71,10 @@ def fit(
     import torch
 
     from pace.cli import options
-    from pace.io.text import shown
-    from pace.jobs.explain import advice
-    from pace.jobs.job import read_job
-    from pace.runtimes.files.client import apart, fit_files, identity
-    from pace.runtimes.files.site import load_site
-    from pace.tables.features import unscaled_features
+    from pace.io import shown
+    from pace.jobs import advice, read_job
+    from pace.runtimes.files import apart, fit_files, identity, load_site
+    from pace.tables import unscaled_features
 
     if not yes and not sys.stdin.isatty():
         raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
@@ -178,11 +174,8 @@ def adopt(
     import torch
 
     from pace.io import untrusted
-    from pace.jobs.disclosure import received_sentences
-    from pace.jobs.job import read_job
-    from pace.jobs.roll import LARGEST, ROLL_SUFFIX, roll_sentences
-    from pace.runtimes.files.client import adopt_files, return_size
-    from pace.runtimes.files.site import load_site
+    from pace.jobs import LARGEST, ROLL_SUFFIX, read_job, received_sentences, roll_sentences
+    from pace.runtimes.files import adopt_files, load_site, return_size
 
     torch.set_num_threads(1)
     job = read_job(job_file)
@@ -216,7 +209,7 @@ def adopt(
 
 
 def show_scores(scores: MaskScores, to: Console) -> None:
-    from pace.runtimes.files.model_page import score_table
+    from pace.runtimes.files import score_table
 
     table = score_table(f"{scores.mask}: {scores.nodes:,} nodes", scores)
     table.show(to)
@@ -237,9 +230,8 @@ def read_site(
     """The model, and a graph file, or two tables by the codebook of the model's job."""
     import torch
 
-    from pace.runtimes.files.model import read_model
-    from pace.runtimes.files.site import load_site, site_of_dataset
-    from pace.tables.importing import import_graph
+    from pace.runtimes.files import load_site, read_model, site_of_dataset
+    from pace.tables import import_graph
 
     torch.set_num_threads(1)
     model = read_model(folder)
@@ -285,8 +277,8 @@ def predict(
     from operator import ne
 
     from pace.cli.tables import tell
-    from pace.runtimes.files.model import prediction_table, write_predictions
-    from pace.tables.importing import Columns
+    from pace.runtimes.files import prediction_table, write_predictions
+    from pace.tables import Columns
 
     columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
     adopted, site, imported = read_site(model, graph, nodes, edges, columns)
@@ -333,7 +325,7 @@ def evaluate(
         pace client evaluate mine.model mine.graph --on val --json
         pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
     """
-    from pace.tables.importing import Columns
+    from pace.tables import Columns
 
     columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
     adopted, site, _ = read_site(model, graph, nodes, edges, columns)

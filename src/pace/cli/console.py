@@ -6,8 +6,7 @@ from typing import Any
 
 import typer
 
-from pace.io.terminal import console, facts, live, many, progress
-from pace.io.text import shown
+from pace.io import console, facts, live, many, progress, shown
 
 __all__ = ["console", "facts", "live", "many", "one_object", "progress", "say", "table"]
 
@@ -25,6 +24,6 @@ def table(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], to: Any, **settings: Any
 ) -> None:
     """Print a table of text; see `Table.of`."""
-    from pace.reports.table import Table
+    from pace.reports import Table
 
     Table.of(title, heads, rows, **settings).show(to)

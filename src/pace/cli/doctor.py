@@ -192,7 +192,7 @@ def machine() -> Iterator[Finding]:
 
 def data() -> Iterator[Finding]:
     """Where datasets are looked for, and which are there."""
-    from pace.datasets.benchmarks import BENCHMARKS, cache_folder, data_root, locate
+    from pace.datasets import BENCHMARKS, cache_folder, data_root, locate
 
     setting = os.environ.get("PACE_DATA")
     try:
@@ -230,7 +230,7 @@ def eigenvectors() -> Iterator[Finding]:
 
 def writable() -> Iterator[Finding]:
     """The cache takes a file; without it every start reads the raw files again."""
-    from pace.datasets.benchmarks import cache_folder
+    from pace.datasets import cache_folder
 
     folder = cache_folder()
     new = not folder.exists()

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pace.errors import SettingError
-from pace.io.plugins import ENVIRONMENT
+from pace.io import ENVIRONMENT
 from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS, Registry
 
 NUMBERS = ("float32", "float16", "int8")

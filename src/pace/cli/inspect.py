@@ -29,10 +29,9 @@ def inspect(
         pace inspect codebook.toml
     """
     from pace.cli.client import show_scores
-    from pace.jobs.job import read_job
-    from pace.runtimes.files.inspect import inspect as file_facts
-    from pace.runtimes.files.merge import refused_table
-    from pace.runtimes.files.outcome import MaskScores
+    from pace.jobs import read_job
+    from pace.runtimes.files import MaskScores, refused_table
+    from pace.runtimes.files import inspect as file_facts
 
     facts = file_facts(path, None if job is None else read_job(job))
     if as_json:
@@ -85,8 +84,8 @@ def report(
         pace report demo/ --json
         pace report mine.model
     """
-    from pace.reports.run_result import NAME, RunResult
-    from pace.runtimes.files.model import is_model, write_page
+    from pace.reports import NAME, RunResult
+    from pace.runtimes.files import is_model, write_page
 
     if (folder / NAME).is_file():
         page = RunResult.read(folder).page(folder)

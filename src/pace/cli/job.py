@@ -12,14 +12,14 @@ import typer
 from pace.cli import console, given, options
 from pace.cli.given import argument, option
 from pace.errors import SettingError
-from pace.io.settings import split_settings
+from pace.io import split_settings
 from pace.registry import METHODS, MODELS
 
 if TYPE_CHECKING:
     from pace.datasets import Names
-    from pace.jobs.job import Job
+    from pace.jobs import Job
     from pace.models import Model
-    from pace.tables.codebook import Codebook
+    from pace.tables import Codebook
 
 keys = typer.Typer()
 
@@ -66,10 +66,9 @@ def new(
         pace new job.pace --like mine.graph --participant north=north.pub,south=south.pub,west=west.pub
         --server-key server.pub --sealed
     """
-    from pace.jobs import explain
-    from pace.jobs.job import JOB_SUFFIX, Job, write_job
+    from pace.jobs import JOB_SUFFIX, Job, explain, write_job
     from pace.methods import make
-    from pace.protocol.federation import SEED
+    from pace.protocol import SEED
 
     if job.suffix != JOB_SUFFIX:
         raise SettingError(f"the job is {job}, expected a name that ends in {JOB_SUFFIX}")
@@ -123,8 +122,7 @@ def show(
         pace show job.pace
         pace show job.pace --json
     """
-    from pace.jobs import explain
-    from pace.jobs.job import read_job
+    from pace.jobs import explain, read_job
 
     if as_json:
         console.one_object(explain.plain_job(read_job(job)))
@@ -180,8 +178,7 @@ def export(
         pace export mine.model --to onnx --out mine_onnx --graph mine.graph
     """
     from pace.export import export_model
-    from pace.runtimes.files.model import read_model
-    from pace.runtimes.files.site import load_site
+    from pace.runtimes.files import load_site, read_model
 
     if to == "onnx":
         options.need("--to onnx", "export", "onnxscript")
@@ -207,9 +204,8 @@ def nodes_of(
     like: Path | None, codebook: Path | None, features: int | None, classes: int | None
 ) -> tuple[Names, tuple[int, int], Codebook | None]:
     """The names and numbers of features and classes, from the one option that says them."""
-    from pace.datasets import Names
-    from pace.datasets.file import read_graph
-    from pace.tables.codebook import read_codebook
+    from pace.datasets import Names, read_graph
+    from pace.tables import read_codebook
 
     sources = {"--like": like, "--codebook": codebook, "--features": features}
     sources_given = [name for name, value in sources.items() if value is not None]
@@ -265,8 +261,7 @@ def keys_of(
     listed: list[str], server_key: Path | None, *, sealed: bool
 ) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
     """Participants in order, the public keys of those who have one, and their sealing keys."""
-    from pace.jobs import signatures
-    from pace.jobs.job import SERVER
+    from pace.jobs import SERVER, signatures
 
     names, keys, sealing_keys = [], {}, {}
     for part in ",".join(listed).split(",") if listed else ():

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from pace.io.terminal import WIDTH
+from pace.io import WIDTH
 
 INDENT = 2
 NARROWEST = 40  # columns of a page

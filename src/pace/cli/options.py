@@ -13,7 +13,7 @@ from pace.registry import METHODS
 
 def seeds(text: str) -> list[int]:
     """`3` is the first three of the paper's seeds; `7,8` or any larger number are seeds themselves."""
-    from pace.protocol.federation import SEEDS
+    from pace.protocol import SEEDS
 
     numbers = [int(word) if word.strip().isdecimal() else -1 for word in text.split(",")]
     if len(numbers) == 1 and 1 <= numbers[0] <= len(SEEDS):

@@ -17,10 +17,9 @@ from pace.errors import SettingError
 from pace.registry import METHODS
 
 if TYPE_CHECKING:
-    from pace.datasets.partition.file import ClientFacts
+    from pace.datasets import ClientFacts
     from pace.models import Model
-    from pace.reports.run_result import RunResult
-    from pace.reports.table import Table
+    from pace.reports import RunResult, Table
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -63,9 +62,9 @@ def run(
         pace run --methods fedavg,pace --sealed
         pace run --tensorboard runs/
     """
-    from pace.datasets.partition.file import read_partition
+    from pace.datasets import read_partition
     from pace.methods import make
-    from pace.runtimes.simulation import progress_steps
+    from pace.runtimes import progress_steps
 
     options.folder("--out", out)
     options.folder("--tensorboard", tensorboard)
@@ -126,7 +125,7 @@ def sized_models(
 
 def write(results: dict[str, RunResult], out: Path | None, tensorboard: Path | None) -> list[Path]:
     """Of several models each has a folder: `gat:heads=4` is in gat_heads=4."""
-    from pace.reports.tensorboard import write_tensorboard
+    from pace.reports import write_tensorboard
 
     written = []
     for name, result in results.items():
@@ -172,7 +171,7 @@ def partition(
         pace partition --dataset mine.graph --partition column
         pace run --dataset cora --partition-file cora.json
     """
-    from pace.datasets.partition.file import describe_clients, write_graphs, write_partition
+    from pace.datasets import describe_clients, write_graphs, write_partition
 
     loaded = pace.load(dataset, data_root)
     partition = partition or loaded.partition
@@ -210,7 +209,7 @@ def partition(
 
 def client_table(clients: Sequence[ClientFacts], title: str, edges: int) -> Table:
     """One row a client. Bars are the classes in order, each against the client's largest."""
-    from pace.reports.table import Table
+    from pace.reports import Table
 
     numbers = [[c.nodes, c.edges, c.lost, c.train, c.val, c.test] for c in clients]
     nodes, kept, _, *masks = map(sum, zip(*numbers, strict=True))
@@ -250,7 +249,7 @@ def methods(
     --methods package.module:Name` runs it. A package lists its methods as entry points of the group
     pace.methods.
     """
-    from pace.methods.about import about_method, every_method
+    from pace.methods import about_method, every_method
 
     chosen = [method for name in names or () for method in METHODS.expand(METHODS.allow(name))]
     listed = [about_method(name) for name in chosen] if names else every_method()

@@ -9,10 +9,10 @@ import typer
 
 from pace.cli import console, given
 from pace.cli.given import argument, option
-from pace.io.records import plain_record
+from pace.io import plain_record
 
 if TYPE_CHECKING:
-    from pace.runtimes.files.merge import MergeReport
+    from pace.runtimes.files import MergeReport
 
 UPLOADS = argument("Uploads, or the folder they are in.", readable=False)
 
@@ -47,8 +47,8 @@ def merge(
     """
     import torch
 
-    from pace.jobs.job import read_job
-    from pace.runtimes.files.merge import merge_files, upload_files
+    from pace.jobs import read_job
+    from pace.runtimes.files import merge_files, upload_files
 
     torch.set_num_threads(1)
     job, paths = read_job(job_file), uploads or []
@@ -68,7 +68,7 @@ def merge(
 
 def show_report(report: MergeReport, out: Path) -> None:
     """The report in a terminal."""
-    from pace.runtimes.files.merge import merge_sentences, refused_table, took_part_table
+    from pace.runtimes.files import merge_sentences, refused_table, took_part_table
 
     to, table = console.console(), took_part_table(report)
     if report.took_part:
@@ -97,8 +97,8 @@ def check(
     Example:
         pace server check job.pace inbox/*.up
     """
-    from pace.jobs.job import read_job
-    from pace.runtimes.files.merge import check_uploads, refused_table
+    from pace.jobs import read_job
+    from pace.runtimes.files import check_uploads, refused_table
 
     checked, missing = check_uploads(read_job(job_file), uploads)
     if as_json:

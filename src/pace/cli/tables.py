@@ -11,12 +11,12 @@ import pace
 from pace.cli import console, given, options
 from pace.cli.given import argument, option
 from pace.errors import SettingError
-from pace.io.records import plain_record
-from pace.tables.codebook import BOTH, Codebook, read_codebook, write_codebook
+from pace.io import plain_record
+from pace.tables import BOTH, Codebook, read_codebook, write_codebook
 
 if TYPE_CHECKING:
-    from pace.datasets.dataset import GraphFacts
-    from pace.tables.importing import Imported
+    from pace.datasets import GraphFacts
+    from pace.tables import Imported
 
 LISTED = 20  # classes or clients shown
 
@@ -103,8 +103,7 @@ def merge(
         --out codebook.toml
         pace codebook merge *.columns.toml --scale robust --out codebook.toml
     """
-    from pace.tables.agreement import codebook_discloses, merge_proposals
-    from pace.tables.proposal import read_proposal
+    from pace.tables import codebook_discloses, merge_proposals, read_proposal
 
     sites = {}
     for path in proposals:
@@ -147,7 +146,7 @@ def show_book(
 
 def load_book(file: Path) -> Codebook:
     """The codebook of a file, or of a job."""
-    from pace.jobs.job import JOB_SUFFIX, read_job
+    from pace.jobs import JOB_SUFFIX, read_job
 
     book = read_job(file).codebook if file.suffix == JOB_SUFFIX else read_codebook(file)
     if book is None:
@@ -160,7 +159,7 @@ def load_book(file: Path) -> Codebook:
 
 def show_codebook(book: Codebook, title: str) -> None:
     """Print what it is about, and a line for each column."""
-    from pace.tables.agreement import codebook_rows
+    from pace.tables import codebook_rows
 
     facts = {
         "label": f"{book.label}: {', '.join(book.classes)}",
@@ -207,9 +206,8 @@ def import_(
         pace graph import --nodes n.parquet --edges e.parquet --label kind --features emb_
         --client hospital --split fold --out mine.graph
     """
-    from pace.datasets import file
-    from pace.datasets.dataset import describe_graph
-    from pace.tables.importing import Columns, import_graph
+    from pace.datasets import describe_graph, file
+    from pace.tables import Columns, import_graph
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
@@ -253,7 +251,7 @@ def show(
         pace graph show mine.graph
         pace graph show cora --json
     """
-    from pace.datasets.dataset import describe_graph
+    from pace.datasets import describe_graph
 
     facts = describe_graph(pace.load(graph, data_root))
     if as_json:

@@ -1,11 +1,23 @@
-"""Graphs by name and their division among clients: benchmarks, the embedded graph, a user's own.
+"""Graphs by name and their division among clients: benchmarks, the embedded graph, a user's own."""
 
-The names in `__all__` are for everybody. Other rooms use `benchmarks`, `dataset`, `file`, `partition`,
-`partition.divide`, `partition.file` and `synthetic`.
-"""
-
-from pace.datasets.dataset import Dataset, Names
-from pace.datasets.file import load
+from pace.datasets import file
+from pace.datasets.benchmarks import BENCHMARKS, cache_folder, data_root, locate
+from pace.datasets.dataset import Dataset, GraphFacts, Names, describe_graph
+from pace.datasets.file import load, read_graph
+from pace.datasets.partition.divide import (
+    DATA_SEED,
+    Division,
+    client_graphs,
+    computed,
+    divide,
+    generator,
+)
+from pace.datasets.partition.file import (
+    ClientFacts,
+    describe_clients,
+    read_partition,
+    write_graphs,
+    write_partition,
+)
+from pace.datasets.synthetic import Synthetic, synthetic
 from pace.registry import DATASETS
-
-__all__ = ["DATASETS", "Dataset", "Names", "load"]

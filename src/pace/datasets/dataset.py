@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from pace.graph import MASKS, Graph, expect_graph
-from pace.io.records import optional
-from pace.models.operator import density
+from pace.io import optional
+from pace.models import density
 
 RATIOS = (0.2, 0.4, 0.4)  # train, validation, test
 

@@ -33,10 +33,8 @@ from pace.datasets.dataset import Dataset, Names
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import GraphError, SettingError
 from pace.graph import MASKS, Graph
-from pace.io import atomic, untrusted
-from pace.io.records import optional, plain_record, read_record
-from pace.io.settings import split_settings
-from pace.models.operator import SPARSE_BELOW, density
+from pace.io import atomic, optional, plain_record, read_record, split_settings, untrusted
+from pace.models import SPARSE_BELOW, density
 from pace.registry import DATASETS
 
 SUFFIX = ".graph"

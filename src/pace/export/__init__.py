@@ -21,12 +21,11 @@ import torch
 from torch import Tensor
 
 from pace.errors import FileError, SettingError
-from pace.gates.mixture import mix
+from pace.gates import mix
 from pace.io import atomic
-from pace.models.propagation import SymbolicGraph
-from pace.protocol.steps import logit_sets
-from pace.runtimes.files.model import SiteModel
-from pace.runtimes.files.site import Site
+from pace.models import SymbolicGraph
+from pace.protocol import logit_sets
+from pace.runtimes.files import Site, SiteModel
 
 FORMAT = "pace-export-2"
 KINDS = ("torch", "onnx")

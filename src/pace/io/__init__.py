@@ -1,4 +1,35 @@
-"""Reading and writing: files that are whole or absent, what comes from outside, the terminal.
+"""Reading and writing: files that are whole or absent, what comes from outside, the terminal."""
 
-Other rooms use `atomic`, `plugins`, `records`, `settings`, `terminal`, `text` and `untrusted`.
-"""
+from pace.io import atomic, plugins, records, untrusted
+from pace.io.plugins import (
+    ENVIRONMENT,
+    allow,
+    allowed,
+    check_code,
+    code_digest,
+    is_code_name,
+    load_code,
+)
+from pace.io.records import (
+    OPTIONAL,
+    REST,
+    dump_toml,
+    load_record,
+    load_toml,
+    optional,
+    plain_record,
+    read_record,
+    record_key,
+)
+from pace.io.settings import (
+    NOTHING,
+    Setting,
+    join_settings,
+    settings_of,
+    split_settings,
+    typed,
+    written,
+)
+from pace.io.terminal import WIDTH, coloured, console, drawn, facts, live, many, progress, rule
+from pace.io.text import FORMULA, NUMBER, Medium, shown
+from pace.io.untrusted import open_regular, read_head, size_of

@@ -1,1 +1,30 @@
 """A federation in the world: its file, keys, participants, disclosure and the server's journal."""
+
+from pace.jobs import explain, roll, signatures
+from pace.jobs.admission import admit, exact_size
+from pace.jobs.disclosure import (
+    SMALL,
+    Disclosure,
+    Item,
+    Received,
+    any_tensor_sentence,
+    disclosure,
+    influence,
+    notable_sentences,
+    received,
+    received_sentences,
+)
+from pace.jobs.explain import MessageSizes, advice, message_sizes
+from pace.jobs.job import (
+    FORMAT,
+    JOB_SUFFIX,
+    SERVER,
+    Job,
+    check_name,
+    read_job,
+    render_job,
+    write_job,
+)
+from pace.jobs.journal import DOWN, UP, Journal, Refusal
+from pace.jobs.roll import LARGEST, ROLL_SUFFIX, Attendance, Roll, roll_sentences
+from pace.jobs.signatures import ephemeral_seals

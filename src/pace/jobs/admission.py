@@ -8,8 +8,7 @@ from functools import lru_cache
 from pace.errors import ParticipantError, SignatureError, SizeError
 from pace.jobs import signatures
 from pace.jobs.job import Job, is_name
-from pace.protocol import steps, wire
-from pace.protocol.method import Message
+from pace.protocol import Message, steps, wire
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,19 @@ import torch
 from pace import params
 from pace.graph import Graph
 from pace.params import Params, norm, subtract
-from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Method, Uploads, tensor_sentence
-from pace.protocol.sealing import ONE, ONE_SENTENCE
-from pace.protocol.steps import explain_upload, upload_layout, upload_weights
+from pace.protocol import (
+    ONE,
+    ONE_SENTENCE,
+    External,
+    Federation,
+    Message,
+    Method,
+    Uploads,
+    explain_upload,
+    tensor_sentence,
+    upload_layout,
+    upload_weights,
+)
 
 SMALL = 5  # training nodes of a class: with fewer, what is said of the class is said of persons
 EMPTY = "It is empty: nothing about your data leaves the site."

@@ -10,7 +10,7 @@ from pace.jobs import signatures
 from pace.jobs.job import Job
 from pace.models import in_words
 from pace.protocol import steps, wire
-from pace.tables.problems import listed
+from pace.tables import listed
 
 WRITTEN = {
     "float32": "as float32",

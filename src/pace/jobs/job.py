@@ -18,28 +18,28 @@ from typing import Any
 from unicodedata import category, normalize
 
 from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
-from pace.io import atomic
-from pace.io.plugins import check_code, code_digest, is_code_name
-from pace.io.records import (
+from pace.io import (
+    NOTHING,
     OPTIONAL,
     REST,
+    atomic,
+    check_code,
+    code_digest,
     dump_toml,
+    is_code_name,
     load_toml,
     optional,
     plain_record,
     read_record,
 )
-from pace.io.settings import NOTHING
 from pace.jobs.signatures import Key, key_bytes, masks, sealing_key_bytes, sealing_secret
 from pace.methods import make
 from pace.models import Model, TorchModel, kind_of
 from pace.models import make as make_model
 from pace.models import settings_of as settings_of_model
-from pace.protocol.federation import SEED, Federation
-from pace.protocol.number_formats import KINDS
-from pace.protocol.sealing import Seal, check_sealable
+from pace.protocol import KINDS, SEED, Federation, Seal, check_sealable
 from pace.registry import METHODS
-from pace.tables.codebook import Codebook
+from pace.tables import Codebook
 
 FORMAT = "pace-job-1"
 JOB_SUFFIX = ".pace"

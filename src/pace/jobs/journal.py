@@ -28,8 +28,7 @@ from unicodedata import normalize
 
 from pace import errors
 from pace.errors import FileError, PaceError
-from pace.io import atomic, untrusted
-from pace.io.records import load_record, optional, plain_record
+from pace.io import atomic, load_record, optional, plain_record, untrusted
 from pace.jobs.admission import Admitted, admit, exact_size, frame_of
 from pace.jobs.job import Job, is_name, read_job, render_job
 

@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pace.errors import RollError, TooFewError
-from pace.io import atomic, untrusted
-from pace.io.records import load_record, plain_record, read_record
+from pace.io import atomic, load_record, plain_record, read_record, untrusted
 from pace.jobs import signatures
 from pace.jobs.admission import frame_of
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import Journal
 from pace.jobs.signatures import Key
-from pace.tables.problems import listed
+from pace.tables import listed
 
 FORMAT = "pace-roll-1"
 ROLL_SUFFIX = ".roll"

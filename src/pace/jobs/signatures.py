@@ -36,9 +36,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from pace.errors import FileError, SettingError, SignatureError
 from pace.io import atomic, untrusted
-from pace.protocol import ring
-from pace.protocol.ring import Ring
-from pace.protocol.sealing import Seal
+from pace.protocol import Ring, Seal, ring
 
 Key = ed25519.Ed25519PrivateKey
 

@@ -1,1 +1,38 @@
 """Sections 4.1 to 4.3: carrier, moments, consensus, correction, and variants of them."""
+
+from pace.merging.carrier import (
+    BATCH,
+    RANK,
+    batches,
+    compress,
+    dense,
+    norms,
+    pack,
+    truncate,
+    unbatched,
+    unpack,
+)
+from pace.merging.consensus import (
+    CLIENTS,
+    LARGEST,
+    SHARPNESS,
+    Batch,
+    consensus,
+    mean,
+    peer_consensus,
+    peer_weights,
+    summed,
+)
+from pace.merging.correction import apply, column_factors, correction, corrections, seen
+from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, raw, uniform
+from pace.merging.ridge import (
+    compressed,
+    condensed,
+    expanded,
+    nystrom,
+    own_residuals,
+    public_matrix,
+    sketched,
+    solve_rows,
+    solve_sums,
+)

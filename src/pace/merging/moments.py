@@ -8,8 +8,7 @@ from torch import Tensor
 
 from pace.errors import MomentError, SettingError
 from pace.graph import Graph
-from pace.models.base import Pass, Rows
-from pace.models.operator import Operator, Product
+from pace.models import Operator, Pass, Product, Rows
 from pace.params import Params
 
 EPS = 1e-12  # ε of Section 4.1

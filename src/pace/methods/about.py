@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, is_dataclass, replace
+from typing import Any
 
 from pace.errors import PaceError, SettingError
-from pace.io.plugins import allow
-from pace.io.settings import Setting
-from pace.methods import make
-from pace.models.gcn import GCN
+from pace.io import Setting, allow
+from pace.merging import RANK
+from pace.methods.pace import Pace
+from pace.models import GCN
 from pace.params import size
-from pace.protocol import steps, wire
-from pace.protocol.federation import Federation
-from pace.protocol.method import Summable
+from pace.protocol import Federation, Method, Summable, steps, wire
 from pace.registry import BUILT_IN, METHODS, About
 
 EXAMPLE = GCN((1433, 64, 7))  # the paper's model on Cora, for sizes
@@ -123,3 +123,34 @@ def about_method(text: str, name: str = "", origin: str = "") -> AboutMethod:
         returned=wire.size(steps.return_layout(federation)),
         dense=size(federation.model.start(federation.seed)),
     )
+
+
+def make(
+    text: str, rank: int | None = RANK, settings: Mapping[str, object] | None = None
+) -> Method:
+    """A method by name, such as `pace`, `fedprox:mu=0.1` or `package.module:Name`.
+
+    Args:
+        text: the name, perhaps with settings.
+        rank: PACE's and its variants', None for dense messages; their setting `rank` goes first.
+        settings: more settings, as words or values.
+    Raises:
+        NotAllowedError: it is code that PACE does not ship and that is not allowed here.
+        SettingError: there is no such method or setting, or a value does not fit.
+    """
+    listed, values = METHODS.parse(text, settings)
+    try:
+        method: Any = METHODS.factory(listed)(**values)
+    except PaceError as error:
+        raise SettingError(f"{listed}: {error}") from error
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"{listed} cannot be made: {error}") from error
+    if Method not in type(method).__mro__ or not is_dataclass(type(method)):
+        raise SettingError(
+            f"{listed} makes a {type(method).__name__}, expected a frozen dataclass that inherits "
+            "from pace.Method"
+        )
+    if isinstance(method, Pace) and "rank" not in values:
+        method = replace(method, rank=rank)
+    made: Method = method
+    return made

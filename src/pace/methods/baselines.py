@@ -8,13 +8,11 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError, WeightError
-from pace.gates.gate import Gate, keep_local
+from pace.gates import Gate, keep_local
 from pace.graph import Graph
 from pace.params import Params, norm, subtract
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Summable, Uploads, Weight, bounded
-from pace.training.optimiser import Proximal
-from pace.training.recipe import Recipe
+from pace.protocol import Federation, Message, Method, Summable, Uploads, Weight, bounded
+from pace.training import Proximal, Recipe
 
 
 @dataclass(frozen=True)

@@ -8,27 +8,46 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError, WeightError
-from pace.gates.gate import Gate, cnll
+from pace.gates import Gate, cnll
 from pace.graph import Graph
-from pace.merging.carrier import RANK, compress, norms, pack, unbatched, unpack
-from pace.merging.consensus import CLIENTS, Batch, mean, summed
-from pace.merging.correction import apply, column_factors, correction, corrections, seen
-from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, uniform
+from pace.merging import (
+    CLIENTS,
+    EPS,
+    RANK,
+    Batch,
+    Geometry,
+    apply,
+    check,
+    check_complete,
+    column_factors,
+    compress,
+    correction,
+    corrections,
+    mean,
+    norms,
+    pack,
+    propagated,
+    seen,
+    summed,
+    unbatched,
+    uniform,
+    unpack,
+)
 from pace.params import Params, subtract
-from pace.protocol.federation import Federation
-from pace.protocol.method import (
+from pace.protocol import (
     ATTACKS,
+    KINDS,
     Explanation,
     External,
+    Federation,
     Message,
+    Messages,
     Summable,
     Uploads,
     Weight,
     bounded,
     tensor_sentence,
 )
-from pace.protocol.number_formats import KINDS
-from pace.protocol.uploads import Messages
 
 NAMED = 12  # features listed by name
 UNMOVED = 1e-6  # of a column: a shorter change is float32's rounding

@@ -1,8 +1,4 @@
-"""What a client trains: networks as functions of their parameters. A new one is a line of `registry`.
-
-The names in `__all__` are for everybody. Other rooms use `base`, `gcn`, `layers`, `operator`,
-`propagation`, `refitted` and `unit_rows`.
-"""
+"""What a client trains: networks as functions of their parameters. A new one is a line of `registry`."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,13 +6,26 @@ from dataclasses import fields
 from typing import Any
 
 from pace.errors import SettingError
-from pace.io.plugins import allow
-from pace.io.settings import split_settings
-from pace.models.base import Model
+from pace.io import allow, split_settings
+from pace.models.base import Drop, Field, Model, Network, Pass, Rows, identity
 from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
 from pace.models.gcn import GCN
+from pace.models.layers import glorot
 from pace.models.networks import APPNP, GIN, MLP, SAGE, SGC
+from pace.models.operator import SPARSE_BELOW, Operator, Product, csr_tensor, density
+from pace.models.propagation import SymbolicGraph
+from pace.models.refitted import (
+    ALL,
+    FITS,
+    Refitted,
+    fit_of,
+    fitted_labels,
+    fitted_nodes,
+    fitted_on,
+    joined,
+)
+from pace.models.unit_rows import label_rows, neighbourhood_rows, unit_rows
 from pace.registry import MODELS
 
 COMMON = ("widths", "dropout")  # fields that every model has; the others are its own settings
@@ -106,26 +115,3 @@ def settings_of(model: Model) -> dict[str, object]:
         return {"structure": model.structure}
     named = (field.name for field in fields(model))  # type: ignore[arg-type]
     return {name: getattr(model, name) for name in named if name not in COMMON}
-
-
-__all__ = [
-    "APPNP",
-    "GAT",
-    "GCN",
-    "GIN",
-    "MLP",
-    "MODELS",
-    "SAGE",
-    "SGC",
-    "Model",
-    "TorchModel",
-    "allow",
-    "from_torch",
-    "in_words",
-    "kind_by_names",
-    "kind_of",
-    "make",
-    "parse_model",
-    "settings_of",
-    "sized",
-]

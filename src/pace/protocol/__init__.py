@@ -1,5 +1,34 @@
-"""What all parties agree on, and the three steps fit, merge and adopt over bytes.
+"""What all parties agree on, and the three steps fit, merge and adopt over bytes."""
 
-Other rooms use `federation`, `method`, `number_formats`, `ring`, `sealing`, `steps`, `uploads` and
-`wire`.
-"""
+from pace.protocol import number_formats, ring, steps, wire
+from pace.protocol.federation import SEED, SEEDS, Federation
+from pace.protocol.method import (
+    ATTACKS,
+    NO_PROMISE,
+    Explanation,
+    External,
+    Message,
+    Method,
+    Rehearsal,
+    Summable,
+    Uploads,
+    Weight,
+    bounded,
+    tensor_sentence,
+)
+from pace.protocol.number_formats import KINDS
+from pace.protocol.ring import Ring
+from pace.protocol.sealing import ONE, ONE_SENTENCE, Seal, check_sealable, counted, in_ring
+from pace.protocol.steps import (
+    Adoption,
+    Kept,
+    adopt,
+    explain_upload,
+    external_names,
+    fit,
+    logit_sets,
+    merge,
+    upload_layout,
+    upload_weights,
+)
+from pace.protocol.uploads import Messages, Received

@@ -11,12 +11,12 @@ from typing import Any
 import torch
 
 from pace.errors import SettingError
-from pace.models.base import Model, Network
+from pace.models import Model, Network
 from pace.params import Params
 from pace.protocol.method import Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.sealing import check_sealable
-from pace.training.recipe import Recipe
+from pace.training import Recipe
 
 SEEDS = (104729, 130363, 155921, 181081, 206639)  # the paper's
 SEED = SEEDS[0]

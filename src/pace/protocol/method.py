@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 from torch import Tensor
 
 from pace.errors import NumberError
-from pace.gates.gate import Gate, cnll
+from pace.gates import Gate, cnll
 from pace.graph import Graph
-from pace.models.base import Model, Network
+from pace.models import Model, Network
 from pace.params import Params, add, norm, subtract
 from pace.protocol.number_formats import KINDS
 from pace.protocol.uploads import Message as Message
 from pace.protocol.uploads import Uploads as Uploads
-from pace.training.recipe import Recipe
+from pace.training import Recipe
 
 if TYPE_CHECKING:
     from pace.protocol.federation import Federation

@@ -23,8 +23,15 @@ from pace.errors import (
     SettingError,
     TooFewError,
 )
-from pace.gates.gate import Gate, no_worse_than_local, promises, weigh_receivers
-from pace.gates.mixture import Weights, local_alone, mix
+from pace.gates import (
+    Gate,
+    Weights,
+    local_alone,
+    mix,
+    no_worse_than_local,
+    promises,
+    weigh_receivers,
+)
 from pace.graph import Graph, expect_graph
 from pace.params import Params
 from pace.protocol import sealing, wire
@@ -32,7 +39,7 @@ from pace.protocol.federation import Federation
 from pace.protocol.method import Explanation, External, Rehearsal, Summable, Weight
 from pace.protocol.sealing import Seal
 from pace.protocol.uploads import Message, Messages, Received, Uploads, opened
-from pace.training.train import train
+from pace.training import train
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from pace.errors import FileError, LayoutError, OtherJobError, SizeError
-from pace.merging.carrier import BATCH, batches, unbatched
+from pace.merging import BATCH, batches, unbatched
 from pace.models import kind_by_names
 from pace.protocol import wire
 

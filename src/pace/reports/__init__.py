@@ -1,5 +1,6 @@
 """What people look at: one table, pages, and a run as data."""
 
+from pace.reports import run_views
 from pace.reports.document import (
     Beside,
     Block,
@@ -23,32 +24,7 @@ from pace.reports.document import (
     View,
     render_page,
 )
+from pace.reports.run_result import NAME, RunResult, RunSettings, results
 from pace.reports.table import Cell, Column, Table, Value
-
-__all__ = [
-    "Beside",
-    "Block",
-    "Cell",
-    "Change",
-    "Changes",
-    "Choice",
-    "Code",
-    "Column",
-    "Confusion",
-    "Document",
-    "Drilldown",
-    "Facts",
-    "Figure",
-    "Finding",
-    "Findings",
-    "Fold",
-    "Mark",
-    "Matrix",
-    "Reliability",
-    "Section",
-    "Table",
-    "Text",
-    "Value",
-    "View",
-    "render_page",
-]
+from pace.reports.tensorboard import write_tensorboard
+from pace.reports.trial import READINGS, Row, Trial, tidy_frame

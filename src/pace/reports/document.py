@@ -19,7 +19,7 @@ from typing import NamedTuple, NoReturn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from pace.io.text import Medium, shown
+from pace.io import Medium, shown
 from pace.reports.table import Table, head_groups
 
 MARKS = {"best": "strong", "second": "u", "absent": "i"}

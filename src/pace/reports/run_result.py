@@ -11,9 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, SettingError
-from pace.io import atomic, untrusted
-from pace.io.records import plain_record, read_record, record_key
-from pace.io.terminal import drawn, many
+from pace.io import atomic, drawn, many, plain_record, read_record, record_key, untrusted
 from pace.registry import installed
 from pace.reports import run_views
 from pace.reports.document import render_page

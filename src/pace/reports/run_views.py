@@ -8,8 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from pace.errors import SettingError
-from pace.io.terminal import many
-from pace.io.text import shown
+from pace.io import many, shown
 from pace.reports import document as page
 from pace.reports.document import Block, Document, Fold, Section
 from pace.reports.table import Column, Table, Value

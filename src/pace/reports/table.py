@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from pace.io.terminal import console, drawn, rule
-from pace.io.text import Medium, shown
+from pace.io import Medium, console, drawn, rule, shown
 
 if TYPE_CHECKING:
     from rich.console import Console

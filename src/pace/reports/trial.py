@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError
-from pace.io.records import OPTIONAL, record_key
-from pace.protocol.steps import Adoption
+from pace.io import OPTIONAL, record_key
+from pace.protocol import Adoption
 from pace.task import SCORES, mean_auc, pooled
 
 if TYPE_CHECKING:

@@ -1,4 +1,3 @@
-"""Three ways to carry the bytes: one process, files, the network.
+"""Three ways to carry the bytes: one process, files, the network."""
 
-Other rooms use `simulation`.
-"""
+from pace.runtimes.simulation import agree, evaluate, progress_steps, run_trials, simulate

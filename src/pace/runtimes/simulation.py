@@ -11,19 +11,14 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
-from pace.jobs.signatures import ephemeral_seals
+from pace.jobs import ephemeral_seals
 from pace.methods import METHODS, make
 from pace.models import Model, kind_of, sized
 from pace.params import Params, size
-from pace.protocol import steps
-from pace.protocol.federation import SEEDS, Federation
-from pace.protocol.method import Method
-from pace.protocol.sealing import check_sealable
-from pace.reports.run_result import RunResult, RunSettings
-from pace.reports.trial import READINGS, Trial
+from pace.protocol import SEEDS, Federation, Method, check_sealable, steps
+from pace.reports import READINGS, RunResult, RunSettings, Trial
 from pace.task import counted, roc_auc
-from pace.training.gpu.cohort import Forward
-from pace.training.train import train_cohort
+from pace.training import Forward, train_cohort
 
 
 def simulate(

@@ -26,8 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pace.errors import FileError, GraphError, SettingError
-from pace.io import atomic, records
-from pace.io.records import load_toml, optional, plain_record, read_record
+from pace.io import atomic, load_toml, optional, plain_record, read_record, records
 from pace.tables.cells import MISSING
 from pace.tables.problems import check_choice
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from pace.errors import GraphError
-from pace.io.terminal import many
+from pace.io import many
 from pace.tables.cells import alike_notes, are_dates, missing_among, not_words, show_day, unit_of
 from pace.tables.codebook import ABSENT, OTHER, Column
 from pace.tables.problems import listed

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pace.errors import GraphError
 from pace.graph import UNKNOWN
-from pace.io.terminal import many
+from pace.io import many
 from pace.tables.cells import alike_notes, in_order, is_number, missing_among, whole_number
 from pace.tables.problems import Problems
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table

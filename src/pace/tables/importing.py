@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pace.datasets.dataset import Dataset, Names
+from pace.datasets import Dataset, Names
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph
 from pace.tables.cells import MISSING

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pace.errors import ProblemsError, SettingError
-from pace.io.terminal import many
+from pace.io import many
 
 SHOWN = 50  # lines
 APART = 3  # problems of one kind are listed row by row up to this many; more become one line

@@ -12,8 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pace.errors import GraphError, SettingError
-from pace.io import atomic, records
-from pace.io.records import optional, plain_record, read_record
+from pace.io import atomic, optional, plain_record, read_record, records
 from pace.tables.cells import (
     MISSING,
     are_dates,

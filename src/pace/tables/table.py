@@ -22,7 +22,7 @@ from unicodedata import normalize
 import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
-from pace.io.untrusted import open_regular, read_head, size_of
+from pace.io import open_regular, read_head, size_of
 from pace.tables.cells import SLASHES, Numbers, is_number, parse_cells, parse_columns, parse_dates
 from pace.tables.problems import Problems, check_choice, listed
 

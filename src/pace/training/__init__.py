@@ -1,4 +1,6 @@
-"""How a client trains: a fixed budget from the public start, on a CPU or for whole cohorts on a GPU.
+"""How a client trains: a fixed budget from the public start, on a CPU or for whole cohorts on a GPU."""
 
-Other rooms use `gpu.cohort`, `optimiser`, `recipe` and `train`.
-"""
+from pace.training.gpu.cohort import Forward
+from pace.training.optimiser import Optimiser, Proximal
+from pace.training.recipe import Recipe
+from pace.training.train import learner, train, train_cohort

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models.base import Network
-from pace.models.gcn import GCN
-from pace.models.refitted import FITS, Refitted, fit_of, fitted_on, joined
+from pace.models import FITS, GCN, Network, Refitted, fit_of, fitted_on, joined
 from pace.params import Params
 from pace.task import loss
 from pace.training.dropout import Activation, Dropout, scale

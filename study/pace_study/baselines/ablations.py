@@ -6,14 +6,12 @@ from functools import partial
 
 from torch import Tensor
 
-from pace.gates.gate import Fixed
+from pace.gates import Fixed
 from pace.graph import Graph
-from pace.merging.carrier import compress, dense, pack, unpack
-from pace.merging.moments import raw, uniform
-from pace.methods.pace import Pace
+from pace.merging import compress, dense, pack, raw, uniform, unpack
+from pace.methods import Pace
 from pace.params import Params, add
-from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Summable, Uploads
+from pace.protocol import External, Federation, Message, Summable, Uploads
 
 TRANSPORT = partial(Pace, gate=Fixed(1.0))  # the correction alone, always taken
 HALF = partial(Pace, gate=Fixed(0.5))

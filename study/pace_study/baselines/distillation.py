@@ -7,15 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from pace.models.base import Field
-from pace.models.gcn import GCN
-from pace.models.operator import Operator
+from pace.models import GCN, Field, Operator
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import Uploads
+from pace.protocol import Federation, Uploads
 from pace.task import losses
-from pace.training.optimiser import Optimiser
-from pace.training.recipe import Recipe
+from pace.training import Optimiser, Recipe
 from pace_study.baselines.masked import only_gcn
 
 NODES, NOISE, NEAREST = 100, 32, 5  # of the pseudo-graph: nodes, noise a node, neighbours

@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models.base import Drop, Field, Model, Pass, identity
+from pace.models import Drop, Field, Model, Pass, identity
 from pace.params import Params
 from pace_study.baselines.masked import Headed, Masked, MaskedMixing, only_gcn, topped
 

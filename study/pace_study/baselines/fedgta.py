@@ -11,11 +11,10 @@ from scipy import sparse
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.methods.baselines import at_least
-from pace.models.operator import Operator, csr_tensor
+from pace.methods import at_least
+from pace.models import Operator, csr_tensor
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads, bounded
+from pace.protocol import Federation, Message, Method, Uploads, bounded
 from pace.task import targets
 from pace_study.baselines.mixing import cosines, gathered, mixtures
 

@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.methods.baselines import FedAvg, at_least
+from pace.methods import FedAvg, at_least
 from pace.params import Params, subtract
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message
-from pace.training.recipe import Recipe
+from pace.protocol import Federation, Message
+from pace.training import Recipe
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models.base import Model
+from pace.models import Model
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.training.recipe import Recipe
+from pace.protocol import Federation
+from pace.training import Recipe
 from pace_study.baselines.masked import Headed, Masked, MaskedMixing, only_gcn
 
 BLOCKS, BLOCK_NODES, INSIDE = 5, 100, 0.1  # the proxy graph: a random partition graph, p_out = 0

@@ -10,9 +10,8 @@ from torch.nn.functional import normalize, softplus
 
 from pace.graph import Graph
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Summable
-from pace.training.recipe import Recipe
+from pace.protocol import Federation, Message, Summable
+from pace.training import Recipe
 
 MATCHED = Recipe(optimiser="sgd")  # the shared rate, decay and budget
 

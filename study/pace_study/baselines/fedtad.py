@@ -10,12 +10,10 @@ from torch.nn.functional import cosine_similarity
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.methods.baselines import FedAvg
-from pace.models.base import Model
-from pace.models.gcn import GCN
+from pace.methods import FedAvg
+from pace.models import GCN, Model
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Uploads
+from pace.protocol import Federation, Message, Uploads
 from pace_study.baselines.distillation import distil
 from pace_study.baselines.masked import only_gcn
 from pace_study.baselines.mixing import gathered

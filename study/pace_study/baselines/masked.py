@@ -11,12 +11,9 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models.base import Drop, Field, Network, Pass, identity
-from pace.models.gcn import GCN
-from pace.models.layers import glorot
+from pace.models import GCN, Drop, Field, Network, Pass, glorot, identity
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import Message, Method, Uploads
+from pace.protocol import Federation, Message, Method, Uploads
 from pace_study.baselines.mixing import attention, gathered, mixtures
 
 NEGLIGIBLE = 1e-3  # a mask entry below this is zero in evaluation

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from pace.params import Params
-from pace.protocol.method import Uploads
+from pace.protocol import Uploads
 
 
 def mixtures(uploads: Uploads, weights: Tensor, names: Params) -> Iterator[dict[str, Tensor]]:

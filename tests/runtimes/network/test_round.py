@@ -284,7 +284,7 @@ def test_the_cost_of_an_answer_does_not_grow_with_the_number_of_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files opened by the server for each node, at 8 nodes and at 64."""
-    from benchmarks.load import play_round
+    from benchmarks.load import played_round
 
-    few, many = (play_round(tmp_path / str(sites), sites) for sites in (8, 64))
+    few, many = (played_round(tmp_path / str(sites), sites) for sites in (8, 64))
     assert few["opens"] / 8 >= many["opens"] / 64 - 1

@@ -11,18 +11,22 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError
-from pace.gates.gate import LEVEL, Gate, Guarded
-from pace.gates.mixture import RIDGE
+from pace.gates import LEVEL, RIDGE, Gate, Guarded
 from pace.graph import Graph
-from pace.merging.carrier import pack, unpack
-from pace.merging.consensus import LARGEST, SHARPNESS, peer_consensus, peer_weights
-from pace.merging.correction import apply, correction
-from pace.merging.moments import uniform
+from pace.merging import (
+    LARGEST,
+    SHARPNESS,
+    apply,
+    correction,
+    pack,
+    peer_consensus,
+    peer_weights,
+    uniform,
+    unpack,
+)
 from pace.methods.pace import Pace, pairs, read
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import External, Message, Uploads
-from pace.protocol.number_formats import KINDS
+from pace.protocol import KINDS, External, Federation, Message, Uploads
 
 BLOCK = 8  # receivers whose peers' consensus is summed in one pass over the uploads
 CORRECTIONS = 2

@@ -20,10 +20,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from pace.errors import SettingError
-from pace.gates.gate import Gate, Mixture
-from pace.gates.mixture import RIDGE
+from pace.gates import RIDGE, Gate, Mixture
 from pace.graph import Graph
-from pace.merging.ridge import (
+from pace.merging import (
     compressed,
     condensed,
     expanded,
@@ -33,23 +32,33 @@ from pace.merging.ridge import (
     solve_rows,
     solve_sums,
 )
-from pace.models.base import Model, Network
-from pace.models.refitted import ALL, FITS, Refitted, fit_of, fitted_labels, fitted_nodes
-from pace.models.unit_rows import label_rows, neighbourhood_rows, unit_rows
+from pace.models import (
+    ALL,
+    FITS,
+    Model,
+    Network,
+    Refitted,
+    fit_of,
+    fitted_labels,
+    fitted_nodes,
+    label_rows,
+    neighbourhood_rows,
+    unit_rows,
+)
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import (
+from pace.protocol import (
     ATTACKS,
+    KINDS,
     NO_PROMISE,
     Explanation,
     External,
+    Federation,
     Message,
     Method,
     Rehearsal,
     Uploads,
     bounded,
 )
-from pace.protocol.number_formats import KINDS
 from pace.task import targets
 
 HOPS = (0, 2)  # a node's own features, and those of its neighbourhood

@@ -10,12 +10,10 @@ import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.merging.ridge import sketched, solve_sums
+from pace.merging import sketched, solve_sums
 from pace.methods.beyond.ridge import NO_NODE, Regressed, Sums, added, fitted_rows, key, omega_of
 from pace.params import Params
-from pace.protocol.federation import Federation
-from pace.protocol.method import ATTACKS, Explanation, Message, Summable
-from pace.protocol.number_formats import KINDS
+from pace.protocol import ATTACKS, KINDS, Explanation, Federation, Message, Summable
 
 FEW_CLASSES = 16  # up to which twelve directions are enough
 SINGLE = 1e-3  # from one, the length of one node's row

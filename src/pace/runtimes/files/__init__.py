@@ -1,1 +1,27 @@
 """Runtime 2: organisations carry files. Jobs, messages, kept models and model folders on disk."""
+
+from pace.runtimes.files import merge, model, sealed_jobs
+from pace.runtimes.files.client import adopt_files, apart, fit_files, identity, return_size
+from pace.runtimes.files.inspect import inspect
+from pace.runtimes.files.merge import (
+    MergeReport,
+    check_uploads,
+    merge_files,
+    merge_sentences,
+    refused_table,
+    server_key,
+    took_part_table,
+    upload_files,
+    write_report,
+)
+from pace.runtimes.files.model import (
+    SiteModel,
+    is_model,
+    prediction_table,
+    read_model,
+    write_page,
+    write_predictions,
+)
+from pace.runtimes.files.model_page import score_table
+from pace.runtimes.files.outcome import MaskScores
+from pace.runtimes.files.site import Members, Site, load_site, site_of_dataset

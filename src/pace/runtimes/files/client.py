@@ -13,12 +13,18 @@ from unicodedata import normalize
 
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
 from pace.io import atomic, records, untrusted
+from pace.jobs import (
+    SERVER,
+    UP,
+    Disclosure,
+    Job,
+    check_name,
+    disclosure,
+    message_sizes,
+    received,
+    signatures,
+)
 from pace.jobs import roll as rolls
-from pace.jobs import signatures
-from pace.jobs.disclosure import Disclosure, disclosure, received
-from pace.jobs.explain import message_sizes
-from pace.jobs.job import SERVER, Job, check_name
-from pace.jobs.journal import UP
 from pace.protocol import steps
 from pace.registry import installed
 from pace.runtimes.files import model as models

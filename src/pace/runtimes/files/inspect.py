@@ -11,22 +11,38 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from pace.datasets import describe_graph
 from pace.datasets import file as graph_file
-from pace.datasets.dataset import describe_graph
 from pace.errors import FileError, PaceError, SignatureError
 from pace.io import records, untrusted
-from pace.jobs import explain, signatures
-from pace.jobs.admission import admit
-from pace.jobs.disclosure import Item, any_tensor_sentence
-from pace.jobs.job import FORMAT, JOB_SUFFIX, SERVER, Job, read_job
-from pace.jobs.journal import Journal, Refusal
+from pace.jobs import (
+    FORMAT,
+    JOB_SUFFIX,
+    SERVER,
+    Item,
+    Job,
+    Journal,
+    Refusal,
+    admit,
+    any_tensor_sentence,
+    explain,
+    read_job,
+    signatures,
+)
 from pace.protocol import number_formats, ring, wire
 from pace.runtimes.files import model
 from pace.runtimes.files.client import return_size
 from pace.runtimes.files.merge import sender
 from pace.runtimes.files.site import load_site
-from pace.tables.codebook import CODEBOOK_FORMAT, Codebook, read_codebook
-from pace.tables.proposal import PROPOSAL_FORMAT, Proposal, proposal_discloses, read_proposal
+from pace.tables import (
+    CODEBOOK_FORMAT,
+    PROPOSAL_FORMAT,
+    Codebook,
+    Proposal,
+    proposal_discloses,
+    read_codebook,
+    read_proposal,
+)
 
 HEAD = 4096  # bytes that tell what a file is
 JSON_FORMAT = re.compile(rb'"format": ?"(pace-([a-z-]{1,40})-[0-9]{1,4})"')

@@ -9,17 +9,24 @@ from pathlib import Path
 from unicodedata import normalize
 
 from pace.errors import FileError, LateError, PaceError, SettingError, SignatureError, TooFewError
-from pace.io import atomic, records, untrusted
-from pace.io.text import shown
-from pace.jobs import signatures
-from pace.jobs.admission import admit, exact_size
-from pace.jobs.disclosure import influence
-from pace.jobs.explain import MessageSizes, message_sizes
-from pace.jobs.job import SERVER, Job
-from pace.jobs.journal import DOWN, UP, Journal, Refusal
-from pace.jobs.roll import ROLL_SUFFIX, Attendance
-from pace.protocol import steps
-from pace.protocol.uploads import Received
+from pace.io import atomic, records, shown, untrusted
+from pace.jobs import (
+    DOWN,
+    ROLL_SUFFIX,
+    SERVER,
+    UP,
+    Attendance,
+    Job,
+    Journal,
+    MessageSizes,
+    Refusal,
+    admit,
+    exact_size,
+    influence,
+    message_sizes,
+    signatures,
+)
+from pace.protocol import Received, steps
 from pace.reports import Document, Section, Table, Text
 
 SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."

@@ -23,12 +23,10 @@ from torch import Tensor
 
 from pace.errors import FileError, OtherJobError, SettingError
 from pace.graph import Graph
-from pace.io import atomic, records, untrusted
-from pace.io.text import Medium, shown
-from pace.jobs.job import Job, read_job, render_job
+from pace.io import Medium, atomic, records, shown, untrusted
+from pace.jobs import Job, read_job, render_job
 from pace.params import Params
-from pace.protocol import steps, wire
-from pace.protocol.method import External, Message
+from pace.protocol import External, Message, steps, wire
 from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels

@@ -12,14 +12,11 @@ from dataclasses import replace
 import torch
 
 from pace import reports
-from pace.gates.gate import promises
-from pace.io.terminal import many
-from pace.jobs.disclosure import SMALL, notable_sentences
-from pace.jobs.explain import message_sizes
-from pace.jobs.job import Job
-from pace.jobs.roll import roll_sentences
+from pace.gates import promises
+from pace.io import many
+from pace.jobs import SMALL, Job, message_sizes, notable_sentences, roll_sentences
 from pace.models import in_words
-from pace.protocol.steps import external_names
+from pace.protocol import external_names
 from pace.reports import Block, Cell, Column, Facts, Section, Table, Text, Value
 from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores
 from pace.task import calibration_error

@@ -17,9 +17,8 @@ from pace import task
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN, Graph
 from pace.io import records
-from pace.jobs.disclosure import Disclosure, Received
-from pace.jobs.roll import Roll
-from pace.protocol.steps import Adoption
+from pace.jobs import Disclosure, Received, Roll
+from pace.protocol import Adoption
 from pace.runtimes.files.site import NEW, ROLES, Site
 
 READINGS = ("local", "external", "adopted")

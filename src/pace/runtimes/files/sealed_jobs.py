@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pace.errors import FileError, OverlapError
-from pace.io import atomic
-from pace.io.records import load_record, plain_record
-from pace.jobs.job import Job
+from pace.io import atomic, load_record, plain_record
+from pace.jobs import Job
 
 FORMAT = "pace-sealed-1"
 LARGEST = 16 * 2**20  # bytes, as of a job with all its keys

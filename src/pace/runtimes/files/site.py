@@ -17,12 +17,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pace.datasets import Dataset
-from pace.datasets.file import read_graph
-from pace.datasets.partition.divide import client_graphs, generator
+from pace.datasets import Dataset, client_graphs, generator, read_graph
 from pace.errors import FileError, GraphError
 from pace.graph import Graph
-from pace.jobs.job import Job
+from pace.jobs import Job
 from pace.protocol import steps
 
 SALT, HASH = 16, 16  # bytes

@@ -1,7 +1,7 @@
 """Flower as an engine of the network runtime: what needs Flower, and nothing else.
 
-Other rooms use `control`, `kits`, `server`, `superlink` and `supernode`. With this import Flower's
-telemetry, its checks for updates and its installs at run time are off, here and in its processes.
+With this import Flower's telemetry, its checks for updates and its installs at run time are off,
+here and in its processes.
 """
 
 import os

@@ -27,9 +27,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pace.errors import FileError, SettingError
-from pace.io import atomic
-from pace.io.records import load_toml, read_record
-from pace.jobs.job import SERVER, read_job
+from pace.io import atomic, load_toml, read_record
+from pace.jobs import SERVER, read_job
 
 LARGEST = 4096  # bytes of server.toml
 PRIVATE = ("ca.key", "tls.key", "secret", "node")  # for their owner's eyes only

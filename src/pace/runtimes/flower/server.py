@@ -22,15 +22,12 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from pace.errors import FlowerError, PaceError
-from pace.io.text import shown
-from pace.jobs.job import read_job
-from pace.jobs.journal import Journal
-from pace.runtimes.files.merge import write_report
+from pace.io import shown
+from pace.jobs import Journal, read_job
+from pace.runtimes.files import write_report
 from pace.runtimes.flower.control import Control, Run
 from pace.runtimes.flower.tasks import LOOK, QUERY, Runtime, pack, unpack
-from pace.runtimes.network.exchange import Reply, Words
-from pace.runtimes.network.progress import Event
-from pace.runtimes.network.round import RoundReport, Settings, play_round
+from pace.runtimes.network import Event, Reply, RoundReport, Settings, Words, play_round
 
 FINAL = (1, 2, 6, 7)  # Flower's errors that asking again does not mend: nothing can run there
 STARTS = 60.0  # seconds until a run that was started has its task

@@ -24,10 +24,8 @@ from subprocess import PIPE, STDOUT, Popen
 from typing import Any
 
 from pace.errors import PaceError, SettingError
-from pace.io import atomic, plugins
-from pace.io.records import load_toml, read_record, record_key
-from pace.runtimes.network.exchange import log, pass_on
-from pace.runtimes.network.node import Node, respond
+from pace.io import atomic, load_toml, plugins, read_record, record_key
+from pace.runtimes.network import Node, log, pass_on, respond
 
 LARGEST = 2**16  # bytes of node.toml
 LOOPBACK = "127.0.0.1"
@@ -66,10 +64,8 @@ class SuperNode(Node):
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.jobs.job import read_job  # here, since a node that runs need not load torch
-        from pace.runtimes.files import sealed_jobs
-        from pace.runtimes.files.client import identity
-        from pace.runtimes.files.site import load_site
+        from pace.jobs import read_job
+        from pace.runtimes.files import identity, load_site, sealed_jobs
 
         found = []
         if not self.certificate.is_file():

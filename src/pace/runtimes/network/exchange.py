@@ -24,7 +24,7 @@ from itertools import groupby, islice
 from typing import NamedTuple, Protocol, TypedDict, cast
 
 from pace.errors import FileError, PaceError
-from pace.io.text import shown
+from pace.io import shown
 
 UPLOAD, RETURN = "upload", "return"  # kinds of messages
 OK, FAILED, TOO_SLOW, SILENT = "ok", "failed", "too-slow", "no-answer"

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
-from pace.io import untrusted
-from pace.io.records import read_record
+from pace.io import read_record, untrusted
 
 # A participant is missing if the job lists it and nothing was heard of it in this run.
 State = Literal["missing", "asked", "uploaded", "refused", "lost", "returned", "adopted"]

@@ -15,13 +15,9 @@ from pathlib import Path
 
 from pace.errors import FileError, PaceError, ParticipantError, SettingError, TooFewError
 from pace.io import atomic, untrusted
-from pace.jobs.admission import admit
-from pace.jobs.journal import Journal, Refusal
-from pace.jobs.roll import Attendance
-from pace.protocol import steps
-from pace.protocol.uploads import Received
-from pace.runtimes.files import merge
-from pace.runtimes.files.merge import server_key
+from pace.jobs import Attendance, Journal, Refusal, admit
+from pace.protocol import Received, steps
+from pace.runtimes.files import merge, server_key
 from pace.runtimes.network.exchange import OK, RETURN, UPLOAD, Answer, Exchange, Words, ask
 from pace.runtimes.network.progress import Event, Progress, Row
 

@@ -20,11 +20,8 @@ import torch
 
 from pace.errors import FormatError, OtherJobError, ParticipantError
 from pace.io import atomic, plugins
-from pace.jobs.job import Job, read_job
-from pace.jobs.journal import DOWN, UP
-from pace.jobs.roll import ROLL_SUFFIX, roll_sentences
-from pace.runtimes.files.client import adopt_files, fit_files, identity
-from pace.runtimes.files.site import load_site
+from pace.jobs import DOWN, ROLL_SUFFIX, UP, Job, read_job, roll_sentences
+from pace.runtimes.files import adopt_files, fit_files, identity, load_site
 from pace.runtimes.network.exchange import OK, RETURN, UPLOAD, Words, code_of, known_words, log
 from pace.runtimes.network.node import Node
 

@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from pace.graph import Graph
-from pace.models.base import Network
-from pace.models.gcn import GCN
+from pace.models import GCN, Network
 from pace.params import Params, size
 from pace.training.dropout import Dropout, DropoutMasks, scale
 from pace.training.gpu.blocks import Blocks, Chain, Device, fields, own_kernels
