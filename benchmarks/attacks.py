@@ -28,7 +28,7 @@ from pace.methods import Limited, Pace
 from pace.models import GCN
 from pace.protocol import Federation, Message, Method, steps, wire
 from pace.reports import READINGS, Table
-from pace.runtimes import evaluate
+from pace.runtimes.simulation import evaluate
 from pace.task import accuracy, pooled
 from pace.training import train_cohort
 from pace_study.figures import save_figure

@@ -36,7 +36,9 @@ from pace.jobs import roll as rolls
 from pace.models import GCN
 from pace.protocol import steps, wire
 from pace.runtimes.files import merge_files
-from pace.runtimes.network import UPLOAD, Settings, Words, exchange, play_round
+from pace.runtimes.network import exchange
+from pace.runtimes.network.exchange import UPLOAD, Words
+from pace.runtimes.network.round import Settings, play_round
 
 FEATURES, CLASSES = 40, 4
 HOSTILE = 100  # one in this many

@@ -14,7 +14,7 @@ from pace.merging import dense, propagated, unpack
 from pace.methods import Pace, make
 from pace.models import GCN, Model
 from pace.protocol import KINDS, SEEDS, Federation, steps, wire
-from pace.runtimes import run_trials
+from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled
 from pace.training import train_cohort
 

@@ -20,7 +20,7 @@ from pace.graph import Graph
 from pace.methods import make
 from pace.models import GCN
 from pace.reports import Table, Trial
-from pace.runtimes import run_trials
+from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled
 from pace_study.cell import HIDDEN
 from pace_study.records import title

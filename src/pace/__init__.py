@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pace.models import GCN, MODELS, Model, from_torch
     from pace.protocol import Adoption, Federation, Kept, Message, Method, adopt, fit, merge
     from pace.reports import RunResult, results
-    from pace.runtimes import agree, simulate
+    from pace.runtimes.simulation import agree, simulate
     from pace.training import Recipe
 
 # Where each public name lives. Loaded when first asked for, so that `pace --help` need not wait.
@@ -33,7 +33,7 @@ _HOMES = {
     "models": ("GCN", "MODELS", "Model", "from_torch"),
     "protocol": ("Adoption", "Federation", "Kept", "Message", "Method", "adopt", "fit", "merge"),
     "reports": ("RunResult", "results"),
-    "runtimes": ("agree", "simulate"),
+    "runtimes.simulation": ("agree", "simulate"),
     "training": ("Recipe",),
 }
 

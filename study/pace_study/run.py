@@ -19,7 +19,7 @@ from pace.datasets import divide, load
 from pace.errors import PaceError, SettingError
 from pace.graph import Graph
 from pace.models import sized
-from pace.runtimes import run_trials
+from pace.runtimes.simulation import run_trials
 from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.controls import study_method
 from pace_study.study import Part

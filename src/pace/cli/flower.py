@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pace.runtimes.flower.control import Control
-    from pace.runtimes.network import Event, Progress
+    from pace.runtimes.network.progress import Event, Progress
 
 EXAMPLES = """
 pace flower provision job.pace --host server.example --out kits
@@ -141,7 +141,8 @@ def run(
     from pace.io import plain_record
     from pace.jobs import read_job
     from pace.runtimes.files import merge_sentences
-    from pace.runtimes.network import Progress, Settings, parse_nodes
+    from pace.runtimes.network.progress import Progress
+    from pace.runtimes.network.round import Settings, parse_nodes
 
     job = read_job(kit / "job.pace")
     paths = (kit / "job.pace", journal or kit / "job.journal", out or kit / "job.report")
@@ -208,7 +209,7 @@ def status(
     pace flower status 1234 --kit kits/server --json
     """
     from pace.io import plain_record
-    from pace.runtimes.network import Progress, parse_event
+    from pace.runtimes.network.progress import Progress, parse_event
 
     control = _control(kit)
     runs, nodes = control.runs(number), control.nodes()

@@ -64,7 +64,7 @@ def run(
     """
     from pace.datasets import read_partition
     from pace.methods import make
-    from pace.runtimes import progress_steps
+    from pace.runtimes.simulation import progress_steps
 
     options.folder("--out", out)
     options.folder("--tensorboard", tensorboard)

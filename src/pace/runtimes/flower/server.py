@@ -27,7 +27,9 @@ from pace.jobs import Journal, read_job
 from pace.runtimes.files import write_report
 from pace.runtimes.flower.control import Control, Run
 from pace.runtimes.flower.tasks import LOOK, QUERY, Runtime, pack, unpack
-from pace.runtimes.network import Event, Reply, RoundReport, Settings, Words, play_round
+from pace.runtimes.network.exchange import Reply, Words
+from pace.runtimes.network.progress import Event
+from pace.runtimes.network.round import RoundReport, Settings, play_round
 
 FINAL = (1, 2, 6, 7)  # Flower's errors that asking again does not mend: nothing can run there
 STARTS = 60.0  # seconds until a run that was started has its task

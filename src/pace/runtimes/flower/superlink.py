@@ -27,7 +27,7 @@ from flwr.superlink.main import create_app
 from pace.errors import FileError, FlowerError
 from pace.runtimes.flower.control import Control
 from pace.runtimes.flower.kits import ServerKit
-from pace.runtimes.network import log
+from pace.runtimes.network.exchange import log
 
 FLEET = "/v1/fleet/"
 OPTIONS = (

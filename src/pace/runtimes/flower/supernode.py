@@ -25,7 +25,8 @@ from typing import Any
 
 from pace.errors import PaceError, SettingError
 from pace.io import atomic, load_toml, plugins, read_record, record_key
-from pace.runtimes.network import Node, log, pass_on, respond
+from pace.runtimes.network.exchange import log, pass_on
+from pace.runtimes.network.node import Node, respond
 
 LARGEST = 2**16  # bytes of node.toml
 LOOPBACK = "127.0.0.1"

@@ -28,7 +28,7 @@ from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from pace.runtimes.network import Words, known_words, log
+from pace.runtimes.network.exchange import Words, known_words, log
 
 RECORD = "pace"
 QUERY = "query."  # Flower's kind of message that our kinds are names of
