@@ -18,15 +18,15 @@ class LostError(Exception):
 class InMemory:
     """Nodes by number; a message is answered when it is sent, its reply waits to be fetched."""
 
-    handlers: Mapping[int, Handler]
-    sent: list[tuple[int, str]] = field(default_factory=list)  # node, kind of message
+    handlers: Mapping[str, Handler]
+    sent: list[tuple[str, str]] = field(default_factory=list)  # node, kind of message
     said: list[set[str]] = field(default_factory=list)  # the words of every reply, not their values
     waiting: dict[str, Reply] = field(default_factory=dict)
 
-    def nodes(self) -> set[int]:
+    def nodes(self) -> set[str]:
         return set(self.handlers)
 
-    def send(self, kind: str, messages: Mapping[int, Words], *, expires: float) -> dict[str, int]:
+    def send(self, kind: str, messages: Mapping[str, Words], *, expires: float) -> dict[str, str]:
         tickets = {}
         for node, words in messages.items():
             ticket = f"message-{len(self.sent)}"

@@ -1,11 +1,12 @@
 """The server under load: ten thousand uploads as files, and a round with hundreds of sites.
 
-    python benchmarks/load.py [--uploads 10000] [--sites 50,200,500] [--out DIR]
+    python benchmarks/load.py [--uploads 10000] [--sites 50,200,500] [--engine folder] [--out DIR]
 
 Files: one upload in a hundred is hostile; every good client must be served and every bad file named.
 Round: signed uploads through the real round (admission, journal, decision, delivery) over an engine in
 memory; of twenty sites one never answers and one answers only when it is asked again. Waiting is
-skipped, so seconds are the server's own.
+skipped, so seconds are the server's own. With `--engine folder` the messages pass through a shared
+folder, and all that the server does there is counted; sites that are silent are those without a node.
 
 Prints a JSON object for each: seconds, files opened, bytes, peak memory of a process of its own.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import resource
 import subprocess
 import sys
@@ -22,6 +24,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,12 +39,14 @@ from pace.jobs import roll as rolls
 from pace.models import GCN
 from pace.protocol import steps, wire
 from pace.runtimes.files import merge_files
+from pace.runtimes.folder import FolderNode, SharedFolder
 from pace.runtimes.network import exchange
-from pace.runtimes.network.exchange import UPLOAD, Words
+from pace.runtimes.network.exchange import UPLOAD, Exchange, Words
 from pace.runtimes.network.round import Settings, play_round
 
 FEATURES, CLASSES = 40, 4
 HOSTILE = 100  # one in this many
+SITES_LOOK = 10.0  # seconds between two looks of a site into its folder
 SILENT, LATE, TWENTY = 3, 7, 20  # of each twenty sites, one never answers, one on the second time
 
 Message = dict[str, torch.Tensor]
@@ -124,6 +129,7 @@ class Skipped:
     """A clock that passes only while the round sleeps, and then at once."""
 
     now: float = 0.0
+    elsewhere: float = 0.0  # real seconds that sites took while the server slept
 
     def monotonic(self) -> float:
         return self.now
@@ -132,26 +138,60 @@ class Skipped:
         self.now += seconds
 
 
-def served(folder: Path, job: Job, handlers: Mapping[int, Handler]) -> tuple[Any, dict[str, Any]]:
+def shared(folder: Path, handlers: Mapping[str, Handler], clock: Skipped) -> SharedFolder:
+    """A share whose sites look into their folders while the server waits; that is not counted."""
+    for name in handlers:
+        (folder / "share" / name).mkdir(parents=True)
+    no_files = {"job": folder, "graph": folder, "folder": folder}
+    sites = [FolderNode(name=name, share=folder / "share", **no_files) for name in handlers]
+
+    def sleep(seconds: float) -> None:
+        before, clock.now = clock.now, clock.now + seconds
+        if clock.now // SITES_LOOK == before // SITES_LOOK:
+            return
+        counted, spent = Counter(OPERATIONS), time.perf_counter()
+        for site in sites:
+            for letter in site.letters():
+                with suppress(LostError):
+                    reply = handlers[site.name](letter.kind, letter.words)
+                    if reply is not None:
+                        site.reply(letter, reply)
+        OPERATIONS.clear()
+        OPERATIONS.update(counted)
+        clock.elsewhere += time.perf_counter() - spent
+
+    clock.sleep = sleep  # type: ignore[method-assign]
+    return SharedFolder(folder / "share")
+
+
+def served(
+    folder: Path, job: Job, handlers: Mapping[str, Handler], engine: str
+) -> tuple[Any, dict[str, Any]]:
     """The server's report of the round, and what the round took."""
     paths = (folder / "job.pace", folder / "job.journal", folder / "report")
     settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
     clock = Skipped()
+    carrier: Exchange = InMemory(handlers)
+    if engine == "folder":
+        carrier = shared(folder, handlers, clock)
     with mock.patch.object(exchange, "time", clock):
-        before, began, busy = OPENS[0], time.perf_counter(), time.process_time()
+        before, began, busy = Counter(OPERATIONS), time.perf_counter(), time.process_time()
         book = Journal.open(settings.journal, job)
-        report = play_round(InMemory(handlers), settings, book)
-        seconds = time.perf_counter() - began
+        report = play_round(carrier, settings, book)
+        seconds = time.perf_counter() - began - clock.elsewhere
         spent = time.process_time() - busy
     took = {
         "seconds": round(seconds, 1),
         "cpu_seconds": round(spent, 1),
-        "opens": OPENS[0] - before,
+        "opens": OPERATIONS["open"] - before["open"],
     }
+    if engine == "folder":
+        took["in_share"] = OPERATIONS["share"] - before["share"]
+        took["round_seconds"] = round(clock.now)
     return report, took
 
 
-def played_round(folder: Path, sites: int) -> dict[str, Any]:
+def played_round(folder: Path, sites: int, engine: str = "memory") -> dict[str, Any]:
     """One round with so many sites, each with a key."""
     names = tuple(f"site-{place:04}" for place in range(sites))
     keys = {
@@ -188,13 +228,15 @@ def played_round(folder: Path, sites: int) -> dict[str, Any]:
         key = signatures.load_key(folder / "keys" / f"{name}.key")
         frame = wire.encode(message, job.federation.digest)
         signed = signatures.sign(frame, key, kind=UPLOAD, job=job.digest, name=name)
-        handlers[2**62 + place] = site(name, frame, signed)
-    report, took = served(folder, job, handlers)
+        node = name if engine == "folder" else str(2**62 + place)
+        handlers[node] = site(name, frame, signed)
+    report, took = served(folder, job, handlers, engine)
     assert report.finished, report.waiting
     assert set(adopted) == set(names) - silent == {client.name for client in report.took_part}
     assert set(adopted.values()) == {1}, "a return was sent twice"
     frames = report.bytes.upload_frame + report.bytes.return_frame
     return {
+        "engine": engine,
         "sites": sites,
         "adopted": len(adopted),
         "missing": len(silent),
@@ -205,20 +247,30 @@ def played_round(folder: Path, sites: int) -> dict[str, Any]:
     }
 
 
-OPENS = [0]
+OPERATIONS: Counter[str] = Counter()  # files opened, and all that was done inside a share
+IN_SHARE = {"open", "os.rename", "os.remove", "os.scandir", "os.listdir", "os.mkdir", "os.chmod"}
 
 
-def count_opens(event: str, arguments: tuple[Any, ...]) -> None:
-    OPENS[0] += event == "open"
+def count_operations(event: str, arguments: tuple[Any, ...]) -> None:
+    if event in IN_SHARE:
+        OPERATIONS["open"] += event == "open"
+        OPERATIONS["share"] += "/share" in str(arguments[0])
 
 
-sys.addaudithook(count_opens)  # it stays for the life of the process, and only counts
+def count_looks(path: Any, *more: Any, **named: Any) -> os.stat_result:
+    OPERATIONS["share"] += "/share" in str(path)
+    return stat(path, *more, **named)
+
+
+sys.addaudithook(count_operations)  # it stays for the life of the process, and only counts
+stat, os.stat = os.stat, count_looks  # which Python does not audit
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--uploads", type=int, default=10_000, help="as files; 0: none")
     parser.add_argument("--sites", default="50,200,500", help="of a round each; empty: none")
+    parser.add_argument("--engine", choices=("memory", "folder"), default="memory")
     parser.add_argument("--out", type=Path, help="a folder on the disk to measure")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -227,13 +279,12 @@ def main() -> None:
         if given.uploads:
             print(json.dumps(measure(Path(folder), given.uploads)), flush=True)
         elif len(sites) == 1:
-            print(json.dumps(played_round(Path(folder), int(sites[0]))))
+            print(json.dumps(played_round(Path(folder), int(sites[0]), given.engine)))
             return
     out = ["--out", str(given.out)] if given.out else []
+    words = [sys.executable, __file__, "--uploads", "0", "--engine", given.engine, *out]
     for each in sites:  # in a process of its own, whose peak memory is that of this round
-        subprocess.run(
-            [sys.executable, __file__, "--uploads", "0", "--sites", each, *out], check=True
-        )
+        subprocess.run([*words, "--sites", each], check=True)
 
 
 if __name__ == "__main__":

@@ -127,7 +127,7 @@ NETWORK = (
     Hop("pace.runtimes.network.round:play_round", lambda a, r: f"job and exchange → `RoundReport`, finished with {len(r.contacts)} contacts"),
     Hop("pace.runtimes.network.round:Round.collect", lambda a, r: "asks every node for its upload until all are here or time is up"),
     Hop("pace.runtimes.flower.server:GridExchange.send", lambda a, r: "words for each node → Flower messages", traced=False),
-    Hop("pace.runtimes.flower.tasks:reply_message", lambda a, r: "a message → `respond` → the reply", traced=False),
+    Hop("pace.runtimes.network.exchange:answer_letters", lambda a, r: "a site's loop: a message of its inbox → `respond` → the reply", traced=False),
     Hop("pace.runtimes.network.node:respond", lambda a, r: "a child process with a time limit", traced=False),
     Hop("pace.runtimes.network.site_steps:answer_message", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
     Hop("pace.runtimes.network.site_steps:make_upload", lambda a, r: "node and job → `NAME.up`, by `files.client.fit_files` as above"),

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from pace.runtimes.flower.tasks import reply_message, unpack
+from pace.runtimes.flower.tasks import letter, pack, unpack
 from pace.runtimes.network import site_steps
 from pace.runtimes.network.node import Node
 
@@ -25,7 +24,7 @@ UNAVAILABLE = 5
 class HomeGrid:
     """Nodes by number. `tamper` may change, replace or drop a reply."""
 
-    nodes: Mapping[int, Node]
+    nodes: Mapping[str, Node]
     tamper: Callable[[int, Message, Message], Message | None] = lambda node, asked, reply: reply
     sent: list[tuple[int, str]] = field(default_factory=list)  # node, kind of message
     words: list[dict[str, Any]] = field(default_factory=list)  # of every reply
@@ -35,7 +34,7 @@ class HomeGrid:
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 7, 1, 1
 
     def get_node_ids(self) -> list[int]:
-        return list(self.nodes)
+        return list(map(int, self.nodes))
 
     def push_messages(self, messages: Iterable[Message]) -> list[str]:
         numbers = []
@@ -43,7 +42,7 @@ class HomeGrid:
             node, number = message.metadata.dst_node_id, f"message-{len(self.sent)}"
             message.metadata.__dict__["_message_id"] = number
             self.sent.append((node, message.metadata.message_type))
-            reply = self.tamper(node, message, answer(message, self.nodes[node]))
+            reply = self.tamper(node, message, answer(message, self.nodes[str(node)]))
             if reply is not None:
                 self.replies[number] = reply
                 self.words.append({} if reply.has_error() else dict(unpack(reply.content)))
@@ -56,7 +55,9 @@ class HomeGrid:
 
 def answer(message: Message, node: Node) -> Message:
     """What the node replies."""
-    return reply_message(message, partial(site_steps.answer_message, node))
+    asked = letter(message)
+    reply = site_steps.answer_message(node, asked.kind, asked.words)
+    return Message(pack(reply), reply_to=message)
 
 
 def asking(words: Mapping[str, Any], kind: str, node: int = 11) -> Message:

@@ -19,7 +19,7 @@ from pace.runtimes.network.exchange import Words
 from pace.runtimes.network.node import Node
 from pace.runtimes.network.round import Settings, play_round
 
-Tamper = Callable[[int, str, Words], Words | None]  # node, kind, its reply -> what arrives
+Tamper = Callable[[str, str, Words], Words | None]  # node, kind, its reply -> what arrives
 
 
 @dataclass
@@ -51,18 +51,20 @@ def site_node(root: Path, name: str, **changes: Any) -> Node:
     return Node(name=name, **(settings | changes))
 
 
-def site_nodes(root: Path, names: Iterable[str], **changes: Any) -> dict[int, Node]:
+def site_nodes(root: Path, names: Iterable[str], **changes: Any) -> dict[str, Node]:
     """Node 11, 12, … for the sites' folders under `root`."""
-    return {number: site_node(root, name, **changes) for number, name in enumerate(names, start=11)}
+    return {
+        str(number): site_node(root, name, **changes) for number, name in enumerate(names, start=11)
+    }
 
 
 def connected(
-    nodes: Mapping[int, Node],
+    nodes: Mapping[str, Node],
     tamper: Tamper = lambda node, kind, reply: reply,
 ) -> InMemory:
     """Nodes by number, which answer in this process. `tamper` may change, replace or drop a reply."""
 
-    def handler(node: int) -> Handler:
+    def handler(node: str) -> Handler:
         def handle(kind: str, asked: Words) -> Words | None:
             return tamper(node, kind, site_steps.answer_message(nodes[node], kind, asked))
 

@@ -121,7 +121,11 @@ class BusyError(PaceError, code="busy"):
     """Another process is at work on the same files."""
 
 
-class FlowerError(PaceError, code="flower"):
+class EngineError(PaceError, code="engine"):
+    """The engine that carries a round's messages is gone."""
+
+
+class FlowerError(EngineError, code="flower"):
     """What Flower's command said when it could not do what it was asked for."""
 
 

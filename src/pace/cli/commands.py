@@ -27,6 +27,7 @@ PANELS = {
         "client": "A site: train, adopt, predict, evaluate.",
         "server": "The server: check uploads, merge them once.",
         "flower": "Over the network, on Flower: kits, nodes, runs and who is where.",
+        "folder": "Over a shared folder: a site's node, and the round.",
         "keys": "Keys for signing uploads and returns.",
         "codebook": "Agree on columns: every site describes its own, one codebook is made of them.",
     },

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pace.cli import console, manual
+from pace.cli import console, manual, rounds
 from pace.cli.given import Allow, As_json, Job_file, argument, option
 from pace.errors import FlowerError, SettingError
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from pace.runtimes.flower.control import Control
-    from pace.runtimes.network.progress import Event, Progress
 
 EXAMPLES = """
 pace flower provision job.pace --host server.example --out kits
@@ -28,11 +21,6 @@ pace flower status --kit kits/server
 """
 PORT = "The port that sites reach; the next one is for the operator, on this machine only."
 KEY = "The server's private key, if the job has keys (default: server.key in the kit)."
-JOURNAL = "The job's crash-safe folder (default: JOB.journal)."
-REPORT = "The folder for the report (default: JOB.report)."
-DELIVERY = "Seconds for returns (default: by the number of nodes)."
-PATIENCE = "Seconds for one answer (default: by the number of nodes)."
-CHECK = "Say what would keep it from taking part, and end."
 HERE = Path()
 Kit = Annotated[Path, option("The server's kit.", "FOLDER", "--kit")]
 
@@ -75,11 +63,7 @@ def provision(
 
 
 @app.command("node", cls=manual.Command)
-def node(
-    settings: Annotated[Path, argument("The site's node.toml.", metavar="FILE")],
-    check: Annotated[bool, option(CHECK, "", "--check")] = False,
-    as_json: As_json = False,
-) -> None:
+def node(settings: rounds.Node_toml, check: rounds.Check = False, as_json: As_json = False) -> None:
     """Be a site's node: start Flower's SuperNode, and answer what it receives.
 
     It runs nothing but PACE as it is installed here, whatever app the server sends. With --check it
@@ -91,16 +75,9 @@ def node(
     from pace.runtimes.flower.supernode import SuperNode
 
     site = SuperNode.read(settings)
-    if not check:
-        raise typer.Exit(site.run())
-    problems = site.problems()
-    if as_json:
-        console.one_object({"name": site.name, "problems": problems})
-    else:
-        fit = f"{site.name} can take part: job, graph, keys and CA file fit."
-        for sentence in problems or [fit]:
-            console.say(sentence)
-    raise typer.Exit(int(bool(problems)))
+    if check:
+        rounds.check_node(site, as_json=as_json)
+    raise typer.Exit(site.run())
 
 
 @app.command("superlink", cls=manual.Command)
@@ -118,13 +95,13 @@ def superlink(kit: Kit = HERE) -> None:
 @app.command("run", cls=manual.Command)
 def run(
     kit: Kit = HERE,
-    journal: Annotated[Path | None, option(JOURNAL, "FOLDER")] = None,
-    out: Annotated[Path | None, option(REPORT, "FOLDER")] = None,
+    journal: rounds.Journal = None,
+    out: rounds.Out = None,
     key: Annotated[Path | None, option(KEY, "FILE")] = None,
-    nodes: Annotated[str, option("Fix who is who: north=123,south=456.", "NAME=ID")] = "",
-    deadline: Annotated[float, option("Seconds for uploads.", "SECONDS")] = 600.0,
-    delivery: Annotated[float | None, option(DELIVERY, "SECONDS")] = None,
-    patience: Annotated[float | None, option(PATIENCE, "SECONDS")] = None,
+    nodes: rounds.Nodes = "",
+    deadline: rounds.Deadline = 600.0,
+    delivery: rounds.Delivery = None,
+    patience: rounds.Patience = None,
     allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
@@ -139,60 +116,39 @@ def run(
     Run again, it goes on where an earlier run of the job ended.
     """
     from pace.io import plain_record
-    from pace.jobs import read_job
-    from pace.runtimes.files import merge_sentences
     from pace.runtimes.network.progress import Progress
-    from pace.runtimes.network.round import Settings, parse_nodes
 
-    job = read_job(kit / "job.pace")
-    paths = (kit / "job.pace", journal or kit / "job.journal", out or kit / "job.report")
-    key = key or (kit / "server.key" if job.signed else None)
-    fixed = parse_nodes(nodes)
-    settings = Settings(*paths, key, fixed, deadline=deadline, delivery=delivery, patience=patience)
+    times = {"deadline": deadline, "delivery": delivery, "patience": patience}
+    settings = rounds.round_settings(kit / "job.pace", journal, out, key, nodes, **times)
     control = _control(kit)
     from pace.runtimes.flower.server import play_run
 
-    if caution := job.federation.method.caution(len(job.participants)):
-        console.say(caution, err=True)
     number = control.start()
+    console.say(
+        f"Run {number} has started. To watch it: pace flower status {number} --kit {kit}; "
+        f"to end it: pace flower stop {number} --kit {kit}",
+        err=True,
+    )
     progress = Progress({node.node: node.name for node in control.nodes()})
     try:
-        with following(f"Run {number}", progress, quiet=as_json) as show:
+        with rounds.following(f"Run {number}", progress, quiet=as_json) as show:
             ended, report = play_run(control, number, settings, show)
     except FlowerError as error:
         console.say(f"pace: run {number} was lost: {error}. Run the same command again.", err=True)
         raise typer.Exit(1) from error
+    except KeyboardInterrupt:
+        console.say(f"pace: interrupted, and run {number} may go on: see above", err=True)
+        raise typer.Exit(130) from None
     if as_json:
         told = {"participants": list(progress.rows.values()), "report": report}
         console.one_object(plain_record(ended) | plain_record(told))
     else:
-        to = console.console()
-        _show(progress, to)
-        if report:
-            for sentence in merge_sentences(report):
-                to.print(sentence)
-            console.say(f"Written: {settings.out}/report.json and report.md beside it")
+        rounds.show_round(progress, report, settings.out)
         seconds, size = f"{ended.seconds:.0f} s", f"{ended.bytes:,} bytes"
-        to.print(f"Run {number}: {ended.status} after {seconds}, {size} moved")
-        if not report and ended.why:
-            to.print(ended.why)
+        console.say(f"Run {number}: {ended.status} after {seconds}, {size} moved")
+        if ended.why:
+            console.say(ended.why)
     raise typer.Exit(int(not ended.completed))
-
-
-@contextmanager
-def following(title: str, progress: Progress, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
-    """Show events as they come: a table that changes on a terminal, plain lines in a pipe."""
-    with nullcontext() if quiet or not sys.stdout.isatty() else console.live(title) as show:
-
-        def tell(event: Event) -> None:
-            row = progress.add(event)
-            if show is not None:
-                show(*progress.table())
-            elif not quiet and event.state != "missing":  # at the start that is everybody
-                console.say(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
-                sys.stdout.flush()
-
-        yield tell
 
 
 @app.command("status", cls=manual.Command)
@@ -226,7 +182,7 @@ def status(
         if not number:
             listed = [[node.name, node.status, node.since] for node in nodes]
             console.table("", ["Node", "Status", "Online since"], listed, to)
-        _show(progress, to)
+        rounds.show_progress(progress)
         if number and runs[0].why:
             to.print(runs[0].why)
     if number:
@@ -285,8 +241,3 @@ def _control(kit: Path) -> Control:
             f"flwr is not installed here ({error.name} is missing): pip install 'pace-fgl[flower]'"
         ) from error
     return Control(ServerKit.read(kit))
-
-
-def _show(progress: Progress, to: Console) -> None:
-    if progress.rows:
-        console.table("", *progress.table(), to, words=0, names=3)

@@ -176,6 +176,7 @@ class Document:
     headline: tuple[tuple[str, str], ...]  # a number and what it counts
     sections: tuple[Section, ...]
     flows: bool = False  # in print, sections follow each other instead of beginning new sheets
+    refresh: int = 0  # seconds after which a browser reads the file again; 0: never
 
     def markdown(self) -> str:
         """The same without what is drawn or folded away."""

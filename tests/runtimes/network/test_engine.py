@@ -13,34 +13,18 @@ from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
 from pace.protocol import steps
 from pace.runtimes.network import site_steps
+from pace.runtimes.network.exchange import answer_letters
 from pace.runtimes.network.round import play_round
 from tests.graphs import clients
 from tests.networked import files, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
 
 POST = '''
-"""Messages as files in a shared folder: NODE/TICKET.KIND, answered by NODE/TICKET.reply."""
+"""Messages as files in a folder: NODE/TICKET.message, answered by NODE/TICKET.reply."""
 
-import base64
-import json
 from pathlib import Path
 
-from pace.runtimes.network.exchange import Reply
-
-
-def write(path, words):
-    encoded = {
-        name: {"bytes": base64.b64encode(word).decode()} if isinstance(word, bytes) else word
-        for name, word in words.items()
-    }
-    path.write_text(json.dumps(encoded))
-
-
-def read(path):
-    return {
-        name: base64.b64decode(word["bytes"]) if isinstance(word, dict) else word
-        for name, word in json.loads(path.read_text()).items()
-    }
+from pace.runtimes.network.exchange import Letter, Reply, decode_words, encode_words
 
 
 class Post:
@@ -48,30 +32,35 @@ class Post:
         self.folder, self.count = Path(folder), 0
 
     def nodes(self):
-        return {int(path.name) for path in self.folder.iterdir()}
+        return {path.name for path in self.folder.iterdir()}
 
     def send(self, kind, messages, *, expires):
         tickets = {}
         for node, words in messages.items():
             self.count += 1
-            write(self.folder / str(node) / f"{self.count}.{kind}", words)
+            content = encode_words(kind, words, str(self.count))
+            (self.folder / node / f"{self.count}.message").write_bytes(content)
             tickets[str(self.count)] = node
         return tickets
 
     def replies(self, tickets):
         for path in self.folder.glob("*/*.reply"):
             if path.stem in tickets:
-                words = read(path)
-                path.unlink()
-                yield Reply(path.stem, words)
+                yield Reply(path.stem, decode_words(path.read_bytes())[1])
 
 
-def answer_letters(folder, answer):
-    """What a node does, whenever it looks into its folder."""
-    for path in sorted(folder.glob("*.upload")) + sorted(folder.glob("*.return")):
-        words = answer(path.suffix[1:], read(path))
-        path.unlink()
-        write(path.with_suffix(".reply"), words)
+class Box:
+    def __init__(self, folder):
+        self.folder = folder
+
+    def letters(self):
+        for path in self.folder.glob("*.message"):
+            if not path.with_suffix(".reply").exists():
+                yield Letter(*decode_words(path.read_bytes()))
+
+    def reply(self, letter, words):
+        path = self.folder / f"{letter.ticket}.reply"
+        path.write_bytes(encode_words("reply", words, letter.ticket))
 '''
 
 
@@ -87,14 +76,14 @@ def test_a_round_over_an_engine_of_ones_own(
     write_sites(tmp_path, made)
     nodes = site_nodes(tmp_path, NAMES)
     for number in nodes:
-        (tmp_path / "post" / str(number)).mkdir(parents=True)
+        (tmp_path / "post" / number).mkdir(parents=True)
 
     def look(seconds: float) -> None:
         """While the server waits, each node looks into its folder."""
         clock.now += seconds
         for number, node in nodes.items():
-            folder = tmp_path / "post" / str(number)
-            post.answer_letters(folder, partial(site_steps.answer_message, node))
+            box = post.Box(tmp_path / "post" / number)
+            answer_letters(box, partial(site_steps.answer_message, node), once=True)
 
     monkeypatch.setattr(clock, "sleep", look, raising=False)
     settings = server_settings(tmp_path)

@@ -201,21 +201,25 @@ def test_a_step_ends_with_the_process_that_asked(tmp_path: Path) -> None:
 
 
 def test_a_name_belongs_to_one_node(tmp_path: Path) -> None:
+    number, text = str(2**63 + 1), "ward 3/ünï:code"
     bound = Bindings.open(tmp_path / "nodes", {})
-    bound.check("north", 2**63 + 1)
-    bound.bind("north", 2**63 + 1)
-    bound.bind("north", 5)  # the first one stands
-    assert bound.nodes == Bindings.open(tmp_path / "nodes", {}).nodes == {"north": 2**63 + 1}
-    for name, node in (("north", 5), ("south", 2**63 + 1)):
+    bound.check("north", number)
+    bound.bind("north", number)
+    bound.bind("north", text)  # the first one stands
+    assert bound.nodes == Bindings.open(tmp_path / "nodes", {}).nodes == {"north": number}
+    for name, node in (("north", text), ("south", number)):
         with pytest.raises(ParticipantError):
             bound.check(name, node)
-    moved = Bindings.open(tmp_path / "nodes", parse_nodes("north=5"))  # the site registered anew
-    moved.check("north", 5)
+    moved = Bindings.open(tmp_path / "nodes", parse_nodes(f"north={text}"))  # it registered anew
+    moved.check("north", text)
+    moved.release("north")
+    moved.bind("north", text)
+    assert Bindings.open(tmp_path / "nodes", {}).nodes == {"north": text}
     with pytest.raises(SettingError, match="north:5"):
         parse_nodes("north:5")
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b'{"node": "x"}', b"{", b"9" * 5000])
+@pytest.mark.parametrize("content", [b"", b"[]", b'{"node": 5}', b"{", b"9" * 5000])
 def test_a_damaged_binding_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "north.json").write_bytes(content)
     with pytest.raises(FileError, match=r"north\.json"):

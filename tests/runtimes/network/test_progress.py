@@ -21,9 +21,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stopped(monkeypatch)
 
 
-def refuse_once(refused: set[int]) -> object:
-    def tamper(node: int, kind: str, reply: Words) -> Words:
-        if node == 12 and kind == UPLOAD and not refused:
+def refuse_once(refused: set[str]) -> object:
+    def tamper(node: str, kind: str, reply: Words) -> Words:
+        if node == "12" and kind == UPLOAD and not refused:
             refused.add(node)
             return {"code": "graph"}
         return reply
@@ -79,10 +79,10 @@ def test_an_impostor_is_not_shown_under_the_name_it_claims(tmp_path: Path) -> No
     write_sites(tmp_path, job(minimum=2))
     north: list[bytes] = []
 
-    def claim(node: int, kind: str, reply: Words) -> Words:
-        if kind == UPLOAD and node == 11:
+    def claim(node: str, kind: str, reply: Words) -> Words:
+        if kind == UPLOAD and node == "11":
             north.append(reply["payload"])
-        if kind == UPLOAD and node == 12:
+        if kind == UPLOAD and node == "12":
             return {"code": "ok", "name": "north", "payload": north[0]}
         return reply
 
@@ -111,7 +111,7 @@ def test_other_lines_of_the_log_are_no_events(line: str) -> None:
 def test_limits_follow_from_the_number_of_nodes(tmp_path: Path, clock: Clock) -> None:
     """A return that nobody confirms is waited for longer, the more nodes there are."""
 
-    def silent(node: int, kind: str, reply: Words) -> Words | None:
+    def silent(node: str, kind: str, reply: Words) -> Words | None:
         return reply if kind == UPLOAD else None
 
     write_sites(tmp_path, job())

@@ -72,8 +72,8 @@ def test_an_upload_of_an_old_job_is_refused(tmp_path: Path) -> None:
     run(old, connected(site_nodes(old, NAMES)))
     replayed = only(old / "west", "west.up")
 
-    def replay(node: int, kind: str, reply: Words) -> Words:
-        if node != 13 or kind != UPLOAD:
+    def replay(node: str, kind: str, reply: Words) -> Words:
+        if node != "13" or kind != UPLOAD:
             return reply
         return {"code": "ok", "name": "west", "payload": replayed}
 
@@ -101,10 +101,10 @@ def test_another_node_cannot_be_north(tmp_path: Path, signed: bool) -> None:
         }
     seen: dict[str, bytes] = {}
 
-    def replay(node: int, kind: str, reply: Words) -> Words:
-        if kind == UPLOAD and node != 13:
+    def replay(node: str, kind: str, reply: Words) -> Words:
+        if kind == UPLOAD and node != "13":
             seen.setdefault("north", reply["payload"])
-            if node == 12:
+            if node == "12":
                 return {"code": "ok", "name": claims, "payload": seen["north"]}
         return reply
 
@@ -120,9 +120,9 @@ def test_the_operator_may_fix_who_is_who(tmp_path: Path) -> None:
     """West is not invited; a node whose number is north's says it is south."""
     write_sites(tmp_path, job(minimum=1))
     nodes = connected(site_nodes(tmp_path, NAMES))
-    found = run(tmp_path, nodes, nodes={"north": 11, "south": 99, "other": 12})
+    found = run(tmp_path, nodes, nodes={"north": "11", "south": "99", "other": "12"})
     assert [each["name"] for each in found["took_part"]] == ["north"]
-    assert {node for node, _ in nodes.sent} == {11, 12}
+    assert {node for node, _ in nodes.sent} == {"11", "12"}
     assert [each["code"] for each in found["refused"]] == [ParticipantError.code]
 
 
@@ -130,13 +130,15 @@ def test_a_second_upload_is_refused_and_the_first_counts(tmp_path: Path) -> None
     made = job(minimum=2)
     write_sites(tmp_path, made)
     nodes = site_nodes(tmp_path, NAMES)
-    assert not run(tmp_path, connected({11: nodes[11]}))["merged"]  # of three, only north is there
+    assert not run(tmp_path, connected({"11": nodes["11"]}))[
+        "merged"
+    ]  # of three, only north is there
     first = only(tmp_path / "server", "north.up")
     other = steps.fit(clients(3)[1], made.federation)[1]
     (tmp_path / "server/job.journal/nodes/north.json").unlink()  # so that it is asked again
 
-    def change(node: int, kind: str, reply: Words) -> Words:
-        if node != 11 or kind != UPLOAD:
+    def change(node: str, kind: str, reply: Words) -> Words:
+        if node != "11" or kind != UPLOAD:
             return reply
         return {"code": "ok", "name": "north", "payload": other}
 
@@ -146,8 +148,8 @@ def test_a_second_upload_is_refused_and_the_first_counts(tmp_path: Path) -> None
     assert only(tmp_path / "server", "north.up") == first
 
 
-def silent(node: int, kind: str, reply: Words) -> Words | None:
-    return None if node == 13 else reply
+def silent(node: str, kind: str, reply: Words) -> Words | None:
+    return None if node == "13" else reply
 
 
 def test_without_a_node_the_job_ends_by_its_minimum(tmp_path: Path, clock: Clock) -> None:
@@ -188,7 +190,7 @@ def test_too_few_uploads_fail_and_a_new_run_goes_on(tmp_path: Path) -> None:
     assert not files(tmp_path, "*.down")
     again = connected(nodes)
     assert run(tmp_path, again)["finished"]
-    assert [node for node, kind in again.sent if kind == UPLOAD] == [13]
+    assert [node for node, kind in again.sent if kind == UPLOAD] == ["13"]
 
 
 def test_killed_between_the_exchanges_a_new_run_sends_the_same_returns(tmp_path: Path) -> None:
@@ -198,7 +200,7 @@ def test_killed_between_the_exchanges_a_new_run_sends_the_same_returns(tmp_path:
     class Killed(BaseException):
         pass
 
-    def kill(node: int, kind: str, reply: Words) -> Words:
+    def kill(node: str, kind: str, reply: Words) -> Words:
         if kind == RETURN:
             raise Killed
         return reply
@@ -218,10 +220,10 @@ def test_killed_between_the_exchanges_a_new_run_sends_the_same_returns(tmp_path:
 
 def test_a_lost_answer_is_asked_for_again(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
-    lost = Counter[int]()
+    lost = Counter[str]()
 
-    def lose(node: int, kind: str, reply: Words) -> Words:
-        if node == 12 and not lost[node]:
+    def lose(node: str, kind: str, reply: Words) -> Words:
+        if node == "12" and not lost[node]:
             lost[node] += 1
             raise LostError("gone")
         return reply
@@ -242,7 +244,7 @@ def test_a_node_whose_mistake_is_mended_takes_part_in_the_same_run(
     right = west.read_bytes()
     west.unlink()
 
-    def mend(node: int, kind: str, reply: Words) -> Words:
+    def mend(node: str, kind: str, reply: Words) -> Words:
         if clock.now > 100:
             west.write_bytes(right)
         return reply
@@ -260,7 +262,7 @@ def test_a_queue_longer_than_patience_ends(tmp_path: Path, clock: Clock) -> None
     class Queue(InMemory):
         free = 0.0
 
-        def send(self, kind: str, messages: Any, *, expires: float) -> dict[str, int]:
+        def send(self, kind: str, messages: Any, *, expires: float) -> dict[str, str]:
             for node, words in messages.items():
                 self.free = max(self.free, clock.now) + 10
                 late = self.free > clock.now + expires

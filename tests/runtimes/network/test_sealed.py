@@ -22,7 +22,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return stopped(monkeypatch)
 
 
-def write(root: Path, made: Job) -> dict[int, Node]:
+def write(root: Path, made: Job) -> dict[str, Node]:
     """Everybody's folder with the job and a key; the nodes' settings."""
     places = zip((*made.participants, SERVER), (*clients(5), None), strict=True)
     for name, graph in places:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import ClassVar
 
 import torch
@@ -13,7 +12,6 @@ from torch import Tensor
 from pace.graph import Graph
 from pace.merging import sketched, solve_sums
 from pace.methods.beyond.ridge import NO_NODE, Regressed, Sums, added, fitted_rows, key, omega_of
-from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import ATTACKS, KINDS, Explanation, Federation, Message, Summable
 
@@ -42,8 +40,9 @@ class RidgeSums(Regressed, Summable):
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         message = {}
         for name, fit in self.sent():
+            rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
             omega = omega_of(name, federation)
-            products, sums, trace = self.sums(graph, name, fit, federation)
+            products, sums, trace = sketched(rows, labels, omega)
             prefix = key(name, fit)
             if omega is None:
                 message[f"{prefix}/gram"] = products[
@@ -54,13 +53,6 @@ class RidgeSums(Regressed, Summable):
                 message[f"{prefix}/nodes"] = trace.float()[None]
             message[f"{prefix}/class sums"] = sums.float()
         return message
-
-    def sums(self, graph: Graph, name: str, fit: str, federation: Federation) -> Sums:
-        """S, B and tr G, added up over blocks of rows."""
-        blocks = graph.blocks() if isinstance(graph, RowTable) else (graph,)
-        classes, omega = federation.model.classes, omega_of(name, federation)
-        fitted = (fitted_rows(block, name, fit, classes) for block in blocks)
-        return reduce(lambda a, b: added([a, b]), (sketched(*each, omega) for each in fitted))
 
     def rank(self, classes: int) -> int:
         """A regression tells `classes` classes apart in one direction fewer."""

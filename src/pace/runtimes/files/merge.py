@@ -234,9 +234,9 @@ def merge_sentences(report: MergeReport) -> list[str]:
     return [*lines, f"A client's upload has {upload}, its return {returned}{signature}.{roll}"]
 
 
-def report_markdown(report: MergeReport) -> str:
-    """A page for the records."""
-    tables = [took_part_table(report)]
+def report_markdown(report: MergeReport, *more: Table) -> str:
+    """A page for the records; with more tables, of a round."""
+    tables = [took_part_table(report), *more]
     if report.refused:
         tables.append(refused_table(f"Refused in this run: {len(report.refused)}", report.refused))
     summary = Section("Summary", tuple(map(Text, merge_sentences(report))))
@@ -245,9 +245,9 @@ def report_markdown(report: MergeReport) -> str:
     return Document(title, lede, (), (summary, *sections)).markdown()
 
 
-def write_report(folder: Path, report: MergeReport) -> None:
+def write_report(folder: Path, report: MergeReport, *more: Table) -> None:
     """The report as data and as a page."""
     data = json.dumps(records.plain_record(report), indent=1) + "\n"
-    for name, text in (("report.json", data), ("report.md", report_markdown(report))):
+    for name, text in (("report.json", data), ("report.md", report_markdown(report, *more))):
         atomic.sweep(folder / name)
         atomic.write(folder / name, text.encode())

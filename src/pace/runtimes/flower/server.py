@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from queue import Queue
 
 import httpx
-import torch
 from flwr.app import Message
 from flwr.common.constant import SubStatus
 from flwr.common.serde import run_from_proto
@@ -23,13 +22,11 @@ from flwr.superlink.grid import HttpGrid
 
 from pace.errors import FlowerError, PaceError
 from pace.io import shown
-from pace.jobs import Journal, read_job
-from pace.runtimes.files import write_report
 from pace.runtimes.flower.control import Control, Run
 from pace.runtimes.flower.tasks import LOOK, QUERY, Runtime, pack, unpack
 from pace.runtimes.network.exchange import Reply, Words
 from pace.runtimes.network.progress import Event
-from pace.runtimes.network.round import RoundReport, Settings, play_round
+from pace.runtimes.network.round import RoundReport, Settings, round_sentences, run_round
 
 FINAL = (1, 2, 6, 7)  # Flower's errors that asking again does not mend: nothing can run there
 STARTS = 60.0  # seconds until a run that was started has its task
@@ -52,17 +49,21 @@ class GridExchange:
 
     grid: Grid
 
-    def nodes(self) -> set[int]:
-        return set(self.grid.get_node_ids())
+    def nodes(self) -> set[str]:
+        with reaching():
+            return set(map(str, self.grid.get_node_ids()))
 
-    def send(self, kind: str, messages: Mapping[int, Words], *, expires: float) -> dict[str, int]:
-        kind = f"{QUERY}{kind}"
-        packed = [Message(pack(words), to, kind, ttl=expires) for to, words in messages.items()]
-        tickets = self.grid.push_messages(packed)
+    def send(self, kind: str, messages: Mapping[str, Words], *, expires: float) -> dict[str, str]:
+        kind, pairs = f"{QUERY}{kind}", messages.items()
+        with reaching():
+            packed = [Message(pack(words), int(to), kind, ttl=expires) for to, words in pairs]
+            tickets = self.grid.push_messages(packed)
         return {ticket: node for ticket, node in zip(tickets, messages, strict=True) if ticket}
 
     def replies(self, tickets: Collection[str]) -> Iterator[Reply]:
-        for reply in self.grid.pull_messages(list(tickets)):
+        with reaching():
+            came = list(self.grid.pull_messages(list(tickets)))
+        for reply in came:
             ticket = reply.metadata.reply_to_message_id
             if not reply.has_error():
                 yield Reply(ticket, unpack(reply.content))
@@ -72,34 +73,36 @@ class GridExchange:
             yield Reply(ticket, {"code": code} if final else {}, "" if final else code)
 
 
+@contextmanager
+def reaching() -> Iterator[None]:
+    """Flower itself tries again for a while; with the SuperLink its run is gone too."""
+    try:
+        yield
+    except httpx.HTTPError as error:
+        raise FlowerError(f"the SuperLink was lost: {error}") from error
+
+
 def play_run(
     control: Control, number: str, settings: Settings, show: Callable[[Event], None]
 ) -> tuple[Run, RoundReport | None]:
     """Play a run that was just started: what Flower says of it, and the report, if it came to one."""
-    torch.set_num_threads(1)  # returns are the same whatever the machine
     kit, played = control.kit, None
     secret, ca = ((kit.folder / name).read_bytes() for name in ("secret", "ca.crt"))
     try:
-        with (
-            carrying_out(Runtime(kit.control, secret, ca), int(number)) as (grid, write),
-            Journal.working(settings.journal, read_job(settings.job), ORPHANED) as journal,
-        ):
+        with reaching(), carrying_out(Runtime(kit.control, secret, ca), int(number)) as run:
+            grid, write = run
 
             def tell(event: Event) -> None:
                 write(f"{shown(event.line())}\n")
                 show(event)
 
-            played = play_round(GridExchange(grid), settings, journal, tell)
-            write_report(settings.out, played)
+            played = run_round(GridExchange(grid), settings, tell, ORPHANED)
+            if played.lost:
+                raise FlowerError(played.lost)
             if not played.finished:
-                missing = f"no confirmation from {', '.join(played.undelivered)}"
-                raise UnfinishedError(
-                    played.waiting or f"{missing}: run the same job again for them"
-                )
+                raise UnfinishedError(played.waiting or " ".join(round_sentences(played)))
     except (UnfinishedError, KeyboardInterrupt):
         pass  # Flower's list says what became of the run
-    except httpx.HTTPError as error:
-        raise FlowerError(f"the SuperLink at {kit.control} was lost: {error}") from error
     return control.ended(number), played
 
 

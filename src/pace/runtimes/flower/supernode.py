@@ -15,20 +15,18 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
 from secrets import token_bytes
 from subprocess import PIPE, STDOUT, Popen
-from typing import Any
 
-from pace.errors import PaceError, SettingError
-from pace.io import atomic, load_toml, plugins, read_record, record_key
-from pace.runtimes.network.exchange import log, pass_on
+from pace.errors import SettingError
+from pace.io import atomic, record_key
+from pace.runtimes.network.exchange import answer_letters, log, pass_on
 from pace.runtimes.network.node import Node, respond
 
-LARGEST = 2**16  # bytes of node.toml
 LOOPBACK = "127.0.0.1"
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
 JOINED = b"SuperNode ID"  # for one that is
@@ -51,40 +49,18 @@ class SuperNode(Node):
     node_key: Path = field(default=Path("node"), metadata=record_key("node-key"))
     port: int = 9094  # of Flower's local API: nodes on one machine need different ones
 
-    @classmethod
-    def read(cls, path: Path) -> SuperNode:
-        """The settings of a node.toml; an error names the file and the setting."""
-        settings = load_toml(path, LARGEST, "correct it, or take the kit's again")
-        try:
-            node = read_record(cls, settings, str(path), strict=True)
-        except SettingError as error:
-            raise SettingError(f"{path}: {error}") from error
-        here, values = path.absolute().parent, vars(node).items()
-        paths: Any = {name: here / value for name, value in values if isinstance(value, Path)}
-        return replace(node, **paths)
-
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.jobs import read_job
-        from pace.runtimes.files import identity, load_site, sealed_jobs
-
         found = []
         if not self.certificate.is_file():
             found.append(f"{self.certificate} not found: get the server's CA file")
         if not self.node_key.is_file():
             found.append(f"{self.node_key} not found: make it: ssh-keygen -t ecdsa -b 384")
-        try:
-            with plugins.allowing(self.allow):
-                job = read_job(self.job)
-            owner, _ = identity(job, Path(f"{self.name}.up"), self.key)
-            if owner != self.name:
-                found.append(f"{self.key} is the key of {owner!r}, not of this site")
-            if job.sealed and self.key is not None:
-                sealed_jobs.check_overlap(self.key, job, agreed=self.overlapping)
-            load_site(self.graph, job)
-        except PaceError as error:
-            found.append(str(error))
-        return found
+        return found + super().problems()
+
+    @property
+    def fits(self) -> str:
+        return "job, graph, keys and CA file fit"
 
     def command(self) -> list[str]:
         """Flower's command for this node; it gives its messages only to who knows the secret."""
@@ -117,9 +93,10 @@ class SuperNode(Node):
 
     def answer(self, secret: bytes) -> None:
         """Answer what the SuperNode receives, as long as this process lives."""
-        from pace.runtimes.flower.tasks import Runtime, answer_tasks
+        from pace.runtimes.flower.tasks import Runtime, TaskInbox
 
-        answer_tasks(Runtime(f"{LOOPBACK}:{self.port}", secret), partial(respond, self))
+        inbox = TaskInbox(Runtime(f"{LOOPBACK}:{self.port}", secret))
+        answer_letters(inbox, partial(respond, self))
 
     def _run_once(self, joined: threading.Event) -> tuple[int, bool]:
         """Its exit code, and whether to try again: not let in, or the server lost after it `joined`."""

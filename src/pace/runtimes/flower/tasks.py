@@ -8,9 +8,8 @@ moved is an ImportError before anything runs.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 import httpx
@@ -28,14 +27,12 @@ from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from pace.runtimes.network.exchange import Words, known_words, log
+from pace.runtimes.network.exchange import Letter, Words, known_words
 
 RECORD = "pace"
 QUERY = "query."  # Flower's kind of message that our kinds are names of
 PROTECTED = ("/flwr.proto.Runtime/AcquireTask",)  # the call that Flower wants the secret for
 LOOK = 0.2  # seconds between two looks for a task
-
-Respond = Callable[[str, Words], Words]
 
 
 @dataclass(frozen=True)
@@ -76,28 +73,53 @@ def unpack(content: RecordDict) -> Words:
     return known_words(record) if isinstance(record, ConfigRecord) else {}
 
 
-def reply_message(message: Message, respond: Respond) -> Message:
-    """A node's reply to a message of the server."""
+@dataclass(eq=False)
+class TaskInbox:
+    """The messages that a SuperNode receives, each a task of Flower's."""
+
+    runtime: Runtime
+
+    def letters(self) -> Iterator[Letter]:
+        """The next message, if there is one; its task lives until it is answered."""
+        with reaching():
+            acquired = self.runtime.acquire()
+        if acquired is None:
+            return
+        with reaching(), closing(self.runtime.task(acquired[1])) as client, beating(client):
+            message, context, _, _ = pull_task_input(client)
+            yield letter(message, (client, message, context))
+
+    def reply(self, letter: Letter, words: Words) -> None:
+        """Flower's reply, and the end of the task."""
+        client, message, context = letter.ticket
+        with reaching():
+            push_message(client, Message(pack(words), reply_to=message), context)
+            push_task_output(client, context, SubStatus.COMPLETED, "")
+
+
+def letter(message: Message, ticket: object = None) -> Letter:
+    """A message of Flower's as ours."""
     kind = message.metadata.message_type.removeprefix(QUERY)
-    words = unpack(message.content) if message.has_content() else {}
-    return Message(pack(respond(kind, words)), reply_to=message)
+    return Letter(kind, unpack(message.content) if message.has_content() else {}, ticket)
 
 
-def answer_tasks(runtime: Runtime, respond: Respond) -> None:
-    """Reply to the messages that a SuperNode receives, one after the other, as long as this runs."""
-    while True:
-        try:
-            if acquired := runtime.acquire():
-                with closing(runtime.task(acquired[1])) as client:
-                    _answer_task(client, respond)
-        except httpx.TransportError:  # the SuperNode is about to start, or to end
-            time.sleep(1.0)
-        except (httpx.HTTPError, RunNotRunningException, RuntimeError) as error:
-            log(f"a message could not be answered: {error!r}")
-        time.sleep(LOOK)
+@contextmanager
+def reaching() -> Iterator[None]:
+    """What Flower's client raises, as errors that a site's loop survives."""
+    try:
+        yield
+    except httpx.TransportError as error:  # the SuperNode is about to start, or to end
+        raise ConnectionError(
+            f"Flower's SuperNode does not answer ({type(error).__name__})"
+        ) from error
+    except (httpx.HTTPError, RunNotRunningException, RuntimeError) as error:
+        raise ConnectionError(f"a message could not be answered: {error!r}") from error
 
 
-def _answer_task(client: RuntimeHttpClient, respond: Respond) -> None:
+@contextmanager
+def beating(client: RuntimeHttpClient) -> Iterator[None]:
+    """Say meanwhile that the task is being worked on."""
+
     def beat() -> bool:
         with suppress(httpx.HTTPError):
             client.SendTaskHeartbeat(SendTaskHeartbeatRequest())
@@ -106,8 +128,6 @@ def _answer_task(client: RuntimeHttpClient, respond: Respond) -> None:
     heart = HeartbeatSender(beat)
     heart.start()
     try:
-        message, context, _, _ = pull_task_input(client)
-        push_message(client, reply_message(message, respond), context)
-        push_task_output(client, context, SubStatus.COMPLETED, "")
+        yield
     finally:
         heart.stop()

@@ -11,13 +11,16 @@ import multiprocessing
 import os
 import re
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any, Self
 
-from pace.errors import SettingError
+from pace.errors import PaceError, SettingError
+from pace.io import load_toml, plugins, read_record
 from pace.runtimes.network.exchange import TOO_SLOW, Words, code_of, log
 
+LARGEST = 2**16  # bytes of node.toml
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["pace.runtimes.network.site_steps"])
 
@@ -41,6 +44,48 @@ class Node:
             raise SettingError(f"limit is {self.limit:g}, expected seconds above 0")
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise SettingError(f"device is {self.device!r}, expected cpu or cuda")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """The settings of a node.toml; an error names the file and the setting."""
+        settings = load_toml(path, LARGEST, "correct it, or take the kit's again")
+        try:
+            node = read_record(cls, settings, str(path), strict=True)
+        except SettingError as error:
+            raise SettingError(f"{path}: {error}") from error
+        here, values = path.absolute().parent, vars(node).items()
+        paths: Any = {name: here / value for name, value in values if isinstance(value, Path)}
+        return replace(node, **paths)
+
+    def problems(self) -> list[str]:
+        """What would keep this site from taking part; a graph is read whole."""
+        from pace.jobs import read_job
+        from pace.runtimes.files import identity, load_site, sealed_jobs
+
+        found = []
+        try:
+            with plugins.allowing(self.allow):
+                job = read_job(self.job)
+        except PaceError as error:
+            return [str(error)]
+        try:
+            owner, _ = identity(job, Path(f"{self.name}.up"), self.key)
+            if owner != self.name:
+                found.append(f"{self.key} is the key of {owner!r}, not of this site")
+            if job.sealed and self.key is not None:
+                sealed_jobs.check_overlap(self.key, job, agreed=self.overlapping)
+        except PaceError as error:
+            found.append(str(error))
+        try:
+            load_site(self.graph, job)
+        except PaceError as error:
+            found.append(str(error))
+        return found
+
+    @property
+    def fits(self) -> str:
+        """What has been looked at where `problems` found none."""
+        return "job, graph and keys fit"
 
     def job_folder(self, digest: str) -> Path:
         """The folder of one job: two jobs never share a file."""
@@ -73,7 +118,7 @@ def respond(node: Node, kind: str, words: Words) -> Words:
 
 def _step(sender: Connection, node: Node, kind: str, words: Words) -> None:
     """The child: one step, which ends with the process that asked for it."""
-    from pace.runtimes.network import site_steps  # here, since the node's own process has no torch
+    from pace.runtimes.network import site_steps
 
     def end_with_parent() -> None:
         parent = multiprocessing.parent_process()

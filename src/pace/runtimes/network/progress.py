@@ -13,8 +13,13 @@ from typing import Literal
 
 from pace.io import read_record, untrusted
 
-# A participant is missing if the job lists it and nothing was heard of it in this run.
-State = Literal["missing", "asked", "uploaded", "refused", "lost", "returned", "adopted"]
+# A participant is missing if the job lists it and nothing was heard of it in this run. The engine
+# itself is failing while its calls do.
+State = Literal[
+    *("missing", "asked", "uploaded", "refused", "lost", "returned", "adopted"),
+    *("failing", "working"),
+]
+ENGINE = "the engine"
 MARK = "pace-event "  # before an event
 HEADS = ("Participant", "State", "Why", "Upload s", "Return s", "Bytes up", "Bytes down")
 
@@ -24,7 +29,7 @@ class Event:
     """One thing that happened with one node."""
 
     state: State
-    node: str  # its number; empty for a participant that is missing
+    node: str  # its id; empty for a participant of which it is not known
     name: str | None = None  # the participant, once it is known which one the node is
     code: str = ""  # why it was refused or lost
     seconds: float = 0.0  # from the question to the answer
@@ -72,16 +77,19 @@ class Progress:
 
     labels: Mapping[str, str] = field(default_factory=dict)
     """node -> name, as the operator registered them; for nodes that have not said who they are."""
-    rows: dict[str, Row] = field(default_factory=dict)  # by node; while it is missing, by its name
+    rows: dict[str, Row] = field(default_factory=dict)  # by node; while that is unknown, by name
 
     def add(self, event: Event) -> Row:
         """The participant's row after an event."""
-        missing = event.state == "missing"
-        key = f"missing {event.name}" if missing else event.node
-        row = self.rows.setdefault(key, Row("", event.state, node=event.node))
-        row.who = event.name or row.who or self.labels.get(event.node) or f"node {event.node[-5:]}"
-        if not missing:
-            self.rows.pop(f"missing {row.who}", None)
+        key, former = event.node or f"? {event.name}", None
+        name = event.name or self.labels.get(event.node)
+        for other in [other for other, row in self.rows.items() if row.who == name]:
+            if other != key and (event.name or not self.rows[other].node):
+                former = self.rows.pop(other)  # the same participant, under another number before
+        row = self.rows.setdefault(key, former or Row("", event.state))
+        row.node = event.node
+        short = event.node[-5:] if event.node.isdecimal() else event.node
+        row.who = name or row.who or f"node {short}"
         row.state, row.code = event.state, event.code
         match event.state:
             case "asked":
@@ -92,6 +100,8 @@ class Progress:
                 row.return_bytes = event.bytes
             case "adopted":
                 row.return_seconds = event.seconds
+            case "working":
+                del self.rows[key]
         return row
 
     def table(self) -> tuple[tuple[str, ...], list[list[str]]]:

@@ -9,17 +9,28 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pace.errors import FileError, PaceError, ParticipantError, SettingError, TooFewError
+import torch
+
+from pace.errors import (
+    EngineError,
+    FileError,
+    PaceError,
+    ParticipantError,
+    SettingError,
+    TooFewError,
+)
 from pace.io import atomic, untrusted
-from pace.jobs import Attendance, Journal, Refusal, admit
+from pace.jobs import Attendance, Journal, Refusal, admit, read_job
 from pace.protocol import Received, steps
+from pace.reports import Table
 from pace.runtimes.files import merge, server_key
 from pace.runtimes.network.exchange import OK, RETURN, UPLOAD, Answer, Exchange, Words, ask
-from pace.runtimes.network.progress import Event, Progress, Row
+from pace.runtimes.network.progress import ENGINE, Event, Progress, Row
+from pace.runtimes.network.status import StatusPage
 
 LARGEST = 4096  # bytes of a file that names one node
 Say = Callable[[Event], None]
@@ -33,7 +44,7 @@ class Settings:
     journal: Path
     out: Path  # the folder of the report
     key: Path | None = None  # the server's, where the job has keys
-    nodes: Mapping[str, int] = field(default_factory=dict)  # participant -> node, where fixed
+    nodes: Mapping[str, str] = field(default_factory=dict)  # participant -> node, where fixed
     deadline: float = 600.0  # for uploads: then those who are here are enough, or the run fails
     delivery: float | None = None  # for returns; None: by the number of nodes
     patience: float | None = None  # for one answer, before a node is asked again; None: the same
@@ -45,16 +56,16 @@ class Settings:
                 raise SettingError(f"{name} is {seconds:g}, expected seconds above 0")
 
 
-def parse_nodes(text: str) -> dict[str, int]:
+def parse_nodes(text: str) -> dict[str, str]:
     """The operator's `north=123,south=456`."""
     nodes = {}
     for word in filter(None, map(str.strip, text.split(","))):
-        if not (pair := re.fullmatch(r"([^=]+)=(\d+)", word)):
+        if not (pair := re.fullmatch(r"([^=]+)=(.+)", word)):
             raise SettingError(
-                f"nodes has {word!r}, expected a name and the number that `pace flower register` "
-                "gave, such as north=123"
+                f"nodes has {word!r}, expected a name and a node's id, on Flower the number that "
+                "`pace flower register` gave, such as north=123"
             )
-        nodes[pair[1]] = int(pair[2])
+        nodes[pair[1]] = pair[2]
     return nodes
 
 
@@ -66,37 +77,44 @@ class Bindings:
     """
 
     folder: Path
-    nodes: dict[str, int]  # participant -> node
-    names: dict[int, str]  # node -> participant
+    nodes: dict[str, str]  # participant -> node
+    names: dict[str, str]  # node -> participant
 
     @classmethod
-    def open(cls, folder: Path, fixed: Mapping[str, int]) -> Bindings:
+    def open(cls, folder: Path, fixed: Mapping[str, str]) -> Bindings:
         """Those in the journal, except where the operator fixed others."""
         nodes = {}
         for path in folder.glob("*.json"):
             try:
-                nodes[path.stem] = int(untrusted.json(untrusted.read(path, LARGEST))["node"])
+                nodes[path.stem] = untrusted.json(untrusted.read(path, LARGEST))["node"]
+                if not isinstance(nodes[path.stem], str):
+                    raise TypeError("the node is no text")
             except (ValueError, TypeError, LookupError) as error:
                 text = f"{path} is damaged ({error!r}): restore it from a backup"
                 raise FileError(text) from error
         nodes |= fixed
         return cls(folder, nodes, {node: name for name, node in nodes.items()})
 
-    def check(self, name: str, node: int) -> None:
+    def check(self, name: str, node: str) -> None:
         """Refuse a node that claims another's name, or another name than before."""
         bound, former = self.nodes.get(name), self.names.get(node)
         if bound not in (None, node):
             raise ParticipantError(
                 f"{name!r} is node {bound}, this is node {node}: if the site has registered anew, "
-                f"start the run with nodes = '{name}={node}'"
+                f"start the run with --nodes {name}={node}"
             )
         if former not in (None, name):
             raise ParticipantError(f"node {node} is {former!r}, and now says it is {name!r}")
 
-    def bind(self, name: str, node: int) -> None:
+    def bind(self, name: str, node: str) -> None:
         """A name keeps the first node it was bound to."""
-        atomic.create(self.folder / f"{name}.json", json.dumps({"node": str(node)}).encode())
+        atomic.create(self.folder / f"{name}.json", json.dumps({"node": node}).encode())
         self.names.setdefault(self.nodes.setdefault(name, node), name)
+
+    def release(self, name: str) -> None:
+        """Forget where a name is: its node is gone, and its key has signed elsewhere."""
+        self.names.pop(self.nodes.pop(name), None)
+        (self.folder / f"{name}.json").unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -117,10 +135,12 @@ class RoundReport(merge.MergeReport):
     participants: tuple[Row, ...]  # how far the round came with each node
     contacts: tuple[Contact, ...]
     undelivered: tuple[str, ...]  # who has not confirmed its return
+    moved: Mapping[str, str]  # participants that came as another node than before, and which
+    lost: str  # why the engine was lost
     finished: bool  # whether everybody has its return
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Round:
     """What one run does, and what it met on the way."""
 
@@ -130,26 +150,24 @@ class Round:
     settings: Settings
     say: Say
     here: set[str]  # whose uploads are in the journal
+    online: set[str] = field(default_factory=set)
     contacts: list[Contact] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
+    moved: dict[str, str] = field(default_factory=dict)
     rolls: list[int] = field(default_factory=list)  # bytes of each that was sent
 
     def collect(self) -> None:
         """Ask every node whose upload is not here, until all have come or the deadline has."""
         decided, job = self.book.decision(), self.book.job
-        answered: set[int] = set()
+        answered: set[str] = set()
         idle = False  # all who are connected have answered
 
-        def due(online: set[int]) -> set[int]:
+        def due(online: set[str]) -> dict[str, str]:
             nonlocal idle
-            invited = online & set(self.settings.nodes.values()) if self.settings.nodes else online
+            invited = self._invited(online)
             missing = {node for node in invited if self.bound.names.get(node) not in self.here}
             idle = bool(invited) and missing <= answered
-            return missing
-
-        def words(node: int) -> Words:
-            self.say(Event("asked", str(node), self.bound.names.get(node)))
-            return {"job": job.digest}
+            return dict.fromkeys(missing, UPLOAD)
 
         def complete() -> bool:
             """Whether there is nothing to wait for: all are here, and it is known where they are."""
@@ -161,8 +179,7 @@ class Round:
 
         if complete():
             return
-        times = self._times(self.settings.deadline)
-        for answer in ask(self.exchange, UPLOAD, due, words, **times):
+        for answer in self._ask(due, self._question, self.settings.deadline):
             if answer is not None:
                 if not answer.lost:
                     answered.add(answer.node)
@@ -176,63 +193,100 @@ class Round:
         code, sent = answer.lost or answer.words.get("code", ""), answer.words.get("payload", b"")
         if code == OK:
             try:
-                upload = admit(sent, name, self.book.job)
-                if upload.name != name:
-                    raise ParticipantError(
-                        f"node {node} says it is {name!r}, the key {upload.name!r}'s"
-                    )
-                self.bound.check(name, node)
-                self.book.accept(upload)
-                self.bound.bind(name, node)
-                self.here.add(name)
+                self._accept(name, node, sent)
             except PaceError as error:
                 refusal, code = self.book.refuse(name or f"node-{node}", sent, error), error.code
                 if refusal not in self.refused:
                     self.refused.append(refusal)
         mine = code == OK or not self.bound.nodes.get(name)  # a name may be claimed, not taken
-        self._meet(UPLOAD, answer, (name or None) if mine else None, code or "format")
+        self._meet(answer, (name or None) if mine else None, code or "format")
+
+    def _accept(self, name: str, node: str, sent: bytes) -> None:
+        upload, gone = admit(sent, name, self.book.job), self.bound.nodes.get(name)
+        if upload.name != name:
+            raise ParticipantError(f"node {node} says it is {name!r}, the key {upload.name!r}'s")
+        if gone not in (None, node, *self.online) and name not in self.settings.nodes:
+            self.moved[name] = node
+            if self.book.job.signed and node not in self.bound.names:
+                self.bound.release(name)  # it has shown its key, and its former node is not here
+        self.bound.check(name, node)
+        self.book.accept(upload)
+        self.bound.bind(name, node)
+        self.moved.pop(name, None)
+        self.here.add(name)
 
     def deliver(self, uploads: Received) -> list[str]:
-        """Send everybody's return; the names of those who have not confirmed it."""
+        """Send everybody's return; the names of those who have not confirmed it.
+
+        Where the node of a name is gone, those whom nobody knows are asked who they are.
+        """
         key = server_key(self.book.job, self.settings.key)
         waiting = set(merge.make_returns(self.book, key, uploads))
         attendance = Attendance.of(self.book)
 
-        def due(online: set[int]) -> set[int]:
-            return {node for node in online if self.bound.names.get(node) in waiting}
+        def due(online: set[str]) -> dict[str, str]:
+            nodes = {node: RETURN for node in online if self.bound.names.get(node) in waiting}
+            if len(nodes) < len(waiting):
+                strangers = self._invited(online) - self.bound.names.keys()
+                nodes |= dict.fromkeys(strangers, UPLOAD)
+            return nodes
 
-        def words(node: int) -> Words:
+        def words(node: str, kind: str) -> Words:
+            if kind == UPLOAD:
+                return self._question(node, kind)
             name = self.bound.names[node]
             returned = self.book.returned(name)
             roll = attendance.roll(name, returned, key)
             self.rolls.append(len(roll))
-            self.say(Event("returned", str(node), name, bytes=len(returned)))
+            self.say(Event("returned", node, name, bytes=len(returned)))
             return {"job": self.book.job.digest, "payload": returned, "roll": roll}
 
-        times = self._times(self.settings.delivery)
-        for answer in ask(self.exchange, RETURN, due, words, **times):
-            if answer is not None:
+        for answer in self._ask(due, words, self.settings.delivery):
+            if answer is not None and answer.kind == UPLOAD:
+                self.take(answer)
+            elif answer is not None:
                 name = self.bound.names.get(answer.node)
                 code = answer.lost or answer.words.get("code") or OK
                 if code == OK:
                     waiting.discard(str(name))
-                self._meet(RETURN, answer, name, code)
+                self._meet(answer, name, code)
             if not waiting:
                 break
         return sorted(waiting)
 
-    def _times(self, seconds: float | None) -> dict[str, float]:
-        """The operator's times; where none is set, 300 s and 10 for each node."""
-        ample = 300.0 + 10.0 * max(len(self.book.job.participants), len(self.exchange.nodes()))
-        return {"seconds": seconds or ample, "patience": self.settings.patience or ample}
+    def _invited(self, online: set[str]) -> set[str]:
+        return online & set(self.settings.nodes.values()) if self.settings.nodes else online
 
-    def _meet(self, step: str, answer: Answer, name: str | None, code: str) -> None:
-        node, seconds = str(answer.node), round(answer.seconds, 3)
-        self.contacts.append(Contact(step, node, name, code, seconds))
+    def _question(self, node: str, kind: str) -> Words:
+        self.say(Event("asked", node, self.bound.names.get(node)))
+        return {"job": self.book.job.digest}
+
+    def _ask(
+        self,
+        due: Callable[[set[str]], Mapping[str, str]],
+        words: Callable[[str, str], Words],
+        seconds: float | None,
+    ) -> Iterator[Answer | None]:
+        """Ask within the operator's times; where none is set, 300 s and 10 for each participant."""
+
+        def noting(online: set[str]) -> Mapping[str, str]:
+            self.online = online
+            return due(online)
+
+        def failing(why: str) -> None:
+            self.say(Event("failing" if why else "working", "", ENGINE, why))
+
+        ample = 300.0 + 10.0 * max(len(self.book.job.participants), len(self.here))
+        times = {"seconds": seconds or ample, "patience": self.settings.patience or ample}
+        yield from ask(self.exchange, noting, words, **times, failing=failing)
+
+    def _meet(self, answer: Answer, name: str | None, code: str) -> None:
+        node, seconds = answer.node, round(answer.seconds, 3)
+        self.contacts.append(Contact(answer.kind, node, name, code, seconds))
         if code != OK:
-            name = name or self.bound.names.get(answer.node)
+            name = name or self.bound.names.get(node)
             self.say(Event("lost" if answer.lost else "refused", node, name, code, seconds))
-        elif step == UPLOAD:
+        elif answer.kind == UPLOAD:
             size = len(answer.words.get("payload", b""))
             self.say(Event("uploaded", node, name, seconds=seconds, bytes=size))
         else:
@@ -243,10 +297,11 @@ def play_round(
     exchange: Exchange, settings: Settings, book: Journal, say: Say = lambda event: None
 ) -> RoundReport:
     """The whole round; its report, which says whether it is finished."""
-    progress = Progress()
+    progress, page = Progress(), StatusPage(settings.out / "status.html", book.job)
 
     def tell(event: Event) -> None:
         progress.add(event)
+        page.update(progress)
         say(event)
 
     server_key(book.job, settings.key)  # before anybody trains for nothing
@@ -254,15 +309,21 @@ def play_round(
     this = Round(exchange, book, bound, settings, tell, set(book.accepted()))
     for name in book.job.missing(book.decision() or this.here):
         tell(Event("missing", "", name))
-    this.collect()
+    for name in sorted(this.here):  # by an earlier run
+        tell(Event("uploaded", bound.nodes.get(name, ""), name, bytes=len(book.stored(name))))
     undelivered: list[str] = []
-    uploads, waiting = None, None
+    uploads, waiting, lost = None, None, ""
     try:
+        this.collect()
         book.close()
         uploads = steps.received(book.frames(), book.job.federation)
         undelivered = this.deliver(uploads)
     except TooFewError as error:
         waiting = str(error)
+    except EngineError as error:
+        lost = waiting = str(error)
+        undelivered = sorted(book.decision() or ())
+    page.write(f"The round has ended. {lost or waiting or 'The returns are made.'}")
     size = max(this.rolls, default=0)
     merged = merge.merge_report(book, this.refused, uploads, waiting=waiting, roll=size)
     return RoundReport(
@@ -270,5 +331,39 @@ def play_round(
         participants=tuple(progress.rows.values()),
         contacts=tuple(this.contacts),
         undelivered=tuple(undelivered),
-        finished=uploads is not None and not undelivered,
+        moved=this.moved,
+        lost=lost,
+        finished=uploads is not None and not undelivered and not lost,
     )
+
+
+def run_round(
+    exchange: Exchange, settings: Settings, say: Say = lambda event: None, patience: float = 0.0
+) -> RoundReport:
+    """The round with its journal and report; another server at work is waited for `patience` seconds."""
+    torch.set_num_threads(1)  # returns are the same whatever the machine
+    with Journal.working(settings.journal, read_job(settings.job), patience) as journal:
+        report = play_round(exchange, settings, journal, say)
+        merge.write_report(settings.out, report, participants_table(report))
+    return report
+
+
+def participants_table(report: RoundReport) -> Table:
+    """How far the round came with each participant, with the refusals of their own nodes."""
+    progress = Progress(rows={row.node or row.who: row for row in report.participants})
+    return Table.of("Participants of this run", *progress.table(), words=0, names=3)
+
+
+def round_sentences(report: RoundReport) -> list[str]:
+    """What became of the round and what to do next."""
+    lines = merge.merge_sentences(report)
+    if report.undelivered:
+        lines.append(
+            f"No confirmation from {', '.join(report.undelivered)}: run it again for them."
+        )
+    if report.moved:
+        fixed = ",".join(f"{name}={node}" for name, node in report.moved.items())
+        lines.append(
+            f"Nodes have other numbers than before. If you know them, add: --nodes {fixed}"
+        )
+    return lines

@@ -1,0 +1,94 @@
+"""`pace folder`: run a job over a folder that server and sites share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pace.cli import console, manual, rounds
+from pace.cli.given import Allow, As_json, Job_file, argument, option
+
+EXAMPLES = """
+pace folder node node.toml --once
+pace folder run job.pace /mnt/share --key server.key
+"""
+Share = Annotated[Path, argument("The shared folder, as this machine sees it.", metavar="SHARE")]
+
+app = typer.Typer(
+    cls=manual.Group, help="Over a shared folder: a site's node, and the round.", epilog=EXAMPLES
+)
+
+
+@app.command("node", cls=manual.Command)
+def node(
+    settings: rounds.Node_toml,
+    once: Annotated[bool, option("Answer what is there, and end: for cron.", "", "--once")] = False,
+    check: rounds.Check = False,
+    as_json: As_json = False,
+) -> None:
+    """Be a site's node: answer what the server asks in the site's folder of the share.
+
+    With --check it exits with 1 if something would keep the site from taking part.
+
+    pace folder node node.toml
+    pace folder node node.toml --once
+    """
+    from pace.runtimes.folder import FolderNode
+
+    site = FolderNode.read(settings)
+    if check:
+        rounds.check_node(site, as_json=as_json)
+    answered = site.run(once=once)
+    if as_json:
+        console.one_object({"name": site.name, "answered": answered})
+    else:
+        console.say(f"{site.name}: {console.many(answered, 'message')} answered")
+
+
+@app.command("run", cls=manual.Command)
+def run(
+    job_file: Job_file,
+    share: Share,
+    journal: rounds.Journal = None,
+    out: rounds.Out = None,
+    key: Annotated[
+        Path | None, option("The server's private key, if the job has keys.", "FILE")
+    ] = None,
+    deadline: rounds.Deadline = 86_400.0,
+    delivery: rounds.Delivery = 86_400.0,
+    patience: rounds.Patience = None,
+    allow: Allow = None,
+    as_json: As_json = False,
+) -> None:
+    """Ask every site for its upload, merge, give each its return; show who is where.
+
+    A site's folder in SHARE is named after it. Exit code 0: all who took part have confirmed their
+    return; 1: not yet, run it again; 2: it could not start.
+
+    pace folder run job.pace /mnt/share --key server.key
+    pace folder run job.pace /mnt/share --deadline 60 --delivery 60
+
+    Run again, it goes on where an earlier run ended, also from cron.
+    """
+    from pace.io import plain_record
+    from pace.jobs import read_job
+    from pace.runtimes.folder import SharedFolder
+    from pace.runtimes.network.progress import Progress
+    from pace.runtimes.network.round import run_round
+
+    job = read_job(job_file)
+    fixed = ",".join(f"{name}={name}" for name in job.participants)
+    times = {"deadline": deadline, "delivery": delivery, "patience": patience}
+    settings = rounds.round_settings(job_file, journal, out, key, fixed, **times)
+    if not job.signed:
+        console.say("the job has no keys: who may write to the share may forge messages", err=True)
+    progress = Progress()
+    with rounds.following(f"Job {job.name}", progress, quiet=as_json) as show:
+        report = run_round(SharedFolder(share), settings, show)
+    if as_json:
+        console.one_object(plain_record(report))
+    else:
+        rounds.show_round(progress, report, settings.out)
+    raise typer.Exit(int(not report.finished))

@@ -1,0 +1,99 @@
+"""What the commands of all engines share: options of a round, following it, a node and its check."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pace.cli import console
+from pace.cli.given import argument, option
+
+if TYPE_CHECKING:
+    from pace.runtimes.network.node import Node
+    from pace.runtimes.network.progress import Event, Progress
+    from pace.runtimes.network.round import RoundReport, Settings
+
+Journal = Annotated[
+    Path | None, option("The job's crash-safe folder (default: JOB.journal).", "FOLDER")
+]
+Out = Annotated[Path | None, option("The folder for the report (default: JOB.report).", "FOLDER")]
+Nodes = Annotated[str, option("Fix who is who: north=123,south=456.", "NAME=ID")]
+Deadline = Annotated[float, option("Seconds for uploads.", "SECONDS")]
+Delivery = Annotated[
+    float | None, option("Seconds for returns (default: by the number of nodes).", "SECONDS")
+]
+Patience = Annotated[
+    float | None, option("Seconds for one answer (default: by the number of nodes).", "SECONDS")
+]
+Node_toml = Annotated[Path, argument("The site's node.toml.", metavar="FILE")]
+Check = Annotated[bool, option("Say what would keep it from taking part, and end.", "", "--check")]
+
+
+def round_settings(
+    job_file: Path,
+    journal: Path | None,
+    out: Path | None,
+    key: Path | None,
+    nodes: str,
+    **times: float | None,
+) -> Settings:
+    """A round's settings, with the default places beside the job; a caution is said on stderr."""
+    from pace.jobs import read_job
+    from pace.runtimes.network.round import Settings, parse_nodes
+
+    job, stem = read_job(job_file), job_file.with_suffix("")
+    if caution := job.federation.method.caution(len(job.participants)):
+        console.say(caution, err=True)
+    paths = (journal or stem.with_suffix(".journal"), out or stem.with_suffix(".report"))
+    default = job_file.parent / "server.key" if job.signed else None
+    given = {name: seconds for name, seconds in times.items() if seconds is not None}
+    return Settings(job_file, *paths, key or default, parse_nodes(nodes), **given)
+
+
+@contextmanager
+def following(title: str, progress: Progress, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
+    """Show events as they come: a table that changes on a terminal, plain lines in a pipe."""
+    with nullcontext() if quiet or not sys.stdout.isatty() else console.live(title) as show:
+
+        def tell(event: Event) -> None:
+            row = progress.add(event)
+            if show is not None:
+                show(*progress.table())
+            elif not quiet and event.state != "missing":  # at the start that is everybody
+                console.say(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
+                sys.stdout.flush()
+
+        yield tell
+
+
+def show_progress(progress: Progress) -> None:
+    if progress.rows:
+        console.table("", *progress.table(), console.console(), words=0, names=3)
+
+
+def show_round(progress: Progress, report: RoundReport | None, out: Path) -> None:
+    """Who got how far, and what to do next."""
+    from pace.runtimes.network.round import round_sentences
+
+    show_progress(progress)
+    if report:
+        for sentence in round_sentences(report):
+            console.console().print(sentence)
+        console.say(f"Written: {out}/report.json, report.md and status.html beside it")
+
+
+def check_node(node: Node, *, as_json: bool) -> None:
+    """Say everything that would keep a site from taking part; exit with 1 if something would."""
+    problems = node.problems()
+    if as_json:
+        console.one_object({"name": node.name, "problems": problems})
+    else:
+        for sentence in problems or [f"{node.name} can take part: {node.fits}."]:
+            console.say(sentence)
+    raise typer.Exit(int(bool(problems)))

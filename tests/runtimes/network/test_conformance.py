@@ -1,0 +1,65 @@
+"""What every engine must survive: the same faults on each, and each return equal to the byte."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pace.jobs import Job, read_job
+from pace.jobs.journal import Journal
+from pace.protocol import steps
+from pace.runtimes.network.progress import Event
+from pace.runtimes.network.round import play_round
+from tests.engines import ENGINES, FAULTS, Failing, Restarted, StoppedError
+from tests.graphs import clients
+from tests.networked import files, server_settings, stopped
+from tests.sites import NAMES, job, write_sites
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Job, dict[str, bytes]]:
+    """Sites that wait for the round, and the returns that it must bring."""
+    root, made = tmp_path_factory.mktemp("sites"), job()
+    write_sites(root, made)
+    uploads = [steps.fit(graph, made.federation)[1] for graph in clients(3)]
+    returns = steps.merge(uploads, made.federation)
+    return root, made, dict(zip(NAMES, returns, strict=True))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_survives_every_fault(
+    engine: str,
+    fault: str,
+    trained: tuple[Path, Job, dict[str, bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = stopped(monkeypatch)
+    root = tmp_path / "sites"
+    shutil.copytree(trained[0], root)
+    world = ENGINES[engine](root)
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+        world.turn()
+
+    monkeypatch.setattr(clock, "sleep", sleep, raising=False)
+    settings = server_settings(root, deadline=3000.0, delivery=3000.0, patience=20.0)
+    book = Journal.open(settings.journal, read_job(settings.job))
+    events: list[Event] = []
+    broken = FAULTS[fault](world.start(), clock)
+    if FAULTS[fault] is Restarted:
+        with pytest.raises(StoppedError):
+            play_round(broken, settings, book)
+        broken = FAULTS["fault"](world.start(), clock)
+    report = play_round(broken, settings, book, events.append)
+    assert report.finished
+    assert [client.name for client in report.took_part] == list(NAMES)
+    for name, returned in trained[2].items():
+        assert set(files(root, f"{name}.down").values()) == {returned}
+        assert len(files(root / name, f"{name}.down")) == 1
+    assert ("failing" in {event.state for event in events}) is (FAULTS[fault] is Failing)
+    assert {row.state for row in report.participants if row.node} == {"adopted"}
