@@ -10,7 +10,7 @@ VENV = @test -x $(@D)/bin/pip || { \
 .PHONY: demo notebook docs dependencies bench test test-slow test-flower test-lowest test-latest faults attacks privacy load fuzz dist lint format clean
 
 demo: .venv/core
-	$(BIN)/pace run --out demo
+	$(BIN)/pace run --out demo --replace
 
 # One federation with pictures, in the browser: docs/walkthrough.md.
 notebook: .venv/dev

@@ -16,6 +16,7 @@ from pace.io import plain_record
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pace.datasets import Dataset
     from pace.jobs import Disclosure
     from pace.runtimes.files import MaskScores, Site, SiteModel
     from pace.tables import Columns, Imported
@@ -31,6 +32,11 @@ Nodes = Annotated[
 Edges = Annotated[Path | None, option("Its table of edges.", "FILE")]
 Id_column = Annotated[
     str | None, option("The column with node ids (default: the job's).", "COLUMN", "--id")
+]
+
+With = Annotated[
+    Path | None,
+    option("Your .graph of old: the table's edges may lead to its nodes.", "FILE", "--with"),
 ]
 
 app = typer.Typer()
@@ -71,6 +77,8 @@ def fit(
     import torch
 
     from pace.cli import options
+    from pace.datasets import few_labels
+    from pace.graph import MASKS
     from pace.io import shown
     from pace.jobs import advice, read_job
     from pace.runtimes.files import apart, fit_files, identity, load_site
@@ -84,7 +92,10 @@ def fit(
     job = read_job(job_file)
     identity(job, upload, key)  # before a large graph is read for nothing
     site = load_site(graph, job)
-    large = unscaled_features(site.graph.x, job.features)
+    masks = (int(getattr(site.graph, mask).sum()) for mask in MASKS)
+    doubts = [unscaled_features(site.graph.x, job.features) if job.codebook is None else None]
+    doubts.append(few_labels(*masks, classes=job.model.classes))
+    warnings = [*filter(None, doubts)]
     torch.set_num_threads(1)  # two threads on small products are slower than one
     to = console.console(stderr=as_json)
 
@@ -93,8 +104,8 @@ def fit(
         if site.drawn and not as_json:
             shares = ", ".join(f"{100 * share:.0f}%" for share in site.drawn)
             to.print(f"{graph} has no split: train, validation and test were drawn ({shares}).")
-        if large is not None:
-            to.print(f"Warning: {large}", style="yellow")
+        for warning in warnings:
+            to.print(f"Warning: {warning}", style="yellow")
         show_disclosure(disclosed, upload, to)
         for sentence in advice(job):
             to.print(f"Note: {sentence}")
@@ -116,7 +127,7 @@ def fit(
         console.say("Nothing was written.", err=True)
         raise typer.Exit(1)
     if as_json:
-        console.one_object({**record, "warnings": [] if large is None else [large]})
+        console.one_object({**record, "warnings": warnings})
         return
     again = "The same upload as before; nothing was trained again."
     console.say(again if record["again"] else f"Trained in {record['seconds']:.1f} s.")
@@ -245,7 +256,17 @@ def read_site(
             "with `pace graph import`, with the job's features in order"
         )
     imported = import_graph(nodes, edges, columns, codebook=model.job.codebook)
-    return model, site_of_dataset(imported.dataset, model.job, nodes), imported
+    site = site_of_dataset(imported.dataset, model.job, nodes, imported.rows)
+    return model, site, imported
+
+
+def read_known(known: Path | None, nodes: Path | None) -> Dataset | None:
+    """The graph whose nodes a table's edges may lead to."""
+    from pace.datasets.file import read_graph
+
+    if known is not None and nodes is None:
+        raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
+    return None if known is None else read_graph(known)
 
 
 @app.command()
@@ -255,10 +276,12 @@ def predict(
     graph: Any_graph = None,
     nodes: Nodes = None,
     edges: Edges = None,
+    known: With = None,
     id_column: Id_column = None,
     strangers: given.Strangers = "refuse",
     weight: given.Weight = None,
     directions: given.Directions = None,
+    replace: given.Replace = False,
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -266,12 +289,13 @@ def predict(
 
     Tables go in as they are, by the codebook of the model's job. The column `split` says which nodes
     the model was trained on (train), validated by (val) and has never seen (new), whatever their order.
+    New nodes that are linked to old ones are predicted best beside them: `--with` names your graph.
 
     Examples:
         pace client predict mine.model mine.graph --out predictions.csv
         pace client predict mine.model tomorrow.graph --out predictions.parquet
         pace client predict mine.model --nodes new.csv --edges new_links.csv
-        --out predictions.csv
+        --with mine.graph --out predictions.csv
     """
     from collections import Counter
     from operator import ne
@@ -280,22 +304,29 @@ def predict(
     from pace.runtimes.files import prediction_table, write_predictions
     from pace.tables import Columns
 
-    columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
+    columns = Columns(
+        id=id_column,
+        strangers=strangers,
+        weight=weight,
+        directions=directions,
+        known=read_known(known, nodes),
+    )
     adopted, site, imported = read_site(model, graph, nodes, edges, columns)
     table = prediction_table(adopted, site)
-    write_predictions(out, table)
+    write_predictions(out, table, replaces=replace)
+    count = len(table["node"])
     differ = sum(map(ne, table["class"], table["local_class"]))
     counts = Counter(table["split"])
     if as_json:
-        record = {"predictions": str(out), "nodes": site.graph.nodes, "differ_from_local": differ}
-        record |= {"alpha": adopted.outcome.alpha, "split": counts, "notes": [], "changes": []}
-        if imported is not None:
-            record |= {"notes": imported.notes, "changes": plain_record(imported.changes)}
+        record = {"predictions": str(out), "nodes": count, "differ_from_local": differ}
+        record |= {"alpha": adopted.outcome.alpha, "split": counts}
+        for name in ("notes", "changes", "warnings"):
+            record[name] = [] if imported is None else plain_record(getattr(imported, name))
         console.one_object(record)
         return
     if imported is not None:
         tell(imported)
-    console.say(f"{site.graph.nodes:,} nodes; on {differ:,} of them PACE differs from Local.")
+    console.say(f"{count:,} nodes; on {differ:,} of them PACE differs from Local.")
     listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     console.say(f"When the model was made they were: {listed}.")
     console.say(f"Written: {out}")
@@ -308,6 +339,7 @@ def evaluate(
     on: Annotated[str, option("Which nodes: train, val, test, new or all.", "NAME")] = "test",
     nodes: Nodes = None,
     edges: Edges = None,
+    known: With = None,
     id_column: Id_column = None,
     strangers: given.Strangers = "refuse",
     weight: given.Weight = None,
@@ -327,7 +359,13 @@ def evaluate(
     """
     from pace.tables import Columns
 
-    columns = Columns(id=id_column, strangers=strangers, weight=weight, directions=directions)
+    columns = Columns(
+        id=id_column,
+        strangers=strangers,
+        weight=weight,
+        directions=directions,
+        known=read_known(known, nodes),
+    )
     adopted, site, _ = read_site(model, graph, nodes, edges, columns)
     scores = adopted.evaluate(site, on)
     if as_json:

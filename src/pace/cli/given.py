@@ -150,6 +150,7 @@ Methods = Annotated[
         complete=lists(*METHODS.groups, *METHODS),
     ),
 ]
+Replace = Annotated[bool, option("Replace what is there.", "", "--replace")]
 Allow = Annotated[
     list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)
 ]

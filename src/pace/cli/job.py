@@ -196,6 +196,8 @@ def tell(job: Job) -> None:
     from pace.jobs import explain
 
     console.facts(f"Job {job.name}", explain.job_facts(job), console.console())
+    for warning in job.codebook.warnings if job.codebook else ():
+        console.console().print(f"Warning, of the codebook: {warning}", style="yellow")
     for sentence in explain.advice(job):
         console.console().print(f"Note: {sentence}")
 

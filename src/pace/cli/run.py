@@ -46,6 +46,7 @@ def run(
     data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write results.json and its page.", "FOLDER")] = None,
     tensorboard: Annotated[Path | None, option("Log in here for TensorBoard.", "FOLDER")] = None,
+    replace: given.Replace = False,
     as_json: given.As_json = False,
 ) -> None:
     """Run a whole federation in this process, every message in bytes.
@@ -67,6 +68,8 @@ def run(
     from pace.runtimes.simulation import progress_steps
 
     options.folder("--out", out)
+    if out and not replace and (out / "results.json").exists():
+        raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
     options.folder("--tensorboard", tensorboard)
     if tensorboard:
         options.need("--tensorboard", "tracking", "tensorboard")

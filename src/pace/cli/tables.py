@@ -122,6 +122,11 @@ def merge(
     show_codebook(book, f"Codebook of {', '.join(sites)}")
     for line in [*(f"Note: {note}" for note in merged.notes), *disclosed]:
         console.console().print(line)
+    if book.warnings:
+        say = (
+            "settle them and delete them from the codebook; `pace new` repeats those that are left"
+        )
+        console.console().print(f"The warnings are in the file: {say}.")
     console.say(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
 
 
@@ -169,6 +174,8 @@ def show_codebook(book: Codebook, title: str) -> None:
     to = console.console()
     console.facts(title, facts, to)
     console.table("", *codebook_rows(book), to, words=2, names=2)
+    for warning in book.warnings:
+        to.print(f"Warning: {warning}", style="yellow")
 
 
 @graph.command("import")
@@ -184,7 +191,9 @@ def import_(
         str | None, option("The column with node ids (default: id, or rows).", "COLUMN", "--id")
     ] = None,
     client: Annotated[str | None, option("The column with each node's client.", "COLUMN")] = None,
-    split: Annotated[str | None, option("The column of train, val or test.", "COLUMN")] = None,
+    split: Annotated[
+        str | None, option("A column of train, val or test, or shares (60/20/20).", "COLUMN")
+    ] = None,
     classes: Annotated[str | None, option("All classes in order, by commas.", "NAMES")] = None,
     decimal: given.Decimal = None,
     strangers: given.Strangers = "refuse",

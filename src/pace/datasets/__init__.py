@@ -2,7 +2,14 @@
 
 from pace.datasets import file
 from pace.datasets.benchmarks import BENCHMARKS, cache_folder, data_root, locate
-from pace.datasets.dataset import Dataset, GraphFacts, Names, describe_graph
+from pace.datasets.dataset import (
+    SITE_RATIOS,
+    Dataset,
+    GraphFacts,
+    Names,
+    describe_graph,
+    few_labels,
+)
 from pace.datasets.file import load, read_graph
 from pace.datasets.partition.divide import (
     DATA_SEED,
@@ -11,6 +18,7 @@ from pace.datasets.partition.divide import (
     computed,
     divide,
     generator,
+    with_drawn_masks,
 )
 from pace.datasets.partition.file import (
     ClientFacts,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
+from pace.errors import GraphError
 from pace.graph import MASKS, Graph, expect_graph
 from pace.io import optional
 from pace.models import density
 
-RATIOS = (0.2, 0.4, 0.4)  # train, validation, test
+RATIOS = (0.2, 0.4, 0.4)  # train, validation, test, as benchmarks have them
+SITE_RATIOS = (0.6, 0.2, 0.2)  # of a site's own table
+LEAST_TRAIN, LEAST_TEST = 10, 50  # nodes a class to learn from, and nodes to be judged by
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,19 @@ class Dataset:
 
     def __post_init__(self) -> None:
         expect_graph(self.graph)
+        if self.owner is None:
+            return
+        if self.owner.shape != self.graph.y.shape or int(self.owner.min()) < 0:
+            raise GraphError(
+                f"owner has shape {tuple(self.owner.shape)} and begins at {int(self.owner.min())}, "
+                f"expected the number of a client, from 0, for each of {self.graph.nodes} nodes"
+            )
+        clients, count = self.names.clients, int(self.owner.max()) + 1
+        if not clients:  # a file names its clients
+            clients = tuple(map(str, range(count)))
+            object.__setattr__(self, "names", replace(self.names, clients=clients))
+        if len(clients) < count:
+            raise GraphError(f"there are {len(clients)} names of clients, and owner has {count}")
 
     def __repr__(self) -> str:
         return f"Dataset({self.name!r}, {self.graph!r}, {self.classes} classes)"
@@ -56,6 +72,17 @@ class Dataset:
     def has_split(self) -> bool:
         """Whether the graph came with masks of its own."""
         return bool((self.graph.train | self.graph.val | self.graph.test).any())
+
+
+def few_labels(train: int, val: int, test: int, classes: int) -> str | None:
+    """A sentence on too few labels to learn from or to judge by; None where there are enough."""
+    counts = f"{train:,} labelled nodes to train on, {val:,} to choose by, {test:,} to test on"
+    if train < LEAST_TRAIN * classes:
+        return f"{counts}: fewer than {LEAST_TRAIN} a class to train on, so probabilities are rough"
+    if min(val, test) < LEAST_TEST:
+        points = 100 / max(min(val, test), 1) ** 0.5
+        return f"{counts}: an accuracy on so few is uncertain by about {points:.0f} points"
+    return None
 
 
 @dataclass(frozen=True)
@@ -88,7 +115,7 @@ def describe_graph(dataset: Dataset) -> GraphFacts:
     counts = torch.bincount(graph.y[graph.y >= 0], minlength=dataset.classes).tolist()
     classes = names.classes or [str(label) for label in range(dataset.classes)]
     split = {name: int(getattr(graph, name).sum()) for name in MASKS}
-    owned = [] if owner is None else torch.bincount(owner).tolist()
+    owned = [] if owner is None else torch.bincount(owner, minlength=len(names.clients)).tolist()
     return GraphFacts(
         name=dataset.name,
         nodes=graph.nodes,

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pace.errors import GraphError, SettingError
+from pace.errors import GraphError, ProblemsError, SettingError
+from pace.io.terminal import many
 from pace.tables.cells import alike_notes, in_order, show_day, spelt_alike
 from pace.tables.codebook import Codebook, Column, Kind
 from pace.tables.problems import check_choice, listed
@@ -15,7 +16,7 @@ from pace.tables.proposal import Proposal, Summary, significant
 
 SCALINGS = ("standard", "robust", "none")
 NORMAL_QUARTILES = 1.349  # interquartile range of a normal distribution, in standard deviations
-APART = 3  # standard deviations between a site's mean and all others': most often another unit
+APART, FACTOR = 3, 1.7  # standard deviations between a site's mean and all others', and their ratio
 
 Sites = Mapping[str, Proposal]
 
@@ -24,7 +25,7 @@ Sites = Mapping[str, Proposal]
 class Merged:
     """The codebook, and what those who agree to it should look at."""
 
-    codebook: Codebook
+    codebook: Codebook  # with `warnings`, which stay with it until somebody takes them out
     notes: list[str]
 
 
@@ -38,7 +39,7 @@ def merge_proposals(
         for summary in proposal.columns:
             columns.setdefault(summary.name, {})[site] = summary
     alike = {name: group for group in spelt_alike(columns) for name in group}
-    notes, merged, wrong = list[str](), [], []
+    notes, warnings, merged, wrong = list[str](), list[str](), [], []
     for name, held in columns.items():
         kinds = {column.kind for column in held.values()}
         if lacking := [site for site in sites if site not in held]:
@@ -51,10 +52,14 @@ def merge_proposals(
         elif len(kinds) > 1 and kinds != {"flag", "number"}:
             listing = ", ".join(f"{column.kind} at {site}" for site, column in held.items())
             wrong.append(f"{name!r} is {listing}: propose it with --category {name}, or clean it")
+        elif kinds == {"category"} and (alien := _alone({s: c.words for s, c in held.items()})):
+            wrong.append(f"category {name!r} has no word in common: {alien}")
         else:
-            merged.append(_merge_column(name, held, scaling, notes))
+            merged.append(_merge_column(name, held, scaling, notes, warnings))
+    if not classes and (alien := _alone({s: p.classes for s, p in sites.items()})):
+        wrong.append(f"the label has no class in common: {alien}")
     if wrong:
-        raise GraphError("\n  ".join([f"{len(wrong)} columns do not fit together:", *wrong]))
+        raise ProblemsError(f"{many(len(wrong), 'thing')} that do not fit together:", wrong)
     if not merged:
         raise GraphError("the sites have no column in common: give columns the same names")
     agreed = {}
@@ -76,9 +81,27 @@ def merge_proposals(
         **agreed,
         classes=_merge_classes(sites, classes, notes),
         missing=tuple(dict.fromkeys(word for site in sites.values() for word in site.missing)),
+        warnings=tuple(warnings),
         columns=tuple(merged),
     )
     return Merged(codebook, notes)
+
+
+def _alone(words: Mapping[str, Sequence[str]]) -> str | None:
+    """Of sites that share no word with any other: which, and what to do; None if all share some."""
+    named = {site: set(own) for site, own in words.items() if own}
+    alone = [
+        site
+        for site, own in named.items()
+        if len(named) > 1 and not any(own & named[other] for other in named if other != site)
+    ]
+    if not alone:
+        return None
+    listing = "; ".join(f"{site} has {listed([*map(repr, words[site])], 4)}" for site in alone)
+    return (
+        f"{listing}. If they mean the same, say so in a site's mapping (`pace codebook propose "
+        "--like`); if not, leave the column out (--without), or list all classes (--classes)"
+    )
 
 
 def _merge_classes(sites: Sites, classes: Sequence[str], notes: list[str]) -> tuple[str, ...]:
@@ -99,7 +122,13 @@ def _merge_classes(sites: Sites, classes: Sequence[str], notes: list[str]) -> tu
     return names
 
 
-def _merge_column(name: str, held: Mapping[str, Summary], scaling: str, notes: list[str]) -> Column:
+def _merge_column(
+    name: str,
+    held: Mapping[str, Summary],
+    scaling: str,
+    notes: list[str],
+    warnings: list[str],
+) -> Column:
     """One column of all sites' summaries of it."""
     columns = held.values()
     kinds = {column.kind for column in columns}
@@ -113,13 +142,13 @@ def _merge_column(name: str, held: Mapping[str, Summary], scaling: str, notes: l
         return Column(name, "flag", fill=0.0, indicator=missing)
     spreads = {site: column.spread for site, column in held.items() if column.spread is not None}
     within = min((spread.sd for spread in spreads.values()), default=0.0)
-    for site, spread in spreads.items():
+    for site, spread in spreads.items() if "date" not in kinds else ():
         mean, others = spread.mean, [s.mean for where, s in spreads.items() if where != site]
         if not others or min(abs(mean - other) for other in others) <= APART * within:
             continue
         rest = sum(others) / len(others)
-        if max(abs(mean), abs(rest)) > 5 * min(abs(mean), abs(rest)):
-            notes.append(
+        if max(abs(mean), abs(rest)) > FACTOR * min(abs(mean), abs(rest)):
+            warnings.append(
                 f"{name!r} is about {mean:g} at {site} and {rest:.4g} elsewhere: another unit?"
             )
     kind: Kind = "date" if "date" in kinds else "number"

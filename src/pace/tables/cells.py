@@ -36,6 +36,7 @@ DATES = (
     re.compile(rf"{DAY}\.{MONTH}\.{YEAR}{TIME}"),
     SLASHES,
 )
+UNCLEAR_DAYS = "has dates whose day and month cannot be told apart: write them as 2024-03-31"
 SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")  # 31.3.24
 
 MINUS = "\u2212"  # as typographers write it
@@ -153,6 +154,12 @@ def missing_among(cells: Collection[str], words: Sequence[str] = MISSING) -> tup
 def are_dates(cells: Collection[str]) -> bool:
     """Whether all of these look like dates, of one form."""
     return bool(cells) and any(all(map(form.fullmatch, cells)) for form in DATES)
+
+
+def unclear_days(cells: Sequence[str]) -> bool:
+    """Whether day and month cannot be told apart in any of the dates with slashes."""
+    slashes = [match for cell in cells if (match := SLASHES.fullmatch(cell))]
+    return bool(slashes) and all(max(int(m[1]), int(m[2])) <= 12 for m in slashes)
 
 
 def parse_dates(cells: Sequence[str]) -> list[float]:

@@ -104,6 +104,7 @@ class Codebook:
     missing: tuple[str, ...] = MISSING  # what a cell without a value may say, in any case
     weight: str = optional("")  # the column of the edges with weights; if empty, all weigh the same
     directions: str = optional(BOTH)  # both: edges go both ways; keep: each keeps its direction
+    warnings: tuple[str, ...] = optional(())  # what looked wrong; settled ones are deleted by hand
     columns: tuple[Column, ...] = field(kw_only=True)  # in the order of their features
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from pace.tables.table import Table
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
 LARGE = 10.0  # root mean square of a feature that is worth a warning
 OUTLIER_SCALES = 20  # a value further from the centre is most often in another unit
+SHIFTED_SCALES, FEW_ROWS = 4, 10  # a median further from it, of so many rows, is worth a warning
 EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
 
@@ -145,7 +146,27 @@ def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: 
     if far:
         example = f"(such as {values[far[0]]:g}; another unit?)"
         done[f"more than {OUTLIER_SCALES} scales from the centre {example}"] = far
+    if column.kind == "number" and (column.centre, column.scale) != (0, 1):
+        _check_unit(table, column, values[~missing], np.abs(scaled[~missing]))
     return np.column_stack([block, missing]).astype(np.float32) if column.indicator else block
+
+
+def _check_unit(table: Table, column: Column, values: Array, distance: Array) -> None:
+    """Refuse a column that lies far from the codebook's centre, and warn of one that is shifted."""
+    centre = f"scales from the codebook's centre {column.centre:g}"
+    middle = float(np.median(distance)) if len(values) else 0.0
+    if middle > OUTLIER_SCALES:
+        table.refuse(
+            None,
+            f"column {column.name!r}: {int((distance > OUTLIER_SCALES).sum()):,} of {len(values):,} "
+            f"values are more than {OUTLIER_SCALES} {centre} (such as {values[distance.argmax()]:g}), "
+            "most likely in another unit: convert them, or give `factor` in a mapping",
+        )
+    elif middle > SHIFTED_SCALES and len(values) >= FEW_ROWS:
+        table.warnings.append(
+            f"column {column.name!r}: half of the values are {middle:.0f} {centre} or more: another "
+            "unit, or other people?"
+        )
 
 
 def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Changes) -> Array:

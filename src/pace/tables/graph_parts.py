@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -17,6 +17,7 @@ from pace.tables.cells import alike_notes, in_order, is_number, missing_among, w
 from pace.tables.problems import Problems
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
 
+SEPARATORS = ";|,+/&"  # between several values in a cell
 SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "none": 3}
 ENDS = (  # names of the columns with both ends, in any case
     ("source", "target"), ("src", "dst"), ("from", "to"), ("von", "nach"), ("quelle", "ziel"),
@@ -83,7 +84,25 @@ def _labels(table: Table, column: str, classes: Sequence[str], missing: Sequence
             f"label column {column!r} holds fractions: PACE sorts nodes into classes, so give whole "
             "numbers or names",
         )
+    if (several := _several_classes(whole.keys() - set(classes))) is not None:
+        table.refuse(
+            None,
+            f"label column {column!r} holds several classes in a cell, such as {several!r}: PACE gives "
+            "a node one class, so choose one of them, or make a label for each question",
+        )
     return ["" if cell in unknown else cell for cell in cells]
+
+
+def _several_classes(labels: Collection[str]) -> str | None:
+    """A label that is a list of others: every part of it occurs in another label too."""
+    for separator in SEPARATORS:
+        parts = {label: {part.strip() for part in label.split(separator)} for label in labels}
+        counts = Counter(part for held in parts.values() for part in held)
+        lists = [held for held in parts.items() if len(held[1]) > 1 and "" not in held[1]]
+        for label, held in sorted(lists):
+            if all(counts[part] > 1 for part in held):
+                return label
+    return None
 
 
 def read_clients(table: Table, column: str | None) -> tuple[Tensor | None, tuple[str, ...]]:
@@ -148,8 +167,14 @@ def read_edges(
         if (hint := _other_ids(nodes.file, ids, id_column, mentioned)) is not None:
             raise GraphError(f"{path.name} {hint}")
     if strangers == "drop":
-        if count:
-            notes.append(f"dropped: edges to nodes that are not in the table, {count:,}")
+        dropped = f"dropped: edges to nodes that are not in the table, {count:,}"
+        if 2 * count > len(strange):
+            nodes.warnings.append(
+                f"{dropped} of {len(strange):,}: predictions lean on neighbours, so they will be worse; "
+                "--with OLD.graph has the nodes at the other ends"
+            )
+        elif count:
+            notes.append(dropped)
         return edges[:, ~strange], None if weights is None else weights[~strange]
     for index in strange.nonzero().flatten().tolist():
         for end in ends:
@@ -157,7 +182,10 @@ def read_edges(
             if not name:
                 table.refuse(index, f"{end!r} is empty")
             elif name not in ids:
-                kind = f"{end!r} is not the id of any node (--strangers drop leaves such edges out)"
+                kind = (
+                    f"{end!r} is not the id of any node (--with OLD.graph adds the nodes of a graph you "
+                    "have; --strangers drop leaves such edges out)"
+                )
                 wrong = f"{end!r} is {name!r}, not the id of any node"
                 table.refuse(index, wrong, kind=kind, cell=name)
     return edges, weights

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from pace.datasets import Dataset, Names
+from pace.datasets import SITE_RATIOS, Dataset, Names
 from pace.errors import GraphError, SettingError, did_you_mean
-from pace.graph import Graph
+from pace.graph import Graph, coalesced
 from pace.tables.cells import MISSING
 from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook
 from pace.tables.features import Change, encode_columns, infer_columns, unscaled_features
 from pace.tables.graph_parts import number_nodes, read_clients, read_edges, read_labels, read_masks
 from pace.tables.problems import Problems, check_choice, listed
-from pace.tables.table import TableFile, check_option, data_columns, open_table, read_table
+from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
+
+Parts = tuple[Tensor, Tensor, Tensor, Tensor | None]  # features, labels, edges and their weights
 
 ID_ROWS = 20  # from which a whole number that is different in each row looks like an id
 
@@ -29,12 +34,13 @@ class Columns:
     id: str | None = None  # default: the codebook's, a column called id, else rows are numbered
     features: str | None = None  # names or prefixes, by commas; default: all that is left
     client: str | None = None
-    split: str | None = None
+    split: str | None = None  # a column, or shares such as 60/20/20
     classes: str | None = None  # all class names in order, by commas; default: those that occur
     decimal: str | None = None  # comma or point, where the table does not show it
     strangers: str = "refuse"  # edges to nodes that are not in the table; or drop
     weight: str | None = None  # of the table of edges; default: the codebook's, else none
     directions: str | None = None  # both or keep; default: the codebook's, else both
+    known: Dataset | None = None  # a graph whose nodes the edges may lead to
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +51,7 @@ class Imported:
     notes: list[str]
     changes: list[Change] = field(default_factory=list)  # by the codebook, to which rows
     warnings: list[str] = field(default_factory=list)  # what will mislead, if it is left so
+    rows: int = 0  # nodes of the table; those of `Columns.known` follow them
 
 
 def import_graph(
@@ -52,7 +59,8 @@ def import_graph(
 ) -> Imported:
     """The dataset of two tables; a ProblemsError lists everything that is wrong with them."""
     classes, missing = _check_settings(columns, codebook), MISSING
-    problems, notes, changes, warnings = Problems(), list[str](), list[Change](), list[str]()
+    problems, notes, changes = Problems(), list[str](), list[Change]()
+    columns, ratios = _shares(columns)
     file = open_table(nodes)
     special = _special_columns(columns, codebook, file, notes)
     text = list(special.values())
@@ -77,38 +85,98 @@ def import_graph(
     owner, clients = read_clients(table, columns.client)
     masks = read_masks(table, columns.split, y)
     notes += table.notes
+    older = _older(columns.known, ids)
     ends, weights = read_edges(
         edges,
         table,
-        ids,
+        ids | older,
         notes,
         id_column=special.get("id"),
         strangers=columns.strangers,
         weight=columns.weight or (codebook and codebook.weight) or None,
     )
     problems.stop()
-    directions = columns.directions or (codebook.directions if codebook else BOTH)
-    graph = Graph.build(x, ends, y, **masks, weights=weights, directed=directions != BOTH)
+    directed = (columns.directions or (codebook.directions if codebook else BOTH)) != BOTH
+    _tell_merged(ends, len(ids) + len(older), directed, notes)
+    names = tuple(feature for column in features for feature in column.features)
+    known = Names(classes, names, clients, (*ids, *older))
+    if columns.known is not None:
+        x, y, ends, weights = _joined(columns.known, known, (x, y, ends, weights))
+        masks = {name: torch.cat([mask, y.new_zeros(len(older))]) for name, mask in masks.items()}
+    graph = Graph.build(x, ends, y, **masks, weights=weights, directed=directed)
+    dataset = Dataset(name, graph, len(classes), ratios, owner=owner, names=known)
+    warnings = table.warnings
+    if codebook is None:
+        warnings += _feature_warnings(dataset, table, numbered="id" not in special)
+    return Imported(dataset, notes, changes, warnings, len(table.rows))
+
+
+def _shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
+    """The shares of train, validation and test, and the columns without them in place of a column."""
+    parts = re.fullmatch(r"(\d+)/(\d+)/(\d+)", columns.split or "")
+    if parts is None:
+        return columns, SITE_RATIOS
+    train, val, test = (int(part) / 100 for part in parts.groups())
+    if round(train + val + test, 9) != 1 or not train * val:
+        raise SettingError(
+            f"--split is {columns.split}, expected percents of train, validation and test that add up "
+            "to 100, the first two above 0, such as 60/20/20"
+        )
+    return replace(columns, split=None), (train, val, test)
+
+
+def _older(known: Dataset | None, ids: Mapping[str, int]) -> dict[str, int]:
+    """The nodes of a graph that are not in the table, numbered after those that are."""
+    if known is None:
+        return {}
+    if not known.names.nodes:
+        raise GraphError(f"{known.name} knows no ids of its nodes: import it again with --id")
+    names = [name for name in known.names.nodes if name not in ids]
+    return {name: len(ids) + index for index, name in enumerate(names)}
+
+
+def _joined(known: Dataset, names: Names, parts: Parts) -> Parts:
+    """Features, labels, edges and weights of the table's nodes, then of the graph's other nodes."""
+    (x, y, ends, weights), graph = parts, known.graph
+    for kind in ("features", "classes"):
+        if (mine := getattr(names, kind)) != (theirs := getattr(known.names, kind)):
+            raise GraphError(
+                f"{known.name} has other {kind} ({listed(theirs)}) than the table ({listed(mine)}): "
+                "import both by one codebook"
+            )
+    if (weights is None) != (graph.weights is None):
+        raise GraphError(f"either the edges of {known.name} or the table's have weights: give both")
+    number = {name: index for index, name in enumerate(names.nodes)}
+    place = torch.tensor([number[name] for name in known.names.nodes])
+    others = place >= len(x)
+    if weights is not None and graph.weights is not None:
+        weights = torch.cat([weights, graph.weights])
+    ends = torch.cat([ends, place[graph.edges]], dim=1)
+    return torch.cat([x, graph.x[others]]), torch.cat([y, graph.y[others]]), ends, weights
+
+
+def _tell_merged(ends: Tensor, nodes: int, directed: bool, notes: list[str]) -> None:
+    """Note the edges that a graph has once, or not at all."""
     loops = int((ends[0] == ends[1]).sum())
-    merged = ends.shape[1] - loops - graph.edges.shape[1] // (1 if graph.directed else 2)
+    kept = coalesced(ends, nodes, directed=directed)[0].shape[1] // (1 if directed else 2)
     if loops:
         notes.append(f"dropped: edges from a node to itself, {loops}")
-    if merged:
+    if merged := ends.shape[1] - loops - kept:
         notes.append(f"merged: edges given more than once or in both directions, {merged}")
-    for column, parsed in table.numbers.items() if "id" not in special else ():
+
+
+def _feature_warnings(dataset: Dataset, table: Table, *, numbered: bool) -> Iterator[str]:
+    """Features that no codebook has scaled, or that look like ids where no column is the id."""
+    for column, parsed in table.numbers.items() if numbered else ():
         values = parsed.values
         whole = len(values) >= ID_ROWS and (values == np.round(values)).all()
         if whole and len(np.unique(values)) == len(values):
-            warnings.append(
+            yield (
                 f"column {column!r} has a different whole number in every row and is used as a "
                 f"feature: if it is an id, give --id {column}"
             )
-    names = tuple(feature for column in features for feature in column.features)
-    if (large := unscaled_features(x, names)) is not None:
-        warnings.append(large)
-    known = Names(classes, names, clients, tuple(ids))
-    dataset = Dataset(name, graph, len(classes), owner=owner, names=known)
-    return Imported(dataset, notes, changes, warnings)
+    if (large := unscaled_features(dataset.graph.x, dataset.names.features)) is not None:
+        yield large
 
 
 def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:

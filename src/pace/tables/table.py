@@ -16,14 +16,22 @@ from dataclasses import dataclass, field
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from unicodedata import normalize
 
 import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import open_regular, read_head, size_of
-from pace.tables.cells import SLASHES, Numbers, is_number, parse_cells, parse_columns, parse_dates
+from pace.tables.cells import (
+    UNCLEAR_DAYS,
+    Numbers,
+    is_number,
+    parse_cells,
+    parse_columns,
+    parse_dates,
+    unclear_days,
+)
 from pace.tables.problems import Problems, check_choice, listed
 
 CHUNK = 2_000  # rows of CSV in memory as text at a time
@@ -260,7 +268,19 @@ def _word(cell: object) -> str:
     return str(cell).strip()
 
 
-TableFile = CsvFile | ParquetFile
+class TableFile(Protocol):
+    """A table whose header has been read."""
+
+    path: Path
+    name: str
+    delimiter: str
+    columns: list[str]
+    text_columns: set[str]  # in which numbers may have marks
+
+    @property
+    def notes(self) -> Sequence[str]: ...
+
+    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,6 +293,7 @@ class Table:
     numbers: dict[str, Numbers]
     problems: Problems
     notes: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def cells(self, column: str) -> list[str]:
         """A column as words."""
@@ -284,13 +305,8 @@ class Table:
     def days(self, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         """A column of dates; NaN where a cell is none."""
         cells = self.cells(column)
-        slashes = [match for cell in cells if (match := SLASHES.fullmatch(cell))]
-        if slashes and all(max(int(match[1]), int(match[2])) <= 12 for match in slashes):
-            self.refuse(
-                None,
-                f"column {column!r} has dates whose day and month cannot be told apart: write them "
-                "as 2024-03-31",
-            )
+        if unclear_days(cells):
+            self.refuse(None, f"column {column!r} {UNCLEAR_DAYS}")
         return np.array(parse_dates(cells), np.float64)
 
     def refuse(self, index: int | None, text: str, *, kind: str = "", cell: str = "") -> None:
@@ -309,7 +325,7 @@ def open_table(path: Path) -> TableFile:
     """A file whose header has been read: `columns` are the names in it."""
     if not path.is_file():
         raise GraphError(f"{path} not found: give a .csv or .parquet file")
-    file = ParquetFile(path) if path.suffix.lower() in PARQUET else CsvFile(path)
+    file: TableFile = ParquetFile(path) if path.suffix.lower() in PARQUET else CsvFile(path)
     counts = Counter(filter(None, file.columns))
     if twice := next((name for name, count in counts.items() if count > 1), None):
         raise GraphError(f"{path.name} has two columns called {twice!r}: rename one")

@@ -150,6 +150,12 @@ def split(labels: Array, classes: int, random: Random, ratios: Sequence[float]) 
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
+def with_drawn_masks(dataset: Dataset, classes: int) -> Graph:
+    """A whole graph with masks of its dataset's shares, from the fixed seed: always the same."""
+    nodes, graph = [list(range(dataset.graph.nodes))], dataset.graph
+    return client_graphs(graph, nodes, classes, generator(), dataset.ratios)[0]
+
+
 def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:
     """The graph with these nodes in train, validation and test."""
     masks: dict[str, Any] = {name: torch.zeros(graph.nodes, dtype=torch.bool) for name in MASKS}

@@ -33,6 +33,7 @@ from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
 from pace.runtimes.files.outcome import Outcome, mask_scores
 from pace.runtimes.files.site import Members, Site
 
+LARGEST_RECEIPT = 2**24  # bytes
 LIBRARIES = ("pace-fgl", "torch", "numpy", "scipy")  # which may change the last digit of a number
 
 
@@ -56,6 +57,7 @@ def fit_files(
     Otherwise it is the receipt, and under `again` whether an earlier run had trained.
     """
     name, private = identity(job, upload, key)
+    _check_receipt(receipt, job)
     if job.sealed and key is not None:
         sealed_jobs.check_overlap(key, job, agreed=overlapping)
     with atomic.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
@@ -171,6 +173,19 @@ def _earlier(job: Job, site: Site, name: str, *, keep: Path, upload: Path) -> Ke
             "graph it was trained on, or ask for a new job"
         )
     return earlier
+
+
+def _check_receipt(receipt: Path, job: Job) -> None:
+    """A receipt is kept as long as the upload may be asked about: another job's is not replaced."""
+    if not receipt.exists():
+        return
+    try:
+        earlier = untrusted.json(untrusted.read(receipt, LARGEST_RECEIPT))["job"]["digest"]
+    except (OSError, ValueError, LookupError, TypeError):
+        earlier = None
+    if earlier != job.digest:
+        what = f"the receipt of job {earlier[:16]}" if earlier else "no receipt of this job"
+        raise FileError(f"{receipt} is {what}: name another file with --receipt, or move it")
 
 
 def _receipt(job: Job, kept: KeptModel, upload: bytes, disclosed: Disclosure) -> dict[str, Any]:

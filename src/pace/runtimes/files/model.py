@@ -254,14 +254,15 @@ def prediction_table(model: SiteModel, site: Site) -> Columns:
     probability.
     """
     classes = model.job.classes or tuple(map(str, range(model.job.model.classes)))
-    adoption = model(site.graph)
-    chosen, local = (logits.double().softmax(1) for logits in (adoption.logits, adoption.local))
-    columns: Columns = {"node": list(site.nodes)}
+    adoption, rows = model(site.graph), slice(site.rows)
+    both = (adoption.logits[rows], adoption.local[rows])
+    chosen, local = (logits.double().softmax(1) for logits in both)
+    columns: Columns = {"node": list(site.nodes[rows])}
     for prefix, probabilities in (("", chosen), ("local_", local)):
         columns[f"{prefix}class"] = [classes[label] for label in called(probabilities).tolist()]
         columns[f"{prefix}probability"] = _rounded(probabilities.max(1).values)
-    columns["label"] = known_labels(site.graph, classes)
-    columns["split"] = model.members.roles(site.nodes)
+    columns["label"] = known_labels(site.graph, classes)[rows]
+    columns["split"] = model.members.roles(site.nodes[rows])
     return columns | {f"p_{name}": _rounded(chosen[:, i]) for i, name in enumerate(classes)}
 
 
@@ -269,7 +270,7 @@ def _rounded(values: Tensor) -> list[float]:
     return [round(value, 6) for value in values.tolist()]
 
 
-def write_predictions(path: Path, table: Columns) -> None:
+def write_predictions(path: Path, table: Columns, *, replaces: bool = False) -> None:
     """CSV or, with the extra `report`, Parquet: the kind of table is in the file's name."""
     if path.suffix == ".csv":
         text = io.StringIO(newline="")
@@ -290,4 +291,7 @@ def write_predictions(path: Path, table: Columns) -> None:
         content = opened.getvalue()
     else:
         raise SettingError(f"--out is {path}, expected a name that ends in .csv or .parquet")
-    atomic.write(path, content)
+    if replaces:
+        atomic.write(path, content)
+    elif not atomic.create(path, content):
+        raise FileError(f"{path} already exists: choose another name, or say --replace")

@@ -146,6 +146,7 @@ def evaluate_mask(
         raise SettingError(f"the mask is {mask!r}, expected one of {', '.join(MASKS)}")
     own = site.graph.test
     labelled = site.graph.y != UNKNOWN
+    labelled[len(labelled) if site.rows is None else site.rows :] = False  # neighbours of old
     role = {kind: torch.tensor([r == kind for r in roles]) for kind in (*ROLES, NEW)}
     unseen = labelled & (role[NEW] | role[ROLES[0]])  # without a label, a node taught nothing
     fair = role["test"] | (unseen & own if site.drawn is None else unseen)

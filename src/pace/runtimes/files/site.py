@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pace.datasets import Dataset, client_graphs, generator, read_graph
+from pace.datasets import Dataset, read_graph, with_drawn_masks
 from pace.errors import FileError, GraphError
 from pace.graph import Graph
 from pace.jobs import Job
@@ -35,6 +35,7 @@ class Site:
     graph: Graph
     nodes: tuple[str, ...]
     drawn: tuple[float, ...] | None  # the ratios of masks that were drawn, the file having none
+    rows: int | None = None  # nodes that were asked about; the others are their neighbours of old
 
 
 def load_site(path: Path, job: Job) -> Site:
@@ -45,7 +46,7 @@ def load_site(path: Path, job: Job) -> Site:
     return site_of_dataset(read_graph(path), job, path)
 
 
-def site_of_dataset(dataset: Dataset, job: Job, path: Path) -> Site:
+def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = None) -> Site:
     """The same of a dataset that is in memory; `path` is what messages call it."""
     _check_names("feature", dataset.names.features, job, path)
     _check_names("class", dataset.names.classes, job, path)
@@ -53,9 +54,8 @@ def site_of_dataset(dataset: Dataset, job: Job, path: Path) -> Site:
     graph, drawn = dataset.graph, None
     names = dataset.names.nodes or tuple(map(str, range(graph.nodes)))
     if not dataset.has_split:
-        nodes, drawn = [list(range(graph.nodes))], dataset.ratios
-        (graph,) = client_graphs(graph, nodes, job.model.classes, generator(), drawn)
-    return Site(graph, names, drawn)
+        graph, drawn = with_drawn_masks(dataset, job.model.classes), dataset.ratios
+    return Site(graph, names, drawn, rows)
 
 
 def _check_names(kind: str, names: Sequence[str], job: Job, path: Path) -> None:

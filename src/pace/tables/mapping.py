@@ -1,0 +1,279 @@
+"""A site's mapping: how the columns of its own export become the columns that sites agree on.
+
+    columns = [
+        {name = "age", from = "Geburtsdatum", age_at = "Aufnahme"},
+        {name = "creatinine", from = "Krea", unit = "µmol/l", factor = 0.01131, limits = true},
+        {name = "sex", from = "Geschlecht", values = {m = "male", w = "female"}},
+        {name = "diagnoses", from = "Diagnosen", separator = ";", flags = {E11 = "diabetes"}},
+    ]
+
+values      words in any case, each with what it becomes: other names of classes, yes and no as 1 and 0
+unit        text behind numbers that is taken away
+limits      `<3` is half of 3, `>100` is 100, `60-69` is their middle, `80+` is 80
+factor      what a number is multiplied by, then `offset` is added
+age_at      a date becomes years until this day, or until the day in this column
+flags       of cells with several words, by `separator`: each word here becomes a column of 0 and 1
+
+Columns that no line names are not used. The file stays at the site.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pace.errors import FileError, GraphError, SettingError, did_you_mean
+from pace.io import OPTIONAL, atomic, dump_toml, optional, plain_record, read_record, record_key
+from pace.tables.cells import (
+    MISSING,
+    UNCLEAR_DAYS,
+    Numbers,
+    are_dates,
+    parse_columns,
+    parse_dates,
+    unclear_days,
+)
+from pace.tables.codebook import load_columns, refuse_repeated
+from pace.tables.problems import Problems, listed
+from pace.tables.table import Read, TableFile, open_table
+
+MAPPING_FORMAT = "pace-mapping-1"
+YEAR = 365.25  # days
+NOTHING = ("", "-", "–", "none")  # in a cell that may hold several words
+OPEN = "?"  # in the place of a word that a person has to say
+NUMBER = r"\d[\d.,]*"
+LIMIT = re.compile(rf"([<>≤≥])=?\s*({NUMBER})")
+RANGE = re.compile(rf"({NUMBER})\s*(?:-|–|to|bis)\s*({NUMBER})")
+AND_MORE = re.compile(rf"({NUMBER})\s*\+")
+HEAD = """\
+# How this site's columns become the columns that sites agree on: a line each. Read it and change what
+# is wrong; a column whose line is deleted is not used. `from` is the name in your table. Also:
+#   values = {ja = "1", nein = "0"}     what words become
+#   unit = "mg", factor = 0.1, offset = 0.0, limits = true
+#                                       numbers: text behind them, another unit, <3 and 60-69
+#   age_at = "2024-12-31"               a date of birth becomes an age on a day, or in a column's
+#   separator = ";", flags = {E11 = "diabetes"}
+#                                       each of several words in a cell becomes a column of 0 and 1
+# It stays at this site: `pace codebook propose --mapping` and `pace graph import --mapping` read it.
+"""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How one column of the export becomes one or, with `flags`, several columns."""
+
+    name: str  # as the sites agree
+    source: str = field(metadata=record_key("from"))  # as the export has it
+    values: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+    unit: str = optional("")
+    factor: float = optional(1.0)
+    offset: float = optional(0.0)
+    limits: bool = optional(False)
+    age_at: str = optional("")
+    separator: str = optional("")
+    flags: dict[str, str] = field(default_factory=dict, metadata=OPTIONAL)
+
+    def __post_init__(self) -> None:
+        if not self.name or not self.source:
+            raise SettingError("a line of the mapping has an empty name or from")
+        if self.factor == 0:
+            raise SettingError(f"{self.name!r} has the factor 0, which makes all values alike")
+        if bool(self.flags) != bool(self.separator):
+            raise SettingError(f"{self.name!r} has flags or a separator: give both, or none")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of what it becomes."""
+        return tuple(self.flags.values()) or (self.name,)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether something is done to numbers."""
+        return bool(self.limits or self.unit) or (self.factor, self.offset) != (1, 0)
+
+
+@dataclass(frozen=True)
+class ColumnMapping:
+    """All lines of a site's mapping."""
+
+    columns: tuple[Rule, ...]
+
+    def __post_init__(self) -> None:
+        refuse_repeated("column", (name for rule in self.columns for name in rule.columns))
+
+    def called(self, name: str) -> str:
+        """The agreed name of a column that is called so here."""
+        return next((rule.name for rule in self.columns if rule.source == name), name)
+
+    @property
+    def unsettled(self) -> list[str]:
+        """What a person has to say before it can be used."""
+        return [
+            f"{rule.name}: what is {word!r}?"
+            for rule in self.columns
+            for word, becomes in rule.values.items()
+            if becomes == OPEN
+        ]
+
+
+def render_mapping(mapping: ColumnMapping, doubts: Mapping[str, str] | None = None) -> str:
+    """The file, with a comment behind the lines that a person should look at."""
+    content = dump_toml({"format": MAPPING_FORMAT, **plain_record(mapping)}, {})
+    head, _, rest = content.partition("columns = [\n")
+    lines = rest.splitlines()
+    for index, rule in enumerate(mapping.columns):
+        if doubt := (doubts or {}).get(rule.source):
+            lines[index] += f"  # look: {doubt}"
+    return "\n".join([HEAD, f"{head}columns = [", *lines]) + "\n"
+
+
+def write_mapping(path: Path, mapping: ColumnMapping, doubts: Mapping[str, str]) -> None:
+    """Write a new file; one that people have edited is never replaced."""
+    if not atomic.create(path, render_mapping(mapping, doubts).encode()):
+        raise FileError(f"{path} already exists: choose another name or move it")
+
+
+def read_mapping(path: Path) -> ColumnMapping:
+    """The mapping of a file, edited or not."""
+    content = load_columns(path, MAPPING_FORMAT, "`pace codebook propose --mapping` makes one")
+    try:
+        return mapping_of(content)
+    except SettingError as error:
+        raise SettingError(f"{path}: {error}") from None
+
+
+def mapping_of(content: object) -> ColumnMapping:
+    """The mapping that a file's content describes."""
+    return read_record(ColumnMapping, content, "the mapping", strict=True)
+
+
+def open_mapped(path: Path, mapping: ColumnMapping | None, decimal: str | None) -> TableFile:
+    """A table whose header has been read, seen through the mapping if there is one."""
+    file = open_table(path)
+    return file if mapping is None else MappedFile(file, mapping, decimal)
+
+
+class MappedFile:
+    """A table seen through a mapping: it has the agreed columns, and what is in them is as agreed."""
+
+    def __init__(self, file: TableFile, mapping: ColumnMapping, decimal: str | None = None) -> None:
+        if left := mapping.unsettled:
+            raise SettingError(
+                f"the mapping says {OPEN!r} in {listed(left)} Replace each {OPEN!r}."
+            )
+        for rule in mapping.columns:
+            if rule.source not in file.columns:
+                raise GraphError(
+                    f"{file.name} has no column {rule.source!r}, which the mapping takes for "
+                    f"{rule.name!r}; {did_you_mean(rule.source, file.columns)}it has "
+                    f"{listed(file.columns, 12)}"
+                )
+        self.file, self.mapping, self.decimal = file, mapping, decimal
+        self.path, self.name, self.delimiter = file.path, file.name, file.delimiter
+        self.notes: list[str] = list(file.notes)
+        self.columns = [name for rule in mapping.columns for name in rule.columns]
+        self.text_columns: set[str] = set()  # numbers are read here
+
+    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
+        """The row numbers, and columns as text and as numbers."""
+        wanted = {*text, *numbers}
+        rules = [rule for rule in self.mapping.columns if wanted & {*rule.columns}]
+        sources = [rule.source for rule in rules]
+        sources += [rule.age_at for rule in rules if rule.age_at in self.file.columns]
+        rows, raw, _ = self.file.read(list(dict.fromkeys(sources)), (), problems)
+        cells: dict[str, list[str]] = {}
+        for rule in rules:
+            cells |= self._cells(rule, raw, problems)
+        parsed = self._numbers(rules, cells, numbers)
+        for name in (name for rule in rules if rule.is_number for name in rule.columns):
+            values = parsed[name].values
+            pairs = zip(values.tolist(), cells[name], strict=True)
+            cells[name] = [f"{value:.7g}" if value == value else cell for value, cell in pairs]
+        return rows, {n: cells[n] for n in text}, {n: parsed[n] for n in numbers}
+
+    def _cells(
+        self, rule: Rule, raw: Mapping[str, list[str]], problems: Problems
+    ) -> dict[str, list[str]]:
+        """What the cells of a column become before they are read as numbers."""
+        values = {word.casefold(): becomes for word, becomes in rule.values.items()}
+        cells = [values.get(cell.casefold(), cell) for cell in raw[rule.source]]
+        if rule.flags:
+            return dict(_flags(rule, cells))
+        if rule.age_at:
+            ends = raw.get(rule.age_at, [rule.age_at] * len(cells))
+            if not self.file.columns.count(rule.age_at) and not are_dates({rule.age_at}):
+                raise SettingError(
+                    f"age_at of {rule.name!r} is {rule.age_at!r}, expected a day such as 2024-12-31 or "
+                    f"a column of {self.name}"
+                )
+            for column in (cells, ends):
+                if unclear_days(column):
+                    problems.add(self.name, None, f"column {rule.source!r} {UNCLEAR_DAYS}")
+            born, until = np.array(parse_dates(cells)), np.array(parse_dates(ends))
+            for index in np.flatnonzero(np.isnan(until) & ~np.isnan(born)).tolist():
+                cells[index] = ends[index]  # a missing day is a missing age
+            years = ((until - born) / YEAR).tolist()
+            pairs = zip(years, cells, strict=True)
+            cells = [f"{age:.2f}" if age == age else cell for age, cell in pairs]
+        if rule.unit:
+            cells = [cell.removesuffix(rule.unit).rstrip() for cell in cells]
+        return {rule.name: cells}
+
+    def _numbers(
+        self, rules: Sequence[Rule], cells: Mapping[str, list[str]], numbers: Sequence[str]
+    ) -> dict[str, Numbers]:
+        """Columns as numbers, in the notation of the whole file; limits and units as agreed."""
+        by_name = {name: rule for rule in rules for name in rule.columns}
+        asked = [name for name, rule in by_name.items() if name in numbers or rule.is_number]
+        bounds = {
+            name: {i: parts for i, cell in enumerate(cells[name]) if (parts := bound_parts(cell))}
+            for name in asked
+            if by_name[name].limits
+        }
+        columns = {}
+        for name in asked:  # the numbers in `<3` and `60-69` are read like the others, behind them
+            extra = [part for parts, _ in bounds.get(name, {}).values() for part in parts]
+            columns[name] = [*cells[name], *extra]
+        notes = list[str]()
+        parsed = parse_columns(columns, self.decimal, self.delimiter, notes)
+        self.notes += [note for note in notes if note not in self.notes]
+        return {
+            name: _converted(by_name[name], parsed[name], bounds.get(name, {})) for name in asked
+        }
+
+
+def _converted(rule: Rule, numbers: Numbers, bounds: Mapping[int, tuple[Any, float]]) -> Numbers:
+    """A column's numbers with limits and ranges filled in, in the agreed unit."""
+    parts = sum(len(parts) for parts, _ in bounds.values())
+    rows = len(numbers.values) - parts
+    values, at, text = numbers.values[:rows].astype(np.float64), rows, dict(numbers.text)
+    for index, (bound, weight) in bounds.items():
+        values[index] = weight * numbers.values[at : at + len(bound)].sum()
+        at += len(bound)
+        text.pop(index, None)
+    text = {index: cell for index, cell in text.items() if index < rows}
+    return Numbers(values * rule.factor + rule.offset, text, numbers.style)
+
+
+def bound_parts(cell: str) -> tuple[list[str], float] | None:
+    """The numbers in a limit or a range, and the weight by which they are summed; None for others."""
+    if match := LIMIT.fullmatch(cell):
+        return [match[2]], 0.5 if match[1] in "<≤" else 1.0
+    if match := RANGE.fullmatch(cell):
+        return [match[1], match[2]], 0.5
+    match = AND_MORE.fullmatch(cell)
+    return ([match[1]], 1.0) if match else None
+
+
+def _flags(rule: Rule, cells: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """A column of 0 and 1 for each word that a cell may hold; an empty cell holds none of them."""
+    parts = [{part.strip().casefold() for part in cell.split(rule.separator)} for cell in cells]
+    absent = [cell.casefold() in MISSING and cell.casefold() not in NOTHING for cell in cells]
+    for word, name in rule.flags.items():
+        pairs = zip(parts, absent, strict=True)
+        yield name, ["" if no else str(int(word.casefold() in held)) for held, no in pairs]
