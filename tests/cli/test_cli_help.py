@@ -142,7 +142,17 @@ def test_every_command_speaks_json() -> None:
 def test_an_option_means_the_same_everywhere() -> None:
     """Options of one name have one explanation; those below are the command's own business."""
     own = {"--out", "--key", "--features", "--classes", "--clients", "--methods", "--datasets"}
-    own |= {"--nodes", "--edges", "--hidden", "--label", "--id", "--codebook", "--job"}
+    own |= {
+        "--nodes",
+        "--edges",
+        "--hidden",
+        "--label",
+        "--id",
+        "--codebook",
+        "--job",
+        "--like",
+        "--mapping",
+    }
     said: dict[str, set[tuple[str, str]]] = {}
     for _, command in LEAVES.values():
         for name, option in options(command).items():

@@ -242,11 +242,11 @@ def test_kinds_that_contradict_each_other_are_refused_together(tmp_path: Path) -
     sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
     with pytest.raises(GraphError) as caught:
         merge_proposals(sites)
-    assert "2 columns do not fit together" in str(caught.value)
+    assert "2 columns cannot be put together" in str(caught.value)
     assert "'age' is number at north, category at south" in str(caught.value)
     fixed = {
-        "north": proposed(tmp_path, north, category=["age", "smoker"]),
-        "south": sites["south"],
+        "north": proposed(tmp_path, north, category=["age"], without=["smoker"]),
+        "south": proposed(tmp_path, south, without=["smoker"]),
     }
     assert merge_proposals(fixed).codebook.columns[0].words == ("old", "young", "other", "missing")
 
@@ -257,8 +257,9 @@ def test_other_units_spellings_classes_and_names_are_told_of(tmp_path: Path) -> 
     south["kind"] = ["x"] * 40
     south["nr"] = south.pop("case")
     sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
-    notes = "\n".join(merge_proposals(sites).notes)
-    assert "another unit?" in notes
+    merged = merge_proposals(sites)
+    notes = "\n".join(merged.notes)
+    assert "another unit?" in "\n".join(merged.codebook.warnings)
     assert "'A' and 'a' are 2 categories: if they are one, write them alike" in notes
     assert "class 'y' occurs at north only" in notes
     assert "the id is 'case'; south: give --id at import" in notes

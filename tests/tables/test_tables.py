@@ -159,7 +159,8 @@ def test_a_thousand_problems_of_one_kind_are_one_line(imported: Importer) -> Non
         imported(edges="source,target\n,p1\n" + "p1,nobody\n" * 1000)
     assert problems(caught) == [
         "edges.csv row 2: 'source' is empty",
-        "edges.csv: 'target' is not the id of any node (--strangers drop leaves such edges out), in "
+        "edges.csv: 'target' is not the id of any node (--with OLD.graph adds the nodes of a graph you "
+        "have; --strangers drop leaves such edges out), in "
         "1,000 rows: row 3 ('nobody'), row 4 ('nobody'), row 5 ('nobody'), …",
     ]
 

@@ -16,7 +16,6 @@ from pace.io import plain_record
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pace.datasets import Dataset
     from pace.jobs import Disclosure
     from pace.runtimes.files import MaskScores, Site, SiteModel
     from pace.tables import Columns, Imported
@@ -32,11 +31,6 @@ Nodes = Annotated[
 Edges = Annotated[Path | None, option("Its table of edges.", "FILE")]
 Id_column = Annotated[
     str | None, option("The column with node ids (default: the job's).", "COLUMN", "--id")
-]
-
-With = Annotated[
-    Path | None,
-    option("Your .graph of old: the table's edges may lead to its nodes.", "FILE", "--with"),
 ]
 
 app = typer.Typer()
@@ -239,6 +233,8 @@ def read_site(
     folder: Path, graph: Path | None, nodes: Path | None, edges: Path | None, columns: Columns
 ) -> tuple[SiteModel, Site, Imported | None]:
     """The model, and a graph file, or two tables by the codebook of the model's job."""
+    from dataclasses import replace
+
     import torch
 
     from pace.runtimes.files import load_site, read_model, site_of_dataset
@@ -255,18 +251,10 @@ def read_site(
             "this model's job has no codebook, so tables cannot be read by it: make a .graph file "
             "with `pace graph import`, with the job's features in order"
         )
+    columns = replace(columns, mapping=columns.mapping or model.mapping)
     imported = import_graph(nodes, edges, columns, codebook=model.job.codebook)
     site = site_of_dataset(imported.dataset, model.job, nodes, imported.rows)
     return model, site, imported
-
-
-def read_known(known: Path | None, nodes: Path | None) -> Dataset | None:
-    """The graph whose nodes a table's edges may lead to."""
-    from pace.datasets.file import read_graph
-
-    if known is not None and nodes is None:
-        raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
-    return None if known is None else read_graph(known)
 
 
 @app.command()
@@ -276,7 +264,8 @@ def predict(
     graph: Any_graph = None,
     nodes: Nodes = None,
     edges: Edges = None,
-    known: With = None,
+    known: given.With = None,
+    mapping: given.Mapping = None,
     id_column: Id_column = None,
     strangers: given.Strangers = "refuse",
     weight: given.Weight = None,
@@ -300,7 +289,7 @@ def predict(
     from collections import Counter
     from operator import ne
 
-    from pace.cli.tables import tell
+    from pace.cli.tables import read_known, read_rules, tell
     from pace.runtimes.files import prediction_table, write_predictions
     from pace.tables import Columns
 
@@ -310,6 +299,7 @@ def predict(
         weight=weight,
         directions=directions,
         known=read_known(known, nodes),
+        mapping=read_rules(mapping),
     )
     adopted, site, imported = read_site(model, graph, nodes, edges, columns)
     table = prediction_table(adopted, site)
@@ -339,7 +329,8 @@ def evaluate(
     on: Annotated[str, option("Which nodes: train, val, test, new or all.", "NAME")] = "test",
     nodes: Nodes = None,
     edges: Edges = None,
-    known: With = None,
+    known: given.With = None,
+    mapping: given.Mapping = None,
     id_column: Id_column = None,
     strangers: given.Strangers = "refuse",
     weight: given.Weight = None,
@@ -357,6 +348,7 @@ def evaluate(
         pace client evaluate mine.model mine.graph --on val --json
         pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
     """
+    from pace.cli.tables import read_known, read_rules
     from pace.tables import Columns
 
     columns = Columns(
@@ -365,6 +357,7 @@ def evaluate(
         weight=weight,
         directions=directions,
         known=read_known(known, nodes),
+        mapping=read_rules(mapping),
     )
     adopted, site, _ = read_site(model, graph, nodes, edges, columns)
     scores = adopted.evaluate(site, on)

@@ -150,6 +150,13 @@ Methods = Annotated[
         complete=lists(*METHODS.groups, *METHODS),
     ),
 ]
+With = Annotated[
+    Path | None,
+    option("Your .graph of old: the table's edges may lead to its nodes.", "FILE", "--with"),
+]
+Mapping = Annotated[
+    Path | None, option("How your columns become the agreed (default: the model's).", "FILE")
+]
 Replace = Annotated[bool, option("Replace what is there.", "", "--replace")]
 Allow = Annotated[
     list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)

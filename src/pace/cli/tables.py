@@ -15,8 +15,8 @@ from pace.io import plain_record
 from pace.tables import BOTH, Codebook, read_codebook, write_codebook
 
 if TYPE_CHECKING:
-    from pace.datasets import GraphFacts
-    from pace.tables import Imported
+    from pace.datasets import Dataset, GraphFacts
+    from pace.tables import ColumnMapping, Imported, Proposal
 
 LISTED = 20  # classes or clients shown
 
@@ -46,6 +46,12 @@ def propose(
     decimal: given.Decimal = None,
     weight: given.Weight = None,
     directions: given.Directions = None,
+    mapping: Annotated[
+        Path | None, option("Your mapping to read, or to propose if there is none.", "FILE")
+    ] = None,
+    like: Annotated[
+        list[Path] | None, option("What another site wrote, or a codebook; repeat.", "FILE")
+    ] = None,
     as_json: given.As_json = False,
 ) -> None:
     """Describe the columns of your table, so that sites can agree on one codebook.
@@ -53,14 +59,24 @@ def propose(
     No row leaves the site: the file holds names, kinds, categories, counts, means and ranges. It says
     what it discloses; read it before you send it.
 
+    Where names, words, units or dates differ from others', `--mapping` proposes how your columns become
+    theirs, from your cells and what `--like` says. Correct that file, and run the command again.
+
     Examples:
         pace codebook propose patients.csv --label department --out north.columns.toml
         pace codebook propose patients.csv --label department --id case --category triage
         --missing "k. A." --without name,use --out north.columns.toml
+        pace codebook propose export.csv --label Entlassung --mapping south.mapping.toml
+        --like north.columns.toml --out south.columns.toml
     """
     from pace.tables import proposal
 
     options.at_least_one("--least", least)
+    rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
+    if rules is not None and rules.unsettled:
+        console.say(f"{mapping}: {'; '.join(rules.unsettled)}")
+        console.say("Replace each ? in it, then run this command again. Nothing else was written.")
+        return
     proposed, notes = proposal.propose_columns(
         nodes,
         label=label,
@@ -72,7 +88,9 @@ def propose(
         decimal=decimal,
         weight=weight or "",
         directions=directions or BOTH,
+        mapping=rules,
     )
+    notes = [*remarks, *notes]
     proposal.write_proposal(out, proposed)
     disclosed = proposal.proposal_discloses(proposed, least)
     if as_json:
@@ -86,6 +104,63 @@ def propose(
     for line in [*lines, *(f"  {sentence}" for sentence in disclosed)]:
         to.print(line)
     console.say(f"Written: {out} (send it to the site that makes the codebook)")
+
+
+def mapping_for(
+    nodes: Path, label: str, id_column: str | None, mapping: Path | None, like: list[Path]
+) -> tuple[ColumnMapping | None, list[str]]:
+    """The mapping of a file, or one that is proposed and written there; and what to say about it."""
+    from pace.tables import (
+        check_option,
+        open_table,
+        propose_mapping,
+        read_mapping,
+        write_mapping,
+    )
+
+    if mapping is None:
+        if like:
+            raise SettingError(
+                "--like says what to map to: give --mapping FILE for the mapping too"
+            )
+        return None, []
+    if mapping.exists():
+        return read_mapping(mapping), []
+    file = open_table(nodes)
+    for kind, name in (("label", label), ("id", id_column)):
+        if name:
+            check_option(kind, name, file.columns, nodes.name)
+    proposed, doubts = propose_mapping(file, label, id_column, [described(path) for path in like])
+    write_mapping(mapping, proposed, doubts)
+    console.say(f"Written: {mapping} (read it, correct it, and run this command again)")
+    return proposed, [f"{mapping.name}, {name!r}: {doubt}" for name, doubt in doubts.items()]
+
+
+def described(path: Path) -> Proposal | Codebook:
+    """What another site wrote of its columns, or what a codebook says of everybody's."""
+    from pace.io import read_head
+    from pace.jobs import JOB_SUFFIX
+    from pace.tables import CODEBOOK_FORMAT, read_proposal
+
+    if path.suffix == JOB_SUFFIX or CODEBOOK_FORMAT.encode() in read_head(path, 2**12):
+        return load_book(path)
+    return read_proposal(path)
+
+
+def read_rules(mapping: Path | None) -> ColumnMapping | None:
+    """The mapping of a file."""
+    from pace.tables import read_mapping
+
+    return None if mapping is None else read_mapping(mapping)
+
+
+def read_known(known: Path | None, nodes: Path | None) -> Dataset | None:
+    """The graph whose nodes a table's edges may lead to."""
+    from pace.datasets import read_graph
+
+    if known is not None and nodes is None:
+        raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
+    return None if known is None else read_graph(known)
 
 
 @codebook.command()
@@ -201,6 +276,8 @@ def import_(
     directions: given.Directions = None,
     job: Annotated[Path | None, option("A job: its codebook rules the columns.", "FILE")] = None,
     codebook: Annotated[Path | None, option("The same, of a codebook's own file.", "FILE")] = None,
+    mapping: given.Mapping = None,
+    known: given.With = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -233,6 +310,8 @@ def import_(
         strangers=strangers,
         weight=weight,
         directions=directions,
+        known=read_known(known, nodes),
+        mapping=read_rules(mapping),
     )
     agreed = job or codebook
     book = None if agreed is None else load_book(agreed)

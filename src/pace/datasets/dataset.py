@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,6 +44,8 @@ class Dataset:
     owner: Tensor | None = None  # (n,) the client of each node, where the user said so
     names: Names = Names()
     partition: str = "louvain"  # how it is divided unless somebody says otherwise
+    mapping: dict[str, Any] = field(default_factory=dict)
+    """How the table's own columns became these; see `pace.tables`."""
 
     def __post_init__(self) -> None:
         expect_graph(self.graph)

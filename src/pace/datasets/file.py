@@ -12,13 +12,14 @@ Tensors:
     ids                uint8    optional: the users' node ids, a JSON list
 
 The header's `pace` entry is a JSON object: format, name, title, features (d), classes (how many),
-ratios, the names of classes, features and clients, and `directed` where edges keep their directions.
+ratios, the names of classes, features and clients, and `directed` where edges keep their directions,
+and the `mapping` of the site's own columns where there is one.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from pace.datasets.dataset import Dataset, Names
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import GraphError, SettingError
 from pace.graph import MASKS, Graph
-from pace.io import atomic, optional, plain_record, read_record, split_settings, untrusted
+from pace.io import OPTIONAL, atomic, optional, plain_record, read_record, split_settings, untrusted
 from pace.models import SPARSE_BELOW, density
 from pace.registry import DATASETS
 
@@ -58,6 +59,7 @@ class Header:
     ratios: tuple[float, float, float]
     names: Names
     directed: bool = optional(False)
+    mapping: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
 
 
 def load(name: str, root: str | Path | None = None) -> Dataset:
@@ -121,7 +123,7 @@ def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     own: dict[str, Any] = {
         key: getattr(dataset, key) for key in ("name", "title", "classes", "ratios")
     }
-    own |= {"features": graph.features, "directed": graph.directed}
+    own |= {"features": graph.features, "directed": graph.directed, "mapping": dataset.mapping}
     header = Header(FORMAT, **own, names=replace(names, nodes=()))
     about = {"pace": json.dumps(plain_record(header))}
     write_file(path, save({key: part.contiguous() for key, part in tensors.items()}, about))
@@ -219,4 +221,5 @@ def _dataset(path: Path, size: int, header: Header, tensors: dict[str, Tensor]) 
         directed=None if torch.equal(edges, graph.edges) else edges,
         owner=None if owner is None else owner.long(),
         names=names,
+        mapping=header.mapping,
     )

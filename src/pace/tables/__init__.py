@@ -5,6 +5,14 @@ from pace.tables.agreement import codebook_discloses, codebook_rows, merge_propo
 from pace.tables.codebook import BOTH, CODEBOOK_FORMAT, Codebook, read_codebook, write_codebook
 from pace.tables.features import unscaled_features
 from pace.tables.importing import Columns, Imported, import_graph
+from pace.tables.mapping import (
+    ColumnMapping,
+    mapping_of,
+    read_mapping,
+    render_mapping,
+    write_mapping,
+)
+from pace.tables.matching import propose_mapping
 from pace.tables.problems import Problems, listed
 from pace.tables.proposal import (
     PROPOSAL_FORMAT,
@@ -14,4 +22,4 @@ from pace.tables.proposal import (
     read_proposal,
     write_proposal,
 )
-from pace.tables.table import data_columns, open_table, read_table
+from pace.tables.table import check_option, data_columns, open_table, read_table

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pace.errors import GraphError, ProblemsError, SettingError
-from pace.io.terminal import many
+from pace.io import many
 from pace.tables.cells import alike_notes, in_order, show_day, spelt_alike
 from pace.tables.codebook import Codebook, Column, Kind
 from pace.tables.problems import check_choice, listed
@@ -59,7 +59,7 @@ def merge_proposals(
     if not classes and (alien := _alone({s: p.classes for s, p in sites.items()})):
         wrong.append(f"the label has no class in common: {alien}")
     if wrong:
-        raise ProblemsError(f"{many(len(wrong), 'thing')} that do not fit together:", wrong)
+        raise ProblemsError(f"{many(len(wrong), 'column')} cannot be put together:", wrong)
     if not merged:
         raise GraphError("the sites have no column in common: give columns the same names")
     agreed = {}

@@ -155,11 +155,12 @@ def _check_unit(table: Table, column: Column, values: Array, distance: Array) ->
     """Refuse a column that lies far from the codebook's centre, and warn of one that is shifted."""
     centre = f"scales from the codebook's centre {column.centre:g}"
     middle = float(np.median(distance)) if len(values) else 0.0
+    far = values[distance > OUTLIER_SCALES]
     if middle > OUTLIER_SCALES:
         table.refuse(
             None,
-            f"column {column.name!r}: {int((distance > OUTLIER_SCALES).sum()):,} of {len(values):,} "
-            f"values are more than {OUTLIER_SCALES} {centre} (such as {values[distance.argmax()]:g}), "
+            f"column {column.name!r}: {len(far):,} of {len(values):,} values are more than "
+            f"{OUTLIER_SCALES} {centre} (such as {far[0]:g}), "
             "most likely in another unit: convert them, or give `factor` in a mapping",
         )
     elif middle > SHIFTED_SCALES and len(values) >= FEW_ROWS:

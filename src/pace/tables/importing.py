@@ -14,12 +14,14 @@ from torch import Tensor
 from pace.datasets import SITE_RATIOS, Dataset, Names
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.graph import Graph, coalesced
+from pace.io import plain_record
 from pace.tables.cells import MISSING
 from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook
 from pace.tables.features import Change, encode_columns, infer_columns, unscaled_features
 from pace.tables.graph_parts import number_nodes, read_clients, read_edges, read_labels, read_masks
+from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import Problems, check_choice, listed
-from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
+from pace.tables.table import Table, TableFile, check_option, data_columns, read_table
 
 Parts = tuple[Tensor, Tensor, Tensor, Tensor | None]  # features, labels, edges and their weights
 
@@ -41,6 +43,7 @@ class Columns:
     weight: str | None = None  # of the table of edges; default: the codebook's, else none
     directions: str | None = None  # both or keep; default: the codebook's, else both
     known: Dataset | None = None  # a graph whose nodes the edges may lead to
+    mapping: ColumnMapping | None = None  # how the table's own columns become the agreed ones
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +64,7 @@ def import_graph(
     classes, missing = _check_settings(columns, codebook), MISSING
     problems, notes, changes = Problems(), list[str](), list[Change]()
     columns, ratios = _shares(columns)
-    file = open_table(nodes)
+    file = open_mapped(nodes, columns.mapping, columns.decimal)
     special = _special_columns(columns, codebook, file, notes)
     text = list(special.values())
     if codebook is None:
@@ -82,8 +85,8 @@ def import_graph(
         features, missing = list(codebook.columns), codebook.missing
         x = encode_columns(table, features, missing, changes)
     y, classes = read_labels(table, special.get("label"), classes, missing)
-    owner, clients = read_clients(table, columns.client)
-    masks = read_masks(table, columns.split, y)
+    owner, clients = read_clients(table, special.get("client"))
+    masks = read_masks(table, special.get("split"), y)
     notes += table.notes
     older = _older(columns.known, ids)
     ends, weights = read_edges(
@@ -104,7 +107,8 @@ def import_graph(
         x, y, ends, weights = _joined(columns.known, known, (x, y, ends, weights))
         masks = {name: torch.cat([mask, y.new_zeros(len(older))]) for name, mask in masks.items()}
     graph = Graph.build(x, ends, y, **masks, weights=weights, directed=directed)
-    dataset = Dataset(name, graph, len(classes), ratios, owner=owner, names=known)
+    mapping = plain_record(columns.mapping) if columns.mapping else {}
+    dataset = Dataset(name, graph, len(classes), ratios, owner=owner, names=known, mapping=mapping)
     warnings = table.warnings
     if codebook is None:
         warnings += _feature_warnings(dataset, table, numbered="id" not in special)
@@ -202,8 +206,9 @@ def _special_columns(
     columns: Columns, book: Codebook | None, file: TableFile, notes: list[str]
 ) -> dict[str, str]:
     """The columns that are no features, by what they mean."""
-    names = file.columns
+    names, called = file.columns, columns.mapping.called if columns.mapping else str
     asked = {kind: getattr(columns, kind) for kind in ("label", "id", "client", "split")}
+    asked = {kind: name and called(name) for kind, name in asked.items()}
     special = {kind: name for kind, name in asked.items() if name}
     for kind, name in special.items():
         check_option(kind, name, names, file.name)

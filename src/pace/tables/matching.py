@@ -22,7 +22,7 @@ from pace.tables.codebook import Codebook
 from pace.tables.features import CATEGORIES
 from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, Rule, bound_parts
 from pace.tables.problems import Problems, listed
-from pace.tables.proposal import LEAST, Proposal
+from pace.tables.proposal import LEAST, Proposal, possible_ids
 from pace.tables.table import TableFile
 
 ENOUGH = 1.5  # of likeness, for a name to be proposed
@@ -40,6 +40,7 @@ NAMES: tuple[set[str], ...] = (
     {"temperature", "temp", "temperatur", "bodytemp"},
     {"smoker", "smoking", "smokes", "raucher", "rauchen", "fumeur", "tobacco"},
     {"admitted", "admission", "admissiondate", "admdate", "aufnahme", "aufnahmedatum", "eintritt"},
+    {"cholesterol", "cholesterin", "chol"},
     {"discharged", "dischargedate", "entlassdatum", "austritt"},
     {"ward", "station", "abteilung", "department", "service", "fachabteilung"},
     {"creatinine", "kreatinin", "krea", "crea", "creat", "creatinin"},
@@ -60,7 +61,7 @@ UNITS = {  # what a number is multiplied by
     1 / 18.016: "glucose, mg/dl to mmol/l", 18.016: "glucose, mmol/l to mg/dl",
     1 / 88.42: "creatinine, µmol/l to mg/dl", 88.42: "creatinine, mg/dl to µmol/l",
     1 / 38.67: "cholesterol, mg/dl to mmol/l", 38.67: "cholesterol, mmol/l to mg/dl",
-    1.6114: "haemoglobin, mmol/l to g/dl", 1 / 1.6114: "haemoglobin, g/dl to mmol/l",
+    1.6114: "hemoglobin, mmol/l to g/dl", 1 / 1.6114: "hemoglobin, g/dl to mmol/l",
     7.50062: "kPa to mmHg", 0.133322: "mmHg to kPa", 1 / 12: "months to years", 12.0: "years to months",
     1 / 365.25: "days to years", 365.25: "years to days", 1 / 60: "minutes to hours", 60.0: "hours to "
     "minutes", 0.1: "a tenth", 10.0: "ten times", 0.01: "a hundredth", 100.0: "a hundred times",
@@ -99,6 +100,8 @@ def propose_mapping(
     present = {
         name: [cell for cell in cells[name] if cell.casefold() not in MISSING] for name in names
     }
+    ids = ["id"] if "id" in names else possible_ids({n: cells[n] for n in names if n != label})
+    id_column = id_column or (ids[0] if len(ids) == 1 else None)
     numbers = parse_columns(cells, None, file.delimiter, [])
     doubts: dict[str, list[str]] = {name: [] for name in names}
     rules, own = {}, {}
@@ -248,12 +251,15 @@ def _agreed_unit(rule: Rule, mine: Known, other: Known, doubts: list[str]) -> Ru
     if not (distance > APART * least and sizes[1] > FACTOR * sizes[0]):
         return rule
     lines = {(factor, 0.0): name for factor, name in UNITS.items()}
-    lines[FAHRENHEIT] = "°F to °C"
-    lines[9 / 5, 32.0] = "°C to °F"
+    lines |= {FAHRENHEIT: "temperature, °F to °C", (9 / 5, 32.0): "temperature, °C to °F"}
+    named = {fold_name(other.name), fold_name(mine.name)}
+    groups = [group | named for group in NAMES if group & named]
+    own = [line for line, name in lines.items() if any(name.split(",")[0] in g for g in groups)]
 
-    def gap(line: tuple[float, float]) -> float:
+    def gap(line: tuple[float, float]) -> float:  # what is usual for such a column is likelier
         mean, sd = line[0] * mine.mean + line[1], line[0] * mine.sd
-        return abs(mean - other.mean) / max(sd, other.sd) + abs(math.log(sd / other.sd))
+        unusual = 0.3 * (line not in own) + 9 * (line not in own and "," in lines[line])
+        return abs(mean - other.mean) / max(sd, other.sd) + abs(math.log(sd / other.sd)) + unusual
 
     about = f"about {mine.mean:.4g} here, {other.mean:.4g} elsewhere"
     best = min(lines, key=gap) if least > 0 and mine.mean * other.mean > 0 else None

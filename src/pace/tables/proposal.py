@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,8 +26,9 @@ from pace.tables.cells import (
 from pace.tables.codebook import BOTH, DIRECTIONS, MOST_COLUMNS, Kind, load_columns, refuse_repeated
 from pace.tables.features import CATEGORIES
 from pace.tables.graph_parts import read_labels
+from pace.tables.mapping import ColumnMapping, bound_parts, open_mapped
 from pace.tables.problems import Problems, check_choice, listed
-from pace.tables.table import Table, check_option, data_columns, open_table, read_table
+from pace.tables.table import Table, check_option, data_columns, read_table
 
 PROPOSAL_FORMAT = "pace-columns-1"
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
@@ -112,14 +113,20 @@ def propose_columns(
     decimal: str | None = None,
     weight: str = "",
     directions: str = BOTH,
+    mapping: ColumnMapping | None = None,
 ) -> tuple[Proposal, list[str]]:
     """Describe a table, and note what to look at; problems are listed with their rows.
 
     `category` are columns of codes that are no numbers; `missing` are words that mean a missing value,
-    besides the usual ones; categories in fewer than `least` rows are not named.
+    besides the usual ones; categories in fewer than `least` rows are not named. With a `mapping` the
+    agreed columns are described; columns may be named as the table has them.
     """
     check_choice("--directions", directions, DIRECTIONS)
-    file, notes, problems = open_table(nodes), list[str](), Problems()
+    file, notes, problems = open_mapped(nodes, mapping, decimal), list[str](), Problems()
+    if mapping is not None:
+        label, id_column = mapping.called(label), id_column and mapping.called(id_column)
+        without, category = ([*map(mapping.called, names)] for names in (without, category))
+        without = [name for name in without if name in file.columns]  # else it has no line
     ids = [id_column] if id_column else []
     options = {"label": [label], "id": ids, "without": without, "category": category}
     for option, names in options.items():
@@ -150,17 +157,22 @@ def _find_id(table: Table, columns: Sequence[str], notes: list[str]) -> str:
     """The column called id, or the one that is different in every row and no date or measurement."""
     if "id" in columns:
         return "id"
-    unique = []
-    for name in columns:
-        cells = table.text[name]
-        measured = any("," in cell or "." in cell for cell in cells) or are_dates(set(cells))
-        if len(set(cells)) == len(cells) > 1 and not measured:
-            unique.append(name)
+    unique = possible_ids({name: table.text[name] for name in columns})
     if len(unique) == 1:
         notes.append(f"{unique[0]!r} is different in every row: taken as the id (else: --id)")
         return unique[0]
     which = f"{', '.join(unique)} could be it" if unique else "no column is different in every row"
     raise SettingError(f"which column has the id of a node? {which}: say so with --id")
+
+
+def possible_ids(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """The columns that are different in every row, and neither dates nor measurements."""
+    unique = []
+    for name, cells in columns.items():
+        measured = any("," in cell or "." in cell for cell in cells) or are_dates(set(cells))
+        if len(set(cells)) == len(cells) > 1 and not measured:
+            unique.append(name)
+    return unique
 
 
 def _summary(table: Table, name: str, absent: Collection[str], least: int, forced: bool) -> Summary:
@@ -202,7 +214,10 @@ def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
                 index,
                 f"{name!r} is {cell!r}, expected {numbers.expected}",
                 kind=f"{name!r} holds words among its numbers: say which of them mean that the value "
-                f"is missing (--missing {cell!r}), or that it is a category (--category {name})",
+                f"is missing (--missing {cell!r}), or that it is a category (--category {name})"
+                if bound_parts(cell) is None
+                else f"{name!r} holds limits or ranges, such as {cell!r}: --mapping FILE proposes how "
+                "to read them (`limits = true`)",
                 cell=cell,
             )
 
@@ -265,7 +280,7 @@ def proposal_rows(proposal: Proposal) -> tuple[list[str], list[list[str]]]:
         holds = ", ".join(column.words[:6]) + (", …" if len(column.words) > 6 else "")
         if column.spread is not None:
             show = show_day if column.kind == "date" else "{:g}".format
-            holds = f"{show(column.spread.low)} to {show(column.spread.high)}"
+            holds = f"about {show(column.spread.low)} to {show(column.spread.high)}"
         counts = [f"{column.rows:,}", f"{column.missing:,}"]
         rows.append([column.name, column.kind, *counts, holds])
     return ["Column", "Kind", "Rows", "Missing", "Holds"], rows

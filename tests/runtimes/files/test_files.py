@@ -112,6 +112,46 @@ def test_files_of_two_jobs_do_not_mix(pace: Preloaded, root: Path) -> None:
     assert hashes(root / "north") == before
 
 
+def test_a_receipt_of_another_job_is_not_replaced(pace: Preloaded, tmp_path: Path) -> None:
+    north, *_ = write_sites(tmp_path, job())
+    good(pace(*FIT, "north.up", cwd=north))
+    receipt = (north / "mine.receipt.json").read_bytes()
+    write_job(north / "other.pace", job())
+    second = ["client", "fit", "other.pace", "mine.graph", "--keep", "mine.second", "--yes"]
+    done = pace(*second, "--upload", "second/north.up", cwd=north)
+    refused(done, "is the receipt of job")
+    assert (north / "mine.receipt.json").read_bytes() == receipt
+    assert not (north / "mine.second").exists()
+    good(pace(*second, "--upload", "second/north.up", "--receipt", "second.json", cwd=north))
+
+
+def test_predictions_are_not_replaced_unless_asked_for(pace: Preloaded, root: Path) -> None:
+    predict = ("client", "predict", "mine.model", "mine.graph", "--out", "theirs.csv")
+    (root / "north" / "theirs.csv").write_text("kept")
+    refused(
+        pace(*predict, cwd=root / "north"), "already exists: choose another name, or say --replace"
+    )
+    assert (root / "north" / "theirs.csv").read_text() == "kept"
+    good(pace(*predict, "--replace", cwd=root / "north"))
+    assert (root / "north" / "theirs.csv").read_text().startswith("node,class")
+    (root / "north" / "theirs.csv").unlink()
+
+
+def test_a_run_is_not_replaced_unless_asked_for(pace: Preloaded, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "results.json").write_text("{}")
+    refused(pace("run", "--out", "out", cwd=tmp_path), "out holds an earlier run")
+    assert (tmp_path / "out" / "results.json").read_text() == "{}"
+    small = (
+        "--dataset",
+        "synthetic:nodes=90,features=12,communities=3,classes=3",
+        "--clients",
+        "3",
+    )
+    again = ("run", *small, "--methods", "local", "--seeds", "1", "--epochs", "2", "--out", "out")
+    good(pace(*again, "--replace", cwd=tmp_path))
+
+
 def test_without_a_yes_nothing_is_written_or_trained(pace: Preloaded, tmp_path: Path) -> None:
     north, *_ = write_sites(tmp_path, job())
     before = hashes(tmp_path)

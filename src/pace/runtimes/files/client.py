@@ -57,11 +57,11 @@ def fit_files(
     Otherwise it is the receipt, and under `again` whether an earlier run had trained.
     """
     name, private = identity(job, upload, key)
-    _check_receipt(receipt, job)
     if job.sealed and key is not None:
         sealed_jobs.check_overlap(key, job, agreed=overlapping)
     with atomic.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
         earlier = _earlier(job, site, name, keep=keep, upload=upload)
+        _check_receipt(receipt, job)
         kept = earlier or _train(job, site, name, private, device=device, progress=progress)
         disclosed, content = upload_disclosure(job, site, kept), kept.frame
         if private is not None:
@@ -275,7 +275,7 @@ def _adopted(
         adopted=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=installed(LIBRARIES),
     )
-    return SiteModel(job, local, adoption.model.externals, outcome, kept.members)
+    return SiteModel(job, local, adoption.model.externals, outcome, kept.members, site.mapping)
 
 
 def _decision(alpha: float, validated: bool) -> str:

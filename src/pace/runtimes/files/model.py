@@ -2,7 +2,8 @@
 
 The folder holds local.safetensors (with salted hashes of whom it was trained on), external.safetensors
 (external-2.safetensors and so on where a method returns more), model.json (the weights, how they came
-about, and counts by class), job.pace, README.md and index.html for people. Tensors lie in safetensors
+about, and counts by class), job.pace, mapping.toml where the site's tables have one, README.md and
+index.html for people. Tensors lie in safetensors
 with a JSON object about them, and are read without trusting either.
 """
 
@@ -31,11 +32,12 @@ from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
 from pace.runtimes.files.site import Members, Site
+from pace.tables import ColumnMapping, read_mapping, render_mapping
 from pace.task import called
 
 KEPT, PARAMS = "pace-kept-1", "pace-params-1"
 MEMBERS = "members"  # the tensor of whom a model was trained on
-ABOUT, PAGE = "model.json", "index.html"
+ABOUT, PAGE, MAPPING = "model.json", "index.html", "mapping.toml"
 HEADER = 2**20  # bytes of the largest header of tensors
 LARGEST = 2**30  # bytes of a file of tensors; the largest model and its upload take a third
 LARGEST_JSON = 2**26  # bytes; counts of a thousand classes fit
@@ -105,6 +107,7 @@ class SiteModel:
     externals: tuple[External, ...]
     outcome: Outcome
     members: Members
+    mapping: ColumnMapping | None = None  # how this site's tables are read
 
     def __call__(self, graph: Graph) -> steps.Adoption:
         """The logits of every node."""
@@ -132,6 +135,8 @@ def write_model(folder: Path, model: SiteModel) -> None:
         "README.md": model_card(document),
         PAGE: render_page(document),
     }
+    if model.mapping is not None:
+        texts[MAPPING] = render_mapping(model.mapping)
     files |= {name: text.encode() for name, text in texts.items()}
     atomic.folder(folder, files, private=True)  # Local is in it
 
@@ -180,7 +185,9 @@ def read_model(folder: Path) -> SiteModel:
     assert members is not None  # Local's file holds them
     pairs = zip(blanks, params[1:], strict=True)
     externals = tuple(replace(blank, params=values, returned=None) for blank, values in pairs)
-    return SiteModel(job, params[0], externals, outcome, members)
+    path = folder / MAPPING
+    mapping = read_mapping(path) if path.exists() else None
+    return SiteModel(job, params[0], externals, outcome, members, mapping)
 
 
 def _names(externals: int) -> list[str]:

@@ -22,6 +22,7 @@ from pace.errors import FileError, GraphError
 from pace.graph import Graph
 from pace.jobs import Job
 from pace.protocol import steps
+from pace.tables import ColumnMapping, mapping_of
 
 SALT, HASH = 16, 16  # bytes
 ROLES = ("unlabelled", "train", "val", "test")  # by number
@@ -36,6 +37,7 @@ class Site:
     nodes: tuple[str, ...]
     drawn: tuple[float, ...] | None  # the ratios of masks that were drawn, the file having none
     rows: int | None = None  # nodes that were asked about; the others are their neighbours of old
+    mapping: ColumnMapping | None = None  # how its tables were read
 
 
 def load_site(path: Path, job: Job) -> Site:
@@ -55,7 +57,8 @@ def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = N
     names = dataset.names.nodes or tuple(map(str, range(graph.nodes)))
     if not dataset.has_split:
         graph, drawn = with_drawn_masks(dataset, job.model.classes), dataset.ratios
-    return Site(graph, names, drawn, rows)
+    mapping = mapping_of(dataset.mapping) if dataset.mapping else None
+    return Site(graph, names, drawn, rows, mapping)
 
 
 def _check_names(kind: str, names: Sequence[str], job: Job, path: Path) -> None:

@@ -1,0 +1,82 @@
+#!/bin/sh
+# Three hospitals whose exports agree on nothing, from raw tables to predictions for new patients, by
+# commands and one edited file a site. Needs `pace` and python3; everything is made in the folder given,
+# which must be empty or new. With `sealed`, the server sees sums only (needs the extra `crypto`):
+#
+#     examples/three_exports.sh FOLDER [sealed]
+#
+# In real life every party works on a machine of its own, and `carry` is an e-mail or a USB stick.
+set -eu
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=${1:?usage: three_exports.sh FOLDER [sealed]}
+sealed=${2:-}
+mkdir -p "$root"
+root=$(cd "$root" && pwd)
+[ -z "$(ls -A "$root")" ] || { echo "three_exports.sh: $root is not empty" >&2; exit 2; }
+
+say() { printf '\n── %s\n\n' "$*"; }
+at() { cd "$root/$1"; } # from here on, this party acts
+carry() { cp "$root/$1" "$root/$2"; echo "carried: $1"; }
+edit() { sed -i.bak "$@"; } # a person with an editor
+
+python3 "$here/three_exports.py" "$root"
+mkdir -p "$root/server/inbox"
+
+say "The first hospital describes its columns; the mapping that is proposed says how <3 is read"
+at north
+pace codebook propose patients.csv --label outcome --mapping mapping.toml --out north.columns.toml
+carry north/north.columns.toml server
+
+say "The others map theirs to them: proposed by the command, confirmed by a person"
+for site in süd west; do
+  carry server/north.columns.toml $site
+  at $site
+  label=$([ $site = süd ] && echo Wiederaufnahme || echo Readmission)
+  pace codebook propose patients.csv --label $label --mapping mapping.toml --like north.columns.toml --out $site.columns.toml
+  edit -e 's/ja = "?", nein = "?"/ja = "readmitted", nein = "home"/' \
+    -e 's/N = "?", Y = "?"/N = "home", Y = "readmitted"/' \
+    -e 's/flags = {Diabetes = "diabetes"}/flags = {Diabetes = "diabetes", Hypertonie = "hypertension"}/' mapping.toml
+  pace codebook propose patients.csv --label $label --mapping mapping.toml --out $site.columns.toml
+  carry $site/$site.columns.toml server
+done
+
+keys= server_key= participants=north,süd,west
+if [ -n "$sealed" ]; then
+  say "Sealed: everybody makes a pair of keys and sends the public one to the server"
+  for party in north süd west server; do
+    at $party
+    pace keys new $party
+    [ $party = server ] || carry $party/$party.pub server
+  done
+  participants=north=north.pub,süd=süd.pub,west=west.pub
+  keys="--server-key server.pub --sealed" server_key="--key server.key"
+fi
+
+say "One codebook is made of them, read by everybody, and put into the job"
+at server
+pace codebook merge north.columns.toml süd.columns.toml west.columns.toml --out codebook.toml
+pace new study.pace --codebook codebook.toml --participant $participants $keys
+for site in north süd west; do carry server/study.pace $site; done
+
+say "Every hospital makes a graph of its own export, trains, and sends one file"
+for site in north süd west; do
+  at $site
+  key=${sealed:+--key $site.key}
+  pace graph import --job study.pace --mapping mapping.toml --nodes patients.csv --edges links.csv --out mine.graph
+  pace client fit study.pace mine.graph --keep mine.local --upload $site.up --yes $key
+  carry $site/$site.up server/inbox
+done
+
+say "The server merges them, once"
+at server
+pace server merge study.pace inbox/*.up --out outbox $server_key
+
+say "Every hospital decides for itself, and predicts its new patients beside those they are linked to"
+for site in north süd west; do
+  carry server/outbox/$site.down $site # the return
+  carry server/outbox/$site.roll $site # who was in
+  at $site
+  pace client adopt study.pace mine.graph --kept mine.local --return $site.down --out mine.model
+  pace client predict mine.model --nodes new.csv --edges new_links.csv --with mine.graph --out predictions.csv
+done

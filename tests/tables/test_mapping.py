@@ -1,0 +1,237 @@
+"""A site's mapping: names, words, units, dates, limits and lists become what sites agreed on."""
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pace.errors import GraphError, ProblemsError, SettingError
+from pace.tables.codebook import Codebook, Column
+from pace.tables.importing import Columns, import_graph
+from pace.tables.mapping import ColumnMapping, MappedFile, Rule, read_mapping, write_mapping
+from pace.tables.matching import propose_mapping
+from pace.tables.problems import Problems
+from pace.tables.proposal import propose_columns
+from pace.tables.table import open_table, read_table
+
+
+def mapped(path: Path, text: str, *rules: Rule, decimal: str | None = None) -> MappedFile:
+    path.write_text(text)
+    return MappedFile(open_table(path), ColumnMapping(rules), decimal)
+
+
+def numbers(file: MappedFile, name: str) -> list[float]:
+    table = read_table(file, Problems(), text=[], numbers=[name])
+    assert not table.problems.count
+    return np.round(table.numbers[name].values.astype(float), 3).tolist()
+
+
+def test_limits_and_ranges_become_numbers_in_the_notation_of_the_file(tmp_path: Path) -> None:
+    text = "id;crp;alter\na;<0,5;60-69\nb;>100;80+\nc;≤3;\nd;12,5;18\n"
+    rules = Rule("crp", "crp", limits=True), Rule("age", "alter", limits=True)
+    file = mapped(tmp_path / "n.csv", text, *rules)
+    assert numbers(file, "crp") == [0.25, 100, 1.5, 12.5]
+    file = mapped(tmp_path / "n.csv", text, *rules)
+    ages = read_table(file, Problems(), text=["age"], numbers=["age"])
+    assert ages.numbers["age"].values[[0, 1, 3]].tolist() == [64.5, 80, 18]
+    assert ages.numbers["age"].text == {2: ""}  # missing stays missing
+    assert ages.text["age"] == ["64.5", "80", "", "18"]
+
+
+def test_units_factor_and_offset(tmp_path: Path) -> None:
+    text = "id,t,w\na,98.6 F,1.234\nb,104 F,2\n"
+    file = mapped(
+        tmp_path / "n.csv",
+        text,
+        Rule("temperature", "t", unit="F", factor=5 / 9, offset=-160 / 9),
+        Rule("weight", "w", factor=1000),
+    )
+    assert numbers(file, "temperature") == [37, 40]
+    assert numbers(file, "weight") == [1234, 2000]
+
+
+def test_a_point_in_a_converted_column_is_not_taken_for_thousands(tmp_path: Path) -> None:
+    """In a file with decimal commas, 1.234 is a number of thousands; a converted 1.234 is not."""
+    text = "id;krea;platelets\na;88,42;150.000\nb;109,1;300.000\n"
+    rules = Rule("creatinine", "krea", factor=1 / 88.42), Rule("platelets", "platelets")
+    assert numbers(mapped(tmp_path / "n.csv", text, *rules), "creatinine") == [1.0, 1.234]
+    file = mapped(tmp_path / "n.csv", text, *rules)
+    both = read_table(file, Problems(), text=[], numbers=["creatinine", "platelets"])
+    assert both.numbers["platelets"].values.tolist() == [150_000, 300_000]
+
+
+def test_words_dates_and_lists(tmp_path: Path) -> None:
+    text = (
+        "nr;geb;da;raucher;dx;sex\n"
+        "a;01.01.1950;01.01.2020;Ja;E11, I10;W\n"
+        "b;01.07.1990;01.07.2020;nein;;m\n"
+        "c;k. A.;01.07.2020;;NA;divers\n"
+    )
+    file = mapped(
+        tmp_path / "n.csv",
+        text,
+        Rule("age", "geb", age_at="da"),
+        Rule("smoker", "raucher", values={"ja": "1", "nein": "0"}),
+        Rule("dx", "dx", separator=",", flags={"E11": "diabetes", "I10": "hypertension"}),
+        Rule("sex", "sex", values={"m": "male", "w": "female"}),
+    )
+    names = ["age", "smoker", "diabetes", "hypertension", "sex"]
+    assert file.columns == names
+    table = read_table(file, Problems(), text=names)
+    assert table.text == {
+        "age": ["70.00", "30.00", "k. A."],
+        "smoker": ["1", "0", ""],
+        "diabetes": ["1", "0", ""],
+        "hypertension": ["1", "0", ""],
+        "sex": ["female", "male", "divers"],
+    }
+    fixed = mapped(tmp_path / "n.csv", text, Rule("age", "geb", age_at="2000-01-01"))
+    assert read_table(fixed, Problems(), text=["age"]).text["age"][0] == "50.00"
+    wrong = mapped(tmp_path / "n.csv", text, Rule("age", "geb", age_at="admission"))
+    with pytest.raises(SettingError, match="expected a day such as 2024-12-31 or a column of"):
+        read_table(wrong, Problems(), text=["age"])
+
+
+def test_a_day_that_may_be_a_month_is_a_problem(tmp_path: Path) -> None:
+    file = mapped(tmp_path / "n.csv", "dob\n03/04/1950\n", Rule("age", "dob", age_at="2020-01-01"))
+    problems = Problems()
+    read_table(file, problems, text=["age"])
+    assert "day and month cannot be told apart" in problems.lines()[0]
+
+
+def test_the_file_is_read_again_as_it_was_written_and_mistakes_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "mapping.toml"
+    mapping = ColumnMapping(
+        (
+            Rule("crp", 'C "R" P', unit="mg/l", factor=0.1, offset=1.0, limits=True),
+            Rule("dx", "dx", separator="|", flags={"E 11": "diabetes"}),
+            Rule("kind", "Ü", values={"ja": "yes"}, age_at=""),
+        )
+    )
+    write_mapping(path, mapping, {"dx": "several words"})
+    assert read_mapping(path) == mapping
+    assert "# look: several words" in path.read_text()
+    with pytest.raises(ValueError, match="already exists"):
+        write_mapping(path, mapping, {})
+    path.write_text(path.read_text().replace("limits", "limit"))
+    with pytest.raises(SettingError, match="unknown key 'limit': did you mean 'limits'"):
+        read_mapping(path)
+    for rule in ({"factor": 0.0}, {"separator": ";"}):
+        with pytest.raises(SettingError, match=r"factor 0|give both, or none"):
+            Rule("a", "b", **rule)  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="'a' twice"):
+        ColumnMapping((Rule("a", "b"), Rule("a", "c")))
+    with pytest.raises(GraphError, match=r"no column 'agee', .* did you mean 'age'\?"):
+        mapped(tmp_path / "n.csv", "id,age\n", Rule("age", "agee"))
+    with pytest.raises(SettingError, match="what is 'ja'"):
+        mapped(tmp_path / "n.csv", "id,age\n", Rule("age", "age", values={"ja": "?"}))
+
+
+def described(folder: Path, text: str, **asked: object) -> object:
+    (folder / "other.csv").write_text(text)
+    return propose_columns(folder / "other.csv", label="outcome", **asked)[0]  # type: ignore[arg-type]
+
+
+def english(draw: random.Random, rows: int = 60) -> str:
+    text = "id,age,sex,weight,glucose,temp,smoker,ward,diabetes,outcome\n"
+    for row in range(rows):
+        sex, ward = draw.choice(["male", "female"]), draw.choice(["icu", "day"])
+        text += (
+            f"p{row},{draw.gauss(60, 10):.0f},{sex},{draw.gauss(80, 9):.1f},{draw.gauss(100, 12):.0f},"
+            f"{draw.gauss(37, 0.5):.1f},{row % 2},{ward},{row % 3 // 2},"
+            f"{draw.choice(['home', 'readmitted'])}\n"
+        )
+    return text
+
+
+def german(draw: random.Random, rows: int = 60) -> str:
+    lines = [
+        "Fallnr;Geburtsdatum;Aufnahmedatum;Geschlecht;Gewicht;BZ;Temperatur;Raucher;Station;Diagnosen;E"
+    ]
+    for row in range(rows):
+        numbers = (f"{draw.gauss(80, 9):.1f}", f"{draw.gauss(5.5, 0.7):.1f}")
+        weight, glucose = (number.replace(".", ",") for number in numbers)
+        fahrenheit = f"{draw.gauss(98.6, 0.9):.1f}".replace(".", ",")
+        dx = draw.choice(["Diabetes", "Diabetes/x", "", "Asthma"])
+        both = "Diabetes|Asthma" if row % 3 == 0 else dx.split("/")[0]
+        lines.append(
+            f"{row:03};{1 + row % 28:02}.03.{1940 + row % 40};01.06.2020;{draw.choice('mw')};{weight};"
+            f"{'<2' if row == 5 else glucose};{fahrenheit};{draw.choice(['ja', 'nein'])};"
+            f"{draw.choice(['ICU', 'Day'])};{both};{draw.choice(['Home', 'Wieder'])}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def test_a_mapping_is_proposed_from_own_cells_and_others_descriptions(tmp_path: Path) -> None:
+    draw = random.Random(0)
+    other = described(tmp_path, english(draw))
+    path = tmp_path / "mine.csv"
+    path.write_text(german(draw))
+    mapping, doubts = propose_mapping(open_table(path), "E", None, [other])  # type: ignore[list-item]
+    rules = {rule.source: rule for rule in mapping.columns}
+    assert {source: rule.name for source, rule in rules.items() if source != "Diagnosen"} == {
+        "Fallnr": "id", "Geburtsdatum": "age", "Aufnahmedatum": "Aufnahmedatum", "Geschlecht": "sex",
+        "Gewicht": "weight", "BZ": "glucose", "Temperatur": "temp", "Raucher": "smoker",
+        "Station": "ward", "E": "outcome",
+    }  # fmt: skip
+    assert rules["Geburtsdatum"].age_at == "Aufnahmedatum"
+    assert rules["Geschlecht"].values == {"m": "male", "w": "female"}
+    assert rules["Station"].values == {"ICU": "icu", "Day": "day"}
+    assert rules["Raucher"].values == {"ja": "1", "nein": "0"}
+    assert (rules["BZ"].factor, rules["BZ"].limits) == (18.016, True)
+    assert rules["Temperatur"].factor == pytest.approx(5 / 9, rel=1e-5)
+    assert rules["Temperatur"].offset == pytest.approx(-160 / 9, rel=1e-5)
+    assert rules["Gewicht"].factor == 1
+    assert rules["Diagnosen"].flags == {"Diabetes": "diabetes"}
+    assert rules["E"].values == {"Home": "home", "Wieder": "?"}
+    assert "replace each ? by one of home, readmitted" in doubts["E"]
+    assert "no other site has a flag for Asthma" in doubts["Diagnosen"]
+    assert "glucose, mmol/l to mg/dl?" in doubts["BZ"]
+    settled = [Rule("outcome", "E", values={"Home": "home", "Wieder": "readmitted"})]
+    rest = [rule for rule in mapping.columns if rule.source != "E"]
+    found, _ = propose_columns(path, label="E", mapping=ColumnMapping((*rest, *settled)))
+    assert (found.label, found.id, found.classes) == ("outcome", "id", ("home", "readmitted"))
+    spreads = {column.name: column.spread for column in found.columns if column.spread}
+    assert 90 < spreads["glucose"].mean < 110
+    assert 36 < spreads["temp"].mean < 38
+    assert 35 < spreads["age"].mean < 90
+
+
+def test_without_others_nothing_is_renamed(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text(english(random.Random(1)))
+    mapping, doubts = propose_mapping(open_table(tmp_path / "n.csv"), "outcome", None)
+    assert all(rule == Rule(rule.source, rule.source) for rule in mapping.columns)
+    assert not doubts
+
+
+def test_detection_limits_are_not_called_missing(tmp_path: Path) -> None:
+    path = tmp_path / "n.csv"
+    path.write_text(
+        "id,crp,kind\n"
+        + "".join(f"p{i},{'<3' if i % 5 == 0 else i},{'xy'[i % 2]}\n" for i in range(30))
+    )
+    with pytest.raises(ProblemsError) as caught:
+        propose_columns(path, label="kind")
+    assert "holds limits or ranges, such as '<3': --mapping FILE" in str(caught.value)
+    assert "--missing" not in str(caught.value)
+
+
+def test_an_import_remembers_its_mapping(tmp_path: Path) -> None:
+    (tmp_path / "n.csv").write_text("nr;Alter;k\na;61,5;ja\nb;30,5;nein\n")
+    (tmp_path / "e.csv").write_text("von;nach\na;b\n")
+    book = Codebook("kind", ("no", "yes"), columns=(Column("age", "number", centre=46.0),))
+    mapping = ColumnMapping(
+        (
+            Rule("id", "nr"),
+            Rule("age", "Alter"),
+            Rule("kind", "k", values={"ja": "yes", "nein": "no"}),
+        )
+    )
+    made = import_graph(
+        tmp_path / "n.csv", tmp_path / "e.csv", Columns(mapping=mapping), codebook=book
+    ).dataset
+    assert made.graph.x.tolist() == [[15.5], [-15.5]]
+    assert made.graph.y.tolist() == [1, 0]
+    assert made.names.nodes == ("a", "b")
+    assert made.mapping["columns"][1] == {"name": "age", "from": "Alter"}
