@@ -356,9 +356,10 @@ class Job:
         """The 32 raw bytes of a party's key."""
         return base64.b64decode(self.content["keys"][party].removeprefix("ed25519:"))
 
-    def statement(self, kind: str, participant: str) -> bytes:
-        """What stands before a frame when it is signed."""
-        return f"pace {kind}\n{self.digest}\n{participant}\n".encode()
+    def statement(self, kind: str, participant: str, frame: bytes) -> bytes:
+        """What is signed."""
+        lines = f"pace {kind}\n{self.digest}\n{participant}\n".encode()
+        return lines + hashlib.sha256(frame).digest()
 
 
 def fingerprint(public: bytes) -> bytes:

@@ -85,6 +85,14 @@ class SignatureError(WireError, code="signature"):
     """A message whose signature is missing, unknown or wrong."""
 
 
+class EditionError(SignatureError, code="other-edition"):
+    """A message of this job that was signed for another of its editions; nobody tampered with it."""
+
+
+class WithdrawnError(WireError, code="withdrawn"):
+    """An upload of a site that has left the job, or a server that merged one."""
+
+
 class ParticipantError(WireError, code="unknown-participant"):
     """A sender whom the job does not list."""
 

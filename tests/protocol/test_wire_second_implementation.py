@@ -323,7 +323,7 @@ def test_signatures_are_made_and_checked_from_the_page() -> None:
     made = job(keys={name: signatures.public_key(key) for name, key in keys.items()})
     found = second.Job.read(render_job(made))
     _, frame = steps.fit(clients(1)[0], made.federation)
-    signed = keys["north"].sign(found.statement("upload", "north") + frame)
+    signed = keys["north"].sign(found.statement("upload", "north", frame))
     upload = frame + second.fingerprint(found.public("north")) + signed
     assert admission.admit(upload, "anything", made).name == "north"
     assert len(upload) == second.size(found.layout(upload=True), found.kind) + 72
@@ -334,7 +334,7 @@ def test_signatures_are_made_and_checked_from_the_page() -> None:
     )
     assert returned[-72:-64] == second.fingerprint(found.public(SERVER))
     public = Ed25519PublicKey.from_public_bytes(found.public(SERVER))
-    public.verify(returned[-64:], found.statement("return", "north") + returned[:-72])
+    public.verify(returned[-64:], found.statement("return", "north", returned[:-72]))
 
 
 def test_the_codes_of_the_page_are_codes() -> None:

@@ -33,6 +33,10 @@ Id_column = Annotated[
     str | None, option("The column with node ids (default: the job's).", "COLUMN", "--id")
 ]
 
+Edition_file = Annotated[
+    Path | None, option("The job's edition that you are in, if not the first.", "FILE")
+]
+
 app = typer.Typer()
 
 
@@ -51,6 +55,10 @@ def fit(
         bool,
         option("Agree to what this and earlier sealed jobs tell together.", "", "--overlapping"),
     ] = False,
+    edition: Edition_file = None,
+    editions: Annotated[
+        bool, option("Sign that the upload may serve later editions too.", "", "--editions")
+    ] = False,
     device: given.Device = "auto",
     allow: given.Allow = None,
     as_json: given.As_json = False,
@@ -65,6 +73,8 @@ def fit(
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
         --key mine.key --yes --json
+        pace client fit job.pace mine.graph --keep mine.local --upload mine.up
+        --key mine.key --edition job.2.edition --editions
     """
     from contextlib import ExitStack
 
@@ -74,7 +84,7 @@ def fit(
     from pace.datasets import few_labels
     from pace.graph import MASKS
     from pace.io import shown
-    from pace.jobs import advice, read_job
+    from pace.jobs import advice, read_edition, read_job
     from pace.runtimes.files import apart, fit_files, identity, load_site
     from pace.tables import unscaled_features
 
@@ -84,6 +94,8 @@ def fit(
     inputs = {"the job": job_file, "the graph": graph, "--key": key}
     apart(inputs | dict(zip(("--keep", "--upload", "--receipt"), files, strict=True)))
     job = read_job(job_file)
+    if edition is not None:
+        job = read_edition(edition, job)
     identity(job, upload, key)  # before a large graph is read for nothing
     site = load_site(graph, job)
     masks = (int(getattr(site.graph, mask).sum()) for mask in MASKS)
@@ -103,6 +115,9 @@ def fit(
         show_disclosure(disclosed, upload, to)
         for sentence in advice(job):
             to.print(f"Note: {sentence}")
+        if job.signed and not job.sealed:
+            serves = "and, unless you withdraw, later ones" if editions else "alone (no --editions)"
+            to.print(f"Your signature lets it be merged in edition {job.number} {serves}.")
         return yes or typer.confirm(shown(f"Write {upload}?"), err=as_json)
 
     with ExitStack() as waiting:
@@ -114,6 +129,7 @@ def fit(
             key=key,
             device=options.device(device),
             overlapping=overlapping,
+            editions=editions,
             confirm=confirm,
             progress=bar,
         )
@@ -165,12 +181,17 @@ def adopt(
     without_roll: Annotated[
         bool, option("Adopt without knowing who was in.", "", "--without-roll")
     ] = False,
+    withdrawal: Annotated[
+        list[Path] | None, option("A withdrawal you know of, which must be heeded; repeat.", "FILE")
+    ] = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
     """Apply the server's return to Local, decide how much of it to admit, write the model.
 
     The roll that came with the return says whose uploads were merged; it is checked and kept.
+
+    The return of a later edition takes the place of the model, which is kept beside it.
 
     Example:
         pace client adopt job.pace mine.graph --kept mine.local --return mine.down
@@ -179,8 +200,15 @@ def adopt(
     import torch
 
     from pace.io import untrusted
-    from pace.jobs import LARGEST, ROLL_SUFFIX, read_job, received_sentences, roll_sentences
-    from pace.runtimes.files import adopt_files, load_site, return_size
+    from pace.jobs import (
+        LARGEST,
+        ROLL_SUFFIX,
+        WITHDRAWAL_SUFFIX,
+        read_job,
+        received_sentences,
+        roll_sentences,
+    )
+    from pace.runtimes.files import adopt_files, edition_changes, load_site, return_size
 
     torch.set_num_threads(1)
     job = read_job(job_file)
@@ -194,12 +222,17 @@ def adopt(
             f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "
             "says whose uploads were merged"
         ) from error
-    outcome = adopt_files(job, site, kept, out, returned=content, roll=attendance)
+    own = kept.with_suffix(WITHDRAWAL_SUFFIX)
+    files = [*(withdrawal or []), *([own] if own.exists() else [])]
+    outcome = adopt_files(
+        job, site, kept, out, returned=content, roll=attendance, withdrawals=files
+    )
+    changes = edition_changes(out, outcome)
     if as_json:
-        console.one_object({**plain_record(outcome), "model": str(out)})
+        console.one_object({**plain_record(outcome), "model": str(out), "changes": changes})
         return
     to, scores = console.console(), outcome.validation
-    lines = [f"{outcome.decision}.", *roll_sentences(outcome.roll, job)]
+    lines = [f"{outcome.decision}.", *roll_sentences(outcome.roll, job), *changes]
     if scores.local.nll is not None:
         lines.append(
             f"NLL on {scores.nodes:,} validation nodes: {scores.local.nll:.4f} with Local, "
@@ -211,6 +244,41 @@ def adopt(
     if outcome.test.nodes:
         show_scores(outcome.test, to)
     console.say(f"Written: {out} (start with its index.html)")
+
+
+@app.command("withdraw")
+def withdraw_upload(
+    job_file: given.Job_file,
+    kept: Annotated[Path, option("What `pace client fit` kept.", "FILE")],
+    key: Annotated[Path, option("Your private key.", "FILE")],
+    out: Annotated[
+        Path | None, option("The file to send (default: beside --kept).", "FILE")
+    ] = None,
+    reason: Annotated[str, option("Why; everybody will read it.", "TEXT")] = "",
+    edition: Edition_file = None,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Sign that you leave the job: the server deletes your upload and merges again without it.
+
+    Send the file to the server and, so that they notice if it is ignored, to the other sites.
+
+    Example:
+        pace client withdraw job.pace --kept mine.local --key mine.key --reason "data recalled"
+    """
+    from pace.jobs import WITHDRAWAL_SUFFIX, read_edition, read_job
+    from pace.runtimes.files import withdraw_files
+
+    job, path = read_job(job_file), out or kept.with_suffix(WITHDRAWAL_SUFFIX)
+    if edition is not None:
+        job = read_edition(edition, job)
+    name, upload = withdraw_files(job, kept, path, key=key, reason=reason)
+    if as_json:
+        console.one_object({"name": name, "upload": upload, "withdrawal": str(path)})
+        return
+    console.say(f"Written: {path} (send it to the server; the other sites may have it too)")
+    console.say("The server answers with the next edition and a certificate for you.")
+    console.say("What cannot be undone: models already adopted, and copies outside its journal.")
 
 
 def show_scores(scores: MaskScores, to: Console) -> None:

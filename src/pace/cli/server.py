@@ -9,27 +9,33 @@ import typer
 
 from pace.cli import console, given
 from pace.cli.given import argument, option
+from pace.errors import SettingError
 from pace.io import plain_record
 
 if TYPE_CHECKING:
-    from pace.runtimes.files import MergeReport
+    from pace.runtimes.files import Changes, MergeReport
 
 UPLOADS = argument("Uploads, or the folder they are in.", readable=False)
 
 app = typer.Typer()
 
 
+Out = Annotated[Path, option("The folder for returns and the report.", "FOLDER")]
+Journal_folder = Annotated[
+    Path | None, option("The job's crash-safe folder (default: JOB.journal).", "FOLDER")
+]
+Server_key = Annotated[
+    Path | None, option("The server's private key, if the job has keys.", "FILE")
+]
+
+
 @app.command()
 def merge(
     job_file: given.Job_file,
-    out: Annotated[Path, option("The folder for returns and the report.", "FOLDER")],
+    out: Out,
     uploads: Annotated[list[Path] | None, UPLOADS] = None,
-    journal: Annotated[
-        Path | None, option("The job's crash-safe folder (default: JOB.journal).", "FOLDER")
-    ] = None,
-    key: Annotated[
-        Path | None, option("The server's private key, if the job has keys.", "FILE")
-    ] = None,
+    journal: Journal_folder = None,
+    key: Server_key = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -45,19 +51,74 @@ def merge(
 
     It exits with 1 while uploads are missing: run it again when they have come.
     """
+    _merge(job_file, uploads or [], journal=journal, out=out, key=key, as_json=as_json)
+
+
+@app.command()
+def edition(
+    job_file: given.Job_file,
+    out: Out,
+    uploads: Annotated[list[Path] | None, UPLOADS] = None,
+    add: Annotated[
+        list[str] | None, option("Who comes in: NAME=KEY.pub, by commas; repeat.", "NAMES")
+    ] = None,
+    withdrawal: Annotated[
+        list[Path] | None, option("A site's signed withdrawal; repeat.", "FILE")
+    ] = None,
+    remove: Annotated[list[str] | None, option("Whom to take off; repeat.", "NAME")] = None,
+    journal: Journal_folder = None,
+    key: Server_key = None,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Begin the job's next edition and merge it from the journal: who comes in, who leaves.
+
+    Nobody fits again: the uploads that are here are merged without those who left. A new site
+    gets the .edition file from --out, fits by it, and then `pace server merge` merges all.
+
+    Examples:
+        pace server edition job.pace --withdrawal south.withdrawal --out second/ --key server.key
+        pace server edition job.pace --add east=east.pub --out second/ --key server.key
+
+    It exits with 1 while uploads are missing. In a sealed job there is no other edition.
+    """
+    from pace.cli.job import keys_of
+    from pace.runtimes.files import Changes
+
+    names, added, _ = keys_of(add or [], None, sealed=False)
+    if missing := set(names) - added.keys():
+        raise SettingError(f"--add {missing.pop()} has no key: give NAME=NAME.pub")
+    changes = Changes(added, tuple(withdrawal or ()), tuple(remove or ()))
+    _merge(
+        job_file, uploads or [], journal=journal, out=out, key=key, as_json=as_json, changes=changes
+    )
+
+
+def _merge(
+    job_file: Path,
+    paths: list[Path],
+    *,
+    journal: Path | None,
+    out: Path,
+    key: Path | None,
+    as_json: bool,
+    changes: Changes | None = None,
+) -> None:
     import torch
 
     from pace.jobs import read_job
     from pace.runtimes.files import merge_files, upload_files
 
     torch.set_num_threads(1)
-    job, paths = read_job(job_file), uploads or []
+    job = read_job(job_file)
     folder = journal or job_file.with_suffix(".journal")
     clients = len(job.participants) or len(upload_files(paths))
     if caution := job.federation.method.caution(clients):
         console.say(caution, err=True)
     with console.progress(None, "Checking") as bar:
-        report = merge_files(job, paths, journal=folder, out=out, key=key, progress=bar)
+        report = merge_files(
+            job, paths, journal=folder, out=out, key=key, changes=changes, progress=bar
+        )
     if as_json:
         console.one_object(plain_record(report))
     else:

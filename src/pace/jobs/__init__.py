@@ -1,7 +1,7 @@
 """A federation in the world: its file, keys, participants, disclosure and the server's journal."""
 
 from pace.jobs import explain, roll, signatures
-from pace.jobs.admission import admit, exact_size
+from pace.jobs.admission import admit, evidence_of, exact_size
 from pace.jobs.disclosure import (
     SMALL,
     Disclosure,
@@ -13,6 +13,20 @@ from pace.jobs.disclosure import (
     notable_sentences,
     received,
     received_sentences,
+)
+from pace.jobs.editions import (
+    EDITION_SUFFIX,
+    WITHDRAWAL_SUFFIX,
+    Leaver,
+    check_editions,
+    enrol,
+    next_edition,
+    read_edition,
+    read_withdrawal,
+    signed_as,
+    upload_kinds,
+    verify_return,
+    withdraw,
 )
 from pace.jobs.explain import MessageSizes, advice, message_sizes
 from pace.jobs.job import (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from functools import lru_cache
 
-from pace.errors import ParticipantError, SignatureError, SizeError
+from pace.errors import ParticipantError, SignatureError, SizeError, WithdrawnError
 from pace.jobs import signatures
+from pace.jobs.editions import check_upload_signature
 from pace.jobs.job import Job, is_name
 from pace.protocol import Message, steps, wire
 
@@ -32,14 +34,15 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
     if job.signed:
         key = signatures.signer(content)
         if key not in (names := _by_fingerprint(job)):
+            for left, leaver in (job.edition.left if job.edition else {}).items():
+                if signatures.fingerprint(leaver.key) == key:
+                    raise WithdrawnError(f"{left!r} left with edition {leaver.edition}")
             raise SignatureError(
                 f"the upload is signed by key {key.hex()}, which the job does not list: sign it with "
                 "the key the job was made with"
             )
         name = names[key]
-        signatures.verify(
-            content, job.keys[name], kind=signatures.UPLOAD, job=job.digest, name=name
-        )
+        check_upload_signature(*evidence_of(content), job, name)
     elif job.participants and name not in job.participants:
         raise ParticipantError(
             f"{name!r} is not among the job's participants: {', '.join(job.participants[:12])}"
@@ -53,6 +56,11 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
 def exact_size(job: Job) -> int:
     """The bytes of every upload of a job, with its signature."""
     return wire.size(steps.upload_layout(job.federation)) + signatures.TRAILER * job.signed
+
+
+def evidence_of(content: bytes) -> tuple[bytes, bytes]:
+    """What shows whose a signed upload is, without the upload: the frame's SHA-256, the signature."""
+    return hashlib.sha256(content[: -signatures.TRAILER]).digest(), content[-signatures.TRAILER :]
 
 
 def frame_of(content: bytes, job: Job) -> bytes:

@@ -32,7 +32,8 @@ from pace.io import (
     plain_record,
     read_record,
 )
-from pace.jobs.signatures import Key, key_bytes, masks, sealing_key_bytes, sealing_secret
+from pace.jobs.editions import Edition
+from pace.jobs.signatures import SERVER, Key, key_bytes, masks, sealing_key_bytes, sealing_secret
 from pace.methods import make
 from pace.models import Model, TorchModel, kind_of
 from pace.models import make as make_model
@@ -43,7 +44,6 @@ from pace.tables import Codebook
 
 FORMAT = "pace-job-1"
 JOB_SUFFIX = ".pace"
-SERVER = "server"  # whose key signs returns
 LARGEST = 2**24  # numbers in a model, 64 MiB: a small job file must not make a site allocate GiBs
 LARGEST_FILE = 2**24  # bytes; half a million feature names fit
 LAYERS = 64
@@ -143,6 +143,7 @@ class Job:
     sealing: Mapping[str, str] = field(default_factory=dict)  # sealing keys by participant
     rate: float | None = None  # the learning rate; None: the method's own
     decay: float | None = None  # the weight decay; None: the method's own
+    edition: Edition | None = None  # whose members these are; None: the first, the job's own
 
     def __post_init__(self) -> None:
         listed, settings = METHODS.parse(self.method, self.settings)
@@ -226,6 +227,11 @@ class Job:
         return Federation(
             self.model, method, self.seed, self.epochs, rate=self.rate, decay=self.decay
         )
+
+    @property
+    def number(self) -> int:
+        """Of the edition."""
+        return 1 if self.edition is None else self.edition.number
 
     @property
     def signed(self) -> bool:

@@ -7,7 +7,12 @@
     roll.json           who was merged, refused and missing when it was taken
     returns/NAME.down   made from the uploads of the decision, and never made again
     damaged/…           uploads that changed on the disk after they were accepted
+    editions/N/         of each later edition: edition (signed), closed.json, roll.json, returns/, and
+                        in unused/ the uploads that may not serve it
     .lock               there while a server is at work
+
+The newest edition is the one at work. What is deleted are the uploads of those who left, and all
+returns that they are a part of; an edition's record says who they were.
 
 Every file is complete or absent, and none is ever changed. So after a crash at any moment
 the same calls end in the same bytes. `Journal.working` lets one server in at a time; even without
@@ -29,8 +34,11 @@ from unicodedata import normalize
 from pace import errors
 from pace.errors import FileError, PaceError
 from pace.io import atomic, load_record, optional, plain_record, untrusted
-from pace.jobs.admission import Admitted, admit, exact_size, frame_of
+from pace.jobs import signatures
+from pace.jobs.admission import Admitted, admit, evidence_of, exact_size, frame_of
+from pace.jobs.editions import Edition, check_upload_signature, read_edition
 from pace.jobs.job import Job, is_name, read_job, render_job
+from pace.jobs.signatures import Key
 
 UP, DOWN = ".up", ".down"
 UNOPENED = (
@@ -75,10 +83,59 @@ class Journal:
                     f"{folder} is the journal of job {found.digest[:16]}, this is "
                     f"{job.digest[:16]}: give each job a journal of its own"
                 )
-        for part in (folder, *(folder / name for name in ("uploads", "refused", "returns"))):
-            part.mkdir(exist_ok=True)
+        job = _newest(folder, job)
+        book = cls(folder, job)
+        for part in (folder, *book._parts(), book.room):
+            part.mkdir(exist_ok=True, parents=True)
             atomic.sweep(part)
-        return cls(folder, job)
+        if job.edition is not None:
+            book._apply(job.edition)
+        return book
+
+    @property
+    def room(self) -> Path:
+        """The folder of what this edition decided."""
+        return _room(self.folder, self.job.number)
+
+    def _parts(self) -> list[Path]:
+        return [self.folder / "uploads", self.folder / "refused", self.room / "returns"]
+
+    def begin_edition(self, edition: Edition, key: Key) -> Journal:
+        """Write an edition's record, which decides it, and go on with it."""
+        content = signatures.sign(
+            edition.encode(), key, kind=signatures.EDITION, job=self.job.digest, name=""
+        )
+        atomic.create(_room(self.folder, edition.number) / "edition", content)
+        return Journal.open(self.folder, self.job)
+
+    def _apply(self, edition: Edition) -> None:
+        """Delete what is of those who left, put aside what may not serve; again if it was killed."""
+        for name in self.accepted():
+            path = self._upload(name)
+            if name not in edition.members:
+                path.unlink(missing_ok=True)
+                continue
+            try:
+                check_upload_signature(*evidence_of(self.stored(name)), self.job, name)
+            except errors.EditionError:
+                unused = self.room / "unused"
+                unused.mkdir(exist_ok=True)
+                os.replace(path, unused / path.name)
+            except PaceError:
+                pass  # damaged: `close` sets it aside and says so
+        if edition.gone:
+            for number in range(1, edition.number):
+                for path in _room(self.folder, number).glob(f"returns/*{DOWN}"):
+                    path.unlink(missing_ok=True)
+                for path in _room(self.folder, number).glob(f"unused/*{UP}"):
+                    if path.name.removesuffix(UP) in edition.gone:
+                        path.unlink(missing_ok=True)
+        self.settle()
+
+    def earlier_decision(self) -> dict[str, str]:
+        """Whose uploads the edition before merged, and their SHA-256."""
+        path = _room(self.folder, self.job.number - 1) / "closed.json"
+        return load_record(Decision, path, LARGEST).uploads if path.exists() else {}
 
     @classmethod
     @contextmanager
@@ -119,8 +176,8 @@ class Journal:
 
     def settle(self) -> None:
         """Make durable the names of all that is here: one step for many files."""
-        for part in ("uploads", "refused", "returns"):
-            atomic.settle(self.folder / part)
+        for part in self._parts():
+            atomic.settle(part)
 
     def refuse(
         self, sender: str, content: bytes | None, error: PaceError, *, settled: bool = True
@@ -150,7 +207,7 @@ class Journal:
 
     def decision(self) -> dict[str, str] | None:
         """Whose uploads are merged, and their SHA-256; None while the job is open."""
-        path = self.folder / "closed.json"
+        path = self.room / "closed.json"
         if not path.exists():
             return None
         uploads = load_record(Decision, path, LARGEST).uploads
@@ -187,7 +244,7 @@ class Journal:
                 "who are here are merged)"
             )
         record = plain_record(Decision(self.job.digest, sound))
-        atomic.create(self.folder / "closed.json", json.dumps(record, indent=1).encode())
+        atomic.create(self.room / "closed.json", json.dumps(record, indent=1).encode())
         return self.close()
 
     def _admissible(self, name: str, content: bytes) -> bool:
@@ -234,7 +291,20 @@ class Journal:
         return self.folder / "uploads" / f"{name}{UP}"
 
     def _return(self, name: str) -> Path:
-        return self.folder / "returns" / f"{name}{DOWN}"
+        return self.room / "returns" / f"{name}{DOWN}"
+
+
+def _room(folder: Path, number: int) -> Path:
+    """The folder of what an edition decided: the first one's is the journal's own."""
+    return folder if number == 1 else folder / "editions" / str(number)
+
+
+def _newest(folder: Path, job: Job) -> Job:
+    """The job in its newest edition here."""
+    newest = job
+    while (path := _room(folder, newest.number + 1) / "edition").exists():
+        newest = read_edition(path, newest)
+    return newest
 
 
 @dataclass(frozen=True, eq=False)

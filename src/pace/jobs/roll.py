@@ -4,20 +4,32 @@ It is a file of its own, NAME.roll, so that frames keep their sizes: JSON that n
 receiver and, by SHA-256, the receiver's upload and return; where the job has keys, with the server's
 signature under it. It is the server's word: a signature shows who gave it, not that it is true. Sites
 that compare their rolls see whether they were told the same, by the list and by `decision`, the
-SHA-256 of all merged uploads.
+SHA-256 of all merged uploads. In a later edition of the job the roll holds the edition's record, and of
+every merged upload its SHA-256 and its site's signature: so a site sees that the others did send these
+uploads, and for this edition.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
-from pace.errors import RollError, TooFewError
-from pace.io import atomic, load_record, plain_record, read_record, untrusted
+from pace.errors import RollError, TooFewError, WithdrawnError
+from pace.io import OPTIONAL, atomic, load_record, optional, plain_record, read_record, untrusted
 from pace.jobs import signatures
-from pace.jobs.admission import frame_of
+from pace.jobs.admission import evidence_of, frame_of
+from pace.jobs.editions import (
+    Edition,
+    Withdrawal,
+    check_edition,
+    check_upload_signature,
+    edition_sentences,
+    read_withdrawal,
+)
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import Journal
 from pace.jobs.signatures import Key
@@ -27,6 +39,14 @@ FORMAT = "pace-roll-1"
 ROLL_SUFFIX = ".roll"
 LARGEST = 16 * 2**20  # bytes; a hundred thousand names fit
 SHOWN = 12  # names in a sentence
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """That a site signed an upload: the frame's SHA-256 and the signature's 72 bytes, as hex."""
+
+    upload: str
+    signature: str
 
 
 @dataclass(frozen=True)
@@ -41,10 +61,19 @@ class Roll:
     merged: tuple[str, ...]
     refused: Mapping[str, str]  # who sent only uploads that were not taken, and the reason's code
     missing: tuple[str, ...]
+    edition: Edition | None = optional(None)
+    """Of the members; None: the first, the job's own."""
+    evidence: Mapping[str, Evidence] = field(default_factory=dict, metadata=OPTIONAL)
+    """In later editions: that each of the merged signed its upload for this one."""
     format: str = FORMAT
 
     def encode(self) -> bytes:
-        return json.dumps(vars(self), sort_keys=True, separators=(",", ":")).encode()
+        return json.dumps(plain_record(self), sort_keys=True, separators=(",", ":")).encode()
+
+    @property
+    def number(self) -> int:
+        """Of the edition."""
+        return 1 if self.edition is None else self.edition.number
 
 
 @dataclass(frozen=True)
@@ -67,7 +96,7 @@ class Attendance:
     @classmethod
     def of(cls, book: Journal) -> Attendance:
         decided, participants = book.decision() or {}, set(book.job.participants)
-        path = book.folder / "roll.json"
+        path = book.room / "roll.json"
         if not path.exists():
             codes = {past.sender: past.code for past in book.refusals()}
             turned_away = sorted(participants & codes.keys() - decided.keys())
@@ -76,6 +105,13 @@ class Attendance:
             atomic.create(path, json.dumps(plain_record(Absent(refused, missing))).encode())
         decision = _sha256(json.dumps(sorted(decided.items())).encode())
         return cls(book, decision, tuple(sorted(decided)), load_record(Absent, path, LARGEST))
+
+    @cached_property
+    def _evidence(self) -> dict[str, Evidence]:
+        if self.book.job.edition is None:
+            return {}
+        pairs = ((name, evidence_of(self.book.stored(name))) for name in self.merged)
+        return {name: Evidence(*(part.hex() for part in parts)) for name, parts in pairs}
 
     def roll(self, name: str, returned: bytes, key: Key | None) -> bytes:
         """The roll that goes with a return: the same bytes whenever it is asked for."""
@@ -88,6 +124,8 @@ class Attendance:
             self.decision,
             merged=self.merged,
             **vars(self.absent),
+            edition=job.edition,
+            evidence=self._evidence,
         ).encode()
         if key is None:
             return content
@@ -98,8 +136,8 @@ def _sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def check_roll(content: bytes, job: Job, name: str, *, upload: bytes, returned: bytes) -> Roll:
-    """The roll, if it is the server's, of this job, to this receiver and with this return."""
+def read_roll(content: bytes, job: Job, name: str) -> Roll:
+    """The roll, if it is the server's word to this receiver."""
     if len(content) > LARGEST:
         raise RollError(f"the roll has {len(content):,} bytes, expected at most {LARGEST:,}")
     if job.signed:
@@ -116,6 +154,28 @@ def check_roll(content: bytes, job: Job, name: str, *, upload: bytes, returned: 
         raise RollError(
             "not a roll: get the file that the server wrote beside the return"
         ) from None
+    return roll
+
+
+def check_roll(
+    content: bytes,
+    job: Job,
+    name: str,
+    *,
+    upload: bytes,
+    returned: bytes,
+    withdrawals: Sequence[Path] = (),
+) -> Roll:
+    """The roll, if it is the server's, of this job, to this receiver and with this return.
+
+    `withdrawals` are files of those this site knows of: what was withdrawn may not be merged.
+    """
+    roll = read_roll(content, job, name)
+    if roll.edition is not None:
+        job = check_edition(roll.edition, job)
+        _check_evidence(roll, job)
+    for path in withdrawals:
+        _check_withdrawal(roll, job, read_withdrawal(path, job))
     expected = (job.digest, name, _sha256(upload), _sha256(returned))
     for key, value in zip(("job", "receiver", "upload", "returned"), expected, strict=True):
         if getattr(roll, key) != value:
@@ -136,13 +196,37 @@ def check_roll(content: bytes, job: Job, name: str, *, upload: bytes, returned: 
     return roll
 
 
+def _check_evidence(roll: Roll, job: Job) -> None:
+    """Refuse a roll with an upload that its site did not sign for this edition."""
+    for name in roll.merged:
+        try:
+            found = roll.evidence[name]
+            digest, trailer = bytes.fromhex(found.upload), bytes.fromhex(found.signature)
+            check_upload_signature(digest, trailer, job, name)
+        except (LookupError, ValueError) as error:
+            raise RollError(
+                f"edition {job.number} merged an upload of {name!r} that it did not sign for this "
+                f"edition ({error}): nothing is adopted; ask {name!r} and the server"
+            ) from error
+
+
+def _check_withdrawal(roll: Roll, job: Job, said: Withdrawal) -> None:
+    since = job.edition.members[said.name].since if job.edition and said.name in job.keys else 1
+    if said.name in roll.merged and since <= said.since:
+        raise WithdrawnError(
+            f"{said.name!r} withdrew its upload ({said.time[:10]}), and edition {job.number} merged "
+            "it all the same: nothing is adopted; ask the server for an edition without it"
+        )
+
+
 def roll_sentences(roll: Roll | None, job: Job) -> list[str]:
     """Who was in, for people: as the server says, and no more than that."""
     if roll is None:
         return ["No roll came with the return: whose uploads were merged is not known here."]
     by = "signed by the server" if job.signed else "the server's word, not signed"
     total = len(roll.merged) + len(roll.refused) + len(roll.missing)
-    lines = [f"Merged: {listed(roll.merged, SHOWN)} ({len(roll.merged)} of {total}; {by})."]
+    lines = edition_sentences(roll.edition)
+    lines.append(f"Merged: {listed(roll.merged, SHOWN)} ({len(roll.merged)} of {total}; {by}).")
     if roll.refused:
         refused = [f"{name} ({code})" for name, code in roll.refused.items()]
         lines.append(f"Refused: {listed(refused, SHOWN)}.")

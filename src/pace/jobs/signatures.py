@@ -1,9 +1,10 @@
 """Keys of participants and server: Ed25519 signatures under messages, and pairwise masks of uploads.
 
 A signed message is its frame followed by a trailer of 72 bytes: the first 8 bytes of the SHA-256 of
-the signer's public key, then the signature. What is signed is the frame after a line that says what
-it is (`pace upload`, `pace return` or `pace roll`), the job's digest, and the participant it comes
-from or goes to. So a signature is good for one message of one job, in one direction.
+the signer's public key, then the signature. What is signed is a line that says what the frame is (`pace
+upload`, `pace return` or `pace roll`), the job's digest, the participant it comes from or goes to, and
+the frame's SHA-256. So a signature is good for one message of one job, in one direction, and who has
+only the SHA-256 of an upload can check who sent it.
 
 Masks are what a client adds to its upload so that only the sum over all can be read. Every two
 participants share a secret. One adds the stream of numbers that the secret gives, the other takes it
@@ -40,12 +41,14 @@ from pace.protocol import Ring, Seal, ring
 
 Key = ed25519.Ed25519PrivateKey
 
+SERVER = "server"  # whose key signs returns
 KIND, SEALING_KIND = "ed25519:", "x25519:"
 FINGERPRINT, SIGNATURE = 8, 64
 TRAILER = FINGERPRINT + SIGNATURE  # bytes
 PUBLIC = 32  # bytes of a public key
 LARGEST = 2**14  # bytes of a key file
 UPLOAD, RETURN, ROLL, SEALING = "upload", "return", "roll", "sealing key"  # what is signed
+EDITION, WITHDRAWAL, CERTIFICATE = "edition", "withdrawal", "certificate"
 FIELD = 2**255 - 19  # of the curve
 SIGN = 1 << 255  # the bit that says which of two x belongs to a y
 EIGHTH = 2707385501144840649318225287225658788936804267575313519463743609750303402022
@@ -160,7 +163,7 @@ def fingerprint(public: str) -> bytes:
 
 def sign(frame: bytes, key: Key, *, kind: str, job: str, name: str) -> bytes:
     """The signed message. Ed25519 has no randomness: signing again gives the same bytes."""
-    signature = key.sign(_statement(kind, job, name) + frame)
+    signature = key.sign(_statement(kind, job, name) + hashlib.sha256(frame).digest())
     return frame + fingerprint(public_key(key)) + signature
 
 
@@ -171,21 +174,29 @@ def signer(content: bytes) -> bytes:
 
 def verify(content: bytes, public: str, *, kind: str, job: str, name: str) -> bytes:
     """The frame of a signed message, if this key signed it for this purpose."""
-    frame, signature = content[:-TRAILER], content[-SIGNATURE:]
-    if signer(content) != fingerprint(public):
+    frame = content[:-TRAILER]
+    digest = hashlib.sha256(frame).digest()
+    verify_digest(digest, content[-TRAILER:], public, kind=kind, job=job, name=name)
+    return frame
+
+
+def verify_digest(
+    digest: bytes, trailer: bytes, public: str, *, kind: str, job: str, name: str
+) -> None:
+    """The same of a message of which only the SHA-256 is here."""
+    if signer(trailer) != fingerprint(public):
         raise SignatureError(
-            f"the {kind} is signed by key {signer(content).hex()}, expected "
+            f"the {kind} is signed by key {signer(trailer).hex()}, expected "
             f"{fingerprint(public).hex()}"
         )
     try:
         key = ed25519.Ed25519PublicKey.from_public_bytes(key_bytes(public))
-        key.verify(signature, _statement(kind, job, name) + frame)
+        key.verify(trailer[-SIGNATURE:], _statement(kind, job, name) + digest)
     except InvalidSignature:
         raise SignatureError(
             f"the signature under this {kind} does not fit: it was changed on its way, or made for "
             "another job or receiver"
         ) from None
-    return frame
 
 
 def _statement(kind: str, job: str, name: str) -> bytes:

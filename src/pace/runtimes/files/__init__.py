@@ -1,9 +1,18 @@
 """Runtime 2: organisations carry files. Jobs, messages, kept models and model folders on disk."""
 
 from pace.runtimes.files import merge, model, sealed_jobs
-from pace.runtimes.files.client import adopt_files, apart, fit_files, identity, return_size
+from pace.runtimes.files.client import (
+    adopt_files,
+    apart,
+    edition_changes,
+    fit_files,
+    identity,
+    return_size,
+    withdraw_files,
+)
 from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.merge import (
+    Changes,
     MergeReport,
     check_uploads,
     merge_files,

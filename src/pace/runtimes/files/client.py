@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,19 @@ from unicodedata import normalize
 from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
 from pace.io import atomic, records, untrusted
 from pace.jobs import (
-    SERVER,
     UP,
     Disclosure,
     Job,
+    check_editions,
     check_name,
     disclosure,
+    enrol,
     message_sizes,
     received,
     signatures,
+    upload_kinds,
+    verify_return,
+    withdraw,
 )
 from pace.jobs import roll as rolls
 from pace.protocol import steps
@@ -47,6 +52,7 @@ def fit_files(
     key: Path | None = None,
     device: str = "cpu",
     overlapping: bool = False,
+    editions: bool = False,
     confirm: Callable[[Disclosure], bool] = lambda disclosed: True,
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any] | None:
@@ -54,9 +60,12 @@ def fit_files(
 
     Killed in between, the upload is made from what was kept: one job never gets two uploads. `confirm`
     is told what will leave the site before anything is written; where it says no, the result is None.
+    With `editions` it is signed that the upload may serve later editions of the job too.
     Otherwise it is the receipt, and under `again` whether an earlier run had trained.
     """
     name, private = identity(job, upload, key)
+    if editions:
+        check_editions(job)
     if job.sealed and key is not None:
         sealed_jobs.check_overlap(key, job, agreed=overlapping)
     with atomic.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
@@ -65,7 +74,7 @@ def fit_files(
         kept = earlier or _train(job, site, name, private, device=device, progress=progress)
         disclosed, content = upload_disclosure(job, site, kept), kept.frame
         if private is not None:
-            kind = signatures.UPLOAD
+            kind = upload_kinds(job, name)[editions]
             content = signatures.sign(content, private, kind=kind, job=job.digest, name=name)
         if not confirm(disclosed):
             return None
@@ -77,8 +86,12 @@ def fit_files(
                 "command again"
             )
         if not atomic.create(upload, content) and not untrusted.same(upload, content):
-            raise FileError(f"{upload} is another file: move it, then run the command again")
-        record = _receipt(job, kept, content, disclosed)
+            raise FileError(
+                f"{upload} is another file, or was signed for another edition or without --editions: "
+                "move it, then run the command again"
+            )
+        record = {**_receipt(job, kept, content, disclosed), "edition": job.number}
+        record["editions"] = "this and later ones" if editions else "this one alone"
         atomic.sweep(receipt)
         atomic.write(receipt, (json.dumps(record, indent=1) + "\n").encode())
     return {**record, "again": earlier is not None}
@@ -213,11 +226,19 @@ def _receipt(job: Job, kept: KeptModel, upload: bytes, disclosed: Disclosure) ->
 
 
 def adopt_files(
-    job: Job, site: Site, keep: Path, out: Path, *, returned: bytes, roll: bytes | None
+    job: Job,
+    site: Site,
+    keep: Path,
+    out: Path,
+    *,
+    returned: bytes,
+    roll: bytes | None,
+    withdrawals: Sequence[Path] = (),
 ) -> Outcome:
     """Apply a return to the kept model and write the folder `out`; asked again, the same answer.
 
-    `keep` is what `fit_files` kept; `roll` is None to adopt without knowing who was in.
+    `keep` is what `fit_files` kept; `roll` is None to adopt without knowing who was in; `withdrawals`
+    are files of those the site knows of. A model of an earlier edition is moved to OUT.edition-N.
     """
     atomic.sweep(out)
     kept = read_kept(keep, job)
@@ -227,32 +248,87 @@ def adopt_files(
             "graphs, `pace client predict` uses the model"
         )
     if not out.exists():
-        model = _adopted(job, site, kept, returned, roll)
+        model = _adopted(job, site, kept, returned, roll, withdrawals)
         models.write_model(out, model)
         return model.outcome
     if not models.is_model(out):
         raise FileError(f"{out} already exists and is not a model: choose another --out or move it")
-    model = models.read_model(out)
+    older = models.read_model(out)
     question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
-    if (model.job.digest, model.outcome.returned, model.outcome.upload) != question:
-        raise FileError(f"{out} holds another model: choose another --out or move it")
-    return model.outcome
+    if (older.job.digest, older.outcome.returned, older.outcome.upload) == question:
+        return older.outcome
+    aside = out.with_name(f"{out.name}.edition-{older.outcome.edition}")
+    known = older.outcome.roll.edition if older.outcome.roll else None
+    if older.job.digest == job.digest and roll is not None and not aside.exists():
+        if known is not None:
+            job = enrol(job, known)  # what comes now has to follow the edition that was adopted
+        model = _adopted(job, site, kept, returned, roll, withdrawals)
+        if model.outcome.edition > older.outcome.edition:
+            os.rename(out, aside)
+            models.write_model(out, model)
+            return model.outcome
+    raise FileError(
+        f"{out} holds another model, of edition {older.outcome.edition}: choose another --out or "
+        "move it"
+    )
+
+
+def withdraw_files(
+    job: Job, keep: Path, out: Path, *, key: Path, reason: str = ""
+) -> tuple[str, str]:
+    """Sign that the upload of a kept model is withdrawn; who withdrew, and the upload's SHA-256."""
+    kept = read_kept(keep, job)
+    name, private = identity(job, Path(f"{kept.about.name}{UP}"), key)
+    if name != kept.about.name or private is None:
+        raise FileError(f"{keep} belongs to {kept.about.name!r}, you are {name!r}")
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    content = withdraw(job, name, kept.frame, private, reason=reason, time=now)
+    if not atomic.create(out, content):
+        raise FileError(f"{out} already exists: send it, or choose another --out")
+    return name, hashlib.sha256(kept.frame).hexdigest()
+
+
+def edition_changes(out: Path, outcome: Outcome) -> list[str]:
+    """What the models of earlier editions beside `out` differ in, for people; the last one first."""
+    lines = []
+    edition = outcome.roll.edition if outcome.roll else None
+    for number in range(outcome.edition - 1, 0, -1):
+        path = out.with_name(f"{out.name}.edition-{number}")
+        if not models.is_model(path):
+            continue
+        older = models.read_model(path).outcome
+        if not lines:
+            nll = (older.validation.adopted.nll, outcome.validation.adopted.nll)
+            scores = "" if None in nll else f", validation NLL {nll[0]:.4f} and now {nll[1]:.4f}"
+            lines.append(
+                f"Edition {number} had α = {older.alpha:.2f}{scores}; it is kept as {path}."
+            )
+        merged = set(older.roll.merged) if older.roll else set()
+        if edition and (gone := sorted(merged & edition.left.keys())):
+            lines.append(f"{path} still holds the part of {', '.join(gone)}, who left: delete it.")
+    return lines
 
 
 def _adopted(
-    job: Job, site: Site, kept: KeptModel, returned: bytes, roll: bytes | None
+    job: Job,
+    site: Site,
+    kept: KeptModel,
+    returned: bytes,
+    roll: bytes | None,
+    withdrawals: Sequence[Path],
 ) -> SiteModel:
     """The model that a return makes of the kept one."""
     name, classes, graph = kept.about.name, job.model.classes, site.graph
     frame, called = returned, None
     if job.signed:
-        frame = signatures.verify(
-            returned, job.keys[SERVER], kind=signatures.RETURN, job=job.digest, name=name
-        )
+        number = 1 if roll is None else rolls.read_roll(roll, job, name).number
+        frame = verify_return(returned, job, name, number)
     local, start = kept.kept.local, job.federation.start
     adoption = steps.adopt(graph, kept.kept, frame, job.federation)
     if roll is not None:
-        called = rolls.check_roll(roll, job, name, upload=kept.frame, returned=returned)
+        called = rolls.check_roll(
+            roll, job, name, upload=kept.frame, returned=returned, withdrawals=withdrawals
+        )
     outcome = Outcome(
         job=job.digest,
         name=name,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from unicodedata import normalize
 
@@ -12,24 +13,40 @@ from pace.errors import FileError, LateError, PaceError, SettingError, Signature
 from pace.io import atomic, records, shown, untrusted
 from pace.jobs import (
     DOWN,
+    EDITION_SUFFIX,
     ROLL_SUFFIX,
     SERVER,
     UP,
     Attendance,
     Job,
     Journal,
+    Leaver,
     MessageSizes,
     Refusal,
     admit,
+    check_editions,
+    evidence_of,
     exact_size,
     influence,
     message_sizes,
+    next_edition,
+    read_withdrawal,
     signatures,
+    signed_as,
 )
 from pace.protocol import Received, steps
 from pace.reports import Document, Section, Table, Text
 
 SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."
+CERTIFICATE_SUFFIX = ".certificate"
+REMAINS = [
+    "The upload was deleted from the server's journal; its SHA-256, the time and the reason are kept. "
+    "The returns of this edition are those of a merge that never saw it.",
+    "The returns of earlier editions were deleted there too. What this cannot undo: copies of the "
+    "upload and of returns outside the journal, such as an inbox, an outbox or a backup; models that "
+    "sites have adopted, until they adopt again; and that who kept returns of both editions can "
+    "subtract them.",
+]
 NOTES = (
     "Influence: the client's weight in the consensus, averaged over all numbers of the model; the "
     "column sums to 100%. Norm: the size of its update against the median client's."
@@ -63,6 +80,9 @@ class MergeReport:
     refused_ever: tuple[Refusal, ...]
     bytes: MessageSizes
     roll: int = 0  # bytes of the largest roll that went with a return
+    edition: int = 1
+    new: tuple[str, ...] = ()  # who came with this edition
+    left: tuple[str, ...] = ()  # who left with it; their uploads are deleted
 
 
 def upload_files(paths: Sequence[Path]) -> list[Path]:
@@ -114,16 +134,24 @@ def merge_files(
     journal: Path,
     out: Path,
     key: Path | None = None,
+    changes: Changes | None = None,
     progress: Callable[[str], None] = lambda step: None,
 ) -> MergeReport:
     """Take in the uploads and, if they are enough, write NAME.down, NAME.roll and the report to `out`.
 
     Everything is in the journal before it counts: after a crash the same call gives the same bytes.
+    It is the newest edition's uploads that are merged; `changes` begin the next one before.
     """
     signer, files = server_key(job, key), upload_files(paths)
     refused, largest = [], 0
     with Journal.working(journal, job) as book:
+        if changes is not None:
+            book = changes.begin(book, signer)
+        job = book.job
         atomic.sweep(out)
+        if job.edition is not None:
+            content = (book.room / "edition").read_bytes()
+            _put(out / f"{job.name}.{job.number}{EDITION_SUFFIX}", content)
         for path in files:
             progress(f"upload {sender(path)}")
             if refusal := take(path, book):
@@ -141,15 +169,66 @@ def merge_files(
             returned = book.returned(name)
             roll = attendance.roll(name, returned, signer)
             largest = max(largest, len(roll))
-            for suffix, content in ((DOWN, returned), (ROLL_SUFFIX, roll)):
-                path = out / f"{name}{suffix}"
-                created = atomic.create(path, content, settled=False)
-                if not created and not untrusted.same(path, content):
-                    raise FileError(f"{path} is another file: move it or choose another --out")
+            _put(out / f"{name}{DOWN}", returned)
+            _put(out / f"{name}{ROLL_SUFFIX}", roll)
             progress(f"return to {name}")
+        for name, certificate in certificates(book, decided, signer).items():
+            _put(out / f"{name}{CERTIFICATE_SUFFIX}", certificate)
         report = merge_report(book, refused, uploads, roll=largest)
         write_report(out, report)
     return report
+
+
+def _put(path: Path, content: bytes) -> None:
+    """A file for somebody; never another in its place."""
+    if not atomic.create(path, content, settled=False) and not untrusted.same(path, content):
+        raise FileError(f"{path} is another file: move it or choose another --out")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the next edition of a job changes."""
+
+    added: Mapping[str, str] = field(default_factory=dict)  # public keys by name
+    withdrawn: Sequence[Path] = ()  # signed withdrawals
+    removed: Sequence[str] = ()  # whom the server takes off the list
+
+    def begin(self, book: Journal, key: signatures.Key | None) -> Journal:
+        """The journal in the next edition; a change that was made before is not made again."""
+        job = book.job
+        check_editions(job)
+        assert key is not None  # a job with keys has the server's
+        said = [read_withdrawal(path, job) for path in self.withdrawn]
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        here, removed = book.accepted(), {}
+        for name in self.removed:
+            upload = evidence_of(book.stored(name))[0].hex() if name in here else ""
+            removed[name] = Leaver(job.number + 1, job.keys.get(name, ""), upload, "", now, False)
+        edition = next_edition(job, self.added, {one.name: one for one in said}, removed)
+        return book if edition is None else book.begin_edition(edition, key)
+
+
+def certificates(
+    book: Journal, decided: Mapping[str, str], key: signatures.Key | None
+) -> dict[str, bytes]:
+    """For each who left with this edition: signed, who was merged before and now, and what remains."""
+    edition, contents = book.job.edition, {}
+    for name, leaver in edition.gone.items() if edition and key else ():
+        before = book.earlier_decision()
+        record = {
+            "format": "pace-certificate-1",
+            "job": book.job.digest,
+            "name": name,
+            "edition": book.job.number,
+            "left": records.plain_record(leaver),
+            "merged_before": before,
+            "merged_now": dict(decided),
+            "sentences": REMAINS if name in before else REMAINS[:1],
+        }
+        content = json.dumps(record, indent=1, sort_keys=True).encode() + b"\n"
+        statement = {"kind": signatures.CERTIFICATE, "job": book.job.digest, "name": name}
+        contents[name] = signatures.sign(content, key, **statement)
+    return contents
 
 
 def server_key(job: Job, path: Path | None) -> signatures.Key | None:
@@ -170,7 +249,7 @@ def make_returns(book: Journal, key: signatures.Key | None, uploads: Received) -
     if not all(map(book.has_return, names)):
         for name, frame in zip(names, steps.returns(uploads, job.federation), strict=True):
             if key is not None:
-                kind = signatures.RETURN
+                kind = signed_as(signatures.RETURN, job.number)
                 frame = signatures.sign(frame, key, kind=kind, job=job.digest, name=name)
             book.put_return(name, frame)
         book.settle()  # before anybody sees one of them
@@ -203,6 +282,9 @@ def merge_report(
         refused_ever=tuple(book.refusals()),
         bytes=message_sizes(job),
         roll=roll,
+        edition=job.number,
+        new=tuple(job.edition.new) if job.edition else (),
+        left=tuple(job.edition.gone) if job.edition else (),
     )
 
 
@@ -225,9 +307,19 @@ def refused_table(title: str, refusals: Sequence[Refusal]) -> Table:
 
 def merge_sentences(report: MergeReport) -> list[str]:
     """Who came and what it cost, in words."""
-    sizes, lines = report.bytes, [report.waiting] if report.waiting else []
-    if report.missing and not report.waiting:
-        lines = [f"Merged without {', '.join(report.missing)}: if they send now, they are refused."]
+    sizes, lines = report.bytes, []
+    if report.edition > 1:
+        lines.append(f"This is edition {report.edition} of the job.")
+    if report.new:
+        lines.append(f"New: {', '.join(report.new)}.")
+    if report.left:
+        lines.append(f"Left, and their uploads deleted here: {', '.join(report.left)}.")
+    if report.waiting:
+        lines.append(report.waiting)
+    elif report.missing:
+        lines.append(
+            f"Merged without {', '.join(report.missing)}: if they send now, they are refused."
+        )
     signature = f"; a signature adds {sizes.signature} to each" if sizes.signature else ""
     roll = f" The roll of who was in has {report.roll:,}." if report.roll else ""
     upload, returned = sizes.shown(sizes.upload_frame), sizes.shown(sizes.return_frame)

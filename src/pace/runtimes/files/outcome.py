@@ -102,6 +102,11 @@ class Outcome:
         if self.validation.classes != self.test.classes:
             raise ValueError("validation and test are of different classes")
 
+    @property
+    def edition(self) -> int:
+        """Of the job, that the return was of."""
+        return 1 if self.roll is None else self.roll.number
+
 
 def mask_scores(
     adoption: Adoption, graph: Graph, nodes: Tensor, *, mask: str, classes: int

@@ -1,0 +1,308 @@
+"""Editions of a job: who is in, who left and why, who is new; one signed record after the other.
+
+A job's own list is its first edition. The server makes each later one, signs it and sends it with every
+roll. Uploads stay bound to the job: a site signs whether its upload serves the edition it was made for
+alone, or later ones too, and each roll of a later edition shows these signatures. Returns are signed
+for one edition.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from pace.errors import EditionError, FileError, SettingError, SignatureError, WithdrawnError
+from pace.io import plain_record, read_record, untrusted
+from pace.jobs import signatures
+from pace.jobs.signatures import SERVER, TRAILER, UPLOAD, WITHDRAWAL, Key
+
+if TYPE_CHECKING:
+    from pace.jobs.job import Job
+
+T = TypeVar("T")
+EDITION_SUFFIX, WITHDRAWAL_SUFFIX = ".edition", ".withdrawal"
+LARGEST = 2**24  # bytes of a record
+AHEAD = 16  # editions beyond the known one that a message may turn out to be of
+LONGEST = 200  # characters of a reason
+SEALED = (
+    "the job is sealed, and the difference of two sums over nearly the same sites is what one of them "
+    "sent: it has no later editions; make a new job with `pace new --from`, and a new seed"
+)
+
+
+@dataclass(frozen=True)
+class Member:
+    """Somebody who is in."""
+
+    key: str
+    since: int  # the edition it came with, the last time if it had left
+
+
+@dataclass(frozen=True)
+class Withdrawal:
+    """What a site signs to leave: of which upload, since which edition it was in, when and why."""
+
+    job: str
+    name: str
+    upload: str  # SHA-256 of its frame
+    since: int
+    reason: str
+    time: str
+    format: str = "pace-withdrawal-1"
+
+
+@dataclass(frozen=True)
+class Leaver:
+    """The tombstone of somebody who left; all that is kept of its upload is the SHA-256."""
+
+    edition: int  # the first without it
+    key: str
+    upload: str  # SHA-256 of the frame; empty if there was none
+    reason: str
+    time: str
+    withdrew: bool  # False: the server took it off the list
+
+
+@dataclass(frozen=True)
+class Edition:
+    """Who is in from this edition on."""
+
+    job: str
+    number: int
+    history: tuple[str, ...]  # the job's digest, then those of all editions up to the one before
+    minimum: int
+    members: Mapping[str, Member]
+    left: Mapping[str, Leaver]
+    format: str = "pace-edition-1"
+
+    def encode(self) -> bytes:
+        return _encode(self)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.encode()).hexdigest()
+
+    @property
+    def new(self) -> list[str]:
+        return [name for name, member in self.members.items() if member.since == self.number]
+
+    @property
+    def gone(self) -> dict[str, Leaver]:
+        """Who left with this edition."""
+        return {name: one for name, one in self.left.items() if one.edition == self.number}
+
+
+def _encode(record: object) -> bytes:
+    return json.dumps(plain_record(record), sort_keys=True, separators=(",", ":")).encode()
+
+
+def enrol(job: Job, edition: Edition) -> Job:
+    """The job with an edition's members; its content and digest stay the job's."""
+    keys = {name: member.key for name, member in edition.members.items()}
+    enrolled = replace(
+        job,
+        participants=tuple(keys),
+        keys={**keys, SERVER: job.keys[SERVER]},
+        minimum=edition.minimum,
+        edition=edition,
+    )
+    enrolled.__dict__["content"] = job.content
+    return enrolled
+
+
+def check_editions(job: Job) -> None:
+    """Refuse a job that cannot have later editions, with the reason."""
+    if job.sealed:
+        raise SettingError(SEALED)
+    if not job.signed:
+        raise SettingError(
+            "editions and withdrawals are signed, and this job has no keys: make a job with "
+            "--participant NAME=NAME.pub and --server-key"
+        )
+
+
+def check_edition(edition: Edition, job: Job) -> Job:
+    """The job in an edition, which must be one of its own."""
+    check_editions(job)
+    known, number = job.edition, edition.number
+    if edition.job != job.digest or len(edition.history) != number - 1 or number < 2:
+        raise EditionError(f"an edition of job {edition.job[:16]}, this is {job.digest[:16]}")
+    earlier = [job.digest] if known is None else [*known.history, known.digest]
+    told = [*edition.history, edition.digest]
+    if told[: len(earlier)] != earlier[: len(told)]:
+        raise EditionError(
+            f"the server tells of another edition {len(earlier)} than this site knows: compare both "
+            "with the other sites"
+        )
+    return enrol(job, edition)
+
+
+def read_edition(path: Path, job: Job) -> Job:
+    """The job in the edition of a file that the server signed."""
+    check_editions(job)
+    frame = signatures.verify(
+        _content(path), job.keys[SERVER], kind=signatures.EDITION, job=job.digest, name=""
+    )
+    return check_edition(_record(Edition, frame, str(path)), job)
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return untrusted.read(path, LARGEST)
+    except OSError as error:
+        raise FileError(f"cannot read {path}: {error.strerror}") from error
+
+
+def _record(kind: type[T], frame: bytes, name: str) -> T:
+    try:
+        return read_record(kind, untrusted.json(frame), name, strict=True)
+    except ValueError as error:
+        raise FileError(f"{name} is not of this kind ({error})") from error
+
+
+def signed_as(kind: str, number: int) -> str:
+    """What a message of one edition alone is signed as."""
+    return kind if number == 1 else f"{kind} of edition {number}"
+
+
+def upload_kinds(job: Job, name: str) -> tuple[str, str]:
+    """What an upload is signed as: for this edition alone, or for this and later ones."""
+    since = 1 if job.edition is None else job.edition.members[name].since
+    return signed_as(UPLOAD, job.number), f"{UPLOAD} from edition {since} on"
+
+
+def check_upload_signature(digest: bytes, trailer: bytes, job: Job, name: str) -> None:
+    """Refuse an upload that its site did not sign for this edition; say so if it is of another."""
+    others = [f"{UPLOAD} from edition {since} on" for since in range(1, job.number)]
+    others += [signed_as(UPLOAD, number) for number in range(1, job.number)]
+
+    def check(kind: str) -> None:
+        public = job.keys[name]
+        signatures.verify_digest(digest, trailer, public, kind=kind, job=job.digest, name=name)
+
+    kind = _signed_kind(check, [*upload_kinds(job, name), *others])
+    if kind not in upload_kinds(job, name):
+        raise EditionError(
+            f"{name!r} signed this as an {kind}, this is edition {job.number}: it can sign the same "
+            "upload again with `pace client fit --edition`"
+        )
+
+
+def verify_return(content: bytes, job: Job, name: str, number: int) -> bytes:
+    """The frame of a return of this edition; one of another edition is told from a changed one."""
+    expected = signed_as(signatures.RETURN, number)
+    others = [signed_as(signatures.RETURN, other) for other in range(1, number + AHEAD)]
+
+    def check(kind: str) -> None:
+        signatures.verify(content, job.keys[SERVER], kind=kind, job=job.digest, name=name)
+
+    if (kind := _signed_kind(check, [expected, *others])) != expected:
+        raise EditionError(
+            f"this is a {kind}, its roll is of edition {number}: take both from the same folder"
+        )
+    return content[:-TRAILER]
+
+
+def _signed_kind(check: Callable[[str], None], kinds: Sequence[str]) -> str:
+    """The first of these that a message was signed as; if none, the first one's error."""
+    refusals = []
+    for kind in kinds:
+        try:
+            check(kind)
+            return kind
+        except SignatureError as error:
+            refusals.append(error)
+    raise refusals[0]
+
+
+def withdraw(job: Job, name: str, frame: bytes, key: Key, *, reason: str, time: str) -> bytes:
+    """A signed withdrawal: good for this upload, and for this time of taking part."""
+    check_editions(job)
+    if len(reason) > LONGEST or not reason.isprintable():
+        raise SettingError(f"the reason is longer than {LONGEST} characters, or not one line")
+    since = 1 if job.edition is None else job.edition.members[name].since
+    upload = hashlib.sha256(frame).hexdigest()
+    record = _encode(Withdrawal(job.digest, name, upload, since, reason, time))
+    return signatures.sign(record, key, kind=WITHDRAWAL, job=job.digest, name=name)
+
+
+def read_withdrawal(path: Path, job: Job) -> Withdrawal:
+    """The withdrawal of a file that a site of this job, or one that was in it, has signed."""
+    content = _content(path)
+    record = _record(Withdrawal, content[:-TRAILER], str(path))
+    left = {} if job.edition is None else job.edition.left
+    keys = {**{name: leaver.key for name, leaver in left.items()}, **job.keys}
+    public = keys.get(record.name)
+    if public is None or record.name == SERVER or len(record.reason) > LONGEST:
+        raise WithdrawnError(f"{path} is of {record.name[:64]!r}, who is not in the job")
+    signatures.verify(content, public, kind=WITHDRAWAL, job=job.digest, name=record.name)
+    return record
+
+
+def next_edition(
+    job: Job,
+    added: Mapping[str, str],
+    withdrawals: Mapping[str, Withdrawal],
+    removed: Mapping[str, Leaver],
+) -> Edition | None:
+    """The edition after the job's, with these changes; None if it has made all of them already.
+
+    Args:
+        added: public keys by name.
+        withdrawals: by name.
+        removed: whom the server takes off the list.
+    """
+    check_editions(job)
+    before, number = job.edition, job.number + 1
+    members = {name: Member(job.keys[name], 1) for name in job.participants}
+    members, left = (members, {}) if before is None else (dict(before.members), dict(before.left))
+    leavers = dict(removed)
+    for name, said in withdrawals.items():
+        public = members[name].key if name in members else ""
+        leavers[name] = Leaver(number, public, said.upload, said.reason, said.time, True)
+        if name in members and members[name].since != said.since:
+            raise WithdrawnError(
+                f"{name!r} is in since edition {members[name].since}, and its withdrawal is from "
+                f"before: it has to sign again, with `pace client withdraw --edition`"
+            )
+    changed = False
+    for name, leaver in leavers.items():
+        if name in members:
+            del members[name]
+            left[name], changed = leaver, True
+        elif name not in left:
+            raise SettingError(f"{name!r} is not in edition {job.number}: it cannot leave")
+    for name, key in added.items():
+        if name in members and members[name].key != key:
+            raise SettingError(f"{name!r} is in with another key: remove it first")
+        if name not in members:
+            members[name], changed = Member(key, number), True
+            left.pop(name, None)
+    if not changed:
+        return None
+    if not members:
+        raise SettingError("nobody would be left: keep the last site in, or delete the journal")
+    everybody = job.minimum == len(job.participants)
+    minimum = len(members) if everybody else min(job.minimum, len(members))
+    history = (job.digest,) if before is None else (*before.history, before.digest)
+    edition = Edition(job.digest, number, history, minimum, dict(sorted(members.items())), left)
+    enrol(job, edition)  # names and keys are checked as a job's are
+    return edition
+
+
+def edition_sentences(edition: Edition | None) -> list[str]:
+    """Who is new and who left, for people."""
+    if edition is None:
+        return []
+    lines = [f"This is edition {edition.number} of the job."]
+    if edition.new:
+        lines.append(f"New: {', '.join(edition.new)}.")
+    for name, leaver in edition.gone.items():
+        how = "withdrew" if leaver.withdrew else "was taken off the list"
+        why = f": {leaver.reason}" if leaver.reason else ""
+        lines.append(f"{name} {how} ({leaver.time[:10]}{why}).")
+    return lines
