@@ -153,6 +153,22 @@ FAULTS = {
         "One admitted upload with numbers as large as admission allows, for every method",
         "Every return is finite",
     ),
+    43: Fault(
+        "A server that merges in a later edition what was signed for one edition alone",
+        "Its own admission refuses it; sites check each signature in the roll and adopt nothing",
+    ),
+    44: Fault(
+        "A server that ignores a withdrawal",
+        "Sites that have the signed withdrawal adopt nothing that was merged with it",
+    ),
+    45: Fault(
+        "A return or roll of another edition, or two editions of one number",
+        "Told from tampering, with both numbers; the adopted model stays",
+    ),
+    46: Fault(
+        "The server killed at any step of an edition",
+        "Run again: the same record, returns and certificate; the leaver's upload is gone",
+    ),
 }
 
 

@@ -202,7 +202,8 @@ def verify_return(content: bytes, job: Job, name: str, number: int) -> bytes:
 
     if (kind := _signed_kind(check, [expected, *others])) != expected:
         raise EditionError(
-            f"this is a {kind}, its roll is of edition {number}: take both from the same folder"
+            f"the return is of edition {others.index(kind) + 1}, its roll of edition {number}: take "
+            "both from the same folder"
         )
     return content[:-TRAILER]
 

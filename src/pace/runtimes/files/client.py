@@ -257,19 +257,18 @@ def adopt_files(
     question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
     if (older.job.digest, older.outcome.returned, older.outcome.upload) == question:
         return older.outcome
-    aside = out.with_name(f"{out.name}.edition-{older.outcome.edition}")
-    known = older.outcome.roll.edition if older.outcome.roll else None
-    if older.job.digest == job.digest and roll is not None and not aside.exists():
-        if known is not None:
-            job = enrol(job, known)  # what comes now has to follow the edition that was adopted
+    before, known = older.outcome.edition, older.outcome.roll
+    later = roll is not None and rolls.read_roll(roll, job, kept.about.name).number > before
+    aside = out.with_name(f"{out.name}.edition-{before}")
+    if older.job.digest == job.digest and later and not aside.exists():
+        if known is not None and known.edition is not None:
+            job = enrol(job, known.edition)  # what comes has to follow the edition that was adopted
         model = _adopted(job, site, kept, returned, roll, withdrawals)
-        if model.outcome.edition > older.outcome.edition:
-            os.rename(out, aside)
-            models.write_model(out, model)
-            return model.outcome
+        os.rename(out, aside)
+        models.write_model(out, model)
+        return model.outcome
     raise FileError(
-        f"{out} holds another model, of edition {older.outcome.edition}: choose another --out or "
-        "move it"
+        f"{out} holds another model, of edition {before}: choose another --out or move it"
     )
 
 

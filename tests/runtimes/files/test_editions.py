@@ -1,0 +1,399 @@
+"""Editions of a job by files: who comes late, who leaves, who comes back, and a server that cheats."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pace.errors import (
+    EditionError,
+    FileError,
+    PaceError,
+    RollError,
+    SettingError,
+    WithdrawnError,
+)
+from pace.io import untrusted
+from pace.jobs import editions, signatures
+from pace.jobs.admission import frame_of
+from pace.jobs.journal import Journal
+from pace.jobs.roll import Attendance
+from pace.protocol import steps
+from pace.registry import METHODS
+from pace.runtimes.files import Changes, adopt_files, fit_files, load_site, merge_files
+from pace.runtimes.files.client import edition_changes, withdraw_files
+from pace.runtimes.files.model import read_model
+from tests.graphs import clients
+from tests.preloaded import KILLED, Preloaded
+from tests.runtimes.files.test_files import hashes
+from tests.sites import job, write_graph
+
+SITES = ("east", "north", "south", "west", "zenith")
+
+
+class Federation:
+    """Five sites and a server in folders, with keys; the first four are in the job."""
+
+    def __init__(self, root: Path, first: tuple[str, ...] = SITES[:4], **changes: object) -> None:
+        self.root, self.keys = root, {}
+        for name, graph in zip(SITES, clients(len(SITES)), strict=True):
+            (root / name).mkdir(parents=True)
+            write_graph(root / name / "mine.graph", graph)
+        (root / "inbox").mkdir()
+        for name in (*SITES, "server"):
+            paths = (root / f"{name}.key", root / f"{name}.pub")
+            self.keys[name] = signatures.new_keys(*paths)
+        keys = {name: self.keys[name] for name in (*first, "server")}
+        settings = {"participants": first, "minimum": len(first), "keys": keys} | changes
+        self.job = job(**settings)
+
+    def fit(self, name: str, *, serves: bool = True, edition: Path | None = None) -> Path:
+        made = self.job if edition is None else editions.read_edition(edition, self.job)
+        site, upload = self.root / name, self.root / "inbox" / f"{name}.up"
+        upload.unlink(missing_ok=True)
+        mine = load_site(site / "mine.graph", made)
+        paths = (site / "mine.local", upload, site / "receipt.json")
+        fit_files(made, mine, *paths, key=self.root / f"{name}.key", editions=serves)
+        return upload
+
+    def merge(self, out: str, changes: Changes | None = None, **options: object):  # type: ignore[no-untyped-def]
+        places = {"journal": self.root / "journal", "out": self.root / out} | options
+        key, inbox = self.root / "server.key", [self.root / "inbox"]
+        return merge_files(self.job, inbox, key=key, changes=changes, **places)  # type: ignore[arg-type]
+
+    def withdraw(self, name: str, reason: str = "", edition: Path | None = None) -> Path:
+        made = self.job if edition is None else editions.read_edition(edition, self.job)
+        out = self.root / f"{name}.withdrawal"
+        out.unlink(missing_ok=True)
+        kept, key = self.root / name / "mine.local", self.root / f"{name}.key"
+        withdraw_files(made, kept, out, key=key, reason=reason)
+        return out
+
+    def adopt(self, name: str, out: str, **options: object):  # type: ignore[no-untyped-def]
+        site = self.root / name
+        texts = {
+            word: (self.root / out / f"{name}.{end}").read_bytes()
+            for word, end in (("returned", "down"), ("roll", "roll"))
+        }
+        mine, kept = load_site(site / "mine.graph", self.job), site / "mine.local"
+        return adopt_files(self.job, mine, kept, site / "mine.model", **(texts | options))  # type: ignore[arg-type]
+
+    def frames(self, out: str, names: tuple[str, ...]) -> list[bytes]:
+        paths = (self.root / out / f"{name}.down" for name in names)
+        return [frame_of(path.read_bytes(), self.job) for path in paths]
+
+    def merged(self, names: tuple[str, ...]) -> list[bytes]:
+        """What a merge of these sites' uploads returns, in memory, without a journal."""
+        uploads = []
+        for name in names:
+            content = (self.root / "inbox" / f"{name}.up").read_bytes()
+            uploads.append(frame_of(content, self.job))
+        return steps.merge(uploads, self.job.federation)
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Federation:
+    """The first edition, merged and adopted; tests copy it."""
+    four = Federation(tmp_path_factory.mktemp("first") / "root")
+    for name in SITES[:4]:
+        four.fit(name)
+    four.merge("one")
+    for name in SITES[:4]:
+        four.adopt(name, "one")
+    return four
+
+
+@pytest.fixture
+def four(first: Federation, tmp_path: Path) -> Federation:
+    copy = object.__new__(Federation)
+    shutil.copytree(first.root, tmp_path / "root")
+    copy.root, copy.keys, copy.job = tmp_path / "root", first.keys, first.job
+    return copy
+
+
+def zenith(four: Federation) -> Changes:
+    return Changes(added={"zenith": four.keys["zenith"]})
+
+
+def test_a_late_site_fits_once_and_the_others_not_at_all(four: Federation) -> None:
+    waiting = four.merge("two", zenith(four))
+    assert waiting.edition == 2
+    assert waiting.missing == ("zenith",)
+    assert not waiting.merged
+    four.fit("zenith", edition=four.root / "two" / "small.2.edition")
+    report = four.merge("two")
+    assert report.merged
+    assert four.frames("two", SITES) == four.merged(SITES)  # as if all had been there at once
+    older = read_model(four.root / "north" / "mine.model").outcome
+    outcome = four.adopt("north", "two")
+    assert (older.edition, outcome.edition) == (1, 2)
+    assert outcome.roll.merged == SITES
+    kept = four.root / "north" / "mine.model.edition-1"
+    assert read_model(kept).outcome == older  # still there, as it was
+    said = " ".join(edition_changes(four.root / "north" / "mine.model", outcome))
+    assert f"Edition 1 had α = {older.alpha:.2f}" in said
+    page = (four.root / "north" / "mine.model" / "index.html").read_text()
+    card = (four.root / "north" / "mine.model" / "README.md").read_text()
+    assert "edition 2" in page
+    assert "New: zenith" in card
+    assert four.adopt("zenith", "two").edition == 2
+    assert four.adopt("north", "two") == outcome  # asked again, the same answer
+
+
+def test_a_leaver_leaves_nothing_but_a_tombstone(four: Federation) -> None:
+    upload = (four.root / "inbox" / "south.up").read_bytes()
+    path = four.withdraw("south", "the ethics board asked for it")
+    (four.root / "inbox" / "south.up").unlink()
+    assert four.merge("two", Changes(withdrawn=[path])).left == ("south",)
+    rest = ("east", "north", "west")
+    assert four.frames("two", rest) == four.merged(rest)
+    sha256 = hashlib.sha256(frame_of(upload, four.job)).hexdigest()
+    for file, content in hashes(four.root / "journal").items():
+        assert upload[:-72] not in content, file
+        assert not file.startswith("returns/"), "they hold the leaver's part"
+    signed = (four.root / "two" / "south.certificate").read_bytes()
+    statement = {"kind": "certificate", "job": four.job.digest, "name": "south"}
+    content = json.loads(signatures.verify(signed, four.keys["server"], **statement))
+    assert content["left"]["upload"] == sha256
+    assert content["left"]["reason"] == "the ethics board asked for it"
+    assert content["merged_before"].keys() == set(SITES[:4])
+    assert content["merged_now"].keys() == set(rest)
+    assert "copies" in " ".join(content["sentences"])
+    outcome = four.adopt("north", "two")
+    said = " ".join(edition_changes(four.root / "north" / "mine.model", outcome))
+    assert "mine.model.edition-1 still holds the part of south" in said
+
+
+def test_a_late_site_and_a_leaver_at_once(four: Federation) -> None:
+    changes = replace(zenith(four), withdrawn=[four.withdraw("south")])
+    four.merge("two", changes)
+    four.fit("zenith", edition=four.root / "two" / "small.2.edition")
+    report = four.merge("two")
+    assert (report.new, report.left) == (("zenith",), ("south",))
+    assert [(one.sender, one.code) for one in report.refused] == [("south", "withdrawn")]
+    now = ("east", "north", "west", "zenith")
+    assert four.frames("two", now) == four.merged(now)
+
+
+def test_a_leaver_who_comes_back_signs_again_and_old_words_count_no_more(four: Federation) -> None:
+    path = four.withdraw("south")
+    old = (four.root / "inbox" / "south.up").read_bytes()
+    four.merge("two", Changes(withdrawn=[path]))
+    back = Changes(added={"south": four.keys["south"]})
+    waiting = four.merge("three", back)
+    assert [(one.sender, one.code) for one in waiting.refused] == [("south", "other-edition")]
+    third = four.root / "three" / "small.3.edition"
+    assert four.fit("south", edition=third).read_bytes() != old
+    assert four.merge("three").merged
+    assert four.frames("three", SITES[:4]) == four.frames("one", SITES[:4])
+    assert four.adopt("north", "three", withdrawals=[path]).edition == 3
+    with pytest.raises(WithdrawnError, match="has to sign again"):
+        four.merge("four", Changes(withdrawn=[path]))
+    four.merge("four", Changes(withdrawn=[four.withdraw("south", edition=third)]))
+    assert four.frames("four", ("east", "north", "west")) == four.merged(("east", "north", "west"))
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_returns_are_those_of_a_merge_that_never_saw_the_leaver(
+    tmp_path: Path, method: str
+) -> None:
+    """Byte for byte, signatures included, for every method."""
+    saw = Federation(tmp_path / "saw", method=method, minimum=2, rate=1e-3)
+    for name in SITES[:4]:
+        saw.fit(name)
+    shutil.copytree(saw.root, tmp_path / "never")
+    saw.merge("one")
+    path = saw.withdraw("south")
+    saw.merge("two", Changes(withdrawn=[path]))
+    never = object.__new__(Federation)
+    never.root, never.keys, never.job = tmp_path / "never", saw.keys, saw.job
+    (never.root / "inbox" / "south.up").unlink()
+    never.merge("one")
+    never.merge("two", Changes(removed=["south"]))
+    for name in ("east", "north", "west"):
+        found, expected = (root / "two" / f"{name}.down" for root in (saw.root, never.root))
+        assert found.read_bytes() == expected.read_bytes()
+    rest = ("east", "north", "west")
+    assert saw.frames("two", rest) == never.frames("one", rest) == saw.merged(rest)
+
+
+@pytest.mark.fault(43)
+def test_without_consent_an_upload_serves_one_edition(tmp_path: Path) -> None:
+    four = Federation(tmp_path / "root")
+    for name in SITES[:4]:
+        four.fit(name, serves=name != "north")
+    four.merge("one")
+    waiting = four.merge("two", Changes(withdrawn=[four.withdraw("south")]))
+    assert waiting.here == ("east", "west")
+    assert "north" in waiting.missing
+    (refusal,) = (one for one in waiting.refused if one.sender == "north")
+    assert refusal.code == "other-edition"
+    four.fit("north", serves=False, edition=four.root / "two" / "small.2.edition")
+    assert four.merge("two").merged
+    assert four.frames("two", ("north",)) == four.merged(("east", "north", "west"))[1:2]
+    assert four.adopt("east", "two").edition == 2
+
+
+def forged(four: Federation, number: int, members: tuple[str, ...], serves: str = "") -> bytes:
+    """East's roll of an edition that the server makes as it likes, and the return to go with it."""
+    book = Journal.open(four.root / "journal", four.job)
+    changed = editions.next_edition(book.job, {"zenith": four.keys["zenith"]}, {}, {})
+    assert changed is not None
+    key = signatures.load_key(four.root / "server.key")
+    enrolled = editions.enrol(four.job, replace(changed, minimum=2))
+    uploads = {name: (four.root / "inbox" / f"{name}.up").read_bytes() for name in members}
+    frames = [frame_of(uploads[name], four.job) for name in members]
+    frame = steps.merge(frames, four.job.federation)[members.index("east")]
+    kind = editions.signed_as("return", 2)
+    returned = signatures.sign(frame, key, kind=kind, job=four.job.digest, name="east")
+    (four.root / "forged").mkdir(exist_ok=True)
+    (four.root / "forged" / "east.down").write_bytes(returned)
+    stored = type("Stored", (), {"job": enrolled, "stored": staticmethod(uploads.get)})
+    absent = type("A", (), {})()
+    absent.refused = {}
+    absent.missing = tuple(sorted(set(enrolled.participants) - set(members)))
+    attendance = Attendance(stored, "0" * 64, members, absent)  # type: ignore[arg-type]
+    roll = attendance.roll("east", returned, key)
+    (four.root / "forged" / "east.roll").write_bytes(roll)
+    return roll
+
+
+@pytest.mark.fault(43)
+def test_sites_notice_an_upload_that_was_merged_without_consent(tmp_path: Path) -> None:
+    four = Federation(tmp_path / "root")
+    for name in SITES[:4]:
+        four.fit(name, serves=name != "north")
+    four.merge("one")
+    four.adopt("east", "one")
+    forged(four, 2, SITES[:4])
+    with pytest.raises(RollError, match=r"'north' that it did not sign for this edition"):
+        four.adopt("east", "forged")
+    assert read_model(four.root / "east" / "mine.model").outcome.edition == 1
+    forged(four, 2, ("east", "south", "west"))
+    assert four.adopt("east", "forged").edition == 2  # without north it is honest
+
+
+@pytest.mark.fault(44)
+def test_sites_notice_a_server_that_ignores_a_withdrawal(four: Federation) -> None:
+    path = four.withdraw("south", "recalled")
+    forged(four, 2, SITES[:4])  # the next edition, with south in it
+    with pytest.raises(WithdrawnError, match="'south' withdrew its upload"):
+        four.adopt("east", "forged", withdrawals=[path])
+    assert read_model(four.root / "east" / "mine.model").outcome.edition == 1
+    assert not (four.root / "east" / "mine.model.edition-1").exists()
+    changed = bytearray(path.read_bytes())
+    changed[20] ^= 1
+    path.write_bytes(changed)
+    with pytest.raises(PaceError):  # nobody can withdraw for another
+        four.adopt("east", "forged", withdrawals=[path])
+
+
+@pytest.mark.fault(45)
+def test_another_edition_is_told_from_tampering(four: Federation) -> None:
+    four.merge("two", Changes(withdrawn=[four.withdraw("south")]))
+    mixed = four.root / "mixed"
+    mixed.mkdir()
+    shutil.rmtree(four.root / "north" / "mine.model")
+    shutil.copy(four.root / "one" / "north.down", mixed)
+    shutil.copy(four.root / "two" / "north.roll", mixed)
+    with pytest.raises(EditionError, match="return is of edition 1, its roll of edition 2"):
+        four.adopt("north", "mixed")
+    shutil.copy(four.root / "two" / "north.down", mixed)
+    shutil.copy(four.root / "one" / "north.roll", mixed)
+    with pytest.raises(EditionError, match="return is of edition 2, its roll of edition 1"):
+        four.adopt("north", "mixed")
+    four.adopt("north", "two")
+    with pytest.raises(FileError, match="holds another model, of edition 2"):
+        four.adopt("north", "one")  # there is no way back to what holds south's part
+
+
+@pytest.mark.fault(45)
+def test_two_second_editions_are_noticed(four: Federation) -> None:
+    """A server that tells a site one history and then another one."""
+    shutil.copytree(four.root / "journal", four.root / "other")
+    four.merge("two", Changes(withdrawn=[four.withdraw("south")]))
+    four.adopt("north", "two")
+    other = {"journal": four.root / "other"}
+    four.merge("not two", Changes(removed=["west"]), **other)
+    four.merge("three", Changes(removed=["east"]), **other)
+    with pytest.raises(EditionError, match="tells of another edition 2"):
+        four.adopt("north", "three")
+
+
+def test_sealed_jobs_and_jobs_without_keys_have_one_edition(tmp_path: Path) -> None:
+    four = Federation(tmp_path / "root")
+    keys = {name: signatures.load_key(tmp_path / "root" / f"{name}.key") for name in SITES[:4]}
+    sealing = {name: signatures.sealing_key(key) for name, key in keys.items()}
+    sealed = Federation(tmp_path / "sealed")
+    sealed.job = replace(four.job, sealing=sealing)
+    sealed.root = four.root
+    with pytest.raises(SettingError, match="difference of two sums"):
+        sealed.merge("two", zenith(four))
+    with pytest.raises(SettingError, match="difference of two sums"):
+        sealed.fit("north", serves=True)
+    sealed.fit("north", serves=False)
+    with pytest.raises(SettingError, match="difference of two sums"):
+        sealed.withdraw("north")
+    plain = Federation(tmp_path / "plain", keys={})
+    with pytest.raises(SettingError, match="has no keys"):
+        plain.merge("two", zenith(four), journal=tmp_path / "another")
+
+
+def test_nobody_leaves_for_another_or_twice(four: Federation) -> None:
+    path = four.withdraw("south")
+    content = untrusted.read(path, 10**6)
+    said = json.loads(content[:-72])
+    key = signatures.load_key(four.root / "north.key")
+    text = json.dumps(said).encode()
+    statement = {"kind": "withdrawal", "job": four.job.digest, "name": "south"}
+    path.write_bytes(signatures.sign(text, key, **statement))
+    with pytest.raises(PaceError, match="signed by key"):
+        four.merge("two", Changes(withdrawn=[path]))
+    path.write_bytes(content)
+    assert four.merge("two", Changes(withdrawn=[path])).edition == 2
+    assert (
+        four.merge("two", Changes(withdrawn=[path])).edition == 2
+    )  # asked again: no third edition
+    with pytest.raises(SettingError, match="'nobody' is not in edition 2"):
+        four.merge("three", Changes(removed=["nobody"]))
+    with pytest.raises(SettingError, match="with another key"):
+        four.merge("three", Changes(added={"north": four.keys["zenith"]}))
+
+
+@pytest.mark.fault(46)
+def test_an_edition_killed_at_any_moment_ends_in_the_same_bytes(
+    four: Federation, pace: Preloaded, tmp_path: Path
+) -> None:
+    """Without the inbox, as the leaver's upload must not come back from there."""
+    start = tmp_path / "start"
+    start.mkdir()
+    from pace.jobs import write_job
+
+    write_job(start / "job.pace", four.job)
+    shutil.copytree(four.root / "journal", start / "job.journal")
+    shutil.copy(four.root / "server.key", start)
+    shutil.copy(four.withdraw("south"), start)
+    words = ("server", "edition", "job.pace", "--withdrawal", "south.withdrawal", "--out", "two")
+    words = (*words, "--key", "server.key")
+    whole = tmp_path / "whole"
+    shutil.copytree(start, whole)
+    assert pace(*words, cwd=whole).code == 0
+    expected, steps_killed = hashes(whole), 0
+    for step in range(1, 1000):
+        work = tmp_path / "work"
+        shutil.rmtree(work, ignore_errors=True)
+        shutil.copytree(start, work)
+        killed = pace(*words, cwd=work, kill_at=step)
+        if killed.code == 0:
+            break
+        assert killed.code == KILLED, killed.err
+        steps_killed = step
+        assert pace(*words, cwd=work).code == 0
+        found = {name: text for name, text in hashes(work).items() if "/." not in f"/{name}"}
+        assert found == expected, f"after step {step}"
+    assert steps_killed > 20
