@@ -181,9 +181,7 @@ def adopt(
     without_roll: Annotated[
         bool, option("Adopt without knowing who was in.", "", "--without-roll")
     ] = False,
-    withdrawal: Annotated[
-        list[Path] | None, option("A withdrawal you know of, which must be heeded; repeat.", "FILE")
-    ] = None,
+    withdrawal: given.Withdrawals = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:

@@ -161,3 +161,6 @@ Replace = Annotated[bool, option("Replace what is there.", "", "--replace")]
 Allow = Annotated[
     list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)
 ]
+Withdrawals = Annotated[
+    list[Path] | None, option("A signed withdrawal, which is heeded; repeat.", "FILE")
+]

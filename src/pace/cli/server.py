@@ -62,9 +62,7 @@ def edition(
     add: Annotated[
         list[str] | None, option("Who comes in: NAME=KEY.pub, by commas; repeat.", "NAMES")
     ] = None,
-    withdrawal: Annotated[
-        list[Path] | None, option("A site's signed withdrawal; repeat.", "FILE")
-    ] = None,
+    withdrawal: given.Withdrawals = None,
     remove: Annotated[list[str] | None, option("Whom to take off; repeat.", "NAME")] = None,
     journal: Journal_folder = None,
     key: Server_key = None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from pace.errors import (
     WithdrawnError,
 )
 from pace.io import untrusted
-from pace.jobs import editions, signatures
+from pace.jobs import editions, signatures, write_job
 from pace.jobs.admission import frame_of
 from pace.jobs.journal import Journal
 from pace.jobs.roll import Attendance
@@ -28,11 +29,13 @@ from pace.registry import METHODS
 from pace.runtimes.files import Changes, adopt_files, fit_files, load_site, merge_files
 from pace.runtimes.files.client import edition_changes, withdraw_files
 from pace.runtimes.files.model import read_model
+from tests.blocks import ROOT, blocks
 from tests.graphs import clients
 from tests.preloaded import KILLED, Preloaded
 from tests.runtimes.files.test_files import hashes
 from tests.sites import job, write_graph
 
+MERGED = "server merge job.pace inbox/ --out first/ --key server.key"
 SITES = ("east", "north", "south", "west", "zenith")
 
 
@@ -372,8 +375,6 @@ def test_an_edition_killed_at_any_moment_ends_in_the_same_bytes(
     """Without the inbox, as the leaver's upload must not come back from there."""
     start = tmp_path / "start"
     start.mkdir()
-    from pace.jobs import write_job
-
     write_job(start / "job.pace", four.job)
     shutil.copytree(four.root / "journal", start / "job.journal")
     shutil.copy(four.root / "server.key", start)
@@ -397,3 +398,37 @@ def test_an_edition_killed_at_any_moment_ends_in_the_same_bytes(
         found = {name: text for name, text in hashes(work).items() if "/." not in f"/{name}"}
         assert found == expected, f"after step {step}"
     assert steps_killed > 20
+
+
+def test_the_commands_of_the_page_run(pace: Preloaded, tmp_path: Path) -> None:
+    """Those of docs/site.md, in order, each at its party; files are carried in between."""
+    root = tmp_path / "root"
+    four = Federation(root, first=("north", "south", "west"))
+    for folder in (*(root / name for name in SITES), root):
+        write_job(folder / "job.pace", replace(four.job, name="job"))
+    four.job = replace(four.job, name="job")
+    for name in SITES:
+        shutil.copy(root / f"{name}.key", root / name)
+    for name in ("south", "west"):
+        four.fit(name)
+    page = ROOT / "docs" / "site.md"
+    block = next(
+        b for b in blocks(page) if b.mark("run by") == str(Path(__file__).relative_to(ROOT))
+    )
+    for line in block.text.splitlines():
+        words = shlex.split(line)[1:]
+        party = next((name for name in SITES if f"{name}." in line and words[0] == "client"), "")
+        words += ["--yes", "--device", "cpu"] if words[1] == "fit" else []
+        shutil.copytree(
+            root / "second", root / "east", dirs_exist_ok=True
+        ) if party == "east" else 0
+        done = pace(*words, cwd=root / party)
+        waiting = "--add" in words
+        assert done.code == (1 if waiting else 0), done.err
+        for upload in (root / party).glob("*.up") if party else ():
+            shutil.copy(upload, root / "inbox")
+        if party == "north":  # the first edition is merged before the second begins
+            assert pace(*shlex.split(MERGED), cwd=root).code == 0
+        if party == "south":
+            shutil.copy(root / "south" / "mine.withdrawal", root / "south.withdrawal")
+    assert four.frames("third", ("east", "north", "west")) == four.merged(("east", "north", "west"))
