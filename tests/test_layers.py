@@ -106,8 +106,8 @@ def test_labels_are_read_in_three_places() -> None:
         "models/refitted.py",  # pace-full fits on validation labels too
         "models/unit_rows.py",  # and reads the known labels of a node's neighbours
     }
-    # y[train] goes by a name of its own. Besides training, two baselines read it, since FedTAD and
-    # FedGTA are published to upload statistics of their training labels; the ridge regression too.
+    # y[train] goes by a name of its own. Besides training, some baselines read it, since FedTAD, FedGTA
+    # and the rivals are published to upload statistics of their training labels; the ridge too.
     # Before an upload the site itself is told which of its classes are small.
     assert readers("training_labels") == {
         "training/train.py",
@@ -115,7 +115,7 @@ def test_labels_are_read_in_three_places() -> None:
         "jobs/disclosure.py",
     }
     baselines = Path(fedtad.__file__).parent
-    assert readers("training_labels", baselines) == {"fedtad.py", "fedgta.py"}
+    assert readers("training_labels", baselines) == {"fedtad.py", "fedgta.py", "rivals.py"}
     assert readers("y", baselines) == set()
 
 

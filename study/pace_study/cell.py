@@ -85,6 +85,7 @@ SCHEMA = arrow.schema(
         *((step, arrow.float64()) for step in STEPS),
         # Of two classes: one for each client and reading, null where its test nodes are of one class.
         ("roc_auc", arrow.list_(arrow.list_(arrow.float64()))),
+        ("ece", arrow.list_(arrow.float64())),  # one for each reading; null in older cells
     ]
 )
 Stored = dict[str, Any]  # a row of that schema
@@ -214,6 +215,7 @@ def _row(cell: Cell, trial: Trial) -> Stored:
         "dense": trial.dense,
         **{step: trial.seconds.get(step) for step in STEPS},
         "roc_auc": [trial.roc_auc[reading] for reading in READINGS] if trial.roc_auc else None,
+        "ece": [trial.ece[reading] for reading in READINGS] if trial.ece else None,
     }
 
 
@@ -233,6 +235,7 @@ def _trial(row: Stored) -> Trial:
         dense=row["dense"],
         seconds={step: row[step] for step in STEPS if row[step] is not None},
         roc_auc={} if areas is None else dict(zip(READINGS, areas, strict=True)),
+        ece=dict(zip(READINGS, row["ece"] or (), strict=False)),
     )
 
 
@@ -246,6 +249,8 @@ def confusions(counts: Any, clients: int) -> np.ndarray[Any, Any]:
 def _read(path: Path) -> list[Stored]:
     try:
         table = parquet.read_table(path)
+        if "ece" not in table.column_names:
+            table = table.append_column("ece", arrow.nulls(len(table), SCHEMA.field("ece").type))
         if absent := set(SCHEMA.names) - set(table.column_names):
             raise ValueError(f"it has no {', '.join(sorted(absent))}")
         rows: list[Stored] = table.select(SCHEMA.names).cast(SCHEMA).to_pylist()

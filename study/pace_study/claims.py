@@ -33,7 +33,7 @@ from pace_study.study import (
 )
 
 HOLDS = "holds"
-WITHIN = "holds within the draw's spread"
+WITHIN = "not confirmed; compatible with one draw"
 FAILS = "does not hold"
 UNKNOWN = "cannot be judged"
 VERDICTS = (HOLDS, WITHIN, FAILS, UNKNOWN)

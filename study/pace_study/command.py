@@ -9,14 +9,26 @@ from typing import Annotated
 
 import typer
 
-from pace.cli.given import As_json, Data_root, Device, Epochs, Seeds, lists, words
+from pace.cli.given import (
+    As_json,
+    Data_root,
+    Device,
+    Epochs,
+    Partition,
+    Seeds,
+    lists,
+    words,
+)
 from pace.registry import DATASETS, METHODS
 
 PARTS = (  # a test compares them with the study's; to complete a name must not load torch
     "main", "c20", "c30", "macro-f1", "ablation", "resolver", "fairness", "rank", "communication",
     "metis", "dirichlet", "diagnostics", "beyond", "beyond-metis", "beyond-dirichlet",
     "beyond-masks", "beyond-heterophilous", "beyond-twitch", "models", "models-masks",
-    "models-heterophilous", "models-twitch", "masks", "masks-ablation", "masks-c20", "masks-c30", "all",
+    "models-heterophilous", "models-twitch", "masks", "masks-ablation", "masks-c20", "masks-c30",
+    "labels", "labels-metis", "labels-dirichlet", "labels-heterophilous", "labels-twitch", "field",
+    "field-metis", "field-heterophilous", "field-twitch", "field-dirichlet-0.1",
+    "field-dirichlet-0.05", "all",
 )  # fmt: skip
 
 EXAMPLES = """
@@ -29,6 +41,10 @@ Examples:
   pace reproduce masks --datasets cora --out results/
 
   pace reproduce models --jobs 16 --out results/
+
+  pace reproduce field --datasets cora --out results/
+
+  pace reproduce field --partition metis --clients 5 --datasets cora,my.graph --out results/
 
   pace reproduce --page --out results/
 """
@@ -58,6 +74,10 @@ def reproduce(
             autocompletion=lists(*METHODS.groups, *METHODS),
         ),
     ] = None,
+    partition: Partition = None,
+    clients: Annotated[
+        int | None, typer.Option(help="So many clients, in place of the parts' own.", metavar="N")
+    ] = None,
     seeds: Seeds = "5",
     epochs: Epochs = None,
     jobs: Annotated[int, typer.Option(help="Processes that compute cells.", metavar="N")] = 1,
@@ -82,7 +102,8 @@ def reproduce(
     from pace_study.folder import note_command
     from pace_study.outcome import Outcome
     from pace_study.page import write_study_page
-    from pace_study.study import chosen, narrowed
+    from pace_study.rounds import ROUNDS
+    from pace_study.study import moved, narrowed
 
     if page:
         path = write_study_page(out)
@@ -92,10 +113,12 @@ def reproduce(
             console.say(path)
         return
     chosen_seeds = options.seeds(seeds)
-    own = [name for name in options.words(methods) or () if name in CONTROLS]
-    others = ",".join(name for name in options.words(methods) or () if name not in CONTROLS)
+    listed, here = options.words(methods) or [], {*CONTROLS, *ROUNDS}
+    others = ",".join(name for name in listed if name not in here)
+    own = [name for name in listed if name in here]
     named = own + list(options.method_names(others or None) or ()) if methods else None
-    wanted = narrowed(chosen(parts or ["main"]), options.words(datasets), named)
+    asked = moved(parts or ["main"], partition, clients)
+    wanted = narrowed(asked, options.words(datasets), named)
     options.at_least_one("--jobs", jobs)
     how = run.How(data_root, options.device(device), epochs)
     store = Store(out / "cells")

@@ -8,15 +8,23 @@ from functools import partial
 from itertools import repeat
 from typing import ClassVar
 
-from pace.gates import Gate, Mixture
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from pace.gates import Fixed, Gate, Mixture
 from pace.graph import Graph
-from pace.merging import RANK, solve_rows
+from pace.merging import RANK, own_residuals
 from pace.methods import LABELS, Pace, Regressed, Regression, fitted_rows, make
+from pace.models import ALL, FITS, fitted_labels, unit_rows
 from pace.params import Params
 from pace.protocol import KINDS, External, Federation, Message, Method, Uploads
 from pace.registry import METHODS
+from pace.task import nll
 from pace.training import Recipe
 from pace_study.baselines.fedrcl import FedRCL
+from pace_study.baselines.rivals import GaussianHead, OpFGL, Spear
+from pace_study.rounds import ROUNDS, Played
 
 RELEASED = Recipe(epochs=5, rate=0.1, decay=1e-3, optimiser="sgd", clip=10.0)  # FedRCL's release
 
@@ -54,9 +62,9 @@ class OwnRidge(Regressed):
         externals: list[External] = []
         for name in self.maps:
             rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
-            for strength, answer in zip(
-                self.strengths, solve_rows(rows, labels, self.strengths), strict=True
-            ):
+            nothing = rows.new_zeros(rows.shape[1], labels.shape[1])
+            answers = own_residuals(rows, labels, [nothing] * len(self.strengths), self.strengths)
+            for strength, answer in zip(self.strengths, answers, strict=True):
                 title = f"own ridge on {name}, λ = {strength:g}"
                 externals.append(External({name: answer.float()}, title, Regression(name, fit)))
         return externals
@@ -76,17 +84,90 @@ class Alone(OwnRidge):
         return tuple(name for name in super().maps if name != LABELS)
 
 
+@dataclass(frozen=True)
+class Logistic(OwnRidge):
+    """A multinomial logistic regression on a site's own features, no edges. Nothing is sent.
+
+    min_W,b Σ_v CE(h_v W + b, y_v) + |W|² / 2C over training nodes; the C of the best validation NLL is
+    used on every labelled node. It has seen the validation labels, so no gate weighs it beside Local.
+    """
+
+    hops: tuple[int, ...] = (0,)
+    strengths: tuple[float, ...] = (1.0, 10.0, 100.0)  # C, the inverse of a ridge
+
+    @property
+    def gate(self) -> Gate:
+        return Fixed(1.0)
+
+    def externals(
+        self, returned: Message, graph: Graph, fit: str, federation: Federation
+    ) -> list[External]:
+        (name,), classes = self.maps, federation.model.classes
+        rows, labels = fitted_rows(graph, name, FITS[0], classes)
+        held_out, truth = unit_rows(graph, 0)[graph.val], fitted_labels(graph, FITS[1])
+
+        def loss(strength: float) -> float:
+            weight, bias = logistic(rows, labels, strength)
+            return nll(held_out @ weight + bias, truth) if len(truth) else 0.0
+
+        best = min(self.strengths, key=loss)
+        weight, bias = logistic(*fitted_rows(graph, name, ALL, classes), best)
+        return [External({"weight": weight, "bias": bias}, "logistic regression", on_features)]
+
+
+def on_features(params: Params, graph: Graph) -> Tensor:
+    """Logits of a linear model on a node's own features."""
+    return unit_rows(graph, 0) @ params["weight"] + params["bias"]
+
+
+def logistic(rows: Tensor, labels: Tensor, inverse: float) -> tuple[Tensor, Tensor]:
+    """W (columns, classes) and b of a multinomial logistic regression, by L-BFGS in float64.
+
+    W lies in the span of the rows: with H = RᵀQᵀ, W = QV has the length of V, so fewer rows than columns
+    are solved in the coordinates Rᵀ.
+    """
+    rows, truth, basis = rows.double(), labels.argmax(1), None
+    if 0 < len(rows) < rows.shape[1]:
+        basis, triangle = torch.linalg.qr(rows.T)
+        rows = triangle.T
+    weight = rows.new_zeros(rows.shape[1], labels.shape[1], requires_grad=True)
+    bias = rows.new_zeros(labels.shape[1], requires_grad=True)
+    if not len(rows):
+        return weight.detach().float(), bias.detach().float()
+    solver = torch.optim.LBFGS(
+        [weight, bias], max_iter=300, tolerance_grad=1e-7, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        error = cross_entropy(rows @ weight + bias, truth, reduction="sum")
+        error = error + weight.square().sum() / (2 * inverse)
+        error.backward()
+        return error
+
+    with torch.enable_grad():
+        solver.step(closure)  # type: ignore[no-untyped-call]
+    found = weight.detach() if basis is None else basis @ weight.detach()
+    return found.float(), bias.detach().float()
+
+
 CONTROLS: Mapping[str, Callable[[], Method]] = {
     "fedrcl-released": partial(FedRCL, solver=RELEASED, levels=(0,)),
     "pace-int8": Rounded,
     "pace-tempered": Tempered,
     "pace-ridge-alone": OwnRidge,
     "alone": Alone,
+    "logistic": Logistic,
+    "spear": Spear,
+    "gh-ofl": GaussianHead,
+    "o-pfgl": OpFGL,
 }
 
 
 def study_method(name: str, rank: int | None = RANK) -> Method:
     """A method by the study's name for it; `rank` is PACE's and its variants'."""
+    if name in ROUNDS:
+        return Played(ROUNDS[name])
     if name in CONTROLS:
         method = CONTROLS[name]()
         return replace(method, rank=rank) if isinstance(method, Pace) else method
@@ -95,4 +176,4 @@ def study_method(name: str, rank: int | None = RANK) -> Method:
 
 def spelled(name: str) -> str:
     """The one spelling of a method's name and settings."""
-    return name if name in CONTROLS else METHODS.expand(name)[0]
+    return name if name in CONTROLS or name in ROUNDS else METHODS.expand(name)[0]

@@ -186,6 +186,25 @@ FIGURES: dict[str, tuple[str, Callable[[pd.DataFrame, Sequence[int], Part], Figu
 }
 
 
+def ranks_figure(mean_ranks: pd.Series, apart: float) -> Figure:
+    """Mean ranks on one axis; a bar as long as the critical difference joins what does not differ."""
+    names, values = list(mean_ranks.index), mean_ranks.to_numpy()
+    with plt.rc_context(STYLE):  # type: ignore[arg-type]
+        figure, axis = plt.subplots(figsize=(7.0, 0.6 + 0.22 * len(names)))
+        axis.plot(values, range(len(names)), "o", color=BLUE)
+        last = -1
+        for first, value in enumerate(values):
+            end = max(at for at, other in enumerate(values) if other - value <= apart)
+            if end > max(first, last):
+                axis.plot([value, value], [first - 0.2, end + 0.2], color=ORANGE, linewidth=1.5)
+                last = end
+        axis.set_yticks(range(len(names)), names)
+        axis.invert_yaxis()
+        axis.set_xlabel(f"mean rank by accuracy (critical difference {apart:.2f})")
+        figure.tight_layout()
+    return figure
+
+
 def draw_figures(
     parts: Sequence[Part], scores: pd.DataFrame, seeds: Sequence[int], folder: Path
 ) -> list[Path]:

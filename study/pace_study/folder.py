@@ -94,7 +94,7 @@ class Study:
         )
         most = [seeds for seeds, count in counts.items() if count == max(counts.values())]
         longest: tuple[int, ...] = max(most, key=len, default=())
-        return list(longest)
+        return list(longest) or in_order(cell.seed for cell in self.cells)
 
     def numbers(self, part: Part) -> pd.DataFrame:
         """A part's numbers, each dataset's over its own seeds."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,12 +13,12 @@ import pandas as pd
 
 from pace.io import atomic
 from pace.reports import Table
-from pace_study import beyond, models, records, tables
+from pace_study import beyond, field, models, records, tables
 from pace_study.cell import Store
 from pace_study.claims import judge_claims
-from pace_study.figures import draw_figures
+from pace_study.figures import draw_figures, ranks_figure, save_figure
 from pace_study.scores import score_cells
-from pace_study.study import MODEL_PARTS, Part
+from pace_study.study import CORE, FIELD, MODEL_PARTS, REFERENCES, Part
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,7 +30,7 @@ class Outcome:
     def __init__(self, parts: Sequence[Part], store: Store, seeds: Sequence[int]) -> None:
         self.parts, self.seeds = parts, seeds
         self.scores = score_cells(store)
-        self.beyond = beyond.Beyond(self.scores, seeds, store.folder.parent)
+        self.beyond = beyond.Beyond(self.scores, seeds)
         redrawn = records.known_draws(self.scores, seeds)
         self.numbers: dict[Part, pd.DataFrame] = {}
         for part in parts:
@@ -46,6 +47,19 @@ class Outcome:
     def _models(self) -> bool:
         return any(part.name in MODEL_PARTS for part in self.parts)
 
+    def _asked(self, family: str) -> bool:
+        return any(part.name.split("-")[0] == family for part in self.parts)
+
+    @cached_property
+    def field(self) -> pd.DataFrame:
+        """Every method over fresh draws, newcomers among them."""
+        return field.by_setting(self.scores, FIELD, self.seeds, own=True)
+
+    @cached_property
+    def labels(self) -> pd.DataFrame:
+        """The references that every-label methods are held against, over the same draws."""
+        return field.by_setting(self.scores, REFERENCES, self.seeds)
+
     def write(self, out: Path, absent: Iterable[str]) -> list[Path]:
         """Write `tables/` and `figures/`; the paths written."""
         texts = {f"tables/{name}": text for name, text in self._tables()}
@@ -58,7 +72,21 @@ class Outcome:
         for name, text in texts.items():
             atomic.write(out / name, text if isinstance(text, bytes) else text.encode())
             written.append(out / name)
-        return written + draw_figures(self.parts, self.scores, self.seeds, out / "figures")
+        written += draw_figures(self.parts, self.scores, self.seeds, out / "figures")
+        return written + self._field_page(out)
+
+    def _field_page(self, out: Path) -> list[Path]:
+        """The field's figure and page, where it was asked for and anything of it is stored."""
+        if not self._asked("field") or self.field.empty:
+            return []
+        written: list[Path] = []
+        kept = field.ranked(self.field, CORE)
+        if (number := kept.setting.nunique()) > 1:
+            mean_ranks = field.ranks(kept)
+            far = field.critical_difference(len(mean_ranks), number)
+            written += save_figure(ranks_figure(mean_ranks, far), out / "figures" / "field")
+        figure = out / "figures" / "field.png"
+        return [*written, field.write_field_page(self.field, CORE, figure, out / "field.html")]
 
     def _tables(self) -> Iterable[tuple[str, str | bytes]]:
         for part, numbers in self.numbers.items():
@@ -77,6 +105,16 @@ class Outcome:
             if len(self.beyond.methods()):
                 yield "ridge.md", tables.markdown(_filled(beyond.ridge_tables(self.beyond)))
             yield from _data("beyond", beyond.tidy(self.beyond))
+        for name, settings, core in (
+            ("labels", self.labels, REFERENCES[:6]),
+            ("field", self.field, CORE),
+        ):
+            if self._asked(name) and len(settings):
+                aims = beyond.aims_table("What pace-full set out to do", field.full_aims(settings))
+                found = [field.summary_table(settings, core), field.every_table(settings)]
+                yield f"{name}.md", tables.markdown(_filled([aims, *found]))
+                plain = settings.drop(columns=["local", "alone", "by_draw"])
+                yield from _data(name, plain)
         if self._models:
             yield "models.md", models.models_markdown(self.scores, self.seeds)
             if len(rows := models.tidy(self.scores, self.seeds)):
@@ -111,6 +149,12 @@ class Outcome:
                         for row in table.rows
                     ),
                 ).show(console)
+        for name, settings, core in (
+            ("labels", self.labels, REFERENCES[:6]),
+            ("field", self.field, CORE),
+        ):
+            if self._asked(name) and len(settings):
+                field.summary_table(settings, core).show(console)
         if self._models:
             for table in _filled(
                 [

@@ -86,7 +86,8 @@ def document(study: Study) -> Document:
     redrawn = known_draws(study.scores, in_order(cell.seed for cell in study.cells))
     numbers = {part: study.numbers(part) for part in study.parts if part.table}
     compared = {part: beside(table, redrawn) for part, table in numbers.items() if len(table)}
-    holding = sum(finding.verdict in ("holds", "within") for finding in judged)
+    holding = sum(finding.verdict == "holds" for finding in judged)
+    open_ = sum(finding.verdict == "within" for finding in judged)
     looked = sum(finding.verdict != "absent" for finding in judged)
     datasets = len(study.datasets)
     return Document(
@@ -97,7 +98,7 @@ def document(study: Study) -> Document:
         (
             (
                 f"{holding} of {looked}",
-                "judged sentences of the paper hold, here or on another draw of the masks",
+                f"judged sentences of the paper hold; {open_} are compatible with one draw of the masks",
             ),
             (str(datasets), "dataset" if datasets == 1 else "datasets"),
             (str(len(study.seeds)), "seed" if len(study.seeds) == 1 else "seeds"),
@@ -124,8 +125,8 @@ def _claims(study: Study, judged: tuple[Finding, ...]) -> Section:
     about = Text(
         f"Each quantitative sentence of the paper's Section 5 and appendix is judged on what was run "
         f"here: {names}; seeds {', '.join(map(str, study.seeds))}. After `draws`: the mean over redraws "
-        "of the masks and, in brackets, where one more draw falls with 95 %. A sentence holds within "
-        "the draw's spread if it fails here or on average, and a draw may meet it."
+        "of the masks and, in brackets, where one more draw falls with 95 %. A sentence that fails "
+        "here or on average is compatible with one draw where a draw may meet it."
     )
     return Section("Claims", (about, Findings(judged)))
 
@@ -247,7 +248,7 @@ def _note(study: Study, part: Part, whole: Part) -> str:
 
 def _beyond(study: Study) -> Iterable[Section]:
     """What is beyond the paper; nothing where it was not run."""
-    found = beyond.Beyond(study.scores, study.seeds, study.folder)
+    found = beyond.Beyond(study.scores, study.seeds)
     for head, text, aims, made in (
         (
             "Beyond the paper",

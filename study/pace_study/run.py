@@ -19,9 +19,11 @@ from pace.datasets import divide, load
 from pace.errors import PaceError, SettingError
 from pace.graph import Graph
 from pace.models import sized
+from pace.protocol import Federation
 from pace.runtimes.simulation import run_trials
 from pace_study.cell import HIDDEN, LAYERS, Cell, Store
 from pace_study.controls import study_method
+from pace_study.rounds import ROUNDS, Played
 from pace_study.study import Part
 
 
@@ -190,11 +192,18 @@ def _group(cells: Sequence[Cell], store: Store, how: How) -> Iterator[Cell]:
     features, classes = _dataset_shape(first.dataset, how.data_root)
     model = sized(first.model, features, HIDDEN, LAYERS, classes)
     wanted = {(f"{cell.method} {cell.rank}", cell.seed): cell for cell in cells}
-    methods = {name: study_method(cell.method, cell.rank) for (name, _), cell in wanted.items()}
+    methods = {
+        name: Played(ROUNDS[cell.method], graphs)
+        if cell.method in ROUNDS
+        else study_method(cell.method, cell.rank)
+        for (name, _), cell in wanted.items()
+    }
     seeds = list(dict.fromkeys(cell.seed for cell in cells))
     trials = run_trials(graphs, model, methods, seeds, epochs=how.epochs, device=how.device)
     for trial in trials:
-        cell = wanted[trial.method, trial.seed]
+        cell, method = wanted[trial.method, trial.seed], methods[trial.method]
+        if isinstance(method, Played):
+            trial = method.finish(trial, Federation(model, method, trial.seed))
         store.write(cell, trial, epochs=how.epochs, device=how.device)
         yield cell
 

@@ -12,7 +12,7 @@ import pandas as pd
 
 from pace.reports import READINGS
 from pace.task import mean_auc
-from pace_study.cell import KEY, Store, confusions
+from pace_study.cell import KEY, STEPS, Store, confusions
 from pace_study.study import Part, Row
 
 Array = np.ndarray[Any, Any]
@@ -22,7 +22,9 @@ SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percen
 DENSE = 0  # the rank of dense messages in the table, which has no missing numbers
 SETTING = ["dataset", "partition", "clients"]
 COLUMNS = [*KEY, "reading", *SCORES, *SHARES, "roc_auc", "over_local", "upload", "returned"]
-COLUMNS += ["alphas", "gains"]  # arrays, one number a receiver
+COLUMNS += ["ece", "seconds"]
+COLUMNS += ["alphas", "gains", "hits", "nodes"]  # arrays, one number a receiver
+MAJORITY = 0.6  # of the trials: three of five seeds, six of ten draws
 TIE = 0.01  # points: a smaller difference is a tie (the paper's tolerance)
 LEVEL = 0.95
 
@@ -47,8 +49,10 @@ def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
         "downlink_percent": 100 * np.mean(row["returned"]) / row["dense"],
         "upload": sum(row["upload"]),
         "returned": sum(row["returned"]),
+        "seconds": sum(row[step] or 0.0 for step in STEPS),
         "alphas": alphas,
     }
+    errors = dict(zip(READINGS, row["ece"] or (), strict=False))
     areas = dict(zip(READINGS, row["roc_auc"] or (), strict=False))
     nodes = counts["local"].sum((1, 2)).tolist()
     return [
@@ -59,6 +63,9 @@ def _lines(row: dict[str, Any]) -> list[dict[str, Any]]:
             "roc_auc": 100 * (mean_auc(areas[reading], nodes) or 0.0) if areas else np.nan,
             "over_local": pooled[reading]["accuracy"] - pooled["local"]["accuracy"],
             "gains": 100 * (accuracies(counts[reading]) - local),
+            "ece": errors.get(reading, np.nan),
+            "nodes": counts["local"].sum((1, 2)),
+            "hits": np.trace(counts[reading], axis1=-2, axis2=-1),
         }
         for reading in READINGS
     ]
@@ -132,6 +139,27 @@ class Draws:
         """Where one more draw falls with 95 %: mean ± t s sqrt(1 + 1/n)."""
         half = student_t(len(self.values)) * self.std * (1 + 1 / len(self.values)) ** 0.5
         return self.mean - half, self.mean + half
+
+
+@dataclass(frozen=True)
+class Harm:
+    """Receivers that lose nodes on at least three of five trials."""
+
+    harmed: int
+    by_more: int  # of them, those that lose more than one node on average
+    receivers: int
+
+    @classmethod
+    def of(cls, nodes: Array, same: bool = True) -> Harm:
+        """From nodes gained (trials, receivers); `same` receivers in every trial, or new ones."""
+        nodes = np.asarray(nodes, dtype=float)
+        if not same:
+            nodes = nodes.reshape(1, -1)
+        lost = (nodes < 0).mean(0) >= MAJORITY
+        return cls(int(lost.sum()), int((lost & (nodes.mean(0) < -1)).sum()), nodes.shape[1])
+
+    def __str__(self) -> str:
+        return f"{self.harmed} of {self.receivers} ({self.by_more})"
 
 
 @cache

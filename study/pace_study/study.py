@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pace.datasets import DATA_SEED
 from pace.errors import SettingError, did_you_mean
@@ -18,6 +19,7 @@ SIX = (*AVAILABLE, "ogbn-arxiv")
 REDRAWS = 10  # of the masks, to see how far a draw alone moves a result
 DRAWS = tuple(range(REDRAWS))
 MANY = (10, 20, 30)  # clients
+FRESH_DRAWS = tuple(range(10, 20))  # of the masks: nothing was chosen on them
 REDRAW_SEEDS = 3  # of each redraw, the first of those asked for
 HETEROPHILOUS = ("tolokers", "minesweeper", "actor", "squirrel-filtered", "chameleon-filtered")
 EVERY_MODEL = ("gat", "gin", "sage", "appnp", "gcn", "sgc", "mlp")  # the slowest first
@@ -97,6 +99,30 @@ REGRESSIONS = (  # the closed form, and what each choice is worth
     Row("float32 in place of int8", "pace-ridge:numbers=float32"),
 )
 BEYOND = tuple(dict.fromkeys((*STEPS, *GUARDS.values(), *REGRESSIONS)))
+FULL, FULL_SUMS = Row("pace-full", "pace-full"), Row("pace-full-sums", "pace-full-sums")
+ALONE = Row("a site alone, every label", "alone")
+LOGISTIC = Row("logistic regression, own features", "logistic", "external")
+FEDADAM = (
+    Row("FedAdam, 100 rounds", "fedadam"),
+    Row("FedAdam + MLP, 100 rounds", "fedadam-rows"),
+    Row("FedAdam + MLP, 100 rounds, every label", "fedadam-full"),
+)
+REFERENCES = (LOCAL, PACE, RIDGE, FULL, FULL_SUMS, ALONE, LOGISTIC, *FEDADAM)
+RIVALS = {"spear": "SPEAR", "gh-ofl": "GH-OFL's LDA", "o-pfgl": "O-pFGL"}
+REPEATED = {"fedavg-rounds": "FedAvg", "fedgta-rounds": "FedGTA", "fedpub-rounds": "FedPub"}
+FIELD = (
+    *REFERENCES,
+    Row("FedAvg + CNLL", "fedavg"),
+    *(
+        Row(f"{label}{end}", method, reading)
+        for method, label in RIVALS.items()
+        for end, reading in (("", "external"), (" + gate", "adopted"))
+    ),
+    *(Row(f"{label}, 100 rounds", method) for method, label in REPEATED.items()),
+)
+CORE = tuple(
+    row for row in FIELD if row.method not in REPEATED
+)  # what a ranked setting has to have
 RAW = Row("PACE, raw moments", "pace-raw")
 MODEL_ROWS = (LOCAL, CALIBRATED[0], PACE, RAW)
 
@@ -165,6 +191,8 @@ def redrawn(part: Part, rows: tuple[Row, ...], datasets: tuple[str, ...] = AVAIL
 
 
 CLOSED = (LOCAL, PACE, DUO, RIDGE, SUMS)  # what is compared beyond the 25 settings
+SMALLEST_FIRST = ("cora", "citeseer", "pubmed", "computers", "cs")
+SMALL_HETEROPHILOUS = HETEROPHILOUS[::-1]
 FAIR = (LOCAL, replace(LOCAL, label="Local+CNLL"), *BOTH, PACE)
 SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent")
 PARTS = {
@@ -305,7 +333,39 @@ PARTS |= {
         redrawn(PARTS["c30"], CHEAP, CITATION[:2]),
     )
 }
-FAMILIES = ("masks", "beyond", "models")  # parts of our own, asked for together by the first word
+
+
+def fresh(name: str, title: str, rows: tuple[Row, ...], **setting: Any) -> Part:
+    """A part over fresh draws of the masks, one seed each, the smallest graphs first."""
+    setting = {"datasets": SMALLEST_FIRST} | setting
+    return Part(name, "", title, rows, data_seeds=FRESH_DRAWS, most_seeds=1, **setting)
+
+
+PLACES: dict[str, tuple[str, dict[str, Any]]] = {  # where one part is run after another
+    "": ("Louvain", {}),
+    "-metis": ("METIS", {"partition": "metis"}),
+    "-dirichlet": ("Dirichlet(0.5)", {"partition": "dirichlet"}),
+    "-heterophilous": ("graphs whose neighbours differ", {"datasets": SMALL_HETEROPHILOUS}),
+    "-twitch": (
+        "seven countries",
+        {"datasets": ("twitch",), "clients": (7,), "partition": "column"},
+    ),
+}
+SKEWED: dict[str, tuple[str, dict[str, Any]]] = {
+    f"-dirichlet-{alpha}": (f"Dirichlet({alpha})", {"partition": f"dirichlet:alpha={alpha}"})
+    for alpha in ("0.1", "0.05")
+}
+PARTS |= {
+    f"labels{end}": fresh(f"labels{end}", f"Every label: {title}", REFERENCES, **setting)
+    for end, (title, setting) in PLACES.items()
+}
+PARTS |= {
+    f"field{end}": fresh(f"field{end}", f"The field: {title}", FIELD, **setting)
+    for end, (title, setting) in (PLACES | SKEWED).items()
+    if end != "-dirichlet"
+}
+# Parts of our own, asked for together by the first word.
+FAMILIES = ("masks", "beyond", "models", "labels", "field")
 OWN = tuple(name for name in PARTS if name.split("-")[0] in FAMILIES)
 MODEL_PARTS = tuple(name for name in OWN if name.startswith("models"))
 
@@ -328,14 +388,28 @@ def chosen(names: Iterable[str]) -> list[Part]:
     return list(wanted.values())
 
 
+def moved(names: Sequence[str], partition: str | None, clients: int | None) -> list[Part]:
+    """The named parts, or under another partition or with other clients the first of each family."""
+    if partition is None and clients is None:
+        return chosen(names)
+    setting: dict[str, Any] = {} if partition is None else {"partition": partition}
+    setting |= {} if clients is None else {"clients": (clients,)}
+    firsts = [PARTS[name] if name in PARTS else chosen([name])[0] for name in names]
+    return [replace(part, **setting) for part in firsts]
+
+
 def narrowed(
     parts: Iterable[Part], datasets: Sequence[str] | None, methods: Sequence[str] | None
 ) -> list[Part]:
     """The parts with only the wanted datasets and methods; empty ones fall away."""
     kept = []
     known = {name for part in PARTS.values() for name in part.datasets}
+    ours = {spelled(row.method) for part in PARTS.values() for row in part.rows}
+    newcomers = tuple(Row(name, name) for name in methods or () if name not in ours)
     for part in parts:
         rows = tuple(row for row in part.rows if methods is None or spelled(row.method) in methods)
+        if part.name.split("-")[0] == "field":  # which a method of one's own joins
+            rows += newcomers
         names = part.datasets
         if datasets is not None:
             # One's own graph joins every part, but those whose sites a column of the data names.

@@ -110,8 +110,8 @@ def test_the_page_counts_the_verdicts() -> None:
     counts = Counter(claim.verdict for claim in judge_claims(scores(), SEEDS))
     holds, within, fails, unknown = (counts[verdict] for verdict in VERDICTS)
     said = (
-        f"Of the {counts.total()} sentences about results, {holds} hold, {within} hold within the "
-        f"draw's spread, {fails} do not, and {unknown} need ogbn-arxiv"
+        f"Of the {counts.total()} sentences about results, {holds} hold, {within} are not confirmed "
+        f"but compatible with one draw, {fails} do not hold, and {unknown} need ogbn-arxiv"
     )
     assert said in " ".join(PAGE.split())
 

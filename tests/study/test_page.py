@@ -52,7 +52,7 @@ def test_a_number_stands_beside_the_papers_with_its_difference(made: tuple[Path,
 
 def test_claims_carry_their_verdict_in_words(made: tuple[Path, Outline]) -> None:
     folder, outline = made
-    marks = {"holds": "✓", "holds within the draw's spread": "≈", "does not hold": "✗"}
+    marks = {"holds": "✓", "not confirmed; compatible with one draw": "≈", "does not hold": "✗"}
     for claim in judge_claims(Study(folder).scores, SEEDS):
         place = outline.texts.index(f"{claim.statement} ({claim.place})")
         mark = marks.get(claim.verdict, "–")

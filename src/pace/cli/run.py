@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pace
 from pace.cli import console, given, options
@@ -47,6 +47,9 @@ def run(
     out: Annotated[Path | None, option("Write results.json and its page.", "FOLDER")] = None,
     tensorboard: Annotated[Path | None, option("Log in here for TensorBoard.", "FOLDER")] = None,
     replace: given.Replace = False,
+    against: Annotated[
+        str | None, option("Join a part of the study, such as field (pace-study).", "PART")
+    ] = None,
     as_json: given.As_json = False,
 ) -> None:
     """Run a whole federation in this process, every message in bytes.
@@ -62,11 +65,18 @@ def run(
         pace run --numbers int8
         pace run --methods fedavg,pace --sealed
         pace run --tensorboard runs/
+        pace run --methods my_methods.ties:Ties --against field --dataset cora
     """
     from pace.datasets import read_partition
     from pace.methods import make
     from pace.runtimes.simulation import progress_steps
 
+    if against:
+        setting = {"partition": partition, "clients": clients if partition else None}
+        computing = {"epochs": epochs, "device": device, "data_root": data_root}
+        where = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
+        run_against(against, methods=methods, **setting, **computing, **where)
+        return
     options.folder("--out", out)
     if out and not replace and (out / "results.json").exists():
         raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
@@ -106,6 +116,15 @@ def run(
             for name, network in models.items()
         }
     tell(results, write(results, out, tensorboard), as_json)
+
+
+def run_against(part: str, **given: Any) -> None:
+    """Compute the methods' cells of a part of the study, and show them among the others."""
+    from pace.cli.commands import added_commands
+
+    if "reproduce" not in added_commands():
+        raise SettingError("--against needs the study: pip install pace-study")
+    added_commands()["reproduce"].load()(parts=[part], seeds="1", **given)
 
 
 def sized_models(

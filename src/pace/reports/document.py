@@ -25,7 +25,7 @@ from pace.reports.table import Table, head_groups
 MARKS = {"best": "strong", "second": "u", "absent": "i"}
 VERDICTS = {
     "holds": "✓ holds",
-    "within": "≈ holds within the draw's spread",
+    "within": "≈ not confirmed; compatible with one draw",
     "fails": "✗ does not hold",
     "absent": "– cannot be judged",
 }
@@ -53,7 +53,7 @@ class Finding(NamedTuple):
     """What somebody claims, what became of it, and what was seen."""
 
     statement: str
-    verdict: str  # holds, within (a draw's spread), fails, absent (cannot be judged)
+    verdict: str  # holds, within (compatible with one draw), fails, absent (cannot be judged)
     evidence: str
 
 

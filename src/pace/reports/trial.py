@@ -59,6 +59,8 @@ class Trial:
     """Of `fit`, `merge` and `adopt`."""
     roc_auc: dict[str, list[float | None]] = field(default_factory=dict, repr=False)
     """Of two classes: reading -> one a client, None where its test nodes are of one class."""
+    ece: dict[str, float] = field(default_factory=dict)
+    """Reading -> the calibration error of all clients' test nodes together."""
 
     def plain(self) -> dict[str, object]:
         """As JSON has it; a confusion matrix is text, `12 0 3;0 5 1;2 0 9`, a row a true class."""
@@ -66,8 +68,9 @@ class Trial:
             reading: [";".join(" ".join(map(str, row)) for row in each.tolist()) for each in counts]
             for reading, counts in self.counts.items()
         }
-        left_out = {"counts"} if self.roc_auc else {"counts", "roc_auc"}
-        rest = {key: value for key, value in vars(self).items() if key not in left_out}
+        optional = ("roc_auc", "ece")
+        rest = {key: value for key, value in vars(self).items() if value or key not in optional}
+        del rest["counts"]
         return {**rest, "confusions": confusions}
 
     @classmethod

@@ -17,7 +17,7 @@ from pace.models import Model, kind_of, sized
 from pace.params import Params, size
 from pace.protocol import SEEDS, Federation, Method, check_sealable, steps
 from pace.reports import READINGS, RunResult, RunSettings, Trial
-from pace.task import counted, roc_auc
+from pace.task import calibration_error, counted, reliability, roc_auc
 from pace.training import Forward, train_cohort
 
 
@@ -242,12 +242,15 @@ def _trials(
     for federation, uploads, returns, seconds in rounds:
         pairs = [(next(adopted), graph) for graph in graphs]
         classes = federation.model.classes
-        counts, aucs = {}, {}
+        counts, aucs, ece = {}, {}, {}
         for reading, logits in READINGS.items():
             shown = [(logits(adoption), graph) for adoption, graph in pairs]
             counts[reading] = [evaluate(rows, graph, classes) for rows, graph in shown]
+            tested = [(rows[graph.test], graph.y[graph.test]) for rows, graph in shown]
+            ece[reading] = calibration_error(
+                reliability(*map(torch.cat, zip(*tested, strict=True)))
+            )
             if classes == 2:
-                tested = [(rows[graph.test], graph.y[graph.test]) for rows, graph in shown]
                 aucs[reading] = [roc_auc(*pair) for pair in tested]
         yield Trial(
             name,
@@ -259,6 +262,7 @@ def _trials(
             dense=size(federation.model.start(federation.seed)),
             seconds={**seconds, "adopt": took},
             roc_auc=aucs,
+            ece=ece,
         )
 
 

@@ -177,13 +177,18 @@ def by_metis(dataset: Dataset, clients: int) -> Sequence[Nodes]:
     return [np.flatnonzero(np.asarray(part) == client) for client in range(clients)]
 
 
-def by_dirichlet(dataset: Dataset, clients: int, random: Random) -> Sequence[Nodes]:
+def by_dirichlet(
+    dataset: Dataset, clients: int, random: Random, alpha: float = ALPHA
+) -> Sequence[Nodes]:
     """Label skew: shares of each class from a Dirichlet distribution.
 
     Nodes come class after class, shuffled within a class; those without a label (-1) are dealt last,
     like one more class. A client that holds its even share of the nodes takes no further class. The
-    stream is not reset between attempts, and masks go on where the last one stops.
+    stream is not reset between attempts, and masks go on where the last one stops. The smaller `alpha`,
+    the fewer classes a client has.
     """
+    if not 0 < alpha < math.inf:
+        raise SettingError(f"alpha is {alpha}, expected a number above 0")
     labels = dataset.graph.y.numpy()
     for _ in range(ATTEMPTS):
         held: list[list[Array]] = [[] for _ in range(clients)]
@@ -193,7 +198,7 @@ def by_dirichlet(dataset: Dataset, clients: int, random: Random) -> Sequence[Nod
             if label == -1 and not len(members):
                 break
             random.shuffle(members)
-            shares = random.dirichlet(np.repeat(ALPHA, clients)) * (sizes < len(labels) / clients)
+            shares = random.dirichlet(np.repeat(alpha, clients)) * (sizes < len(labels) / clients)
             shares /= max(shares.sum(), np.finfo(float).tiny)  # all full: nothing left to deal
             cuts = (np.cumsum(shares) * len(members)).astype(np.int64)[:-1]
             for client, part in enumerate(np.split(members, cuts)):

@@ -1,0 +1,256 @@
+"""One-shot rivals of 2025 and 2026: SPEAR, the LDA of GH-OFL, and O-pFGL.
+
+Each from its paper, as far as that says; what differs from it is listed in its docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import repeat
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, kl_div
+
+from pace.gates import Gate, Mixture
+from pace.graph import Graph
+from pace.methods import SCALE
+from pace.models import fitted_labels, unit_rows
+from pace.params import Params
+from pace.protocol import External, Federation, Message, Method, Summable, Uploads
+from pace.task import called, targets
+from pace.training import Recipe, train
+
+HOP = 2  # the rows that rivals read: features that travelled two hops
+PROJECTED = 512  # columns of GH-OFL's rows, where there are more features
+SMALLEST_RIDGE = 1e-6  # on GH-OFL's covariance, as in the authors' code
+STAGE = 10  # epochs of O-pFGL between two looks at the validation nodes
+
+
+@dataclass(frozen=True)
+class Linear:
+    """How a linear External predicts: rows after some hops, perhaps projected, times W plus b."""
+
+    projected: Tensor | None = None  # of the seed, not sent
+
+    def __call__(self, params: Params, graph: Graph) -> Tensor:
+        weight = params["weight"]
+        if self.projected is not None:
+            weight = self.projected @ weight
+        return unit_rows(graph, HOP) @ weight + params["bias"]
+
+
+@dataclass(frozen=True)
+class Spear(Summable):
+    """SPEAR: class prototypes of rows smoothed along edges, shrunk by sample size (arXiv 2609.06154).
+
+    p_c = (Σ h_v + τ m) / (n_c + τ),   m the mean of all rows; a node is of the nearest prototype's class
+
+    Known by its abstract alone: rows are this study's (two hops, length one), τ is ours. Global; nothing
+    is trained. Classes that nobody has are never called.
+    """
+
+    tensors: ClassVar[Mapping[str, str]] = {
+        "sums": "sum of your training nodes' rows, by class",
+        "counts": "training nodes by class",
+        "weight": "the classes' prototypes",
+        "bias": "half their squared lengths",
+    }
+
+    shrinkage: float = 5.0  # τ
+
+    @property
+    def gate(self) -> Gate:
+        return Mixture()
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
+        rows = unit_rows(graph, HOP)[graph.train]
+        labels = targets(graph.training_labels, federation.model.classes)
+        return {"sums": labels.T @ rows, "counts": labels.sum(0)}
+
+    def statistic_of(self, upload: Message, federation: Federation) -> Message:
+        return {name: value.double() for name, value in upload.items()}
+
+    def answer(self, total: Message, federation: Federation) -> Message:
+        sums, counts = total["sums"], total["counts"]
+        mean = sums.sum(0) / counts.sum().clamp_min(1)
+        prototypes = (sums + self.shrinkage * mean) / (counts + self.shrinkage)[:, None]
+        bias = -prototypes.square().sum(1) / 2
+        bias = torch.where(counts > 0, bias, torch.full_like(bias, -2.0))
+        return {"weight": SCALE * prototypes.T.float(), "bias": SCALE * bias.float()}
+
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External(dict(returned), "prototypes", Linear())]
+
+
+@dataclass(frozen=True)
+class GaussianHead(Summable):
+    """GH-OFL's LDA from class sums and second moments (arXiv 2602.01186), on hop rows.
+
+    Σ = (B - Σ_c n_c μ_c μ_cᵀ) / (n - C), shrunk towards its mean variance; logits x Σ⁻¹μ_c + b_c
+
+    The authors read a pretrained image network's features; here they are rows after two hops, through a
+    public random projection where there are more than 512 features. Global; nothing is trained.
+    """
+
+    tensors: ClassVar[Mapping[str, str]] = {
+        "sums": "sum of your training nodes' rows, by class",
+        "counts": "training nodes by class",
+        "moments": "products of every two columns, summed over training nodes",
+        "weight": "the discriminant's directions",
+        "bias": "its offsets",
+    }
+
+    shrinkage: float = 0.05
+
+    @property
+    def gate(self) -> Gate:
+        return Mixture()
+
+    def projection(self, federation: Federation) -> Tensor | None:
+        """From the seed; None where there are few features."""
+        features = federation.model.features
+        if features <= PROJECTED:
+            return None
+        random = federation.random("gh-ofl projection")
+        return torch.randn(features, PROJECTED, generator=random) / PROJECTED**0.5
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
+        rows = unit_rows(graph, HOP)[graph.train]
+        if (projection := self.projection(federation)) is not None:
+            rows = rows @ projection
+        labels = targets(graph.training_labels, federation.model.classes)
+        return {"sums": labels.T @ rows, "counts": labels.sum(0), "moments": rows.T @ rows}
+
+    def statistic_of(self, upload: Message, federation: Federation) -> Message:
+        return {name: value.double() for name, value in upload.items()}
+
+    def answer(self, total: Message, federation: Federation) -> Message:
+        sums, counts, moments = total["sums"], total["counts"], total["moments"]
+        nodes, (classes, columns) = counts.sum().clamp_min(1), sums.shape
+        means = sums / counts.clamp_min(1)[:, None]
+        within = moments - (counts[:, None] * means).T @ means
+        pooled = within / (nodes - classes).clamp_min(1)
+        one = torch.eye(columns, dtype=torch.float64)
+        shrunk = (1 - self.shrinkage) * pooled + self.shrinkage * pooled.trace() / columns * one
+        weight = torch.linalg.solve(shrunk + SMALLEST_RIDGE * one, means.T)
+        prior = (counts / nodes).clamp_min(1e-12).log()
+        bias = prior - (means * weight.T).sum(1) / 2
+        return {"weight": weight.float(), "bias": bias.float()}
+
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External(dict(returned), "LDA", Linear(self.projection(federation)))]
+
+
+@dataclass(frozen=True)
+class OpFGL(Method):
+    """O-pFGL: a surrogate graph from class statistics, then personal training (arXiv 2411.11304).
+
+    Upload: class sums of features after one hop. The server trains the model on a graph with one node a
+    class, at its mean; a receiver fine-tunes it on its training nodes with
+
+        CE + mean_v a_v KL(global ‖ own),   a_v from label propagation and the homophily of each class
+
+    and keeps the checkpoint that its validation nodes like best. It trains after the return.
+
+    Differs from the authors' code: the surrogate has no edges and matches the propagated means exactly,
+    where they condense means and edges by gradient; a hundred epochs in each stage where they take up to
+    3,000 at a fiftieth of the rate; labels are not extended by propagation.
+    """
+
+    needs: ClassVar[str] = "its server trains"
+    tensors: ClassVar[Mapping[str, str]] = {
+        "sums": "sum of your training nodes' features after one hop, by class",
+        "counts": "training nodes by class",
+    }
+
+    strength: float = 0.2
+    largest: float = 0.15
+    epochs: int = 100
+    rate: float = 1e-3
+
+    @property
+    def gate(self) -> Gate:
+        return Mixture()
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
+        labels = targets(graph.training_labels, federation.model.classes)
+        root = (1 + degrees(graph)).rsqrt()
+        rows = root * (root * graph.x + neighbour_sums(graph, root * graph.x))
+        return {"sums": labels.T @ rows[graph.train], "counts": labels.sum(0)}
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
+        every = list(uploads)
+        sums, counts = (sum(upload[name] for upload in every) for name in ("sums", "counts"))
+        held = (counts > 0).nonzero().flatten()
+        no_edges = torch.zeros(2, 0, dtype=torch.int64)
+        surrogate = Graph.build(
+            sums[held] / counts[held, None], no_edges, held, train=torch.ones_like(held).bool()
+        )
+        start = federation.model.start(federation.seed)
+        trained = train(
+            surrogate, federation.model, start, recipe=Recipe(self.epochs), seed=federation.seed
+        )
+        return repeat(trained, len(every))
+
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External(self.tuned(dict(returned), graph, federation), "O-pFGL")]
+
+    def tuned(self, params: Params, graph: Graph, federation: Federation) -> Params:
+        """The second stage: the received model, fine-tuned where the site's labels reach."""
+        model, labels = federation.model, fitted_labels(graph, "val")
+        field, coefficient = model.field(graph), self.coefficients(graph, model.classes)
+        with torch.no_grad():
+            teacher = model.forward(params, field).logits.log_softmax(1)
+        leaves = {name: value.clone().requires_grad_() for name, value in params.items()}
+        optimiser = torch.optim.Adam(leaves.values(), lr=self.rate)
+        best, most = params, int((called(teacher[graph.val]) == labels).sum())
+        for epoch in range(1, self.epochs + 1 if graph.train.any() else 1):
+            logs = model.forward(leaves, field).logits.log_softmax(1)
+            apart = kl_div(logs, teacher, reduction="none", log_target=True).sum(1)
+            error = cross_entropy(logs[graph.train], graph.training_labels)
+            optimiser.zero_grad()
+            (error + (coefficient * apart).mean()).backward()
+            optimiser.step()
+            if epoch % STAGE == 0:
+                hits = int((called(logs[graph.val]) == labels).sum())
+                if hits >= most:
+                    most = hits
+                    best = {name: value.detach().clone() for name, value in leaves.items()}
+        return best
+
+    def coefficients(self, graph: Graph, classes: int) -> Tensor:
+        """a_v: how far a node holds on to the global model: little where its class is at home."""
+        known = graph.x.new_zeros(graph.nodes, classes)
+        known[graph.train] = targets(graph.training_labels, classes)
+        near = neighbour_sums(graph, known)
+        alike = (near * known).sum(1) / near.sum(1).clamp_min(1)
+        at_home = alike @ known  # homophily of the training nodes of each class, summed
+        by_class = 1 / (1 + at_home.log1p())
+        root = degrees(graph).clamp_min(1).rsqrt()
+        spread = known
+        for _ in range(2):
+            along = root * neighbour_sums(graph, root * spread)
+            spread = (0.9 * along + 0.1 * known).clamp(0, 1)
+        unreached = spread.sum(1) == 0
+        spread = torch.where(unreached[:, None], torch.full_like(spread, 1 / classes), spread)
+        return (self.strength * spread @ by_class).clamp_max(self.largest)
+
+
+def neighbour_sums(graph: Graph, rows: Tensor) -> Tensor:
+    """The sum of each node's neighbours' rows."""
+    source, target = graph.edges
+    return torch.zeros_like(rows).index_add(0, target, rows[source])
+
+
+def degrees(graph: Graph) -> Tensor:
+    """How many neighbours each node has, (nodes, 1)."""
+    return neighbour_sums(graph, graph.x.new_ones(graph.nodes, 1))

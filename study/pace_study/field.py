@@ -1,0 +1,347 @@
+"""The field in one table: every method under one protocol, over fresh draws of the masks.
+
+A setting is a graph under a partition. A row is shown in a setting where all of the draws are stored;
+differences are paired by draw, and their intervals are over draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from pace.io import atomic
+from pace.reports import (
+    Choice,
+    Code,
+    Document,
+    Drilldown,
+    Figure,
+    Section,
+    Table,
+    Text,
+    Value,
+    render_page,
+)
+from pace_study.beyond import Aim
+from pace_study.records import title
+from pace_study.rounds import ROUNDS
+from pace_study.scores import SETTING, Harm, of_part, t_interval
+from pace_study.study import ALONE, FRESH_DRAWS, FULL, LOCAL, RIDGE, Row, fresh
+
+LEVEL = 0.95
+NOTHING_SENT = ("local", "alone", "logistic")
+EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full")
+TRAINS = {"o-pfgl": "server, and after the return"}
+HEADS = (
+    "Setting", "Method", "Accuracy", "− Local", "95 % by draw", "− alone", "95 % by draw",
+    "Macro-F1", "ROC AUC", "ECE", "Harmed", "Worst", "Upload", "Return", "Rounds", "Seconds",
+    "Labels", "Trains besides",
+)  # fmt: skip
+SUMMARY_HEADS = (
+    "Method", "Mean rank", "Accuracy", "− Local", "Lowest − Local", "− alone", "Lowest − alone",
+    "ECE", "Harmed", "Harmed against alone", "Upload", "Return", "Rounds", "Labels",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Against:
+    """A difference in points, paired by draw."""
+
+    mean: float
+    low: float
+    high: float
+    harm: Harm
+
+    @classmethod
+    def of(cls, ours: pd.DataFrame, other: pd.DataFrame, same: bool) -> Against:
+        """Trials of two rows in one setting, in the same order of draws."""
+        points = ours.accuracy.to_numpy() - other.accuracy.to_numpy()
+        nodes = np.stack(ours.hits.to_list()) - np.stack(other.hits.to_list())
+        return cls(float(points.mean()), *t_interval(points), Harm.of(nodes, same))
+
+    @property
+    def interval(self) -> str:
+        return "-" if np.isnan(self.low) else f"{self.low:+.2f} to {self.high:+.2f}"
+
+
+def by_setting(
+    scores: pd.DataFrame, rows: Sequence[Row], seeds: Sequence[int], own: bool = False
+) -> pd.DataFrame:
+    """A line for each setting and row of which all fresh draws are stored.
+
+    With `own`, methods that are stored beside those of the rows have a row too.
+    """
+    here = scores[scores.data_seed.isin(FRESH_DRAWS) & (scores.model == "gcn")]
+    if own:
+        known = {row.method for row in rows}
+        rows = [*rows, *(Row(name, name) for name in here.method.unique() if name not in known)]
+    order = {row.label: place for place, row in enumerate(rows)}
+    lines: list[dict[str, object]] = []
+    for (partition, clients), cells in here.groupby(["partition", "clients"], sort=False):
+        datasets = {"datasets": tuple(cells.dataset.unique())}
+        part = fresh("", "", tuple(rows), partition=partition, clients=(clients,), **datasets)
+        for where, trials in of_part(scores, part, seeds).groupby(SETTING, sort=False):
+            by_label = {
+                label: found.sort_values("data_seed") for label, found in trials.groupby("label")
+            }
+            setting = dict(zip(SETTING, where, strict=True))
+            lines += [
+                setting | _line(label, by_label, partition)
+                for label in sorted(by_label, key=order.__getitem__)
+            ]
+    return pd.DataFrame(lines)
+
+
+def _line(label: str, rows: dict[str, pd.DataFrame], partition: str) -> dict[str, object]:
+    ours, local, alone = rows[label], rows.get(LOCAL.label), rows.get(ALONE.label)
+    same = not partition.startswith("dirichlet")  # there each draw has receivers of its own
+    worst = np.nan
+    if local is not None:
+        gains = _gains(ours, local)
+        worst = float(gains.mean(0).min() if same else gains.min())
+    clients = ours.alphas.map(len)
+    return {
+        "setting": f"{title(ours.dataset.iloc[0])}, {partition}, C = {ours.clients.iloc[0]}",
+        "label": label,
+        "method": ours.method.iloc[0],
+        "accuracy": ours.accuracy.mean(),
+        "macro_f1": ours.macro_f1.mean(),
+        "roc_auc": ours.roc_auc.mean(),
+        "ece": ours.ece.mean(),
+        "local": None if local is None else Against.of(ours, local, same),
+        "alone": None if alone is None else Against.of(ours, alone, same),
+        "worst": worst,
+        "upload": (ours.upload / clients).mean(),
+        "returned": (ours.returned / clients).mean(),
+        "seconds": ours.seconds.mean(),
+        "draws": len(ours),
+        "by_draw": tuple(ours.accuracy),
+    }
+
+
+def _gains(ours: pd.DataFrame, local: pd.DataFrame) -> np.ndarray:
+    """Points against Local as the paper trains it, (draws, receivers)."""
+    nodes = np.stack(local.nodes.to_list())
+    hits = np.stack(ours.hits.to_list()) - np.stack(local.hits.to_list())
+    return 100 * hits / np.maximum(nodes, 1)
+
+
+def ranked(settings: pd.DataFrame, core: Sequence[Row]) -> pd.DataFrame:
+    """What is ranked: the settings that every core row has, and the rows that have all of them."""
+    if settings.empty:
+        return settings
+    needed = {row.label for row in core}
+    labels = settings.groupby("setting").label.agg(set)
+    kept = settings[settings.setting.isin(labels[labels.map(needed.issubset)].index)]
+    counts = kept.groupby("label").setting.nunique()
+    return kept[kept.label.isin(counts[counts == kept.setting.nunique()].index)]
+
+
+def ranks(kept: pd.DataFrame) -> pd.Series:
+    """Mean rank by accuracy, 1 is best, of rows that have the same settings; ties share a rank."""
+    if kept.empty:
+        return pd.Series(dtype=float)
+    table = kept.pivot(index="setting", columns="label", values="accuracy")
+    mean: pd.Series = table.rank(axis=1, ascending=False).mean()
+    return mean.sort_values(kind="stable")
+
+
+def critical_difference(rows: int, settings: int) -> float:
+    """Nemenyi's: mean ranks further apart than this differ with 95 %.
+
+    q √(k (k + 1) / 6 N), with q the studentized range's quantile over √2 (Demšar, 2006).
+    """
+    from scipy.stats import studentized_range
+
+    quantile = float(studentized_range.ppf(LEVEL, rows, np.inf)) / 2**0.5
+    return quantile * (rows * (rows + 1) / (6 * settings)) ** 0.5
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def facts(method: str) -> tuple[str, str, str]:
+    """Rounds, labels that are fitted to, and what is trained besides Local."""
+    rounds = getattr(ROUNDS.get(method), "rounds", 0 if method in NOTHING_SENT else 1)
+    labels = "every" if method in EVERY_LABEL else "training"
+    return str(rounds), labels, TRAINS.get(method, "over rounds" if method in ROUNDS else "")
+
+
+def kilobytes(count: float) -> Value:
+    text = f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
+    return Value(text, count)
+
+
+def points(value: float, form: str = "+.2f") -> Value:
+    return Value("-") if pd.isna(value) else Value(f"{value:{form}}", float(value))
+
+
+def setting_rows(settings: pd.DataFrame) -> list[list[str | Value]]:
+    rows: list[list[str | Value]] = []
+    for found in settings.itertuples():
+        told: list[str | Value] = []
+        for other in (found.local, found.alone):
+            told += ["-", "-"] if other is None else [points(other.mean), other.interval]
+        count, labels, trains = facts(found.method)
+        harm = "-" if found.local is None else found.local.harm
+        rows.append(
+            [
+                found.setting,
+                found.label,
+                points(found.accuracy, ".2f"),
+                *told,
+                points(found.macro_f1, ".2f"),
+                points(found.roc_auc, ".2f"),
+                points(found.ece, ".3f"),
+                Value(str(harm), getattr(harm, "harmed", None)),
+                points(found.worst),
+                kilobytes(found.upload),
+                kilobytes(found.returned),
+                Value(count, int(count)),
+                points(found.seconds, ".2f"),
+                labels,
+                trains,
+            ]
+        )
+    return rows
+
+
+def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
+    """Each ranked row over the settings that all of them have, the best mean rank first."""
+    here, rows = ranked(settings, core), []
+    order = ranks(here)
+    for label, rank in order.items():
+        found = here[here.label == label]
+        local, alone = found.local, found.alone
+        count, labels, _ = facts(found.method.iloc[0])
+        rows.append(
+            [
+                str(label),
+                points(rank, ".2f"),
+                points(found.accuracy.mean(), ".2f"),
+                *_over(local),
+                *_over(alone),
+                points(found.ece.mean(), ".3f"),
+                _harmed(local),
+                _harmed(alone),
+                kilobytes(found.upload.mean()),
+                kilobytes(found.returned.mean()),
+                Value(count, int(count)),
+                labels,
+            ]
+        )
+    number = here.setting.nunique() if len(here) else 0
+    far = f"{critical_difference(len(order), number):.2f}" if number > 1 and len(order) > 1 else "-"
+    caption = f"Over {number} settings; mean ranks differ by {far} or more (Nemenyi, 95 %)"
+    return Table.of(caption, SUMMARY_HEADS, rows, words=1)
+
+
+def _over(column: pd.Series) -> list[Value]:
+    known = [each.mean for each in column if each is not None]
+    return [points(np.mean(known)), points(min(known))] if known else [Value("-"), Value("-")]
+
+
+def _harmed(column: pd.Series) -> Value:
+    known = [each.harm for each in column if each is not None]
+    harmed, receivers = sum(h.harmed for h in known), sum(h.receivers for h in known)
+    more = sum(h.by_more for h in known)
+    return Value(f"{harmed} of {receivers} ({more})", harmed)
+
+
+def every_table(settings: pd.DataFrame) -> Table:
+    return Table.of("Setting by setting", HEADS, setting_rows(settings), names=2, words=2)
+
+
+def full_aims(settings: pd.DataFrame) -> list[Aim]:
+    """What `pace-full` set out to do, on the settings where it and its references are stored."""
+    if settings.empty:
+        return []
+    rows = {label: found.set_index("setting") for label, found in settings.groupby("label")}
+    if not {FULL.label, RIDGE.label, ALONE.label, LOCAL.label} <= set(rows):
+        return []
+    full, aims = rows[FULL.label], []
+    for label, least, lowest in (
+        (RIDGE.label, 1.5, None),
+        (ALONE.label, 2.0, -0.2),
+        ("FedAdam, 100 rounds", 0.0, -0.5),
+        ("FedAdam + MLP, 100 rounds, every label", 0.0, -0.5),
+    ):
+        if label in rows:
+            ahead = (full.accuracy - rows[label].accuracy).dropna()
+            low = ahead.min()
+            floor = "" if lowest is None else f", nowhere below {lowest:+.1f}"
+            aims.append(
+                Aim(
+                    f"pace-full − {label}: at least {least:+.1f} on average{floor}",
+                    bool(ahead.mean() >= least and (lowest is None or low >= lowest)),
+                    f"{ahead.mean():+.2f} over {len(ahead)} settings, lowest {low:+.2f} "
+                    f"({ahead.idxmin()})",
+                )
+            )
+    harm = [each.harm for each in full.alone if each is not None]
+    share = sum(each.harmed for each in harm) / max(1, sum(each.receivers for each in harm))
+    aims.append(
+        Aim(
+            "pace-full: at most a tenth of receivers harmed against a site alone",
+            share <= 0.1,
+            f"{100 * share:.1f} %",
+        )
+    )
+    both = full.ece.notna() & rows[LOCAL.label].ece.reindex(full.index).notna()
+    if both.any():
+        ours, local = full.ece[both].mean(), rows[LOCAL.label].ece[full.index[both]].mean()
+        aims.append(
+            Aim(
+                "pace-full: calibration error at most half of Local's",
+                bool(ours <= local / 2),
+                f"{ours:.3f} against {local:.3f}",
+            )
+        )
+    return aims
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+RULE = (
+    "A method is admitted with every draw of at least one setting, by the protocol of this table: one "
+    "seed, data seeds 10 to 19, no test label before the score. It enters the ranks when it has all "
+    "settings that they are over. The command that adds one of your own:"
+)
+COMMAND = "pace run --methods package.module:Class --against field --dataset cora --out results"
+
+
+def write_field_page(settings: pd.DataFrame, core: Sequence[Row], figure: Path, path: Path) -> Path:
+    """One page that sorts by any column and chooses by partition and graph."""
+    drill = Drilldown(
+        ("Partition", "Graph"),
+        tuple(
+            Choice(
+                (str(found.partition.iloc[0]), title(str(found.dataset.iloc[0]))),
+                Table.of(str(name), HEADS, setting_rows(found), names=2, words=2),
+            )
+            for name, found in settings.groupby("setting", sort=False)
+        ),
+    )
+    blocks = [Text(RULE), Code(COMMAND), summary_table(settings, core)]
+    if figure.is_file():
+        caption = (
+            "Mean ranks over the settings that every row has; rows under one bar do not differ."
+        )
+        blocks.insert(2, Figure(caption, "Mean rank of each method", figure.read_bytes()))
+    document = Document(
+        "The field in one table",
+        "One-shot personalised federated graph learning under one protocol: accuracy, calibration, "
+        "harm, bytes and rounds in the same row, with intervals over draws of the masks.",
+        (
+            (str(settings.setting.nunique()), "settings"),
+            (str(settings.label.nunique()), "rows"),
+            (str(int(settings.draws.max())), "draws of the masks"),
+        ),
+        (Section("All settings", tuple(blocks)), Section("Setting by setting", (drill,))),
+    )
+    atomic.write(path, render_page(document).encode())
+    return path

@@ -1,0 +1,329 @@
+"""Methods over many rounds: what a hundred exchanges leave at each client, in the same gate.
+
+A many-round method is played here and then goes through the study as any other: `Played` gives its
+models to each receiver, which weighs them beside Local. Its trial counts the bytes of all rounds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import InitVar, dataclass, replace
+from itertools import repeat
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pace.gates import Gate, Mixture
+from pace.graph import Graph
+from pace.methods import HOPS, make
+from pace.models import (
+    ALL,
+    FITS,
+    Model,
+    Network,
+    Refitted,
+    fit_of,
+    fitted_nodes,
+    fitted_on,
+    sized,
+    unit_rows,
+)
+from pace.params import Params, size
+from pace.protocol import (
+    External,
+    Federation,
+    Message,
+    Messages,
+    Method,
+    Rehearsal,
+    Uploads,
+    steps,
+    wire,
+)
+from pace.reports import Trial
+from pace.training import Recipe, learner, train
+
+EVERY = 5  # rounds between two looks at the validation nodes
+TUNED = 10  # epochs of fine-tuning
+CHECKPOINTS = 4
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How a model that the rounds left predicts: by a network on features, or on the ridge's rows."""
+
+    network: Network
+    rows: bool = False
+
+    def __call__(self, params: Params, graph: Graph) -> Tensor:
+        with torch.no_grad():
+            return self.network(params, with_rows(graph) if self.rows else graph).logits
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the rounds left behind."""
+
+    models: Mapping[str, Sequence[list[External]]]  # fit -> client -> its models
+    upload: int  # bytes of one client in all rounds
+    returned: int
+    seconds: float
+
+
+class Rounds(Protocol):
+    """The settings of a many-round method, as a frozen dataclass, and how it is played."""
+
+    @property
+    def every_label(self) -> bool: ...
+
+    def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome: ...
+
+
+@dataclass(frozen=True)
+class Played(Method):
+    """A many-round method as one that sends nothing: its receivers find what the rounds left them."""
+
+    rounds: Rounds
+    graphs: InitVar[Sequence[Graph]] = ()
+
+    def __post_init__(self, graphs: Sequence[Graph]) -> None:
+        object.__setattr__(self, "_graphs", list(graphs))
+        object.__setattr__(self, "_outcomes", {})
+
+    @property
+    def gate(self) -> Gate:
+        return Mixture()
+
+    def network(self, model: Model) -> Network:
+        return Refitted(model) if self.rounds.every_label else model
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
+        return {}
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
+        return repeat({}, len(uploads))
+
+    def outcome(self, federation: Federation) -> Outcome:
+        """Of the federation's seed, played once."""
+        outcomes: dict[int, Outcome] = self._outcomes  # type: ignore[attr-defined]
+        if federation.seed not in outcomes:
+            outcomes[federation.seed] = self.rounds.play(self._graphs, federation)  # type: ignore[attr-defined]
+        return outcomes[federation.seed]
+
+    def _held(self, graph: Graph, fit: str, federation: Federation) -> list[External]:
+        (client,) = (place for place, own in enumerate(self._graphs) if own is graph)  # type: ignore[attr-defined]
+        return self.outcome(federation).models[fit][client]
+
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        fit = ALL if self.rounds.every_label else FITS[0]
+        return self._held(graph, fit, federation)
+
+    def rehearse(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[Rehearsal]:
+        """Where every label is read: models of training nodes weighed on validation nodes, and back."""
+        if not self.rounds.every_label:
+            return []
+        rehearsals = []
+        for fit, held_out in zip(FITS[:2], reversed(FITS[:2]), strict=True):
+            sets = [federation.model(fit_of(local, fit), graph).logits]
+            for external in self._held(graph, fit, federation):
+                assert external.predict is not None
+                sets.append(external.predict(external.params, graph))
+            rehearsals.append(Rehearsal(sets, fitted_nodes(graph, held_out)))
+        return rehearsals
+
+    def finish(self, trial: Trial, federation: Federation) -> Trial:
+        """The trial with the bytes and seconds of all rounds."""
+        outcome, clients = self.outcome(federation), len(trial.alphas)
+        seconds = trial.seconds | {
+            "fit": trial.seconds["fit"] + outcome.seconds,
+            "adopt": max(0.0, trial.seconds["adopt"] - outcome.seconds),  # where it was played
+        }
+        upload, returned = [outcome.upload] * clients, [outcome.returned] * clients
+        return replace(trial, upload=upload, returned=returned, seconds=seconds)
+
+
+@dataclass(frozen=True)
+class FedAdam:
+    """One gradient a round, Adam at the server (Reddi et al., 2021), the best of four checkpoints.
+
+    The mean of clients' gradients weighted by their nodes is the gradient of the mean loss over all
+    their nodes, so a hundred rounds are a hundred steps of Adam on the disjoint union of their graphs:
+    that is how they are played. With `features`, an MLP on the ridge's rows is trained beside the model.
+    """
+
+    rounds: int = 100
+    rate: float = 0.01
+    features: bool = False
+    every_label: bool = (
+        False  # fit on training nodes, on validation nodes and on both, as pace-full
+    )
+
+    def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome:
+        began = time.perf_counter()
+        fits = FITS if self.every_label else FITS[:1]
+        trained = [("FedAdam", federation.model, graphs)]
+        if self.features:
+            mlp = mlp_on_rows(federation.model)
+            trained.append(("FedAdam on the ridge's rows", mlp, list(map(with_rows, graphs))))
+        models: dict[str, list[list[External]]] = {fit: [[] for _ in graphs] for fit in fits}
+        each = 0
+        for name, network, inputs in trained:
+            start = network.start(federation.seed)
+            each += size(start) * len(fits)
+            reader = Reader(network, inputs is not graphs)
+            for fit, params in self._best(inputs, network, fits, federation.seed).items():
+                for held in models[fit]:
+                    held.append(External(params, name, reader))
+        sent = each * self.rounds
+        return Outcome(models, sent, sent, time.perf_counter() - began)
+
+    def _best(
+        self, graphs: Sequence[Graph], network: Network, fits: Sequence[str], seed: int
+    ) -> dict[str, Params]:
+        """Each fit's parameters at the checkpoint that held-out nodes like best."""
+        whole = disjoint_union(graphs)
+        learners = {fit: fitted_on(whole, fit) for fit in fits}
+        found: dict[int, tuple[int, dict[str, Params]]] = {}
+        for number in range(1, CHECKPOINTS + 1):
+            recipe = Recipe(epochs=self.rounds * number // CHECKPOINTS, rate=self.rate)
+            models: dict[str, Params] = {
+                fit: train(graph, network, network.start(seed), recipe=recipe, seed=seed)
+                for fit, graph in learners.items()
+            }
+            hits = 0
+            for fit, other in zip(fits[:2], reversed(FITS[:2]), strict=False):
+                with torch.no_grad():
+                    called = network(models[fit], whole).logits.argmax(1)
+                hits += int((called == whole.y)[fitted_nodes(whole, other)].sum())
+            found[number] = hits, models
+        return max(found.values(), key=lambda pair: pair[0])[1]
+
+
+@dataclass(frozen=True)
+class Averaged:
+    """A method of one exchange, repeated: a few epochs, a merge, and again from what came back.
+
+    The rate and the round are those that validation nodes like best; ten epochs of fine-tuning at home
+    give a second model.
+    """
+
+    method: str
+    rounds: int = 100
+    epochs: int = 3
+    rates: tuple[float, ...] = (0.01, 0.03, 0.003)
+    every_label: bool = False
+
+    def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome:
+        began = time.perf_counter()
+        inner = Federation(federation.model, make(self.method), federation.seed)
+        played = [self._at_rate(rate, graphs, inner) for rate in self.rates]
+        _, rate, received = max(played, key=lambda found: found[0])
+        recipe = replace(inner.recipe, epochs=TUNED, rate=rate)
+        tuned = [
+            train(graph, inner.network, params, recipe=recipe, seed=inner.seed)
+            for graph, params in zip(graphs, received, strict=True)
+        ]
+        reader = Reader(inner.network)
+        held = [
+            [External(first, "received", reader), External(second, "tuned", reader)]
+            for first, second in zip(received, tuned, strict=True)
+        ]
+        upload, returned = map(wire.size, (steps.upload_layout(inner), steps.return_layout(inner)))
+        seconds = time.perf_counter() - began
+        return Outcome({FITS[0]: held}, upload * self.rounds, returned * self.rounds, seconds)
+
+    def _at_rate(
+        self, rate: float, graphs: Sequence[Graph], federation: Federation
+    ) -> tuple[float, float, list[Params]]:
+        """Validation accuracy, rate and models of the best round."""
+        recipe = replace(federation.recipe, epochs=self.epochs, rate=rate)
+        learners = [learner(graph, federation.network, recipe) for graph in graphs]
+        held: list[Params] = [federation.start] * len(graphs)
+        best = (-1.0, rate, held)
+        for number in range(1, self.rounds + 1):
+            seed = federation.seed + number
+            trained = [learn(params, seed) for learn, params in zip(learners, held, strict=True)]
+            held = merged(trained, graphs, federation)
+            if number % EVERY == 0 or number == self.rounds:
+                found = validation_accuracy(held, graphs, federation.network)
+                best = max(best, (found, rate, held), key=lambda each: each[0])
+        return best
+
+
+def merged(
+    trained: Sequence[Params], graphs: Sequence[Graph], federation: Federation
+) -> list[Params]:
+    """One merge, as the method does it; what each client then holds."""
+    method = federation.method
+    with torch.no_grad():
+        uploads = Messages(
+            [
+                {name: value.float() for name, value in method.share(*pair, federation).items()}
+                for pair in zip(trained, graphs, strict=True)
+            ]
+        )
+        returns = method.merge(uploads, federation)
+        return [
+            method.adopt(local, message, graph, federation)[0].params
+            for local, message, graph in zip(trained, returns, graphs, strict=True)
+        ]
+
+
+def validation_accuracy(
+    models: Sequence[Params], graphs: Sequence[Graph], network: Network
+) -> float:
+    """Over the validation nodes of all clients."""
+    hits = nodes = 0
+    for params, graph in zip(models, graphs, strict=True):
+        with torch.no_grad():
+            right = network(params, graph).logits.argmax(1) == graph.y
+        hits += int(right[graph.val].sum())
+        nodes += int(graph.val.sum())
+    return hits / max(nodes, 1)
+
+
+def disjoint_union(graphs: Sequence[Graph]) -> Graph:
+    """All clients' graphs as one, without an edge between clients."""
+    starts = torch.tensor([0, *(graph.nodes for graph in graphs)]).cumsum(0).tolist()
+    edges = [graph.edges + first for graph, first in zip(graphs, starts, strict=False)]
+    parts = (
+        torch.cat([getattr(graph, name) for graph in graphs])
+        for name in ("y", "train", "val", "test")
+    )
+    weights = [graph.weights for graph in graphs if graph.weights is not None]
+    return Graph(
+        torch.cat([graph.x for graph in graphs]),
+        torch.cat(edges, 1),
+        *parts,
+        weights=torch.cat(weights) if weights else None,
+        directed=graphs[0].directed,
+    )
+
+
+def with_rows(graph: Graph) -> Graph:
+    """The graph with the ridge's rows of every hop side by side as features, and no edges."""
+    every = torch.ones(graph.nodes, dtype=torch.bool)
+    rows = torch.cat([unit_rows(graph, hop)[every] for hop in HOPS], 1)
+    return replace(graph, x=rows, edges=graph.edges[:, :0], weights=None, directed=False)
+
+
+def mlp_on_rows(model: Model) -> Model:
+    """An MLP with the model's hidden widths on the ridge's rows."""
+    features, *hidden, classes = model.widths
+    return sized("mlp", len(HOPS) * features, hidden[0], len(hidden) + 1, classes)
+
+
+ROUNDS: Mapping[str, Rounds] = {
+    "fedavg-rounds": Averaged("fedavg"),
+    "fedpub-rounds": Averaged("fedpub"),
+    "fedgta-rounds": Averaged("fedgta"),
+    "fedadam": FedAdam(),
+    "fedadam-rows": FedAdam(features=True),
+    "fedadam-full": FedAdam(features=True, every_label=True),
+}

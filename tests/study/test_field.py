@@ -1,0 +1,167 @@
+"""The field's table, worked out by hand from made-up cells; its ranks, page and newcomers."""
+
+import math
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from scipy.stats import friedmanchisquare, ttest_rel
+
+from pace.reports import Trial
+from pace_study.cell import Cell, Store
+from pace_study.field import (
+    by_setting,
+    critical_difference,
+    full_aims,
+    ranked,
+    ranks,
+    summary_table,
+    write_field_page,
+)
+from pace_study.outcome import Outcome
+from pace_study.scores import score_cells
+from pace_study.study import (
+    ALONE,
+    CORE,
+    FIELD,
+    FRESH_DRAWS,
+    FULL,
+    LOCAL,
+    PACE,
+    REFERENCES,
+    RIDGE,
+    SEEDS,
+    Row,
+    chosen,
+    moved,
+    narrowed,
+)
+
+ROWS = (LOCAL, PACE, RIDGE, FULL, ALONE)
+RIGHT = {"local": 60, "pace": 64, "pace-ridge": 70, "pace-full": 74, "alone": 71, "pace-duo": 99}
+
+
+def write(
+    folder: Path, places: dict[tuple[str, str], tuple[str, ...]], lost: int = 0, draws: int = 10
+) -> pd.DataFrame:
+    """Two clients of a hundred test nodes; `lost` nodes less at the second client of pace-full."""
+    store = Store(folder / "cells")
+    for (dataset, partition), methods in places.items():
+        for method in methods:
+            for draw in FRESH_DRAWS[:draws]:
+                right = RIGHT[method] + (draw % 3) * (method == "pace-full")
+                both = [right, right - lost * (method == "pace-full")]
+                counts = [torch.tensor([[n, 100 - n], [0, 0]]) for n in both]
+                local = [torch.tensor([[60, 40], [0, 0]])] * 2
+                readings = {"local": local, "external": counts, "adopted": counts}
+                if method == "local":
+                    readings = dict.fromkeys(readings, local)
+                errors = dict.fromkeys(readings, 0.2 if method == "local" else 0.05)
+                trial = Trial(
+                    *(method, SEEDS[0], [0.5, 0.5], readings, [2000] * 2, [1000] * 2, 9),
+                    {"fit": 1.0, "merge": 0.5, "adopt": 0.25},
+                    ece=errors,
+                )
+                cell = Cell(dataset, partition, 10, method, 6, SEEDS[0], draw)
+                store.write(cell, trial, epochs=None, device="cpu")
+    return score_cells(Store(folder / "cells"))
+
+
+EVERY = tuple(row.method for row in ROWS)
+TWO = {("cora", "louvain"): EVERY, ("citeseer", "metis"): EVERY}
+
+
+def test_a_line_by_hand(tmp_path: Path) -> None:
+    found = by_setting(write(tmp_path, TWO), ROWS, SEEDS[:1]).set_index(["setting", "label"])
+    line = found.loc["Cora, louvain, C = 10", FULL.label]
+    draws = [74.0 + draw % 3 for draw in FRESH_DRAWS]
+    assert line.accuracy == pytest.approx(sum(draws) / 10, abs=1e-4)
+    test = ttest_rel(draws, [60.0] * 10).confidence_interval()
+    assert (line.local.low, line.local.high) == pytest.approx((test.low, test.high), abs=1e-3)
+    assert line.alone.mean == pytest.approx(sum(draws) / 10 - 71, abs=1e-4)
+    assert (line.ece, line.seconds) == pytest.approx((0.05, 1.75))
+    assert (line.upload, line.returned, line.draws) == (2000, 1000, 10)
+    assert str(line.local.harm) == "0 of 2 (0)"
+
+
+def test_a_setting_is_shown_where_every_draw_is_stored(tmp_path: Path) -> None:
+    scores = write(tmp_path, TWO, draws=9)
+    assert by_setting(scores, ROWS, SEEDS[:1]).empty
+
+
+def test_harm_is_counted_against_the_site_alone(tmp_path: Path) -> None:
+    scores = write(tmp_path, TWO | {("cora", "dirichlet"): EVERY}, lost=10)
+    found = by_setting(scores, ROWS, SEEDS[:1]).set_index(["setting", "label"])
+    assert str(found.loc["Cora, louvain, C = 10", FULL.label].alone.harm) == "1 of 2 (1)"
+    # Another Dirichlet draw has other clients: each is counted by itself.
+    assert str(found.loc["Cora, dirichlet, C = 10", FULL.label].alone.harm) == "10 of 20 (10)"
+    settings = by_setting(scores, ROWS, SEEDS[:1])
+    judged = {aim.statement: aim.holds for aim in full_aims(settings)}
+    assert not judged["pace-full: at most a tenth of receivers harmed against a site alone"]
+    assert judged["pace-full: calibration error at most half of Local's"]
+
+
+def test_ranks_are_over_the_settings_that_core_rows_have(tmp_path: Path) -> None:
+    places = TWO | {("pubmed", "louvain"): ("local", "pace-duo")}
+    scores = write(tmp_path, places)
+    settings = by_setting(scores, ROWS, SEEDS[:1], own=True)
+    assert "pace-duo" in set(settings.label)
+    kept = ranked(settings, ROWS)
+    assert kept.setting.nunique() == 2
+    assert ranks(kept).to_dict() == {
+        FULL.label: 1,
+        ALONE.label: 2,
+        RIDGE.label: 3,
+        PACE.label: 4,
+        LOCAL.label: 5,
+    }
+    places = {key: (*methods, "pace-duo") for key, methods in TWO.items()}
+    joined = by_setting(write(tmp_path / "b", places), ROWS, SEEDS[:1], own=True)
+    assert ranks(ranked(joined, ROWS))["pace-duo"] == 1
+    assert summary_table(joined, ROWS).rows[0][0].text == "pace-duo"
+
+
+def test_the_critical_difference_is_nemenyis() -> None:
+    """Demšar (2006), table 5: q is 2.569 for four and 3.164 for ten; and Friedman's ranks."""
+    assert critical_difference(4, 14) == pytest.approx(2.569 * math.sqrt(20 / 84), abs=2e-3)
+    assert critical_difference(10, 30) == pytest.approx(3.164 * math.sqrt(110 / 180), abs=2e-3)
+    values = [[80.0, 70.0, 75.0], [60.0, 65.0, 61.0], [50.0, 40.0, 45.0], [90.0, 80.0, 85.0]]
+    frame = pd.DataFrame(
+        [
+            {"setting": str(place), "label": label, "accuracy": value}
+            for place, row in enumerate(values)
+            for label, value in zip("abc", row, strict=True)
+        ]
+    )
+    mean = ranks(frame)
+    squares = sum((rank - 2) ** 2 for rank in mean) * 12 * 4 / (3 * 4)
+    statistic, _ = friedmanchisquare(*zip(*values, strict=True))
+    assert squares == pytest.approx(statistic)
+
+
+def test_tables_and_page_are_written(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures need the extra `report`")
+    scores = write(tmp_path, TWO)
+    settings = by_setting(scores, FIELD, SEEDS[:1], own=True)
+    path = write_field_page(settings, ROWS, tmp_path / "none.png", tmp_path / "field.html")
+    text = path.read_text()
+    assert "pace run --methods package.module:Class --against field" in text
+    assert "citeseer" in text.lower()
+    Outcome(chosen(["labels", "field"]), Store(tmp_path / "cells"), SEEDS[:1]).write(tmp_path, [])
+    labels = (tmp_path / "tables" / "labels.md").read_text()
+    assert "| Cora, louvain, C = 10 | pace-full |" in labels
+    assert "What pace-full set out to do" in labels
+    assert (tmp_path / "tables" / "field.csv").read_text().count("\n") == 11
+
+
+def test_ones_own_method_partition_and_graph_join_the_field() -> None:
+    (part,) = narrowed(moved(["field"], "metis", 5), ["mine.graph"], ["package.module:Own"])
+    assert part.rows == (Row("package.module:Own", "package.module:Own"),)
+    cells = part.cells(SEEDS[:1])
+    assert {(cell.dataset, cell.partition, cell.clients) for cell in cells} == {
+        ("mine.graph", "metis", 5)
+    }
+    assert [cell.data_seed for cell in cells] == list(FRESH_DRAWS)
+    assert not narrowed(chosen(["labels"]), None, ["package.module:Own"])
+    assert set(REFERENCES) < set(CORE) < set(FIELD)
