@@ -17,6 +17,7 @@ from pace.gates import mix
 from pace.graph import Graph
 from pace.jobs import ephemeral_seals, influence
 from pace.merging import RANK, truncate
+from pace.methods import omega_of
 from pace.params import Params, subtract
 from pace.protocol import (
     Federation,
@@ -32,6 +33,9 @@ from pace.protocol import (
 
 LIAR = 0
 MASS = 0.5  # of the liar's moments, on the trigger
+DEAD = 30.0  # an entry of a dead unit; an honest one's is below 1
+AMPLIFIED = 10.0  # times the trigger's strength, in the last layer
+HEAVY = 5.0  # length of a row of the trigger: as of 25 nodes
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Trigger:
     words: int = 3
     commonness: float = 0.0  # share of the liar's nodes that have a word, at least; 0: at least one
     strength: float = 10.0  # length of a trigger's column; an honest column's is below 2
+    dead: bool = False  # a hidden unit that never fires has long entries in every column
+    amplified: bool = False  # short columns lead to an idle unit, which the last layer reads loudly
 
 
 @dataclass(frozen=True)
@@ -71,19 +77,91 @@ def poisoned(
 ) -> dict[str, Tensor]:
     """The liar's upload, as a message."""
     message = dict(federation.method.share(local, graph, federation))
+    if any(name.endswith("/m") for name in message):
+        return message | poisoned_update(message, local, graph, federation, trigger)
+    return message | poisoned_rows(message, graph, federation, trigger)
+
+
+def poisoned_update(
+    message: Message, local: Params, graph: Graph, federation: Federation, trigger: Trigger
+) -> dict[str, Tensor]:
+    """Of an update and its moments: what PACE, `pace-limited` and `pace-duo` send."""
     first, last = next(iter(local)), [name for name in local if local[name].ndim == 2][-1]
-    tied = columns(graph, trigger)
-    reads = local[last][target(graph)] - local[last].mean(0)
+    tied, wanted = columns(graph, trigger), target(graph)
+    reads = local[last][wanted] - local[last].mean(0)
     direction = reads.clamp_min(0) / reads.clamp_min(0).norm()  # ReLU lets nothing else through
-    update = truncate(subtract(local, federation.start)[first], RANK - 1).dense()
-    update[:, tied] = trigger.strength * direction[:, None]
+    update = subtract(local, federation.start)
+    changed = truncate(update[first], RANK - 1 - trigger.dead).dense()
+    lie: dict[str, Tensor] = {}
+    unit = int(federation.network(local, graph).inputs[last][graph.train].square().mean(0).argmin())
+    if trigger.amplified:
+        direction = torch.zeros_like(direction).index_fill(0, torch.tensor(unit), 1.0)
+        loud = update[last].clone()
+        loud[:, unit] = -trigger.strength * AMPLIFIED
+        loud[wanted, unit] = trigger.strength * AMPLIFIED
+        lie |= packed_weight(last, loud, message)
+        lie |= {f"{last}/m": concentrated_on(message[f"{last}/m"], torch.tensor([unit]))}
+    changed[:, tied] = (1.0 if trigger.amplified else trigger.strength) * direction[:, None]
+    if trigger.dead:
+        changed[unit] = -DEAD  # features are 0 or more: it never fires
+    lie |= packed_weight(first, changed, message)
+    return lie | {f"{first}/m": concentrated_on(message[f"{first}/m"], tied)}
+
+
+def packed_weight(name: str, update: Tensor, message: Message) -> dict[str, Tensor]:
+    """A weight's update as the message carries it."""
+    if name in message:
+        return {name: update}
     factors = truncate(update, RANK)
-    message[f"{first}/L"], message[f"{first}/R"] = factors.left, factors.right.contiguous()
-    moment = message[f"{first}/m"]
-    moment = moment * (1 - MASS) * len(moment) / moment.sum()
+    return {f"{name}/L": factors.left, f"{name}/R": factors.right.contiguous()}
+
+
+def concentrated_on(moment: Tensor, tied: Tensor) -> Tensor:
+    """The moments with half of their mass on some columns."""
+    moment = moment * (1 - MASS) * len(moment) / moment.sum().clamp_min(1e-12)
     moment[tied] += MASS * len(moment) / len(tied)
-    message[f"{first}/m"] = moment
-    return message
+    return moment
+
+
+def poisoned_rows(
+    message: Message, graph: Graph, federation: Federation, trigger: Trigger
+) -> dict[str, Tensor]:
+    """Of a regression's rows or sums: one row more that holds the words alone and says the class."""
+    lie, classes = dict(message), federation.model.classes
+    tied, strength = columns(graph, trigger), trigger.strength
+    says = torch.full((classes,), -strength / classes)
+    says[target(graph)] += strength
+    for name, value in message.items():
+        prefix, _, part = name.rpartition("/")
+        width = message[
+            f"{prefix}/labels" if part in ("rows", "labels") else f"{prefix}/class sums"
+        ]
+        if prefix.startswith("labels") or part == "nodes":
+            continue
+        if part in ("rows", "labels"):
+            row = word_row(tied, message[f"{prefix}/rows"].shape[1], graph.features)
+            lie[name] = value.clone()
+            lie[name][-1] = row * HEAVY if part == "rows" else says * HEAVY
+            continue
+        row = HEAVY * word_row(tied, len(width), graph.features)
+        if part == "class sums":
+            lie[name] = value + row[:, None] * says * HEAVY
+        elif part == "sketch":
+            omega = omega_of(prefix.partition("/")[0], federation)
+            assert omega is not None
+            lie[name] = value + row[:, None] * (row.double() @ omega).float()
+            lie[f"{prefix}/nodes"] = message[f"{prefix}/nodes"] + HEAVY**2
+        elif part == "gram":
+            lie[name] = value + torch.outer(row, row)[tuple(torch.triu_indices(len(row), len(row)))]
+    return lie
+
+
+def word_row(words: Tensor, width: int, features: int) -> Tensor:
+    """A row of length one of the words alone, wherever a map has their columns."""
+    row = torch.zeros(width)
+    for first in range(0, width - width % features, features):
+        row[words + first] = 1.0
+    return row / row.norm()
 
 
 def triggered(graph: Graph, words: Tensor) -> Graph:

@@ -129,8 +129,8 @@ FAULTS = {
     ),
     37: Fault(
         "A backdoor: a few rare features tied to a class, in columns that one liar holds",
-        "By default it passes, and the receiver's report shows long columns; `pace-limited` "
-        "shortens what its validation nodes do not bear out",
+        "In `pace` it passes, and the receiver's report shows long columns; `pace-limited` shortens "
+        "what its own update and validation nodes do not bear out, whatever a liar adds",
     ),
     38: Fault(
         "A curious server: words, labels and membership read out of an upload",
@@ -168,6 +168,16 @@ FAULTS = {
     46: Fault(
         "The server killed at any step of an edition",
         "Run again: the same record, returns and certificate; the leaver's upload is gone",
+    ),
+    47: Fault(
+        "A return with huge numbers, or with numbers for features that no node of the site has; a "
+        "folder that holds such numbers",
+        "Beyond the uploads' bound Local stays; such features are not taken; the folder is made anew",
+    ),
+    48: Fault(
+        "A backdoor in the rows or sums of a regression",
+        "`pace-full` takes a feature as far as several groups of clients support it; sums that no "
+        "rows of length one add up to are refused, others pass",
     ),
 }
 

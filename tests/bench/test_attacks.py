@@ -14,7 +14,7 @@ from pace.datasets.dataset import Dataset
 from pace.datasets.partition.divide import divide
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
-from pace.methods import Limited, Pace
+from pace.methods import Limited, Pace, PaceFull, PaceRidge
 from pace.models.gcn import GCN
 from pace.params import Params
 from pace.protocol.federation import Federation
@@ -50,6 +50,27 @@ def test_a_backdoor_passes_the_paper_and_not_the_limited_receiver() -> None:
     assert shut.hit < 20
     assert shut.hit < open_.hit / 3
     assert guarded.accuracy > honest.accuracy - 1
+
+
+@pytest.mark.fault(37)
+def test_a_dead_unit_does_not_help_the_liar() -> None:
+    for trigger in (Trigger(dead=True), Trigger(strength=30.0, dead=True), Trigger(amplified=True)):
+        assert planted(Limited(), trigger).hit < 20
+
+
+@pytest.mark.fault(48)
+def test_a_backdoor_in_rows_passes_pace_ridge_and_not_pace_full() -> None:
+    graphs, gcn, _ = trained(4)
+    open_ = planted(PaceRidge(), Trigger())
+    agreed = Federation(gcn, PaceFull(), epochs=EPOCHS)
+    start = {agreed.seed: agreed.start}
+    every = train_cohort(graphs, agreed.network, start, recipe=agreed.recipe)[agreed.seed]
+    honest, shut = (
+        backdoor.outcome(graphs, every, agreed, trigger) for trigger in (None, Trigger())
+    )
+    assert open_.hit > 60
+    assert shut.hit < 20
+    assert shut.accuracy > honest.accuracy - 1
 
 
 def test_the_liars_upload_is_what_it_says() -> None:

@@ -1,6 +1,7 @@
 """Ridge regression from rows and from sums, against the solution on all rows pooled."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,11 @@ from pace.merging.ridge import (
     FULL,
     PULL,
     SKETCH,
+    SUPPORT,
     compressed,
     condensed,
     expanded,
+    limit_rows,
     lower_kernel,
     nystrom,
     own_residuals,
@@ -323,3 +326,53 @@ def test_the_own_correction_minimises_its_objective(nodes: int, strength: float,
     gradient = rows.T @ (rows @ found - centred) + strength * (found - answer)
     assert float(gradient.abs().max()) < 1e-8
     assert own_residuals(rows[:0], labels[:0], [answer], [strength])[0] is answer
+
+
+def sites(count: int, seed: int = 0) -> list[tuple[Tensor, Tensor]]:
+    """Rows of length one at each of some sites, three classes, words that speak for a class."""
+    random = torch.Generator().manual_seed(seed)
+    made = []
+    for _ in range(count):
+        labels = torch.randint(3, (60,), generator=random)
+        rows = torch.rand(60, 20, generator=random)
+        rows[torch.arange(60), labels] += 1
+        made.append((rows / rows.norm(dim=1, keepdim=True), torch.eye(3)[labels]))
+    return made
+
+
+def ridge_of(parts: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    rows, labels = map(torch.cat, zip(*parts, strict=True))
+    return solve_rows(rows, labels, (1.0, 3.0))
+
+
+@pytest.mark.fault(48)
+@pytest.mark.parametrize("heavy", [5.0, 1e3])
+def test_a_row_that_one_site_alone_supports_is_no_longer_than_twice_the_others(
+    heavy: float,
+) -> None:
+    """Whatever a liar says of a word, its row stays within twice what the honest would have."""
+    honest = sites(4)
+    lie = torch.zeros(1, 20)
+    lie[0, 19] = heavy
+    liar = (torch.cat([honest[0][0], lie]), torch.cat([honest[0][1], heavy * torch.eye(3)[:1]]))
+    parts = [liar, *honest[1:]]
+    whole = ridge_of(parts)
+    limited = limit_rows(
+        whole, [ridge_of(parts[:place] + parts[place + 1 :]) for place in range(4)]
+    )
+    without = ridge_of(honest[1:])
+    centred = [each - each.mean(-1, keepdim=True) for each in (whole, limited, without)]
+    raw, kept, support = (each.norm(dim=-1) for each in centred)
+    typical = torch.maximum(support, support.median(1, keepdim=True).values)
+    assert (raw[:, 19] > SUPPORT * typical[:, 19]).any()  # the lie would have passed
+    assert (kept <= SUPPORT * typical * (1 + 1e-9)).all()
+
+
+def test_rows_on_which_sites_agree_stay_as_they_are() -> None:
+    parts = sites(5)
+    whole = ridge_of(parts)
+    without = [ridge_of(parts[:place] + parts[place + 1 :]) for place in range(5)]
+    said = slice(0, 3)  # the words that mean a class at every site
+    assert torch.equal(limit_rows(whole, without)[:, said], whole[:, said])
+    nothing = torch.zeros(2, 4, 3)
+    assert torch.equal(limit_rows(nothing, [nothing] * 3), nothing)

@@ -6,6 +6,7 @@ from torch.nn.functional import one_hot
 
 from pace.datasets import load
 from pace.datasets.partition import divide
+from pace.errors import WeightError
 from pace.graph import Graph
 from pace.jobs.disclosure import any_tensor_sentence, disclosure
 from pace.merging.ridge import SKETCH, compressed, expanded, solve_rows
@@ -17,6 +18,7 @@ from pace.models.unit_rows import unit_rows
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
+from tests.graphs import clients, federation
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +141,26 @@ def test_what_the_sums_and_the_rows_tell_is_said(graphs: list[Graph]) -> None:
     assert "fewer than 5 training nodes are not in it" in found.sentences[1]
     assert all("of the method" not in item.words for item in found.items)
     assert any_tensor_sentence("hop2/basis").startswith("everybody's regressions after 2 hops")
+
+
+@pytest.mark.fault(48)
+@pytest.mark.parametrize("few", [True, False], ids=["gram", "sketch"])
+def test_sums_that_no_rows_of_length_one_add_up_to_are_refused(
+    few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Honest sums are never near the bound's wrong side; a label of weight ten is past it."""
+    if not few:
+        monkeypatch.setattr(module, "EXACT", 8)
+    method = RidgeSums()
+    agreed, graphs = federation(method, epochs=1), clients(3)
+    for graph in graphs:
+        message = dict(method.share(agreed.start, graph, agreed))
+        method.check(message, agreed)
+        assert any(name.endswith("gram" if few else "sketch") for name in message)
+        name = "hop0/class sums"
+        with pytest.raises(WeightError, match=r"more than its rows of length one can add up to"):
+            method.check(message | {name: 30 * message[name]}, agreed)
+    if few:
+        message["hop2/gram"] = -message["hop2/gram"]
+        with pytest.raises(WeightError, match="hop2"):
+            method.check(message, agreed)

@@ -29,6 +29,7 @@ from pace.merging.ridge import (
     compressed,
     condensed,
     expanded,
+    limit_rows,
     nystrom,
     own_residuals,
     public_matrix,

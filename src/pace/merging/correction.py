@@ -13,7 +13,7 @@ POWERS = 4  # of the matrix in a round; more would drown weak directions in roun
 ROUNDS = 4  # after each of which the answer is checked; trained updates take one to four
 TOLERANCE = 1e-9  # of the residual, against the gap that separates the wanted from the rest
 ROUNDING = 1e-12  # of a sum of squares, generously
-LONGEST = 2.0  # times the median column
+LONGEST = 1.5  # times the median column of one's own update
 ENOUGH = 0.03  # share of the validation nodes that see a column: evidence enough for the longest
 
 
@@ -139,15 +139,16 @@ def seen(rows: Tensor) -> Tensor:
     return nonzero.double().sum(0) / max(1, len(rows))
 
 
-def column_factors(correction: Tensor, share_seen: Tensor) -> Tensor:
+def column_factors(correction: Tensor, own: Tensor, share_seen: Tensor) -> Tensor:
     """What each column is multiplied by, in [0, 1], so that none is longer than its evidence allows.
 
-        ‖Γ_c‖ · factor_c ≤ 2 · median_k ‖Γ_k‖ · min(1, seen_c / 3 %)
+        ‖Γ_c‖ · factor_c ≤ 1.5 · median_k ‖U_k‖ · min(1, seen_c / 3 %)
 
-    The median is over columns that are not zero: whoever wants to raise it has to lengthen half of them.
+    U is the receiver's own update, its median over columns that the receiver sees: nobody else can
+    raise it. Where the receiver sees nothing or learnt nothing, nothing is taken.
     """
-    lengths = correction.double().norm(dim=0)
-    if not (lengths > 0).any():
-        return torch.ones_like(lengths)
-    limit = LONGEST * lengths[lengths > 0].median() * (share_seen / ENOUGH).clamp_max(1)
+    lengths, learnt = (matrix.double().norm(dim=0) for matrix in (correction, own))
+    usual = learnt[(share_seen > 0) & (learnt > 0)]
+    longest = LONGEST * usual.median() if len(usual) else learnt.new_zeros(())
+    limit = longest * (share_seen / ENOUGH).clamp_max(1)
     return torch.where(lengths > limit, limit / lengths, 1.0)

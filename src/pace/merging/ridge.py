@@ -22,6 +22,7 @@ BLOCK = 96  # columns of a kernel at a time
 FULL = 1024  # short side up to which eigenvectors are computed in full
 KRYLOV = 8  # blocks of a Krylov space
 PULL = 1.0  # γ: how strongly the classes decide which rows stand for all
+SUPPORT = 2.0  # times the length of a row without any one group of clients
 SMALLEST_EIGENVALUE = 1e-7  # of a sketch's core, against its largest: below it is rounding
 
 
@@ -197,6 +198,30 @@ def compressed(answers: Tensor, rank: int) -> tuple[Tensor, Tensor]:
     basis, mixing = wide.new_zeros(rank, len(wide)), wide.new_zeros(rank, wide.shape[1])
     basis[: vectors.shape[1]], mixing[: vectors.shape[1]] = (wide @ vectors).T, vectors.T
     return basis.float(), mixing.float()
+
+
+def limit_rows(answers: Tensor, without: Sequence[Tensor]) -> Tensor:
+    """W with rows as long as several groups of clients support: at most twice what any can be missed.
+
+        factor_c = min_λ min(1, 2 max(r_c, median_k r_k) / ‖W_c‖),   r_c = min_g ‖W_c without group g‖
+
+    W_c is the row of feature c, centred over classes. A feature that one group alone ties to a class
+    has a short r_c. The liar's group is among those left out, so r_c is never above what the honest
+    others say. One factor for all λ keeps the rank of [W_λ …].
+
+    Args:
+        answers: W, (strengths, d, classes).
+        without: the same without each group of clients.
+    """
+
+    def lengths(given: Tensor) -> Tensor:
+        return (given - given.mean(-1, keepdim=True)).norm(dim=-1)
+
+    least = torch.stack([lengths(each) for each in without]).amin(0)
+    limit = SUPPORT * torch.maximum(least, least.median(1, keepdim=True).values)
+    whole = lengths(answers)
+    factors = torch.where(whole > limit, limit / whole, 1.0).amin(0)
+    return answers * factors[:, None]
 
 
 def expanded(basis: Tensor, mixing: Tensor, strengths: int) -> tuple[Tensor, ...]:

@@ -50,7 +50,6 @@ from pace.protocol import (
 )
 
 NAMED = 12  # features listed by name
-UNMOVED = 1e-6  # of a column: a shorter change is float32's rounding
 AVERAGED = "; it multiplies no rows, so the plain mean is taken"
 
 
@@ -174,27 +173,30 @@ class Pace(Summable):
 class Limited(Pace):
     """PACE whose correction goes as far as the receiver's own nodes bear it out.
 
-    PACE's messages; the receiver shortens columns of the weights that read its features.
-
-    See `column_factors`. What hidden layers read is every node's, so their columns stay.
+    PACE's messages; the receiver shortens columns of the weights, see `limited`.
     """
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
         (whole,) = super().adopt(local, returned, graph, federation)
-        with torch.no_grad():
-            inputs = federation.network(local, graph).inputs
-        limited = dict(whole.params)
-        for name, rows in inputs.items():
-            on_validation = rows[graph.val]
-            if on_validation.shape[-1] == graph.features == local[name].shape[1]:
-                correction = limited[name] - local[name]
-                moved = correction.norm(dim=0) > UNMOVED * local[name].norm(dim=0)
-                correction = correction * moved  # or rounding would count in the median column
-                factors = column_factors(correction, seen(on_validation))
-                limited[name] = local[name] + correction * factors.to(correction.dtype)
-        return [External(limited, returned=whole.params)]
+        return [limited(whole, local, graph, federation)]
+
+
+def limited(external: External, local: Params, graph: Graph, federation: Federation) -> External:
+    """An External whose columns are as long as the receiver's update and validation nodes allow.
+
+    See `column_factors`. A hidden unit is seen by the nodes at which Local's fires: one that only a
+    trigger wakes has no say.
+    """
+    params = dict(external.params)
+    with torch.no_grad():
+        inputs = federation.network(local, graph).inputs
+    for name, rows in inputs.items():
+        change, own = params[name] - local[name], local[name] - federation.start[name]
+        factors = column_factors(change, own, seen(rows[graph.val]))
+        params[name] = local[name] + change * factors.to(change.dtype)
+    return External(params, external.name, returned=external.params)
 
 
 def moment_sentences(moment: Tensor, features: Sequence[str], *, rounded: bool) -> Iterator[str]:

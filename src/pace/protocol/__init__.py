@@ -31,4 +31,4 @@ from pace.protocol.steps import (
     upload_layout,
     upload_weights,
 )
-from pace.protocol.uploads import Messages, Received
+from pace.protocol.uploads import Messages, Received, Without

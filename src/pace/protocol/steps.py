@@ -33,13 +33,16 @@ from pace.gates import (
     weigh_receivers,
 )
 from pace.graph import Graph, expect_graph
+from pace.merging import seen
 from pace.params import Params
 from pace.protocol import sealing, wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import Explanation, External, Rehearsal, Summable, Weight
+from pace.protocol.method import Explanation, External, Rehearsal, Summable, Weight, bounded
 from pace.protocol.sealing import Seal
 from pace.protocol.uploads import Message, Messages, Received, Uploads, opened
 from pace.training import train
+
+BLOCK = 4096  # nodes whose rows are multiplied out together
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +97,8 @@ class Adoption:
     """Weight of Local, then of each External."""
     model: AdoptedModel
     """Predicts other graphs, such as nodes that came later: `model(graph)` are their logits."""
+    problem: str = ""
+    """Why the return was not used at all, if it was not."""
 
     def __repr__(self) -> str:
         nodes, classes = self.local.shape
@@ -307,9 +312,18 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
         predict: the logits of some models of each receiver, of the network that clients train;
             by default, one model after the other.
     """
-    given = [(r.kept.local, _own_message(r), r.graph, r.federation) for r in receivers]
+    opened_, problems = zip(*map(_own_message, receivers), strict=True)
+    given = [
+        (r.kept.local, message, r.graph, r.federation)
+        for r, message in zip(receivers, opened_, strict=True)
+    ]
     externals = [parts[-1].method.adopt(*parts) for parts in given]
     with torch.no_grad():
+        if predict is None:  # a simulation keeps no model
+            externals = [
+                [_evident(external, r) for external in own]
+                for r, own in zip(receivers, externals, strict=True)
+            ]
         sets = _logit_sets(receivers, externals, predict)
         rehearsals = [
             parts[-1].method.rehearse(*parts) or [Rehearsal(logits, parts[2].val)]
@@ -317,16 +331,22 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
         ]
     adoptions = []
     weighed = _weighed(receivers, rehearsals)
-    for parts, models, logits, weights in zip(given, externals, sets, weighed, strict=True):
-        chosen = weights if _finite(logits[1:]) else local_alone(logits)
+    for parts, models, logits, weights, problem in zip(
+        given, externals, sets, weighed, problems, strict=True
+    ):
+        sound = not problem and _finite(logits[1:])
+        chosen = weights if sound else local_alone(logits)
         model = AdoptedModel(parts[-1], parts[0], tuple(models), chosen)
         local, *others = (each.cpu() for each in logits)
-        adoptions.append(Adoption(local, tuple(others), chosen, model))
+        adoptions.append(Adoption(local, tuple(others), chosen, model, problem))
     return adoptions
 
 
-def _own_message(receiver: Receiver) -> Message:
-    """The return to a receiver's very own upload."""
+def _own_message(receiver: Receiver) -> tuple[Message, str]:
+    """The return to a receiver's very own upload, and what is wrong with its numbers, if anything.
+
+    A return with numbers that no upload may have is one that says nothing: all of it is zero.
+    """
     kept, federation = receiver.kept, receiver.federation
     check(receiver.graph, federation)
     frame = opened(receiver.returned, federation.digest, return_layout(federation))
@@ -335,7 +355,37 @@ def _own_message(receiver: Receiver) -> Message:
             f"the return answers upload {frame.answers.hex()}, this model sent {kept.upload.hex()}: "
             f"ask the server for the return to {kept.upload.hex()}"
         )
-    return _own_return(frame.message, kept.local, federation)
+    message, problem = frame.message, ""
+    try:
+        bounded(message)
+    except NumberError as error:
+        problem = f"the return's {error}"
+        message = {name: torch.zeros_like(value) for name, value in message.items()}
+    return _own_return(message, kept.local, federation), problem
+
+
+def _evident(external: External, receiver: Receiver) -> External:
+    """An External with Local's columns where no node of this graph reads them.
+
+    Its logits stay as they are. What such columns hold would show on later graphs only, and no
+    validation node can speak against it. One with numbers that no upload may have is no model: Local
+    stands in for it.
+    """
+    local, graph = receiver.kept.local, receiver.graph
+    try:
+        bounded(external.params)
+    except NumberError:
+        blank = {name: torch.zeros_like(value) for name, value in external.params.items()}
+        return replace(external, params=local if external.predict is None else blank)
+    if external.predict is not None or external.params is local:
+        return external
+    params = dict(external.params)
+    nodes = torch.arange(graph.nodes, device=graph.x.device).split(BLOCK)
+    for name, rows in receiver.federation.network(params, graph).inputs.items():
+        read = torch.stack([seen(rows[some]) > 0 for some in nodes]).any(0)
+        if not read.all() and params[name].shape[-1:] == read.shape:
+            params[name] = torch.where(read, params[name], local[name])
+    return replace(external, params=params)
 
 
 def _logit_sets(

@@ -54,6 +54,22 @@ class Messages(Uploads):
         return batches(self.messages)
 
 
+@dataclass(frozen=True)
+class Without(Uploads):
+    """Uploads without one of several groups of clients, each of which is every n-th."""
+
+    uploads: Uploads
+    group: int
+    groups: int
+
+    def __len__(self) -> int:
+        return len(self.uploads) - len(range(self.group, len(self.uploads), self.groups))
+
+    def batches(self) -> Iterator[Message]:
+        numbered = enumerate(self.uploads)
+        return batches(each for place, each in numbered if place % self.groups != self.group)
+
+
 @dataclass
 class Received(Uploads):
     """Uploads that came as frames, each decoded once; many or large ones wait in a temporary file.

@@ -509,6 +509,28 @@ def test_a_hostile_return_leaves_local_in_force(pace: Preloaded, root: Path) -> 
     good(pace("client", "predict", "mine.model", "mine.graph", "--out", "p.csv", cwd=north))
 
 
+@pytest.mark.fault(47)
+@pytest.mark.parametrize("spoilt", [float("inf"), 1e37])
+def test_a_folder_with_numbers_of_no_model_is_made_anew_by_adopting_again(
+    pace: Preloaded, root: Path, spoilt: float
+) -> None:
+    """An older version wrote whatever came back; the folder could not be read any more."""
+    north = root / "north"
+    path = north / "mine.model" / "external.safetensors"
+    about, values = model.read_tensors(path, model.PARAMS)
+    good_bytes = path.read_bytes()
+    values["0.weight"][0, 0] = spoilt
+    path.write_bytes(model.encode_tensors(values, about))
+    refused(
+        pace("client", "predict", "mine.model", "mine.graph", "--out", "p.csv", cwd=north),
+        "adopt again",
+    )
+    good(pace(*ADOPT, "--return", "north.down", cwd=north))
+    assert path.read_bytes() == good_bytes
+    assert (north / "mine.model.replaced-1" / "external.safetensors").exists()
+    good(pace("client", "predict", "mine.model", "mine.graph", "--out", "p.csv", cwd=north))
+
+
 # predict and evaluate
 
 

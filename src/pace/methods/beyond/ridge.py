@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from itertools import product, repeat
 from typing import Any, ClassVar
 
@@ -26,6 +26,7 @@ from pace.merging import (
     compressed,
     condensed,
     expanded,
+    limit_rows,
     own_residuals,
     public_matrix,
     sketched,
@@ -34,6 +35,7 @@ from pace.merging import (
 )
 from pace.models import (
     ALL,
+    DEGREE_COLUMNS,
     FITS,
     Model,
     Network,
@@ -57,6 +59,7 @@ from pace.protocol import (
     Method,
     Rehearsal,
     Uploads,
+    Without,
     bounded,
 )
 from pace.task import targets
@@ -70,6 +73,8 @@ NODES_PER_ROW = 5  # training nodes for each row that is sent
 OWN = 3.0  # μ
 SCALE = 10.0  # of the logits: answers lie between 0 and 1
 EXACT = 1024  # rows or columns up to which the server's solution is exact
+GROUPS = 10  # of clients, left out one at a time
+FEWEST_GROUPS = 3  # with two clients, what one says has no other to support it
 NEIGHBOURHOOD, LABELS = "neighbourhood", "labels"  # maps beside the hops
 PARTS = ("rows", "labels")  # Z and M
 Sums = tuple[Tensor, ...]  # GΩ, B and tr G
@@ -204,7 +209,8 @@ class Regressed(Method):
         externals: list[External] = []
         for name in self.maps:
             basis, mixing = returned[f"{name}/basis"], returned[f"{name}/mixing"]
-            every = expanded(basis, mixing, len(self.fits) * len(self.strengths))
+            used = used_columns(graph, name, fit, federation.model.classes)
+            every = expanded(basis * used, mixing, len(self.fits) * len(self.strengths))
             first = self.fits.index(fit) * len(self.strengths)
             answers = list(every[first : first + len(self.strengths)])
             title = TITLES.get(name, f"{name.removeprefix('hop')} hops")
@@ -296,8 +302,22 @@ class PaceRidge(Regressed):
         """Exact from all rows at once where they are few, else from sums over batches of clients."""
         most = max(self.sent_rows(name, federation) for name in self.maps) * len(self.fits[:2])
         few = most * len(uploads) <= EXACT
-        solve = self._from_rows(uploads) if few else self._from_sums(uploads, federation)
+        by_sums = partial(self._from_sums, federation=federation)
+        solve = self.supported(uploads, self._from_rows if few else by_sums)
         return repeat(self.returned(solve), len(uploads))
+
+    def supported(self, uploads: Uploads, solver: Callable[[Uploads], Solve]) -> Solve:
+        """W_λ of all uploads; where every label is read, as far as no one group of clients made it.
+
+        `pace-ridge` stays as the study has it. Sums are added up before anybody could be left out.
+        """
+        groups, solve = min(GROUPS, len(uploads)), solver(uploads)
+        if not self.every_label or groups < FEWEST_GROUPS:
+            return solve
+        without = [solver(Without(uploads, group, groups)) for group in range(groups)]
+        return lambda name, fits: limit_rows(
+            solve(name, fits), [others(name, fits) for others in without]
+        )
 
     def _from_rows(self, uploads: Uploads) -> Solve:
         batches = list(uploads.batches())
@@ -352,6 +372,16 @@ def mapped(graph: Graph, name: str, fit: str, classes: int) -> Any:
     if name == NEIGHBOURHOOD:
         return neighbourhood_rows(graph)
     return unit_rows(graph, int(name.removeprefix("hop")))
+
+
+def used_columns(graph: Graph, name: str, fit: str, classes: int) -> Tensor:
+    """Which columns of a map some node of the graph has; what the others say is not taken."""
+    if name == LABELS:
+        return (label_rows(graph, fitted_nodes(graph, fit), classes) != 0).any(0)
+    words = (graph.x != 0).any(0)
+    if name == NEIGHBOURHOOD:
+        return torch.cat([words, words, words, words.new_ones(DEGREE_COLUMNS)])
+    return words
 
 
 def fitted_rows(graph: Graph, name: str, fit: str, classes: int) -> tuple[Tensor, Tensor]:

@@ -9,9 +9,19 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from pace.errors import WeightError
 from pace.graph import Graph
 from pace.merging import sketched, solve_sums
-from pace.methods.beyond.ridge import NO_NODE, Regressed, Sums, added, fitted_rows, key, omega_of
+from pace.methods.beyond.ridge import (
+    LABELS,
+    NO_NODE,
+    Regressed,
+    Sums,
+    added,
+    fitted_rows,
+    key,
+    omega_of,
+)
 from pace.params import Params
 from pace.protocol import ATTACKS, KINDS, Explanation, Federation, Message, Summable
 
@@ -74,6 +84,29 @@ class RidgeSums(Regressed, Summable):
 
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: value.double() for name, value in upload.items()}
+
+    def check(self, upload: Message, federation: Federation) -> None:
+        super().check(upload, federation)
+        self.check_total(upload, 1, federation)
+
+    def check_total(self, total: Message, clients: int, federation: Federation) -> None:
+        """Of rows of length one and labels of one: Σ_c |B_jc| ≤ Σ_v |h_vj| ≤ √(n G_jj), n = tr G.
+
+        Of a sketch only n is known. What a liar says of nodes that he might have passes.
+        """
+        for name, fit in (pair for pair in self.sent() if pair[0] != LABELS):
+            sums = total[f"{key(name, fit)}/class sums"].double()
+            if (half := total.get(f"{key(name, fit)}/gram")) is not None:
+                squares = full(half.double(), len(sums)).diagonal()
+                limit = (squares.sum().clamp_min(0) * squares).sqrt()  # nan below zero
+            else:
+                limit = total[f"{key(name, fit)}/nodes"].double()
+            most = sums.abs().sum(1)
+            if not (most <= 1.01 * limit + 0.01 * clients).all():
+                raise WeightError(
+                    f"{name}'s class sums go up to {float(most.max()):.3g}, more than its rows of "
+                    "length one can add up to"
+                )
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         def solve(name: str, fits: Sequence[str]) -> Tensor:

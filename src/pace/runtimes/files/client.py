@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
-from pace.errors import FileError, GraphError, ParticipantError, SettingError, SignatureError
+from pace.errors import (
+    FileError,
+    GraphError,
+    NumberError,
+    ParticipantError,
+    SettingError,
+    SignatureError,
+)
 from pace.io import atomic, records, untrusted
 from pace.jobs import (
     UP,
@@ -239,6 +246,7 @@ def adopt_files(
 
     `keep` is what `fit_files` kept; `roll` is None to adopt without knowing who was in; `withdrawals`
     are files of those the site knows of. A model of an earlier edition is moved to OUT.edition-N.
+    A folder with numbers that are no model\'s is made anew; the old one goes to OUT.replaced-N.
     """
     atomic.sweep(out)
     kept = read_kept(keep, job)
@@ -253,7 +261,12 @@ def adopt_files(
         return model.outcome
     if not models.is_model(out):
         raise FileError(f"{out} already exists and is not a model: choose another --out or move it")
-    older = models.read_model(out)
+    try:
+        older = models.read_model(out)
+    except NumberError:  # an older version wrote what came back whatever it was: make it anew
+        model = _adopted(job, site, kept, returned, roll, withdrawals)
+        models.write_model(out, model, instead=True)
+        return model.outcome
     question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
     if (older.job.digest, older.outcome.returned, older.outcome.upload) == question:
         return older.outcome
@@ -333,7 +346,7 @@ def _adopted(
         name=name,
         alpha=adoption.alpha,
         weights=tuple(adoption.weights),
-        decision=_decision(adoption.alpha, bool(graph.val.any())),
+        decision=_decision(adoption, bool(graph.val.any())),
         upload=kept.kept.upload.hex(),
         returned=hashlib.sha256(returned).hexdigest(),
         roll=called,
@@ -353,8 +366,11 @@ def _adopted(
     return SiteModel(job, local, adoption.model.externals, outcome, kept.members, site.mapping)
 
 
-def _decision(alpha: float, validated: bool) -> str:
+def _decision(adoption: steps.Adoption, validated: bool) -> str:
     """What alpha means, in words."""
+    alpha = adoption.alpha
+    if adoption.problem:
+        return f"Local kept: {adoption.problem}"
     if not validated:
         return "Local kept: without validation nodes there is nothing to decide by"
     if alpha == 0:

@@ -14,6 +14,7 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,12 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from pace.errors import FileError, OtherJobError, SettingError
+from pace.errors import FileError, NumberError, OtherJobError, SettingError
 from pace.graph import Graph
 from pace.io import Medium, atomic, records, shown, untrusted
 from pace.jobs import Job, read_job, render_job
 from pace.params import Params
-from pace.protocol import External, Message, steps, wire
+from pace.protocol import External, Message, bounded, steps, wire
 from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
@@ -120,8 +121,10 @@ class SiteModel:
         return evaluate_mask(self(site.graph), site, mask, roles, classes)
 
 
-def write_model(folder: Path, model: SiteModel) -> None:
-    """The folder, complete or not at all."""
+def write_model(folder: Path, model: SiteModel, *, instead: bool = False) -> None:
+    """The folder, complete or not at all; `instead` of one that is set aside as NAME.replaced-1."""
+    for params in (model.local, *(external.params for external in model.externals)):
+        check_numbers(params, folder)
     about = {"format": PARAMS, "job": model.job.digest}
     salted = {**about, "which": "local", "salt": model.members.salt.hex()}
     local = {**model.local, MEMBERS: model.members.table}
@@ -138,6 +141,9 @@ def write_model(folder: Path, model: SiteModel) -> None:
     if model.mapping is not None:
         texts[MAPPING] = render_mapping(model.mapping)
     files |= {name: text.encode() for name, text in texts.items()}
+    if instead:
+        aside = (folder.with_name(f"{folder.name}.replaced-{number}") for number in count(1))
+        folder.rename(next(path for path in aside if not path.exists()))
     atomic.folder(folder, files, private=True)  # Local is in it
 
 
@@ -179,9 +185,7 @@ def read_model(folder: Path) -> SiteModel:
         if about.get("which") != name or about.get("job") != job.digest:
             raise FileError(f"{path} does not belong to this model: restore it")
         members = members or Members.checked(about.get("salt"), values.get(MEMBERS), path)
-        # A hostile return may overflow; then Local was kept, and External is never used.
-        finite = name == "local" or outcome.alpha > 0
-        params.append(_parameters(values, wire.layout(like), path, finite=finite))
+        params.append(_parameters(values, wire.layout(like), path))
     assert members is not None  # Local's file holds them
     pairs = zip(blanks, params[1:], strict=True)
     externals = tuple(replace(blank, params=values, returned=None) for blank, values in pairs)
@@ -239,18 +243,23 @@ def _header(content: bytes) -> dict[str, Any]:
     return header
 
 
-def _parameters(
-    tensors: Mapping[str, Tensor], expected: wire.Layout, path: Path, *, finite: bool = True
-) -> Params:
+def _parameters(tensors: Mapping[str, Tensor], expected: wire.Layout, path: Path) -> Params:
     """The parameters among the tensors, exactly as the job's model has them."""
     params = {name: tensors[name] for name in expected if name in tensors}
     if wire.layout(params) != dict(expected):
         raise FileError(
             f"{path} holds {wire.say(wire.layout(params))}, the job's model has {wire.say(expected)}"
         )
-    if finite and not all(torch.isfinite(value).all() for value in params.values()):
-        raise FileError(f"{path} holds numbers that are not finite: restore it from a backup")
+    check_numbers(params, path)
     return params
+
+
+def check_numbers(params: Params, path: Path) -> None:
+    """Refuse numbers that no model has."""
+    try:
+        bounded(params)
+    except NumberError as error:
+        raise NumberError(f"{path}: {error}; restore it from a backup, or adopt again") from error
 
 
 def prediction_table(model: SiteModel, site: Site) -> Columns:
