@@ -195,6 +195,11 @@ class Graph:
         """The labels a client learns from: y[train], in node order."""
         return self.y[self.train]
 
+    @property
+    def trained_on(self) -> int:
+        """How many training nodes there are."""
+        return int(self.train.sum())
+
     def induced(self, nodes: Tensor) -> Graph:
         """The subgraph on `nodes`, numbered in their order; edges that leave it vanish."""
         return induced(self, [nodes])[0]

@@ -14,13 +14,17 @@ from torch.nn.functional import normalize, one_hot
 
 from pace.merging.ridge import (
     BLOCK,
+    BLOCK_ROWS,
     FULL,
     PULL,
+    ROWS_HELD,
     SKETCH,
     SUPPORT,
+    Gram,
     compressed,
     condensed,
     expanded,
+    gram_of,
     limit_rows,
     lower_kernel,
     nystrom,
@@ -376,3 +380,69 @@ def test_rows_on_which_sites_agree_stay_as_they_are() -> None:
     assert torch.equal(limit_rows(whole, without)[:, said], whole[:, said])
     nothing = torch.zeros(2, 4, 3)
     assert torch.equal(limit_rows(nothing, [nothing] * 3), nothing)
+
+
+def in_blocks(rows: Tensor, labels: Tensor, smallest: int, block: int, held: int) -> Gram:
+    gram = Gram(rows.shape[1], labels.shape[1], smallest)
+    gram.most = held
+    for part in zip(rows.split(block), labels.split(block), strict=True):
+        gram.add(*part)
+    return gram
+
+
+@given(st.integers(1, 120), st.integers(1, 50), st.integers(1, 12), seeds)
+@settings(max_examples=40, deadline=None)
+def test_blocks_of_rows_give_what_all_rows_give(
+    nodes: int, block: int, smallest: int, seed: int
+) -> None:
+    rows, labels = client(nodes, 9, seed)
+    gram = in_blocks(rows, labels, smallest, block, held=10)
+    assert (gram.products is not None) == (nodes > 10)
+    assert len(gram.held()[0]) <= 10 + (smallest - 1) * CLASSES
+    large = labels[:, labels.sum(0) >= smallest].any(1)
+    count = min(6, int(large.sum()) // 2)
+    found, expected = gram.condensed(6, 2), condensed(rows[large], labels[large], count)
+    assert found[0].shape == (6, 9)
+    for one, other in zip(found, expected, strict=True):  # up to the signs of eigenvectors
+        torch.testing.assert_close(one.T @ one, other.T @ other, atol=1e-9, rtol=1e-7)
+        assert not one[count:].any()
+    answer = torch.randn(9, CLASSES, generator=torch.Generator().manual_seed(seed)).double()
+    for one, other in zip(
+        gram.own_residuals([answer, 0 * answer], [3.0, 0.1]),
+        own_residuals(rows, labels, [answer, 0 * answer], [3.0, 0.1]),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, atol=1e-9, rtol=1e-7)
+
+
+def test_products_of_many_columns_give_nearly_the_best_rows() -> None:
+    generator = torch.Generator().manual_seed(4)
+    rows = torch.randn(1500, 1060, generator=generator) * torch.rand(1060, generator=generator) ** 3
+    rows = (rows / rows.norm(dim=1, keepdim=True)).double()
+    labels = one_hot(torch.arange(1500) % CLASSES, CLASSES).double()
+    found = in_blocks(rows, labels, 1, 500, held=0).condensed(6, 1)
+    expected = eigh_of_the_long_side(rows, labels, 6, 1.0)
+    held, most = (float(torch.cat(form, 1).norm().square()) for form in (found, expected))
+    assert 0.999 < held / most <= 1 + 1e-9
+    left_out = torch.linalg.eigvalsh(rows.T @ rows - found[0].T @ found[0])
+    assert float(left_out[0]) > -1e-6
+
+
+def test_a_gram_multiplies_in_linear_time_and_holds_one_block(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Operations counted, not seconds: AᵀA of n rows takes n (d + classes)² of them."""
+    blocks: list[int] = []
+
+    def counted(rows: Tensor, labels: Tensor) -> Tensor:
+        blocks.append(len(rows))
+        return gram_of(rows, labels)
+
+    monkeypatch.setattr("pace.merging.ridge.gram_of", counted)
+    for nodes in (20_000, 80_000):
+        blocks.clear()
+        rows = torch.ones(1, 12).expand(nodes, 12)
+        labels = one_hot(torch.arange(nodes) % CLASSES, CLASSES).float()
+        Gram(12, CLASSES).add(rows, labels)
+        assert sum(blocks) == nodes
+        assert max(blocks) <= BLOCK_ROWS + ROWS_HELD * (12 + CLASSES)

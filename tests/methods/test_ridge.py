@@ -13,7 +13,7 @@ from pace.graph import Graph
 from pace.merging.ridge import compressed, expanded, solve_gram, solve_rows
 from pace.methods import Pace, PaceRidge, make
 from pace.methods.beyond import ridge as module
-from pace.methods.beyond.ridge import OWN, Regressed, in_large_classes
+from pace.methods.beyond.ridge import OWN, Regressed
 from pace.models import MODELS
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
@@ -254,9 +254,3 @@ def test_names_build_what_they_say() -> None:
 def test_settings_out_of_bounds_are_refused(wrong: dict[str, object]) -> None:
     with pytest.raises(SettingError):
         PaceRidge(**wrong)  # type: ignore[arg-type]
-
-
-def test_large_classes() -> None:
-    labels = one_hot(torch.tensor([0, 0, 1, 2, 2, 2]), 4)
-    assert in_large_classes(labels, 2).tolist() == [True, True, False, True, True, True]
-    assert in_large_classes(labels, 4).any() == False  # noqa: E712

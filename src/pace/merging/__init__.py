@@ -26,12 +26,11 @@ from pace.merging.consensus import (
 from pace.merging.correction import apply, column_factors, correction, corrections, seen
 from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, raw, uniform
 from pace.merging.ridge import (
+    Gram,
     compressed,
-    condensed,
     expanded,
     limit_rows,
     nystrom,
-    own_residuals,
     public_matrix,
     sketched,
     solve_rows,

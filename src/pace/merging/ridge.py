@@ -16,14 +16,107 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 SKETCH = 64  # columns of Ω
 BLOCK = 96  # columns of a kernel at a time
+BLOCK_ROWS = 8192  # rows that are multiplied together
+ROWS_HELD = 4  # times the columns of [H, Y]: as many rows in float32 take twice the memory of AᵀA
 FULL = 1024  # short side up to which eigenvectors are computed in full
 KRYLOV = 8  # blocks of a Krylov space
 PULL = 1.0  # γ: how strongly the classes decide which rows stand for all
 SUPPORT = 2.0  # times the length of a row without any one group of clients
 SMALLEST_EIGENVALUE = 1e-7  # of a sketch's core, against its largest: below it is rounding
+
+
+class Gram:
+    """Rows H and their classes Y, given in blocks, in no more memory than AᵀA takes, A = [H, Y].
+
+    The rows themselves are held while they are few; from then on AᵀA is added up in float64: for n
+    rows of d columns n (d + classes)² operations, and memory (d + classes)² and a block. Rows of a
+    class that has fewer than `smallest` wait apart: `condensed` leaves them out.
+    """
+
+    def __init__(self, columns: int, classes: int, smallest: int = 1) -> None:
+        self.columns, self.smallest = columns, smallest
+        self.most = ROWS_HELD * (columns + classes)
+        self.counts = torch.zeros(classes, dtype=torch.int64)
+        self.products: Tensor | None = None
+        self.waiting: list[tuple[Tensor, Tensor]] = []
+
+    def add(self, rows: Tensor, labels: Tensor) -> Gram:
+        """Take in some rows, (n, d), and their classes as unit vectors, (n, classes)."""
+        for some, classes in zip(rows.split(BLOCK_ROWS), labels.split(BLOCK_ROWS), strict=True):
+            self.waiting.append((some, classes))
+            self.counts = self.counts.to(classes.device) + classes.sum(0).long()
+            if self.products is not None or int(self.counts.sum()) > self.most:
+                self._multiply()
+        return self
+
+    def _multiply(self) -> None:
+        """AᵀA of the rows that wait and whose class is large enough by now."""
+        rows, labels = self.held()
+        large = in_classes(labels, self.counts >= self.smallest)
+        found = gram_of(rows[large], labels[large])
+        self.products = found if self.products is None else self.products + found
+        self.waiting = [(rows[~large], labels[~large])]
+
+    def held(self) -> tuple[Tensor, Tensor]:
+        """The rows that are not multiplied, in the order in which they came."""
+        if not self.waiting:
+            return torch.zeros(0, self.columns), torch.zeros(0, len(self.counts))
+        if len(self.waiting) > 1:
+            self.waiting = [tuple(map(torch.cat, zip(*self.waiting, strict=True)))]  # type: ignore[list-item]
+        return self.waiting[0]
+
+    def condensed(self, most: int, nodes_per_row: int) -> tuple[Tensor, Tensor]:
+        """Z and M of `condensed`: at most `most` rows, and one for every `nodes_per_row`."""
+        rows, labels = self.held()
+        large = self.counts >= self.smallest
+        count = min(most, int(self.counts[large].sum()) // nodes_per_row)
+        if self.products is None:
+            chosen = in_classes(labels, large)
+            sent = condensed(rows[chosen], labels[chosen], count)
+        else:
+            both = leading_rows(scaled(self.products, self.columns, PULL**0.5), count)
+            both = both.to(rows.dtype)
+            sent = both[:, : self.columns], both[:, self.columns :] / PULL**0.5
+        first, second = (pad(part, (0, 0, 0, most - len(part))) for part in sent)
+        return first, second
+
+    def own_residuals(self, answers: Sequence[Tensor], strengths: Sequence[float]) -> list[Tensor]:
+        """V of `own_residuals`, on all rows."""
+        rows, labels = self.held()
+        if self.products is None:
+            return own_residuals(rows, labels, answers, strengths)
+        products = self.products + gram_of(rows, labels)
+        kernel, sums = products[: self.columns].split([self.columns, len(self.counts)], 1)
+        centred = sums - sums.mean(1, keepdim=True)
+        return [
+            answer
+            + _solved(_damped(kernel, strength), centred - kernel @ answer.double()).to(
+                answer.dtype
+            )
+            for answer, strength in zip(answers, strengths, strict=True)
+        ]
+
+
+def gram_of(rows: Tensor, labels: Tensor) -> Tensor:
+    """AᵀA for A = [H, Y], in float64."""
+    both = torch.cat([rows, labels.to(rows.dtype)], 1).double()
+    return both.T @ both
+
+
+def scaled(products: Tensor, columns: int, factor: float) -> Tensor:
+    """AᵀA as it is with factor · Y in place of Y."""
+    scale = torch.ones(len(products), dtype=products.dtype, device=products.device)
+    scale[columns:] = factor
+    return scale[:, None] * products * scale
+
+
+def in_classes(labels: Tensor, chosen: Tensor) -> Tensor:
+    """Which nodes (one-hot) are of the chosen classes."""
+    return labels[:, chosen].any(1)
 
 
 def condensed(
@@ -53,14 +146,23 @@ def condensed(
         both = torch.cat([rows, pull**0.5 * labels], 1)
         if both.shape[1] <= FULL:
             both = both.double()
-            squares, vectors = torch.linalg.eigh(both.T @ both)
-            leading = (vectors * squares.clamp_min(0).sqrt())[:, -count:].flip(1).T
+            leading = leading_rows(both.T @ both, count)
         else:
             leading = krylov_rows(both, count)
         parts = leading[:, :features], leading[:, features:] / pull**0.5
     for whole, part in zip(sent, parts, strict=True):
         whole[: len(part)] = part
     return sent
+
+
+def leading_rows(products: Tensor, count: int) -> Tensor:
+    """diag(σ)Vᵀ with V the leading eigenvectors of AᵀA; above `FULL`, nearly."""
+    if len(products) > FULL:
+        rows = krylov_rows(products, count)  # of AᵀA itself, diag(σ²)Vᵀ
+        lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
+        return rows / lengths.sqrt().clamp_min(torch.finfo(rows.dtype).tiny)
+    squares, vectors = torch.linalg.eigh(products)
+    return (vectors * squares.clamp_min(0).sqrt())[:, -count:].flip(1).T if count else vectors[:0]
 
 
 def krylov_rows(matrix: Tensor, count: int) -> Tensor:

@@ -25,7 +25,14 @@ from pace.models.refitted import (
     fitted_on,
     joined,
 )
-from pace.models.unit_rows import DEGREE_COLUMNS, label_rows, neighbourhood_rows, unit_rows
+from pace.models.row_table import RowTable
+from pace.models.unit_rows import (
+    DEGREE_COLUMNS,
+    SHORTEST,
+    label_rows,
+    neighbourhood_rows,
+    unit_rows,
+)
 from pace.registry import MODELS
 
 COMMON = ("widths", "dropout")  # fields that every model has; the others are its own settings

@@ -31,6 +31,7 @@ BLOCK = 1024  # rows that are multiplied out together
 COLUMNS = 64  # features that are multiplied out together: memory is nodes times these
 DEGREE_COLUMNS = 4
 SHORTEST = 1e-12  # a row of nothing stays nothing
+SPARSE_COST = 10  # of an entry of a sparse product, against one of a dense one
 SHRINK = 5.0  # of the columns that are not features, beside features of length one
 
 
@@ -73,19 +74,58 @@ def unit_rows(graph: Graph, hop: int) -> UnitRows:
         rows = features.matrix
         for _ in range(hop):
             rows = along @ rows
-        lengths = [rows.norm(dim=1, keepdim=True)]
-    else:
-        lengths = [
+        lengths = rows.norm(dim=1, keepdim=True)
+    elif reached_first(along, features, hop, BLOCK, max(1.0, graph.nodes / BLOCK)):
+        blocks = torch.arange(graph.nodes, device=graph.x.device).split(BLOCK)
+        parts = [
             multiplied_out(along, features, hop, block).norm(dim=1, keepdim=True)
-            for block in torch.arange(graph.nodes, device=graph.x.device).split(BLOCK)
+            for block in blocks
         ]
-    return UnitRows(along, features, hop, torch.cat(lengths).clamp_min(SHORTEST))
+        lengths = torch.cat(parts)
+    else:
+        parts = [part.square().sum(1, keepdim=True) for part in by_columns(along, features, hop)]
+        lengths = sum(parts[1:], start=parts[0]).sqrt()
+    return UnitRows(along, features, hop, lengths.clamp_min(SHORTEST))
+
+
+def by_columns(along: Operator, features: Operator, hop: int) -> Iterator[Tensor]:
+    """P^k X' of all nodes, a few features at a time: edges · features for each hop."""
+    for chosen in torch.arange(features.shape[1]).split(COLUMNS):
+        rows = features.columns(chosen.to(features.matrix.device)).matrix.to_dense()
+        for _ in range(hop):
+            rows = along @ rows
+        yield rows
+
+
+def reached_first(
+    along: Operator, features: Operator, hop: int, count: int, blocks: float = 1.0
+) -> bool:
+    """Whether P^k X' of blocks of `count` nodes is cheaper on the rows they reach than `by_columns`.
+
+    Cheaper is less work, and not more numbers at a time.
+    """
+    (nodes, columns), edges = features.shape, len(along.matrix.values())
+    degree = edges / max(1, nodes)
+    stored = len(features.matrix.values()) if features.is_sparse else features.matrix.numel()
+    work, rows, held = 0.0, float(count), 0.0
+    for step in range(hop, 0, -1):
+        entries = min(columns, stored / max(1, nodes) * degree ** (step - 1))
+        work += min(nodes, rows) * degree * entries
+        rows *= degree
+        if step > 1:
+            held = max(held, min(nodes, rows) * entries)
+    if held > nodes * COLUMNS:
+        return False
+    return blocks * work * (SPARSE_COST if features.is_sparse else 1) < hop * edges * columns
 
 
 def multiplied_out(along: Operator, features: Operator, hop: int, nodes: Tensor) -> Tensor:
-    """(P^k X')[nodes], dense; sparse products where both are sparse."""
+    """(P^k X')[nodes], dense; sparse products where both are sparse and nodes are few."""
     if hop == 0:
         return features[nodes]
+    count = int(nodes.sum()) if nodes.dtype == torch.bool else len(nodes)
+    if not reached_first(along, features, hop, count):
+        return torch.cat([rows[nodes] for rows in by_columns(along, features, hop)], 1)
     matrix = features.matrix
     inner = csr_array(matrix) if features.is_sparse else matrix.cpu().numpy()
     product = _product(csr_array(along.matrix), inner, hop, nodes.cpu().numpy())

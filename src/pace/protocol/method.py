@@ -192,6 +192,26 @@ class Method(Protocol):
         """
         return ()
 
+    def row_columns(self, federation: Federation) -> Mapping[str, int]:
+        """Where rows are all it reads of a graph, their maps with how many columns each has."""
+        return {}
+
+    def local_columns(self) -> Mapping[str, str]:
+        """By what they were fitted on, the columns of Local's logits that a table of rows may bring."""
+        return {}
+
+    def rows_of(self, graph: Graph, nodes: Tensor, federation: Federation) -> Mapping[str, Tensor]:
+        """The rows of some nodes by each map of `row_columns`."""
+        return {}
+
+    def fit_rows(self, graph: Graph, federation: Federation) -> Params:
+        """A Local model of a table of rows that brings no logits."""
+        return {}
+
+    def local_logits(self, local: Params, graph: Graph, fit: str, federation: Federation) -> Tensor:
+        """What Local says of every node; `fit` is one of `local_columns`."""
+        return federation.network(local, graph).logits
+
     def caution(self, clients: int) -> str:
         """What to tell people before a federation of so many clients begins, if anything."""
         if not self.quadratic or clients <= MANY:

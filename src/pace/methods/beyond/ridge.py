@@ -17,17 +17,15 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
-from pace.errors import SettingError
+from pace.errors import GraphError, SettingError
 from pace.gates import RIDGE, Gate, Mixture
 from pace.graph import Graph
 from pace.merging import (
+    Gram,
     compressed,
-    condensed,
     expanded,
     limit_rows,
-    own_residuals,
     public_matrix,
     sketched,
     solve_rows,
@@ -37,9 +35,11 @@ from pace.models import (
     ALL,
     DEGREE_COLUMNS,
     FITS,
+    SHORTEST,
     Model,
     Network,
     Refitted,
+    RowTable,
     fit_of,
     fitted_labels,
     fitted_nodes,
@@ -76,6 +76,7 @@ EXACT = 1024  # rows or columns up to which the server's solution is exact
 GROUPS = 10  # of clients, left out one at a time
 FEWEST_GROUPS = 3  # with two clients, what one says has no other to support it
 NEIGHBOURHOOD, LABELS = "neighbourhood", "labels"  # maps beside the hops
+LOCAL = "local"  # the column of Local's logits in a table of rows
 PARTS = ("rows", "labels")  # Z and M
 Sums = tuple[Tensor, ...]  # GΩ, B and tr G
 Solve = Callable[[str, Sequence[str]], Tensor]
@@ -195,12 +196,74 @@ class Regressed(Method):
         """Models fitted on training nodes, for validation nodes to weigh, and the other way round."""
         rehearsals = []
         for fit, held_out in zip(self.fits[:-1], reversed(self.fits[:-1]), strict=True):
-            sets = [federation.model(fit_of(local, fit), graph).logits]
+            sets = [self.local_logits(local, graph, fit, federation)]
             for external in self.externals(returned, graph, fit, federation):
                 assert external.predict is not None
                 sets.append(external.predict(external.params, graph))
             rehearsals.append(Rehearsal(sets, fitted_nodes(graph, held_out)))
         return rehearsals
+
+    def row_columns(self, federation: Federation) -> dict[str, int]:
+        keys = {row_key(name, fit): name for name, fit in product(self.maps, self.fits)}
+        return {row: columns_of(name, federation) for row, name in keys.items()}
+
+    def local_columns(self) -> dict[str, str]:
+        return {fit: LOCAL if fit == self.fits[-1] else f"{LOCAL}_{fit}" for fit in self.fits}
+
+    def rows_of(self, graph: Graph, nodes: Tensor, federation: Federation) -> dict[str, Tensor]:
+        classes = federation.model.classes
+        return {
+            row_key(name, fit): mapped(graph, name, fit, classes)[nodes]
+            for name, fit in product(self.maps, self.fits)
+            if name == LABELS or fit == self.fits[0]
+        }
+
+    def fit_rows(self, graph: Graph, federation: Federation) -> Params:
+        """The ridge regression of a site's own rows, by the last hop, of each fit."""
+        name = f"hop{self.hops[-1]}"
+        nothing = torch.zeros(columns_of(name, federation), federation.model.classes)
+        models = {}
+        for fit in self.fits:
+            (own,) = self.gram(graph, name, fit, federation).own_residuals([nothing], [ALONE[1]])
+            models[name if fit == self.fits[-1] else f"{fit}/{name}"] = own
+        return models
+
+    def local_logits(self, local: Params, graph: Graph, fit: str, federation: Federation) -> Tensor:
+        """What Local says, from logits that a table brings, a regression of its own or the network."""
+        name, column = f"hop{self.hops[-1]}", self.local_columns()[fit]
+        if isinstance(graph, RowTable) and column in graph.maps:
+            return graph.maps[column]
+        own = fit_of(local, fit) if len(self.fits) > 1 else local
+        if name in own:
+            return Regression(name, fit)(own, graph)
+        if isinstance(graph, RowTable):
+            raise GraphError(
+                f"the rows have no column {column!r}: this model's Local predicts from a graph, or from "
+                "rows that bring its logits"
+            )
+        return federation.model(own, graph).logits
+
+    def gram(self, graph: Graph, name: str, fit: str, federation: Federation) -> Gram:
+        """The rows of a fit's nodes by a map, and their classes; of a table, all maps in one pass."""
+        if not isinstance(graph, RowTable):
+            rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
+            return self.empty_gram(name, federation).add(rows, labels)
+        every: dict[tuple[str, str], Gram] = graph.derived(
+            f"grams of {self} for {federation.digest.hex()}",
+            lambda _: self.grams(graph, federation),
+        )
+        return every[name, fit]
+
+    def grams(self, table: RowTable, federation: Federation) -> dict[tuple[str, str], Gram]:
+        pairs = list(product(self.maps, self.fits))
+        grams = {pair: self.empty_gram(pair[0], federation) for pair in pairs}
+        for block in table.blocks():
+            for (name, fit), gram in grams.items():
+                gram.add(*fitted_rows(block, name, fit, federation.model.classes))
+        return grams
+
+    def empty_gram(self, name: str, federation: Federation) -> Gram:
+        return Gram(columns_of(name, federation), federation.model.classes)
 
     def externals(
         self, returned: Message, graph: Graph, fit: str, federation: Federation
@@ -215,7 +278,6 @@ class Regressed(Method):
             answers = list(every[first : first + len(self.strengths)])
             title = TITLES.get(name, f"{name.removeprefix('hop')} hops")
             names = [f"ridge on {title}, λ = {strength:g}" for strength in self.strengths]
-            rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
             own: list[tuple[Tensor, float]] = []
             if self.own is not None:
                 names.append(f"ridge on {title}, corrected here")
@@ -224,7 +286,8 @@ class Regressed(Method):
                 names += [f"ridge on {title} of this site alone, λ = {level:g}" for level in ALONE]
                 own += [(torch.zeros_like(answers[0]), level) for level in ALONE]
             if own:
-                answers += own_residuals(rows, labels, *zip(*own, strict=True))
+                gram = self.gram(graph, name, fit, federation)
+                answers += gram.own_residuals(*zip(*own, strict=True))
             externals += [
                 External({name: answer.contiguous()}, called, Regression(name, fit))
                 for called, answer in zip(names, answers, strict=True)
@@ -271,15 +334,16 @@ class PaceRidge(Regressed):
         """How many rows of a map a client sends."""
         return self.rows
 
+    def empty_gram(self, name: str, federation: Federation) -> Gram:
+        return Gram(columns_of(name, federation), federation.model.classes, self.smallest_class)
+
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         message = {}
         for name, fit in self.sent():
-            rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
-            kept = in_large_classes(labels, self.smallest_class)
             most = self.sent_rows(name, federation)
-            count = min(most, int(kept.sum()) // self.nodes_per_row)
-            for part, value in zip(PARTS, condensed(rows[kept], labels[kept], count), strict=True):
-                message[f"{key(name, fit)}/{part}"] = pad(value, (0, 0, 0, most - count))
+            sent = self.gram(graph, name, fit, federation).condensed(most, self.nodes_per_row)
+            for part, value in zip(PARTS, sent, strict=True):
+                message[f"{key(name, fit)}/{part}"] = value
         return message
 
     def explain(
@@ -367,6 +431,11 @@ class PaceFull(PaceRidge):
 
 def mapped(graph: Graph, name: str, fit: str, classes: int) -> Any:
     """The rows of all nodes by a map: what can be indexed by nodes and multiplied by weights."""
+    if isinstance(graph, RowTable):
+        rows = graph.maps[row_key(name, fit)]
+        if name == LABELS:
+            return rows
+        return rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min(SHORTEST)
     if name == LABELS:
         return label_rows(graph, fitted_nodes(graph, fit), classes)
     if name == NEIGHBOURHOOD:
@@ -396,6 +465,11 @@ def columns_of(name: str, federation: Federation) -> int:
     return {NEIGHBOURHOOD: 3 * features + 4, LABELS: 2 * classes + 4}.get(name, features)
 
 
+def row_key(name: str, fit: str) -> str:
+    """What a table calls a map's rows; known labels differ from fit to fit."""
+    return f"{name}_{fit}" if name == LABELS else name
+
+
 def key(name: str, fit: str) -> str:
     """What a map's tensors of a fit begin with."""
     return name if fit == FITS[0] else f"{name}/{fit}"
@@ -418,8 +492,3 @@ def omega_of(name: str, federation: Federation) -> Tensor | None:
     if columns <= EXACT:
         return None
     return public_matrix(columns, federation.random(f"ridge sketch, {name.replace('hop', 'hop ')}"))
-
-
-def in_large_classes(labels: Tensor, smallest: int) -> Tensor:
-    """Which nodes (one-hot) are of classes that have at least `smallest` of them."""
-    return labels[:, labels.sum(0) >= smallest].any(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import ClassVar
 
 import torch
@@ -22,6 +23,7 @@ from pace.methods.beyond.ridge import (
     key,
     omega_of,
 )
+from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import ATTACKS, KINDS, Explanation, Federation, Message, Summable
 
@@ -50,9 +52,8 @@ class RidgeSums(Regressed, Summable):
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         message = {}
         for name, fit in self.sent():
-            rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
             omega = omega_of(name, federation)
-            products, sums, trace = sketched(rows, labels, omega)
+            products, sums, trace = self.sums(graph, name, fit, federation)
             prefix = key(name, fit)
             if omega is None:
                 message[f"{prefix}/gram"] = products[
@@ -63,6 +64,13 @@ class RidgeSums(Regressed, Summable):
                 message[f"{prefix}/nodes"] = trace.float()[None]
             message[f"{prefix}/class sums"] = sums.float()
         return message
+
+    def sums(self, graph: Graph, name: str, fit: str, federation: Federation) -> Sums:
+        """S, B and tr G, added up over blocks of rows."""
+        blocks = graph.blocks() if isinstance(graph, RowTable) else (graph,)
+        classes, omega = federation.model.classes, omega_of(name, federation)
+        fitted = (fitted_rows(block, name, fit, classes) for block in blocks)
+        return reduce(lambda a, b: added([a, b]), (sketched(*each, omega) for each in fitted))
 
     def rank(self, classes: int) -> int:
         """A regression tells `classes` classes apart in one direction fewer."""

@@ -1,0 +1,66 @@
+"""Nodes as a table of rows: all that a closed form reads of a graph, without its edges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from pace.graph import Graph
+
+FEW = 5  # training nodes of a class that are told apart
+
+
+@dataclass(frozen=True, eq=False)
+class RowTable(Graph):
+    """Labels, masks and the rows of some nodes; where they are a sample, `stream` reads them all.
+
+    `x` and `edges` are empty, and whoever made the table has checked the rest.
+    """
+
+    maps: Mapping[str, Tensor] = field(default_factory=dict)  # by name, each (nodes, columns)
+    stream: Callable[[], Iterator[RowTable]] | None = None
+    counts: Tensor | None = None  # training nodes of each class, of all rows
+    identity: str = ""  # of the files it is read from
+
+    def __post_init__(self) -> None:
+        pass
+
+    @classmethod
+    def of(
+        cls,
+        y: Tensor,
+        split: Tensor,
+        maps: Mapping[str, Tensor],
+        features: int,
+        stream: Callable[[], Iterator[RowTable]] | None = None,
+        counts: Tensor | None = None,
+        identity: str = "",
+    ) -> RowTable:
+        """A table of labels (nodes,) and splits: 0 train, 1 val, 2 test, else none."""
+        blank, edges = torch.zeros(1, 1).expand(len(y), features), torch.zeros(2, 0).long()
+        masks = (split == number for number in range(3))
+        return cls(
+            blank, edges, y, *masks, maps=maps, stream=stream, counts=counts, identity=identity
+        )
+
+    def blocks(self) -> Iterator[RowTable]:
+        """All rows, some at a time."""
+        return iter([self]) if self.stream is None else self.stream()
+
+    @property
+    def training_labels(self) -> Tensor:
+        """Of a stream at most `FEW` of each class: as many as tell whether a class is small."""
+        if self.counts is None:
+            return super().training_labels
+        return torch.arange(len(self.counts)).repeat_interleave(self.counts.clamp(max=FEW))
+
+    @property
+    def trained_on(self) -> int:
+        return super().trained_on if self.counts is None else int(self.counts.sum())
+
+    @property
+    def fingerprint(self) -> str:  # type: ignore[override]
+        return self.identity
