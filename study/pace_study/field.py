@@ -30,7 +30,7 @@ from pace_study.beyond import Aim
 from pace_study.records import title
 from pace_study.rounds import ROUNDS
 from pace_study.scores import SETTING, Harm, of_part, t_interval
-from pace_study.study import ALONE, FRESH_DRAWS, FULL, LOCAL, RIDGE, Row, fresh
+from pace_study.study import ALONE, FRESH_DRAWS, FULL, LOCAL, RIDGE, Part, Row, fresh
 
 LEVEL = 0.95
 NOTHING_SENT = ("local", "alone", "logistic")
@@ -256,6 +256,16 @@ def every_table(settings: pd.DataFrame) -> Table:
     return Table.of("Setting by setting", HEADS, setting_rows(settings), names=2, words=2)
 
 
+def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:
+    """The one setting that was asked for, in few columns, the most accurate row first."""
+    keys = {(name, p.partition, c) for p in parts for name in p.datasets for c in p.clients}
+    places = settings[SETTING].itertuples(index=False, name=None)
+    kept = settings[[place in keys for place in places]]
+    kept = kept.sort_values("accuracy", ascending=False, kind="stable")
+    rows = [row[1:7] for row in setting_rows(kept)]
+    return Table.of(str(kept.setting.max()), HEADS[1:7], rows, words=0)
+
+
 def full_aims(settings: pd.DataFrame) -> list[Aim]:
     """What `pace-full` set out to do, on the settings where it and its references are stored."""
     if settings.empty:
@@ -316,16 +326,13 @@ COMMAND = "pace run --methods package.module:Class --against field --dataset cor
 
 def write_field_page(settings: pd.DataFrame, core: Sequence[Row], figure: Path, path: Path) -> Path:
     """One page that sorts by any column and chooses by partition and graph."""
-    drill = Drilldown(
-        ("Partition", "Graph"),
-        tuple(
-            Choice(
-                (str(found.partition.iloc[0]), title(str(found.dataset.iloc[0]))),
-                Table.of(str(name), HEADS, setting_rows(found), names=2, words=2),
-            )
-            for name, found in settings.groupby("setting", sort=False)
-        ),
-    )
+    choices = []
+    for name, found in settings.groupby("setting", sort=False):
+        dataset, partition, clients = (found[key].iloc[0] for key in SETTING)
+        rows = [row[1:] for row in setting_rows(found)]
+        table = Table.of(str(name), HEADS[1:], rows, words=2)
+        choices.append(Choice((str(partition), title(dataset), str(clients)), table))
+    drill = Drilldown(("Partition", "Graph", "Clients"), tuple(choices))
     blocks = [Text(RULE), Code(COMMAND), summary_table(settings, core)]
     if figure.is_file():
         caption = (

@@ -153,8 +153,14 @@ class Outcome:
             ("labels", self.labels, REFERENCES[:6]),
             ("field", self.field, CORE),
         ):
-            if self._asked(name) and len(settings):
-                field.summary_table(settings, core).show(console)
+            if not self._asked(name) or settings.empty:
+                continue
+            asked = [part for part in self.parts if part.name.split("-")[0] == name]
+            found = [field.summary_table(settings, core)]
+            if sum(len(part.datasets) for part in asked) == 1:
+                found.append(field.asked_table(settings, asked))
+            for table in _filled(found):
+                table.show(console)
         if self._models:
             for table in _filled(
                 [

@@ -404,12 +404,11 @@ def narrowed(
     """The parts with only the wanted datasets and methods; empty ones fall away."""
     kept = []
     known = {name for part in PARTS.values() for name in part.datasets}
-    ours = {spelled(row.method) for part in PARTS.values() for row in part.rows}
-    newcomers = tuple(Row(name, name) for name in methods or () if name not in ours)
     for part in parts:
         rows = tuple(row for row in part.rows if methods is None or spelled(row.method) in methods)
-        if part.name.split("-")[0] == "field":  # which a method of one's own joins
-            rows += newcomers
+        if part.name.split("-")[0] == "field":  # which any other method joins
+            its = {spelled(row.method) for row in part.rows}
+            rows += tuple(Row(name, name) for name in methods or () if name not in its)
         names = part.datasets
         if datasets is not None:
             # One's own graph joins every part, but those whose sites a column of the data names.

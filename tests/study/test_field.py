@@ -1,5 +1,6 @@
 """The field's table, worked out by hand from made-up cells; its ranks, page and newcomers."""
 
+import json
 import math
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 import torch
 from scipy.stats import friedmanchisquare, ttest_rel
 
+from pace.cli.run import run_against
 from pace.reports import Trial
 from pace_study.cell import Cell, Store
 from pace_study.field import (
@@ -153,6 +155,29 @@ def test_tables_and_page_are_written(tmp_path: Path) -> None:
     assert "| Cora, louvain, C = 10 | pace-full |" in labels
     assert "What pace-full set out to do" in labels
     assert (tmp_path / "tables" / "field.csv").read_text().count("\n") == 11
+
+
+def test_a_run_against_the_field_adds_a_method_to_its_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = "synthetic:nodes=150,features=12,communities=3,classes=3"
+    run_against(
+        "field",
+        methods="local,alone,fedavg,spear,pace-duo:level=0.2",
+        datasets=graph,
+        partition="dirichlet",
+        clients=2,
+        epochs=2,
+        device="cpu",
+        data_root=None,
+        out=tmp_path,
+        as_json=True,
+    )
+    assert json.loads(capsys.readouterr().out)["computed"] == 5 * len(FRESH_DRAWS)
+    text = (tmp_path / "tables" / "field.md").read_text()
+    assert text.count(f"| {graph}, dirichlet, C = 2 |") == 6  # SPEAR with and without the gate
+    assert "| pace-duo:level=0.2 |" in text
+    assert "SPEAR + gate" in (tmp_path / "field.html").read_text()
 
 
 def test_ones_own_method_partition_and_graph_join_the_field() -> None:

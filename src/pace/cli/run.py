@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pace.reports import RunResult, Table
 
 BARS = "▁▂▃▄▅▆▇█"
+ALWAYS = "local,pace,alone"  # what --against holds a method to
 
 
 def run(
@@ -75,7 +76,7 @@ def run(
         setting = {"partition": partition, "clients": clients if partition else None}
         computing = {"epochs": epochs, "device": device, "data_root": data_root}
         where = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
-        run_against(against, methods=methods, **setting, **computing, **where)
+        run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **where)
         return
     options.folder("--out", out)
     if out and not replace and (out / "results.json").exists():
