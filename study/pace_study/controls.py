@@ -14,7 +14,7 @@ from torch.nn.functional import cross_entropy
 
 from pace.gates import Fixed, Gate, Mixture
 from pace.graph import Graph
-from pace.merging import RANK, own_residuals
+from pace.merging import RANK
 from pace.methods import LABELS, Pace, Regressed, Regression, fitted_rows, make
 from pace.models import ALL, FITS, fitted_labels, unit_rows
 from pace.params import Params
@@ -61,9 +61,9 @@ class OwnRidge(Regressed):
     ) -> list[External]:
         externals: list[External] = []
         for name in self.maps:
-            rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
-            nothing = rows.new_zeros(rows.shape[1], labels.shape[1])
-            answers = own_residuals(rows, labels, [nothing] * len(self.strengths), self.strengths)
+            gram = self.gram(graph, name, fit, federation)
+            nothing = graph.x.new_zeros(gram.columns, federation.model.classes)
+            answers = gram.own_residuals([nothing] * len(self.strengths), self.strengths)
             for strength, answer in zip(self.strengths, answers, strict=True):
                 title = f"own ridge on {name}, λ = {strength:g}"
                 externals.append(External({name: answer.float()}, title, Regression(name, fit)))
@@ -146,7 +146,7 @@ def logistic(rows: Tensor, labels: Tensor, inverse: float) -> tuple[Tensor, Tens
         return error
 
     with torch.enable_grad():
-        solver.step(closure)  # type: ignore[no-untyped-call]
+        solver.step(closure)
     found = weight.detach() if basis is None else basis @ weight.detach()
     return found.float(), bias.detach().float()
 

@@ -6,6 +6,7 @@ differences are paired by draw, and their intervals are over draws.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pandas as pd
 
 from pace.io import atomic
 from pace.reports import (
+    Block,
     Choice,
     Code,
     Document,
@@ -127,7 +129,7 @@ def _gains(ours: pd.DataFrame, local: pd.DataFrame) -> np.ndarray:
     """Points against Local as the paper trains it, (draws, receivers)."""
     nodes = np.stack(local.nodes.to_list())
     hits = np.stack(ours.hits.to_list()) - np.stack(local.hits.to_list())
-    return 100 * hits / np.maximum(nodes, 1)
+    return np.asarray(100 * hits / np.maximum(nodes, 1))
 
 
 def ranked(settings: pd.DataFrame, core: Sequence[Row]) -> pd.DataFrame:
@@ -158,7 +160,7 @@ def critical_difference(rows: int, settings: int) -> float:
     from scipy.stats import studentized_range
 
     quantile = float(studentized_range.ppf(LEVEL, rows, np.inf)) / 2**0.5
-    return quantile * (rows * (rows + 1) / (6 * settings)) ** 0.5
+    return quantile * math.sqrt(rows * (rows + 1) / (6 * settings))
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -212,7 +214,8 @@ def setting_rows(settings: pd.DataFrame) -> list[list[str | Value]]:
 
 def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
     """Each ranked row over the settings that all of them have, the best mean rank first."""
-    here, rows = ranked(settings, core), []
+    here = ranked(settings, core)
+    rows: list[list[str | Value]] = []
     order = ranks(here)
     for label, rank in order.items():
         found = here[here.label == label]
@@ -333,7 +336,7 @@ def write_field_page(settings: pd.DataFrame, core: Sequence[Row], figure: Path, 
         table = Table.of(str(name), HEADS[1:], rows, words=2)
         choices.append(Choice((str(partition), title(dataset), str(clients)), table))
     drill = Drilldown(("Partition", "Graph", "Clients"), tuple(choices))
-    blocks = [Text(RULE), Code(COMMAND), summary_table(settings, core)]
+    blocks: list[Block] = [Text(RULE), Code(COMMAND), summary_table(settings, core)]
     if figure.is_file():
         caption = (
             "Mean ranks over the settings that every row has; rows under one bar do not differ."

@@ -292,15 +292,19 @@ def disjoint_union(graphs: Sequence[Graph]) -> Graph:
     """All clients' graphs as one, without an edge between clients."""
     starts = torch.tensor([0, *(graph.nodes for graph in graphs)]).cumsum(0).tolist()
     edges = [graph.edges + first for graph, first in zip(graphs, starts, strict=False)]
-    parts = (
+    y, *masks = (
         torch.cat([getattr(graph, name) for graph in graphs])
         for name in ("y", "train", "val", "test")
     )
+    train_nodes, val, test = masks
     weights = [graph.weights for graph in graphs if graph.weights is not None]
     return Graph(
         torch.cat([graph.x for graph in graphs]),
         torch.cat(edges, 1),
-        *parts,
+        y,
+        train_nodes,
+        val,
+        test,
         weights=torch.cat(weights) if weights else None,
         directed=graphs[0].directed,
     )

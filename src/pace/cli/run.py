@@ -75,8 +75,8 @@ def run(
     if against:
         setting = {"partition": partition, "clients": clients if partition else None}
         computing = {"epochs": epochs, "device": device, "data_root": data_root}
-        where = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
-        run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **where)
+        told = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
+        run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **told)
         return
     options.folder("--out", out)
     if out and not replace and (out / "results.json").exists():

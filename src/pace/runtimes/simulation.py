@@ -247,9 +247,8 @@ def _trials(
             shown = [(logits(adoption), graph) for adoption, graph in pairs]
             counts[reading] = [evaluate(rows, graph, classes) for rows, graph in shown]
             tested = [(rows[graph.test], graph.y[graph.test]) for rows, graph in shown]
-            ece[reading] = calibration_error(
-                reliability(*map(torch.cat, zip(*tested, strict=True)))
-            )
+            rows, truth = map(torch.cat, zip(*tested, strict=True))
+            ece[reading] = calibration_error(reliability(rows, truth))
             if classes == 2:
                 aucs[reading] = [roc_auc(*pair) for pair in tested]
         yield Trial(

@@ -117,7 +117,8 @@ class GaussianHead(Summable):
         if features <= PROJECTED:
             return None
         random = federation.random("gh-ofl projection")
-        return torch.randn(features, PROJECTED, generator=random) / PROJECTED**0.5
+        drawn: Tensor = torch.randn(features, PROJECTED, generator=random) / PROJECTED**0.5
+        return drawn
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         rows = unit_rows(graph, HOP)[graph.train]
@@ -187,7 +188,9 @@ class OpFGL(Method):
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         every = list(uploads)
-        sums, counts = (sum(upload[name] for upload in every) for name in ("sums", "counts"))
+        sums, counts = (
+            torch.stack([upload[name] for upload in every]).sum(0) for name in ("sums", "counts")
+        )
         held = (counts > 0).nonzero().flatten()
         no_edges = torch.zeros(2, 0, dtype=torch.int64)
         surrogate = Graph.build(
