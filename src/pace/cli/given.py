@@ -164,3 +164,7 @@ Allow = Annotated[
 Withdrawals = Annotated[
     list[Path] | None, option("A signed withdrawal, which is heeded; repeat.", "FILE")
 ]
+Added = Annotated[
+    list[str] | None, option("Who comes in: NAME.pub, or NAME=KEY.pub; repeat.", "KEYS")
+]
+Removed = Annotated[list[str] | None, option("Who is taken off the list; repeat.", "NAME")]

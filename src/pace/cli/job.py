@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from secrets import randbelow
+from secrets import randbelow, token_hex
 from typing import TYPE_CHECKING, Annotated, Any
 from unicodedata import normalize
 
@@ -51,6 +52,11 @@ def new(
     seed: Annotated[int | None, option("Seed of the start (104729; sealed: drawn).", "N")] = None,
     numbers: given.Numbers = None,
     sealed: given.Sealed = False,
+    old: Annotated[
+        Path | None, option("All as in this job, but for who is in.", "FILE", "--from")
+    ] = None,
+    add: given.Added = None,
+    remove: given.Removed = None,
     as_json: given.As_json = False,
 ) -> None:
     """Make a job: the file that everybody who takes part agrees on.
@@ -65,6 +71,7 @@ def new(
         --participant south=south.pub --server-key server.pub
         pace new job.pace --like mine.graph --participant north=north.pub,south=south.pub,west=west.pub
         --server-key server.pub --sealed
+        pace new next.pace --from job.pace --add east.pub --remove south
     """
     from pace.jobs import JOB_SUFFIX, Job, explain, write_job
     from pace.methods import make
@@ -72,29 +79,32 @@ def new(
 
     if job.suffix != JOB_SUFFIX:
         raise SettingError(f"the job is {job}, expected a name that ends in {JOB_SUFFIX}")
-    names, sizes, book = nodes_of(like, codebook, features, classes)
-    method_name, method_settings = method_of(method, rank)
-    participants, keys, sealing = keys_of(participant or [], server_key, sealed=sealed)
-    if seed is None:  # with another sealed job's start, sums of both could be compared
-        seed = randbelow(2**31) if sealed else SEED
-    made = Job(
-        normalize("NFC", job.stem),
-        options.with_dropout(model_of(model, sizes, hidden), dropout),
-        method_name,
-        settings=method_settings,
-        seed=seed,
-        epochs=epochs,
-        participants=participants,
-        minimum=(len(participants) or 2) if minimum is None else minimum,
-        keys=keys,
-        classes=names.classes,
-        features=names.features,
-        numbers=numbers or make(method_name, settings=method_settings).numbers,
-        codebook=book,
-        sealing=sealing,
-        rate=lr,
-        decay=weight_decay,
-    )
+    if old is not None:
+        made = job_from(old, job, add or [], remove or [])
+    else:
+        names, sizes, book = nodes_of(like, codebook, features, classes)
+        method_name, method_settings = method_of(method, rank)
+        participants, keys, sealing = keys_of(participant or [], server_key, sealed=sealed)
+        if seed is None:  # with another sealed job's start, sums of both could be compared
+            seed = randbelow(2**31) if sealed else SEED
+        made = Job(
+            normalize("NFC", job.stem),
+            options.with_dropout(model_of(model, sizes, hidden), dropout),
+            method_name,
+            settings=method_settings,
+            seed=seed,
+            epochs=epochs,
+            participants=participants,
+            minimum=(len(participants) or 2) if minimum is None else minimum,
+            keys=keys,
+            classes=names.classes,
+            features=names.features,
+            numbers=numbers or make(method_name, settings=method_settings).numbers,
+            codebook=book,
+            sealing=sealing,
+            rate=lr,
+            decay=weight_decay,
+        )
     if sealed and not made.sealed:
         raise SettingError(
             "--sealed needs a key of each participant: give --participant NAME=NAME.pub for each"
@@ -105,7 +115,7 @@ def new(
         console.one_object(plain)
         return
     tell(made)
-    if caution := made.federation.method.caution(len(participants)):
+    if caution := made.federation.method.caution(len(made.participants)):
         console.say(caution, err=True)
     console.say(f"Written: {job}")
     console.say("Send this very file to everybody who takes part.")
@@ -227,6 +237,34 @@ def nodes_of(
             "give --like mine.graph, --codebook codebook.toml, or both --features and --classes"
         )
     return Names(), (features, classes), None
+
+
+def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> Job:
+    """The next job on the same footing: all as in the old one, but for its nonce and who is in."""
+    from pace.jobs import SERVER, read_job
+
+    before = read_job(old)
+    names, keys, sealing = keys_of(keys_of_files(add), None, sealed=before.sealed)
+    if strange := sorted(set(remove) - set(before.participants)):
+        raise SettingError(f"--remove {strange[0]}: {old} lists {', '.join(before.participants)}")
+    members = (*(name for name in before.participants if name not in remove), *names)
+    everybody = before.minimum == len(before.participants)
+    return replace(
+        before,
+        name=normalize("NFC", new_file.stem),
+        nonce=token_hex(16),
+        participants=members,
+        minimum=len(members) if everybody else min(before.minimum, len(members)),
+        keys={n: k for n, k in (before.keys | keys).items() if n in (*members, SERVER)},
+        sealing={n: k for n, k in (before.sealing | sealing).items() if n in members},
+        seed=randbelow(2**31) if before.sealed else before.seed,
+    )
+
+
+def keys_of_files(listed: list[str]) -> list[str]:
+    """NAME=KEY.pub for those that are given as NAME.pub."""
+    parts = [part.strip() for part in ",".join(listed).split(",") if part.strip()]
+    return [part if "=" in part else f"{Path(part).stem}={part}" for part in parts]
 
 
 def method_of(text: str, rank: str) -> tuple[str, dict[str, Any]]:

@@ -4,10 +4,12 @@ from pace.jobs import explain, roll, signatures
 from pace.jobs.admission import admit, evidence_of, exact_size
 from pace.jobs.disclosure import (
     SMALL,
+    Brought,
     Disclosure,
     Item,
     Received,
     any_tensor_sentence,
+    brought,
     disclosure,
     influence,
     notable_sentences,

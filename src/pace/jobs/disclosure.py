@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 
 from pace import params
 from pace.graph import Graph
+from pace.merging import left_out_loss, weigh_sites
 from pace.params import Params, norm, subtract
 from pace.protocol import (
     ONE,
@@ -21,6 +22,7 @@ from pace.protocol import (
     Method,
     Uploads,
     explain_upload,
+    site_sums,
     tensor_sentence,
     upload_layout,
     upload_weights,
@@ -32,6 +34,9 @@ FAR = 3.0  # times the median norm, or the receiver's own update: worth a look
 LARGE = 3.0  # times an equal share
 LONG = 10.0  # times the median column; honest corrections stay below 6
 NAMED = 12  # columns listed
+MOST_SITES = 32  # whose contributions are computed
+NOTHING = 1.0  # squared loss a label of an answer that is zero everywhere
+MISSED = 0.05  # times what the median site gives the others
 
 
 @dataclass(frozen=True)
@@ -130,6 +135,63 @@ def influence(uploads: Uploads, federation: Federation) -> list[Influence]:
             flags.append(f"weighs {share * clients:.1f} times an equal share")
         influences.append(Influence(share, ratio, tuple(flags)))
     return influences
+
+
+@dataclass(frozen=True)
+class Brought:
+    """What each site brought to a regression, from open uploads alone; in the order of names."""
+
+    regression: str  # the map and λ, those with the lowest loss on sites that are left out
+    choices: Mapping[str, float]  # this loss, a label, for every map and λ
+    names: tuple[str, ...]
+    alone: tuple[float, ...]  # squared loss a label on the site of what the others learn without it
+    helps: tuple[
+        tuple[float, ...], ...
+    ]  # how much that of each column's site rises without the row's
+    shapley: tuple[float, ...]  # part of the explained share of all labels
+    error: float  # largest standard error of these parts; 0: all rolls were solved
+
+    def given(self, name: str) -> float:
+        """How much the others' loss a label rises without a site, on average over them."""
+        row = self.names.index(name)
+        others = [value for column, value in enumerate(self.helps[row]) if column != row]
+        return statistics.fmean(others)
+
+    def to_receiver(self, name: str) -> dict[str, float]:
+        """How much each other site lowers this one's loss."""
+        column = self.names.index(name)
+        return {
+            other: self.helps[row][column] for row, other in enumerate(self.names) if other != name
+        }
+
+    def flags(self, name: str) -> list[str]:
+        """What is worth a look."""
+        flags, typical = [], statistics.median(map(self.given, self.names))
+        if self.alone[self.names.index(name)] > NOTHING:
+            flags.append("what the others learn is worse than nothing on it")
+        if self.given(name) < MISSED * typical:
+            flags.append("nobody else would miss it")
+        return flags
+
+
+def brought(uploads: Uploads, federation: Federation, names: Sequence[str]) -> Brought | None:
+    """From the uploads of these sites; None where a method solves no regression, or for many sites."""
+    found = site_sums(uploads, federation) if 2 <= len(names) <= MOST_SITES else {}
+    if not found:
+        return None
+    weights = {key: left_out_loss(parts, key[1]) * parts.nodes for key, parts in found.items()}
+    losses = {key: float(loss.sum() / found[key].nodes.sum()) for key, loss in weights.items()}
+    best = min(losses, key=losses.__getitem__)
+    told = weigh_sites(found[best], best[1], federation.seed)
+    return Brought(
+        f"{best[0]}, λ = {best[1]:g}",
+        {f"{name}, λ = {strength:g}": loss for (name, strength), loss in losses.items()},
+        tuple(names),
+        tuple(told.alone.tolist()),
+        tuple(map(tuple, told.helps.tolist())),
+        tuple(told.shapley.tolist()),
+        told.error,
+    )
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
     refused/….json      what was turned away, and why
     closed.json         the decision: whose uploads are merged. It is taken once
     roll.json           who was merged, refused and missing when it was taken
+    brought.json        what each upload brought, where the method lets that be seen
     returns/NAME.down   made from the uploads of the decision, and never made again
     damaged/…           uploads that changed on the disk after they were accepted
     editions/N/         of each later edition: edition (signed), closed.json, roll.json, returns/, and
@@ -36,11 +37,13 @@ from pace.errors import FileError, PaceError
 from pace.io import atomic, load_record, optional, plain_record, untrusted
 from pace.jobs import signatures
 from pace.jobs.admission import Admitted, admit, evidence_of, exact_size, frame_of
+from pace.jobs.disclosure import Brought
 from pace.jobs.editions import Edition, check_upload_signature, read_edition
 from pace.jobs.job import Job, is_name, read_job, render_job
 from pace.jobs.signatures import Key
 
 UP, DOWN = ".up", ".down"
+BROUGHT = "brought.json"
 UNOPENED = (
     ". The job is sealed: if one of them never comes, nothing of it can be opened; make a new job, with "
     "a new seed, for the others"
@@ -125,6 +128,7 @@ class Journal:
                 pass  # damaged: `close` sets it aside and says so
         if edition.gone:
             for number in range(1, edition.number):
+                (_room(self.folder, number) / BROUGHT).unlink(missing_ok=True)
                 for path in _room(self.folder, number).glob(f"returns/*{DOWN}"):
                     path.unlink(missing_ok=True)
                 for path in _room(self.folder, number).glob(f"unused/*{UP}"):
@@ -282,6 +286,15 @@ class Journal:
             return untrusted.read(self._return(name), LARGEST)
         except FileNotFoundError:
             raise FileError(f"the journal lost the return to {name!r}: run this again") from None
+
+    def brought(self) -> Brought | None:
+        """What each site of this edition brought, where that was computed."""
+        path = self.room / BROUGHT
+        return load_record(Brought, path, LARGEST) if path.exists() else None
+
+    def put_brought(self, told: Brought) -> None:
+        """Keep it: what was told once is told to everybody."""
+        atomic.create(self.room / BROUGHT, json.dumps(plain_record(told)).encode())
 
     def put_return(self, name: str, content: bytes) -> None:
         """Keep a return; durable after `settle`."""

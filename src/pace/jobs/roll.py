@@ -65,6 +65,8 @@ class Roll:
     """Of the members; None: the first, the job's own."""
     evidence: Mapping[str, Evidence] = field(default_factory=dict, metadata=OPTIONAL)
     """In later editions: that each of the merged signed its upload for this one."""
+    brought: Mapping[str, float] = field(default_factory=dict, metadata=OPTIONAL)
+    """By name, how much the receiver's loss a label would rise without each other site's upload."""
     format: str = FORMAT
 
     def encode(self) -> bytes:
@@ -126,6 +128,7 @@ class Attendance:
             **vars(self.absent),
             edition=job.edition,
             evidence=self._evidence,
+            brought={} if (told := self.book.brought()) is None else told.to_receiver(name),
         ).encode()
         if key is None:
             return content

@@ -23,6 +23,7 @@ from pace.merging.consensus import (
     peer_weights,
     summed,
 )
+from pace.merging.contributions import SiteSums, left_out_loss, weigh_sites
 from pace.merging.correction import apply, column_factors, correction, corrections, seen
 from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, raw, uniform
 from pace.merging.ridge import (

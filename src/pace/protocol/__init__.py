@@ -28,6 +28,7 @@ from pace.protocol.steps import (
     fit,
     logit_sets,
     merge,
+    site_sums,
     upload_layout,
     upload_weights,
 )

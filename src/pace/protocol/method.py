@@ -13,6 +13,7 @@ from torch import Tensor
 from pace.errors import NumberError
 from pace.gates import Gate, cnll
 from pace.graph import Graph
+from pace.merging import SiteSums
 from pace.models import Model, Network
 from pace.params import Params, add, norm, subtract
 from pace.protocol.number_formats import KINDS
@@ -182,6 +183,12 @@ class Method(Protocol):
             sent = len(whole) == len(start)
             weights.append(Weight(norm=norm(subtract(whole, start)) if sent else None))
         return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
+
+    def site_sums(
+        self, uploads: Uploads, federation: Federation
+    ) -> Mapping[tuple[str, float], SiteSums]:
+        """By map and λ, what each site adds to a regression that the server solves; default: none."""
+        return {}
 
     def rehearse(
         self, local: Params, returned: Message, graph: Graph, federation: Federation

@@ -6,7 +6,7 @@ graph ─fit→ (kept, upload) ══▶ merge ══▶ returned ─adopt→ Ad
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice, repeat
@@ -33,7 +33,7 @@ from pace.gates import (
     weigh_receivers,
 )
 from pace.graph import Graph, expect_graph
-from pace.merging import seen
+from pace.merging import SiteSums, seen
 from pace.params import Params
 from pace.protocol import sealing, wire
 from pace.protocol.federation import Federation
@@ -548,6 +548,11 @@ def upload_weights(uploads: Uploads, federation: Federation) -> list[Weight]:
     if federation.sealed:
         return [Weight()] * len(uploads)
     return federation.method.influence(uploads, federation)
+
+
+def site_sums(uploads: Uploads, federation: Federation) -> Mapping[tuple[str, float], SiteSums]:
+    """What each site adds to the regressions that the server solves; of sealed sums nothing shows."""
+    return {} if federation.sealed else federation.method.site_sums(uploads, federation)
 
 
 def external_names(federation: Federation) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from pace.errors import (
     WithdrawnError,
 )
 from pace.io import untrusted
-from pace.jobs import editions, signatures, write_job
+from pace.jobs import editions, read_job, signatures, write_job
 from pace.jobs.admission import frame_of
 from pace.jobs.journal import Journal
 from pace.jobs.roll import Attendance
@@ -379,7 +379,7 @@ def test_an_edition_killed_at_any_moment_ends_in_the_same_bytes(
     shutil.copytree(four.root / "journal", start / "job.journal")
     shutil.copy(four.root / "server.key", start)
     shutil.copy(four.withdraw("south"), start)
-    words = ("server", "edition", "job.pace", "--withdrawal", "south.withdrawal", "--out", "two")
+    words = ("server", "merge", "job.pace", "--withdrawal", "south.withdrawal", "--out", "two")
     words = (*words, "--key", "server.key")
     whole = tmp_path / "whole"
     shutil.copytree(start, whole)
@@ -432,3 +432,18 @@ def test_the_commands_of_the_page_run(pace: Preloaded, tmp_path: Path) -> None:
         if party == "south":
             shutil.copy(root / "south" / "mine.withdrawal", root / "south.withdrawal")
     assert four.frames("third", ("east", "north", "west")) == four.merged(("east", "north", "west"))
+
+
+def test_the_next_job_is_on_the_same_footing(pace: Preloaded, four: Federation) -> None:
+    write_job(four.root / "job.pace", four.job)
+    words = ("new", "next.pace", "--from", "job.pace", "--add", "zenith.pub", "--remove", "south")
+    assert pace(*words, cwd=four.root).code == 0
+    made = read_job(four.root / "next.pace")
+    assert made.participants == ("east", "north", "west", "zenith")
+    assert made.keys == {name: four.keys[name] for name in (*made.participants, "server")}
+    assert (made.minimum, made.nonce != four.job.nonce) == (4, True)
+    same = ("model", "training", "method", "names", "numbers")
+    assert [made.content[key] for key in same] == [four.job.content[key] for key in same]
+    done = pace("new", "more.pace", "--from", "job.pace", "--remove", "zenith", cwd=four.root)
+    assert done.code == 2
+    assert "--remove zenith" in done.err

@@ -23,6 +23,7 @@ from pace.gates import RIDGE, Gate, Mixture
 from pace.graph import Graph
 from pace.merging import (
     Gram,
+    SiteSums,
     compressed,
     expanded,
     limit_rows,
@@ -170,6 +171,10 @@ class Regressed(Method):
             for name, fit in product(self.maps, self.fits)
             if fit != ALL or name == LABELS
         ]
+
+    def distinct_fits(self, name: str) -> tuple[str, ...]:
+        """Those whose rows of a map, together, are all labelled nodes' that may be fitted to."""
+        return (ALL,) if name == LABELS else self.fits[:2]
 
     def returned(self, solve: Solve) -> dict[str, Tensor]:
         """The message that carries the answers of each map and fit."""
@@ -382,6 +387,23 @@ class PaceRidge(Regressed):
         return lambda name, fits: limit_rows(
             solve(name, fits), [others(name, fits) for others in without]
         )
+
+    def site_sums(
+        self, uploads: Uploads, federation: Federation
+    ) -> dict[tuple[str, float], SiteSums]:
+        """From the rows that sites sent; their squared labels count the nodes, nearly."""
+        found, batches = {}, list(uploads.batches())
+        for name in self.maps:
+            fits = self.distinct_fits(name)
+            rows, labels = (
+                torch.cat(
+                    [torch.cat([b[f"{key(name, fit)}/{part}"] for fit in fits], 1) for b in batches]
+                ).double()
+                for part in PARTS
+            )
+            parts = SiteSums.of_rows(rows, rows.mT @ labels, labels.square().sum((1, 2)))
+            found |= {(name, strength): parts for strength in self.strengths}
+        return found
 
     def _from_rows(self, uploads: Uploads) -> Solve:
         batches = list(uploads.batches())

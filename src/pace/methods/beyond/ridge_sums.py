@@ -9,10 +9,11 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from pace.errors import WeightError
 from pace.graph import Graph
-from pace.merging import sketched, solve_sums
+from pace.merging import SiteSums, nystrom, sketched, solve_sums
 from pace.methods.beyond.ridge import (
     LABELS,
     NO_NODE,
@@ -25,7 +26,7 @@ from pace.methods.beyond.ridge import (
 )
 from pace.models import RowTable
 from pace.params import Params
-from pace.protocol import ATTACKS, KINDS, Explanation, Federation, Message, Summable
+from pace.protocol import ATTACKS, KINDS, Explanation, Federation, Message, Summable, Uploads
 
 FEW_CLASSES = 16  # up to which twelve directions are enough
 SINGLE = 1e-3  # from one, the length of one node's row
@@ -119,16 +120,28 @@ class RidgeSums(Regressed, Summable):
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         def solve(name: str, fits: Sequence[str]) -> Tensor:
             omega = omega_of(name, federation)
-            parts: list[Sums] = []
-            for prefix in (key(name, fit) for fit in fits):
-                sums = total[f"{prefix}/class sums"]
-                if omega is None:
-                    parts.append((full(total[f"{prefix}/gram"], len(sums)), sums))
-                else:
-                    parts.append((total[f"{prefix}/sketch"], sums, total[f"{prefix}/nodes"]))
-            return solve_sums(added(parts), omega, self.strengths)
+            return solve_sums(summed_fits(total, name, fits, omega), omega, self.strengths)
 
         return self.returned(solve)
+
+    def site_sums(
+        self, uploads: Uploads, federation: Federation
+    ) -> dict[tuple[str, float], SiteSums]:
+        """Exact where G was sent, else by what its sketch knows of it."""
+        found = {}
+        for name in self.maps:
+            omega, fits = omega_of(name, federation), self.distinct_fits(name)
+            statistics = (self.statistic_of(upload, federation) for upload in uploads)
+            each = [summed_fits(statistic, name, fits, omega) for statistic in statistics]
+            sums = torch.stack([site[1] for site in each])
+            if omega is None:
+                grams = torch.stack([site[0] for site in each])
+                parts = SiteSums(grams, sums, grams.diagonal(dim1=1, dim2=2).sum(1))
+            else:
+                rows = pad_sequence([nystrom(site[0], omega) for site in each], batch_first=True)
+                parts = SiteSums.of_rows(rows, sums, torch.cat([site[2] for site in each]))
+            found |= {(name, strength): parts for strength in self.strengths}
+        return found
 
 
 @dataclass(frozen=True)
@@ -140,6 +153,18 @@ class FullSums(RidgeSums):
     """
 
     every_label: ClassVar[bool] = True
+
+
+def summed_fits(total: Message, name: str, fits: Sequence[str], omega: Tensor | None) -> Sums:
+    """Of a map and some fits together: G and B or, with Ω, the sketch, B and tr G."""
+    parts: list[Sums] = []
+    for prefix in (key(name, fit) for fit in fits):
+        sums = total[f"{prefix}/class sums"]
+        if omega is None:
+            parts.append((full(total[f"{prefix}/gram"], len(sums)), sums))
+        else:
+            parts.append((total[f"{prefix}/sketch"], sums, total[f"{prefix}/nodes"]))
+    return added(parts)
 
 
 def full(half: Tensor, side: int) -> Tensor:

@@ -14,6 +14,7 @@ from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.merge import (
     Changes,
     MergeReport,
+    brought_table,
     check_uploads,
     merge_files,
     merge_sentences,

@@ -18,12 +18,14 @@ from pace.jobs import (
     SERVER,
     UP,
     Attendance,
+    Brought,
     Job,
     Journal,
     Leaver,
     MessageSizes,
     Refusal,
     admit,
+    brought,
     check_editions,
     evidence_of,
     exact_size,
@@ -35,7 +37,7 @@ from pace.jobs import (
     signed_as,
 )
 from pace.protocol import Received, steps
-from pace.reports import Document, Section, Table, Text
+from pace.reports import Cell, Document, Section, Table, Text
 
 SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."
 CERTIFICATE_SUFFIX = ".certificate"
@@ -47,6 +49,12 @@ REMAINS = [
     "sites have adopted, until they adopt again; and that who kept returns of both editions can "
     "subtract them.",
 ]
+BROUGHT_NOTE = (
+    "Squared loss a label of the ridge regression ({regression}: of the job's, the one with the lowest "
+    "loss on sites that are left out), on what the sites sent. Loss when left out: on the site, of what "
+    "the others learn without it. Gives the others: how much their loss would rise without it. Shapley "
+    "values ({error}) sum to the share of all labels that is explained."
+)
 NOTES = (
     "Influence: the client's weight in the consensus, averaged over all numbers of the model; the "
     "column sums to 100%. Norm: the size of its update against the median client's."
@@ -80,6 +88,7 @@ class MergeReport:
     refused_ever: tuple[Refusal, ...]
     bytes: MessageSizes
     roll: int = 0  # bytes of the largest roll that went with a return
+    brought: Brought | None = None  # what each site brought, where the method lets that be seen
     edition: int = 1
     new: tuple[str, ...] = ()  # who came with this edition
     left: tuple[str, ...] = ()  # who left with it; their uploads are deleted
@@ -252,6 +261,8 @@ def make_returns(book: Journal, key: signatures.Key | None, uploads: Received) -
                 kind = signed_as(signatures.RETURN, job.number)
                 frame = signatures.sign(frame, key, kind=kind, job=job.digest, name=name)
             book.put_return(name, frame)
+        if (told := brought(uploads, job.federation, names)) is not None:
+            book.put_brought(told)
         book.settle()  # before anybody sees one of them
     return names
 
@@ -282,6 +293,7 @@ def merge_report(
         refused_ever=tuple(book.refusals()),
         bytes=message_sizes(job),
         roll=roll,
+        brought=book.brought() if uploads else None,
         edition=job.number,
         new=tuple(job.edition.new) if job.edition else (),
         left=tuple(job.edition.gone) if job.edition else (),
@@ -298,6 +310,18 @@ def took_part_table(report: MergeReport) -> Table:
     if report.sealed:
         return Table.of(title, ["Client"], [row[:1] for row in rows], note=SEALED)
     return Table.of(title, ["Client", "Influence", "Norm", "Look at"], rows, note=NOTES)
+
+
+def brought_table(told: Brought) -> Table:
+    """What each site brought, and whose upload is worth a look."""
+    rows: list[list[Cell]] = []
+    for index, name in enumerate(told.names):
+        numbers = (told.alone[index], told.given(name), told.shapley[index])
+        rows.append([name, *(f"{n:.4f}" for n in numbers), "; ".join(told.flags(name))])
+    error = f"standard error at most {told.error:.4f}" if told.error else "over all rolls"
+    note = BROUGHT_NOTE.format(regression=told.regression, error=error)
+    heads = ["Site", "Loss when left out", "Gives the others", "Shapley value", "Look at"]
+    return Table.of("What each site brought", heads, rows, note=note)
 
 
 def refused_table(title: str, refusals: Sequence[Refusal]) -> Table:
@@ -329,6 +353,8 @@ def merge_sentences(report: MergeReport) -> list[str]:
 def report_markdown(report: MergeReport, *more: Table) -> str:
     """A page for the records; with more tables, of a round."""
     tables = [took_part_table(report), *more]
+    if report.brought is not None:
+        tables.append(brought_table(report.brought))
     if report.refused:
         tables.append(refused_table(f"Refused in this run: {len(report.refused)}", report.refused))
     summary = Section("Summary", tuple(map(Text, merge_sentences(report))))

@@ -167,6 +167,12 @@ def _roll(job: Job, outcome: Outcome) -> Iterator[Block]:
         note = f"{more:,} more are in model.json." if more > 0 else ""
         heads, title = ["Participant", "Upload", "Reason"], "Participants, as the server says"
         yield Table.of(title, heads, parties[:LISTED], note=note, words=2)
+    if roll and roll.brought:
+        rows = [(name, f"{gain:+.4f}") for name, gain in roll.brought.items()]
+        note = (
+            "How much the squared loss a label on your rows would rise without the site's upload."
+        )
+        yield Table.of("What the others bring you", ["Site", "Gain"], rows, note=note, words=0)
 
 
 def _sent(job: Job, outcome: Outcome) -> Iterator[Block]:
