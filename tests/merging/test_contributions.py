@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pace.merging import condensed
 from pace.merging import contributions as bringing
 from pace.merging.contributions import SiteSums, shapley_values, weigh_sites
+from pace.merging.ridge import condensed
 
 STRENGTH = 3.0
 

@@ -256,7 +256,8 @@ def forged(four: Federation, number: int, members: tuple[str, ...], serves: str 
     returned = signatures.sign(frame, key, kind=kind, job=four.job.digest, name="east")
     (four.root / "forged").mkdir(exist_ok=True)
     (four.root / "forged" / "east.down").write_bytes(returned)
-    stored = type("Stored", (), {"job": enrolled, "stored": staticmethod(uploads.get)})
+    parts = {"job": enrolled, "stored": staticmethod(uploads.get)}
+    stored = type("Stored", (), parts | {"brought": staticmethod(lambda: None)})
     absent = type("A", (), {})()
     absent.refused = {}
     absent.missing = tuple(sorted(set(enrolled.participants) - set(members)))
