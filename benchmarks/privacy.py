@@ -2,8 +2,8 @@
 
     python -m benchmarks.privacy [--seeds 5] [--out results]
 
-A `View` is what a server can compute from what it was sent; the attacks know nothing else, but for
-those that are asked about a node which the attacker already holds. Another method is one more line
+A method's `reading` is what a server can compute from what it was sent; the attacks know nothing else,
+but for those that are asked about a node which the attacker already holds. Another method is one line
 of `privacy_views.VIEWS`. Writes tables/privacy.md, which docs/privacy.md explains.
 """
 
@@ -12,23 +12,23 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import torch
-from scipy.stats import pearsonr, rankdata, spearmanr
+from scipy.stats import pearsonr, spearmanr
 from torch import Tensor
-from torch.nn.functional import cosine_similarity, cross_entropy
+from torch.nn.functional import cosine_similarity
 
-from benchmarks.privacy_views import VIEWS, Model, View
+from benchmarks.privacy_views import VIEWS
 from pace.datasets import Dataset, divide, load
 from pace.graph import Graph
 from pace.methods import SMALLEST_CLASS, Pace, read
 from pace.models import GCN, unit_rows
 from pace.params import Params
-from pace.protocol import Federation, Message, steps, wire
+from pace.protocol import Federation, Message, Reading, steps, wire
 from pace.reports import Table
+from pace.runtimes.files import attacks
 from pace.training import train_cohort
 from pace_study.tables import write_tables
 
@@ -36,76 +36,60 @@ CLIENTS = 10
 SEEDS = (104729, 130363, 155921, 181081, 206639)
 PLACES = ("synthetic", "cora")
 RARE = 1e-3  # of a mean moment: what a word costs that a site's moments know nothing of
-READ = 0.999  # cosine with a node's row from which on its features were read
+Scores = dict[str, float]
 
 
-def auc(scores: Tensor, positive: Tensor) -> float | None:
-    """The chance that a positive one scores higher than a negative one; None without both kinds."""
-    hits = int(positive.sum())
-    misses = len(positive) - hits
-    if not hits or not misses:
-        return None
-    ranks = rankdata(scores.double().numpy())
-    return float(ranks[positive.numpy()].sum() - hits * (hits + 1) / 2) / (hits * misses)
+# Each attack takes what was read, all graphs, and the site that is asked about; None: nothing to read.
 
 
-# Each attack takes what a view holds of one kind, all graphs, and the site that is asked about.
-
-
-def word_occurs(words: Tensor, graphs: Sequence[Graph], site: int) -> float | None:
+def word_occurs(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
     """Which words occur in a training node of this site."""
     graph = graphs[site]
-    return auc(words, (graph.x[graph.train] != 0).any(0))
+    found = (graph.x[graph.train] != 0).any(0)
+    return None if view.words is None else attacks.auc(view.words.double(), found)
 
 
-def word_counts(words: Tensor, graphs: Sequence[Graph], site: int) -> float:
+def word_counts(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
     """How often, in order."""
     graph = graphs[site]
-    return float(spearmanr(words, (graph.x[graph.train] != 0).sum(0)).statistic)
+    counts = (graph.x[graph.train] != 0).sum(0)
+    return None if view.words is None else float(spearmanr(view.words, counts).statistic)
 
 
-def label_histogram(classes: Tensor, graphs: Sequence[Graph], site: int) -> float:
+def label_histogram(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
     """How many training nodes of each class."""
-    counts = torch.bincount(graphs[site].training_labels, minlength=len(classes))
-    return float(pearsonr(classes, counts.float()).statistic)
+    if view.classes is None:
+        return None
+    counts = torch.bincount(graphs[site].training_labels, minlength=len(view.classes))
+    return float(pearsonr(view.classes, counts.double()).statistic)
 
 
-def membership(logits: Model, graphs: Sequence[Graph], site: int) -> float | None:
-    """Whether a node of this site was in training, by its loss: training nodes against test nodes."""
-    graph = graphs[site]
-    asked = graph.train | graph.test
-    with torch.no_grad():
-        losses = cross_entropy(logits(graph)[asked], graph.y[asked], reduction="none")
-    return auc(-losses, graph.train[asked])
-
-
-def membership_by_row(leverage: Model, graphs: Sequence[Graph], site: int) -> float | None:
-    """The same by how much of the node's row lies in what was sent, whatever its label."""
-    graph = graphs[site]
-    asked = graph.train | graph.test
-    return auc(leverage(graph)[asked], graph.train[asked])
-
-
-def whose_node(words: Tensor, graphs: Sequence[Graph], site: int) -> float | None:
+def whose_node(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
     """Whether a node is of this site, by its words under the moments, against other sites' nodes."""
-    worth = torch.log(words.double() / words.double().mean() + RARE)
+    if view.words is None:
+        return None
+    worth = torch.log(view.words.double() / view.words.double().mean() + RARE)
     rows = [(graph.x[graph.train] != 0).double() for graph in graphs]
     return _whose([x @ worth / x.sum(1).clamp_min(1) for x in rows], site)
 
 
-def whose_row(leverage: Model, graphs: Sequence[Graph], site: int) -> float | None:
+def whose_row(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
     """The same by how much of the node's row lies in what this site sent."""
-    return _whose([leverage(graph)[graph.train] for graph in graphs], site)
+    if view.leverage is None:
+        return None
+    return _whose([view.leverage(graph)[graph.train] for graph in graphs], site)
 
 
 def _whose(scores: Sequence[Tensor], site: int) -> float | None:
     mine = [torch.full((len(each),), place == site) for place, each in enumerate(scores)]
-    return auc(torch.cat(list(scores)), torch.cat(mine))
+    return attacks.auc(torch.cat(list(scores)), torch.cat(mine))
 
 
-def class_words(sums: Tensor, graphs: Sequence[Graph], site: int) -> float | None:
+def class_words(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
     """The sum of training nodes' words over each class that is not small, by its direction."""
-    graph = graphs[site]
+    graph, sums = graphs[site], view.class_words
+    if sums is None:
+        return None
     counts = torch.bincount(graph.training_labels, minlength=sums.shape[1])
     large = (counts >= SMALLEST_CLASS).nonzero().flatten().tolist()
     rows = unit_rows(graph, 0)
@@ -113,41 +97,42 @@ def class_words(sums: Tensor, graphs: Sequence[Graph], site: int) -> float | Non
     return float(cosine_similarity(sums[:, large].T, torch.stack(own)).mean()) if own else None
 
 
-def nodes_read(sums: Tensor, graphs: Sequence[Graph], site: int) -> float:
+def nodes_read(view: Reading, graphs: Sequence[Graph], site: int) -> float | None:
     """The share of training nodes of which what was sent about their class is their own row."""
     graph = graphs[site]
-    sent = sums[:, graph.training_labels]
+    if view.class_words is None:
+        return None
+    sent = view.class_words[:, graph.training_labels]
     alike = cosine_similarity(unit_rows(graph, 0)[graph.train].T, sent, dim=0)
-    return float((alike > READ).double().mean())
+    return float((alike > attacks.WHOLE).double().mean())
 
 
-ATTACKS: Mapping[str, tuple[str, str, Callable[[Any, Sequence[Graph], int], float | None]]] = {
-    # name: title, what it needs of a view, how
-    "word_occurs": ("A word occurs in a training node of this site, AUC", "words", word_occurs),
-    "word_counts": ("Word counts of this site, Spearman", "words", word_counts),
-    "label_histogram": ("Label histogram of this site, Pearson", "classes", label_histogram),
-    "membership": ("A node of this site was in training, by its loss, AUC", "logits", membership),
-    "membership_by_row": ("The same, by its row, AUC", "leverage", membership_by_row),
-    "whose_node": ("Whose node is it, by its words, AUC", "words", whose_node),
-    "whose_row": ("The same, by its row, AUC", "leverage", whose_row),
-    "class_words": (
-        "Words of each class of five training nodes or more, cosine",
-        "class_words",
-        class_words,
-    ),
-    "nodes_read": (
-        "Training nodes whose words are read whole, share",
-        "class_words",
-        nodes_read,
-    ),
+ATTACKS: Mapping[str, tuple[str, Callable[[Reading, Sequence[Graph], int], float | None]]] = {
+    "word_occurs": ("A word occurs in a training node of this site, AUC", word_occurs),
+    "word_counts": ("Word counts of this site, Spearman", word_counts),
+    "label_histogram": ("Label histogram of this site, Pearson", label_histogram),
+    "whose_node": ("Whose node is it, by its words, AUC", whose_node),
+    "whose_row": ("The same, by its row, AUC", whose_row),
+    "class_words": ("Words of each class of five training nodes or more, cosine", class_words),
+    "nodes_read": ("Training nodes whose words are read whole, share", nodes_read),
 }
+MEMBERSHIP = {  # by attack: its title
+    "loss": "A node of this site was in training, by its loss, AUC",
+    "moments": "The same, by the moments, AUC",
+    "row": "The same, by its row, AUC",
+    "combined": "The same, all combined on held-out nodes, AUC",
+}
+TITLES = {name: title for name, (title, _) in ATTACKS.items()} | MEMBERSHIP
 
 
-def attacked(name: str, view: View, graphs: Sequence[Graph], site: int) -> float | None:
-    """The score of an attack; None where the view holds nothing of what it needs."""
-    _, needed, attack = ATTACKS[name]
-    known = getattr(view, needed)
-    return None if known is None else attack(known, graphs, site)
+def attacked(view: Reading, graphs: Sequence[Graph], site: int, federation: Federation) -> Scores:
+    """The score of each attack that the reading allows."""
+    known = replace(view, classes=attacks.told_classes(view, federation))
+    scores = {name: attack(known, graphs, site) for name, (_, attack) in ATTACKS.items()}
+    graph = graphs[site]
+    nodes = (mask.nonzero().flatten() for mask in (graph.train, graph.test))
+    scores |= attacks.membership(view, graph, federation, *nodes)
+    return {name: score for name, score in scores.items() if score is not None}
 
 
 @dataclass(frozen=True)
@@ -192,10 +177,8 @@ def measured(
             uploads = sent(models[seed], graphs, federation)
             for site in range(clients):
                 view = seen.view(uploads, site, federation)
-                for key in ATTACKS:
-                    score = attacked(key, view, graphs, site)
-                    if score is not None:
-                        scores.setdefault((key, name), []).append(score)
+                for key, score in attacked(view, graphs, site, federation).items():
+                    scores.setdefault((key, name), []).append(score)
         excluded.append(ruled_out(sent(models[seed], graphs, paces[seed]), graphs, start[seed]))
     leaks = [
         Leak(dataset.name, name, seen, round(statistics.fmean(values), 4))
@@ -221,7 +204,7 @@ def tables(leaks: Sequence[Leak]) -> list[Table]:
     made = []
     for data in dict.fromkeys(leak.data for leak in leaks):
         rows = []
-        for name, (title, *_) in ATTACKS.items():
+        for name, title in TITLES.items():
             found = (by.get((data, name, seen)) for seen in VIEWS)
             rows.append([title, *("-" if score is None else f"{score:.2f}" for score in found)])
         made.append(Table.of(data, ["Attack", *VIEWS], rows, words=0))

@@ -6,7 +6,9 @@ import os
 import signal
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from tests import faults
 from tests.preloaded import Preloaded
 
 torch.set_num_threads(1)
+COUNT = count()
 # Where Ctrl-C is ignored (`make test &`, nohup), the commands that are tested must hear it all the same.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 if "PACE_DATA" in os.environ:  # some tests run commands elsewhere
@@ -29,6 +32,17 @@ calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", calm, derandomize=True)
 settings.register_profile("new", calm)
 settings.load_profile("same")
+
+
+os.environ["PACE_STATE"] = mkdtemp(prefix="pace-state-")  # never the user's own
+
+
+@pytest.fixture(autouse=True)
+def state(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What commands remember from job to job: of each test its own."""
+    folder = tmp_path_factory.getbasetemp() / f"state-{next(COUNT)}"
+    monkeypatch.setenv("PACE_STATE", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -179,6 +179,34 @@ FAULTS = {
         "`pace-full` takes a feature as far as several groups of clients support it; sums that no "
         "rows of length one add up to are refused, others pass",
     ),
+    51: Fault(
+        "An upload that nobody agreed to, or beyond a limit of the site's own policy",
+        "It is not written; the egress report has what attacks on these very bytes learnt",
+    ),
+    52: Fault(
+        "A line of the site's log of decisions changed, removed, swapped or cut off",
+        "Found out by the chain of hashes; its end, by the hash in a receipt",
+    ),
+    53: Fault(
+        "A copy of a key, or a link to it, used to seal a second upload or to forget earlier jobs",
+        "The memory goes by the key's fingerprint: refused",
+    ),
+    54: Fault(
+        "Sealed jobs whose sums together give a site away, over any number of jobs",
+        "Asked before sealing, naming whose part is given away; other names and keys do not hide it",
+    ),
+    55: Fault(
+        "A sealed job whose other participants its maker invented",
+        "Names and fingerprints are shown; with --known, too few known keys are refused",
+    ),
+    56: Fault(
+        "Links and files named like leftovers of a write, in a folder shared with others",
+        "Removed without being followed, or left: nothing is blocked",
+    ),
+    57: Fault(
+        "A job whose method takes what comes back whatever it does",
+        "Refused at the maker and at every site unless asked for by an option",
+    ),
 }
 
 

@@ -78,7 +78,7 @@ class Preloaded:
     def __call__(self, *words: object, cwd: Path, kill_at: int = 0, watch: str = "") -> Done:
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
             asked: dict[str, Any] = {"words": list(map(str, words)), "cwd": str(cwd)}
-            asked |= {"kill_at": kill_at, "watch": watch}
+            asked |= {"kill_at": kill_at, "watch": watch, "state": os.environ["PACE_STATE"]}
             with open(os.devnull) as nothing:
                 code = ask(self.address, asked, [nothing.fileno(), out.fileno(), err.fileno()])
             out.seek(0)
@@ -92,6 +92,7 @@ import array, json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as link:
     link.connect({self.address!r})
     asked = {{"words": sys.argv[1:], "cwd": os.getcwd(), "kill_at": 0, "watch": ""}}
+    asked["state"] = os.environ["PACE_STATE"]
     socket.send_fds(link, [json.dumps(asked).encode()], [0, 1, 2])
     sys.exit(int(link.recv(16)))
 """
@@ -140,7 +141,7 @@ def run(asked: dict[str, Any], files: list[int]) -> int:
         os.dup2(file, place)
     # As in a new process: the server's own streams remember what kind of file they were.
     sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", 1, closefd=False)  # noqa: SIM115
-    os.environ |= {"COLUMNS": "80"}
+    os.environ |= {"COLUMNS": "80", "PACE_STATE": asked["state"]}
     os.chdir(asked["cwd"])
     touched: set[str] = watch(asked["watch"]) if asked["watch"] else set()
     if asked["kill_at"]:

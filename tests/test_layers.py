@@ -103,6 +103,7 @@ def test_labels_are_read_in_three_places() -> None:
         "protocol/steps.py",
         "runtimes/simulation.py",
         "runtimes/files/outcome.py",
+        "runtimes/files/attacks.py",  # a site attacks its own upload
         "models/refitted.py",  # pace-full fits on validation labels too
         "models/unit_rows.py",  # and reads the known labels of a node's neighbours
     }
@@ -114,6 +115,8 @@ def test_labels_are_read_in_three_places() -> None:
         "training/gpu/cohort.py",
         "jobs/disclosure.py",
         "models/row_table.py",  # a table of rows, which is a graph without edges
+        "runtimes/files/attacks.py",
+        "runtimes/files/egress.py",
     }
     baselines = Path(fedtad.__file__).parent
     assert readers("training_labels", baselines) == {"fedtad.py", "fedgta.py", "rivals.py"}

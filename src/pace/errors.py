@@ -33,6 +33,10 @@ class OverlapError(SettingError, code="overlap"):
     """A sealed job that shares others with an earlier one, to which the site has not agreed."""
 
 
+class PolicyError(SettingError, code="policy"):
+    """An upload that the site's own policy does not let go."""
+
+
 class NotAllowedError(SettingError, code="not-allowed"):
     """Code of somebody's own that a job names and that nobody here has allowed."""
 

@@ -8,12 +8,12 @@ from functools import cache
 import pytest
 import torch
 from benchmarks import privacy
-from benchmarks.privacy_views import VIEWS, View
-from sklearn.metrics import roc_auc_score
+from benchmarks.privacy_views import VIEWS
 
 from pace.datasets.dataset import Dataset
 from pace.datasets.synthetic import Synthetic, synthetic
-from pace.methods import PaceRidge, RidgeSums
+from pace.methods import Local, PaceRidge, RidgeSums
+from pace.protocol import Reading
 from tests.graphs import clients, federation
 
 
@@ -26,8 +26,8 @@ def small() -> tuple[dict[tuple[str, str], float], float]:
     return {(leak.attack, leak.view): leak.score for leak in leaks}, excluded
 
 
-BY_LOSS = ("word_occurs", "word_counts", "label_histogram", "membership", "whose_node")
-BY_ROW = ("membership_by_row", "whose_row", "class_words")
+BY_LOSS = ("word_occurs", "word_counts", "label_histogram", "loss", "whose_node")
+BY_ROW = ("row", "whose_row", "class_words")
 
 
 @pytest.mark.fault(38)
@@ -55,7 +55,7 @@ def test_rows_tell_less_than_a_sites_own_sums_and_moments_nothing_of_this_kind(a
 @pytest.mark.fault(38)
 def test_sealed_sums_of_few_nodes_still_tell_who_was_trained_on_but_not_where() -> None:
     scores, _ = small()
-    assert scores["membership_by_row", "pace-ridge-sums: the sums"] > 0.7
+    assert scores["row", "pace-ridge-sums: the sums"] > 0.7
     assert scores["whose_row", "pace-ridge-sums: the sums"] == pytest.approx(0.5, abs=0.06)
 
 
@@ -72,11 +72,11 @@ def test_only_a_node_alone_in_its_class_is_read_whole() -> None:
     single = int((counts == 1).sum())
     uploads = privacy.sent([local], [site], agreed)
     view = VIEWS["pace-ridge-sums: an upload"].view(uploads, 0, agreed)
-    share = privacy.attacked("nodes_read", view, [site], 0)
+    share = privacy.attacked(view, [site], 0, agreed)["nodes_read"]
     assert share == pytest.approx(single / int(site.train.sum()))
     careful = federation(PaceRidge())
     view = VIEWS["pace-ridge: an upload"].view(privacy.sent([local], [site], careful), 0, careful)
-    assert privacy.attacked("nodes_read", view, [site], 0) == 0
+    assert privacy.attacked(view, [site], 0, careful)["nodes_read"] == 0
 
 
 def test_the_sums_say_nothing_about_whose_a_node_is() -> None:
@@ -93,36 +93,34 @@ def test_the_tables_have_a_row_for_each_attack() -> None:
     leaks = [
         privacy.Leak(data, attack, view, 0.5)
         for data in privacy.PLACES
-        for attack in privacy.ATTACKS
+        for attack in privacy.TITLES
         for view in VIEWS
     ]
     for table in privacy.tables(leaks):
-        assert [row[0].text for row in table.rows] == [
-            title for title, *_ in privacy.ATTACKS.values()
-        ]
+        assert [row[0].text for row in table.rows] == list(privacy.TITLES.values())
         assert {value.text for row in table.rows for value in row[1:]} == {"0.50"}
     few, *_ = privacy.tables([leak for leak in leaks if "PACE" not in leak.view])
     assert "| - | - | 0.50 | 0.50 | 0.50 |" in few.markdown()
 
 
-def test_auc_is_scikit_learns() -> None:
-    random = torch.Generator().manual_seed(0)
-    scores = torch.randint(5, (80,), generator=random).float()  # with ties
-    positive = torch.rand(80, generator=random) < 0.3
-    assert privacy.auc(scores, positive) == pytest.approx(roc_auc_score(positive, scores))
-    assert privacy.auc(scores, torch.ones(80, dtype=torch.bool)) is None
-
-
-def test_attacks_know_nothing_but_the_view() -> None:
+def test_attacks_know_nothing_but_what_was_read() -> None:
     """A method that sends none of it is not attacked; one that told the truth would be read whole."""
-    graphs = clients(3)
-    for name in privacy.ATTACKS:
-        assert privacy.attacked(name, View(), graphs, 0) is None
+    graphs, agreed = clients(3), federation(Local())
+    assert privacy.attacked(Reading(), graphs, 0, agreed) == {}
     graph = graphs[0]
-    true = View(
-        (graph.x[graph.train] != 0).sum(0).float(),
-        torch.bincount(graph.y[graph.train], minlength=4).float(),
+    true = Reading(
+        words=(graph.x[graph.train] != 0).sum(0).float(),
+        classes=torch.bincount(graph.y[graph.train], minlength=4).float(),
     )
-    assert privacy.attacked("word_occurs", true, graphs, 0) == 1
-    assert privacy.attacked("word_counts", true, graphs, 0) == pytest.approx(1)
-    assert privacy.attacked("label_histogram", true, graphs, 0) == pytest.approx(1)
+    found = privacy.attacked(true, graphs, 0, agreed)
+    assert found["word_occurs"] == 1
+    assert found["word_counts"] == pytest.approx(1)
+    assert found["label_histogram"] == pytest.approx(1)
+
+
+@pytest.mark.fault(38)
+def test_moments_tell_members_better_than_losses_and_sums_tell_little() -> None:
+    scores, _ = small()
+    assert scores["moments", "PACE: an upload"] > scores["loss", "PACE: an upload"] + 0.1
+    assert scores["combined", "PACE: an upload"] > 0.85
+    assert scores["combined", "PACE: the sums"] < 0.7

@@ -105,3 +105,21 @@ def test_sweeping_removes_what_killed_writes_left_and_nothing_else(tmp_path: Pat
     assert names(tmp_path) == [".file2.abc.part", ".hidden", "a.part", "file"]
     atomic.sweep(tmp_path)
     assert names(tmp_path) == [".hidden", "a.part", "file"]
+
+
+@pytest.mark.fault(56)
+def test_a_link_that_looks_like_a_leftover_is_removed_and_not_followed(tmp_path: Path) -> None:
+    """In a shared folder anybody may put one there."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "kept").write_text("kept")
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    (shared / ".a.up.1.part").symlink_to(elsewhere, target_is_directory=True)
+    (shared / ".a.up.2.part").symlink_to(elsewhere / "kept")
+    (shared / ".a.up.3.part").symlink_to("nowhere")
+    (shared / ".a.up.4.part").mkdir()
+    atomic.sweep(shared / "a.up")
+    assert list(shared.iterdir()) == []
+    assert (elsewhere / "kept").read_text() == "kept"
+    assert atomic.create(shared / "a.up", b"upload")

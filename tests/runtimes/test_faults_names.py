@@ -122,9 +122,9 @@ def test_an_upload_is_never_of_a_model_that_was_not_kept(
     agreed = read_job(north / "job.pace")
     one, other = (Site(graph, tuple(map(str, range(graph.nodes))), None) for graph in clients(2))
     files = (north / "mine.local", north / "north.up", north / "r.json")
-    monkeypatch.setattr(atomic, "held", lambda path, busy: nullcontext())
+    monkeypatch.setattr(atomic, "held", lambda *_: nullcontext())
 
-    def meanwhile(disclosed: object) -> bool:
+    def meanwhile() -> bool:
         away = north / "away" / "north.up"
         assert client.fit_files(agreed, other, files[0], away, files[2])
         return True

@@ -10,14 +10,13 @@ import typer
 
 from pace.cli import console, given
 from pace.cli.given import argument, option
-from pace.errors import RollError, SettingError
+from pace.errors import FileError, RollError, SettingError
 from pace.io import plain_record
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from pace.jobs import Disclosure
-    from pace.runtimes.files import MaskScores, Site, SiteModel
+    from pace.runtimes.files import Egress, MaskScores, Site, SiteModel
     from pace.tables import Columns, Imported
 
 Model_folder = Annotated[Path, argument("A model folder.")]
@@ -50,6 +49,13 @@ def fit(
     receipt: Annotated[
         Path | None, option("A JSON record (default: beside --keep).", "FILE")
     ] = None,
+    policy: Annotated[
+        Path | None, option("The site's limits (default: the user's policy.toml).", "FILE")
+    ] = None,
+    known: Annotated[
+        Path | None, option("Keys of others that you got another way.", "FILE")
+    ] = None,
+    least_known: Annotated[int, option("How many of the others must be among them.", "N")] = 2,
     yes: Annotated[bool, option("Agree to what will leave the site.", "", "--yes")] = False,
     overlapping: Annotated[
         bool,
@@ -59,13 +65,16 @@ def fit(
     editions: Annotated[
         bool, option("Sign that the upload may serve later editions too.", "", "--editions")
     ] = False,
+    without_promise: given.Without_promise = False,
     device: given.Device = "auto",
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
     """Train on your own graph, keep Local, and write the one upload.
 
-    Before anything is written it says what will leave the site.
+    Before it is written, the upload is attacked: NAME.egress.html beside --keep says what leaves, to
+    whom, for what and at what risk. It leaves if you agree, or if the site's policy.toml does; a limit
+    of the policy that is passed stops it. Every decision goes into the site's log (`pace client audit`).
 
     Run again, it gives the same upload without training again.
 
@@ -84,11 +93,20 @@ def fit(
     from pace.datasets import few_labels
     from pace.graph import MASKS
     from pace.io import shown
-    from pace.jobs import advice, read_edition, read_job
-    from pace.runtimes.files import apart, fit_files, identity, load_site
+    from pace.jobs import advice, check_promise, read_edition, read_job
+    from pace.runtimes.files import (
+        apart,
+        check_known,
+        egress_files,
+        fit_files,
+        identity,
+        load_site,
+        read_policy,
+    )
     from pace.tables import unscaled_features
 
-    if not yes and not sys.stdin.isatty():
+    limits = read_policy(policy)
+    if not (yes or (limits and limits.agree) or sys.stdin.isatty()):
         raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
     files = (keep, upload, receipt or keep.with_name(f"{keep.stem}.receipt.json"))
     inputs = {"the job": job_file, "the graph": graph, "--key": key}
@@ -96,7 +114,10 @@ def fit(
     job = read_job(job_file)
     if edition is not None:
         job = read_edition(edition, job)
-    identity(job, upload, key)  # before a large graph is read for nothing
+    check_promise(job, agreed=without_promise)
+    name, _ = identity(job, upload, key)  # before a large graph is read for nothing
+    if known is not None:
+        check_known(job, name, known, least_known)
     site = load_site(graph, job)
     masks = (int(getattr(site.graph, mask).sum()) for mask in MASKS)
     doubts = [unscaled_features(site.graph.x, job.features) if job.codebook is None else None]
@@ -105,19 +126,22 @@ def fit(
     torch.set_num_threads(1)  # two threads on small products are slower than one
     to = console.console(stderr=as_json)
 
-    def confirm(disclosed: Disclosure) -> bool:
+    def tell(report: Egress) -> None:
         waiting.close()
         if site.drawn and not as_json:
             shares = ", ".join(f"{100 * share:.0f}%" for share in site.drawn)
             to.print(f"{graph} has no split: train, validation and test were drawn ({shares}).")
         for warning in warnings:
             to.print(f"Warning: {warning}", style="yellow")
-        show_disclosure(disclosed, upload, to)
+        show_egress(report, upload, to)
         for sentence in advice(job):
             to.print(f"Note: {sentence}")
         if job.signed and not job.sealed:
             serves = "and, unless you withdraw, later ones" if editions else "alone (no --editions)"
             to.print(f"Your signature lets it be merged in edition {job.number} {serves}.")
+        to.print(f"All of it: {egress_files(keep, name)[1]}")
+
+    def confirm() -> bool:
         return yes or typer.confirm(shown(f"Write {upload}?"), err=as_json)
 
     with ExitStack() as waiting:
@@ -130,40 +154,72 @@ def fit(
             device=options.device(device),
             overlapping=overlapping,
             editions=editions,
+            policy=limits,
+            tell=tell,
             confirm=confirm,
+            by="a person, by --yes" if yes else "a person, when asked",
             progress=bar,
         )
     if record is None:
-        console.say("Nothing was written.", err=True)
+        console.say("Nothing was written for sending.", err=True)
         raise typer.Exit(1)
     if as_json:
         console.one_object({**record, "warnings": warnings})
         return
     again = "The same upload as before; nothing was trained again."
     console.say(again if record["again"] else f"Trained in {record['seconds']:.1f} s.")
-    purposes = ("keep it: nobody else needs it", "send it to the server", "for your records")
-    for path, purpose in zip(files, purposes, strict=True):
+    purposes = ("keep it: nobody else needs it", "send it to the server", *["for your records"] * 2)
+    for path, purpose in zip((*files, egress_files(keep, name)[1]), purposes, strict=True):
         console.say(f"Written: {path} ({purpose})")
     console.say(f"SHA-256 of the upload: {record['upload']['sha256'][:32]} …")
 
 
-def show_disclosure(sent: Disclosure, upload: Path, to: Console) -> None:
-    """What will leave the site, in plain words and bytes."""
-    rows = [
-        [item.name, " × ".join(map(str, item.shape)), f"{item.bytes:,}", item.words]
-        for item in sent.items
-    ]
-    envelope = sent.frame - sum(item.bytes for item in sent.items)
-    rows.append(["", "", f"{envelope:,}", "envelope: names, shapes, checksums"])
-    if sent.signature:
-        rows.append(["", "", f"{sent.signature:,}", "your signature (security overhead)"])
+def show_egress(report: Egress, upload: Path, to: Console) -> None:
+    """What will leave the site and to whom, in plain words and bytes, and what attacks learn from it."""
+    from pace.runtimes.files import item_table, risk_table
+
+    sent, risk = report.disclosed, report.seen
     to.print(
         f"What will leave this site: {upload.name}, {sent.frame + sent.signature:,} bytes "
         f"({100 * sent.share:.1f}% of the model's {sent.dense:,})"
     )
-    console.table("", ["Tensor", "Shape", "Bytes", "What it is"], rows, to)
-    for sentence in (*sent.sentences, ""):
+    item_table(sent).show(to)
+    for sentence in sent.sentences:
         to.print(sentence)
+    told = "could not be asked"
+    if risk is not None and risk.auc is not None:
+        told = f"is told with an AUC of {risk.auc:.2f} (0.5 is guessing)"
+    to.print(f"Attacked here before it leaves: whether a node was trained on {told}.")
+    risk_table(report).show(to)
+    parties = ", ".join(f"{name} ({key})" for name, key in report.parties.items())
+    to.print(f"It goes to the server; the job names: {parties}.")
+    for limit in report.limits:
+        to.print(f"Policy: {limit.rule}: {limit.found}.")
+
+
+@app.command()
+def audit(
+    log: Annotated[Path | None, argument("A log (default: the user's egress.log).")] = None,
+    head: Annotated[str, option("A hash that must be in it, such as a receipt's.", "HASH")] = "",
+    as_json: given.As_json = False,
+) -> None:
+    """Verify the log of decisions on what left the site: every line holds the hash of the one before.
+
+    Examples:
+        pace client audit
+        pace client audit --head 9f2c4e...
+    """
+    from pace.runtimes.files import log_file, verify_log
+
+    path = log or log_file()
+    if not path.exists():
+        raise FileError(f"{path} not found: nothing was decided by this user yet")
+    count, last = verify_log(path, head)
+    if as_json:
+        console.one_object({"log": str(path), "decisions": count, "head": last})
+    else:
+        console.say(f"{path}: {console.many(count, 'decision')}, and the chain is whole.")
+        console.say(f"Head: {last} (keep it elsewhere: a log that is cut off lacks it)")
 
 
 @app.command()

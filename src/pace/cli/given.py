@@ -95,6 +95,9 @@ def allow(names: list[str] | None) -> list[str] | None:
 As_json = Annotated[bool, option("Print one JSON object.", "", "--json")]
 Job_file = Annotated[Path, argument("The job, as everybody has it.", metavar="JOB")]
 Sealed = Annotated[bool, option("The server sees sums over all clients only.", "", "--sealed")]
+Without_promise = Annotated[
+    bool, option("Take a method that may harm its receivers.", "", "--without-promise")
+]
 Clients = Annotated[int, option("How many clients.", "N")]
 Rank = Annotated[str, option("Rank of PACE's messages, or dense.", "N")]
 Seeds = Annotated[str, option("How many of the paper's five seeds, or a list of your own.", "N")]

@@ -57,6 +57,7 @@ def new(
     ] = None,
     add: given.Added = None,
     remove: given.Removed = None,
+    without_promise: given.Without_promise = False,
     as_json: given.As_json = False,
 ) -> None:
     """Make a job: the file that everybody who takes part agrees on.
@@ -109,6 +110,7 @@ def new(
         raise SettingError(
             "--sealed needs a key of each participant: give --participant NAME=NAME.pub for each"
         )
+    explain.check_promise(made, agreed=without_promise)
     plain = explain.plain_job(made) | {"file": str(job)}  # before a job that fails is written
     write_job(job, made)
     if as_json:

@@ -30,6 +30,7 @@ from pace.io.settings import (
     typed,
     written,
 )
+from pace.io.state import state_folder
 from pace.io.terminal import WIDTH, coloured, console, drawn, facts, live, many, progress, rule
 from pace.io.text import FORMULA, NUMBER, Medium, shown
 from pace.io.untrusted import open_regular, read_head, size_of

@@ -65,12 +65,20 @@ def folder(path: Path, files: Mapping[str, bytes], *, private: bool = False) -> 
 
 
 def sweep(path: Path) -> None:
-    """Remove what a killed write of `path` left beside it; of a folder, what is left inside."""
+    """Remove what a killed write of `path` left beside it; of a folder, what is left inside.
+
+    In a shared folder others may have put links and files of such names there: a link is removed and
+    not followed, and what may not be removed is left, since no name is used twice.
+    """
     leftovers = list(path.parent.glob(f".{glob.escape(path.name)}.*{PART}"))
     if path.is_dir() and not path.name.endswith(PART):
         leftovers += path.glob(f".*{PART}")
     for leftover in leftovers:
-        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
+        with suppress(PermissionError):
+            if leftover.is_dir() and not leftover.is_symlink():
+                shutil.rmtree(leftover)
+            else:
+                leftover.unlink(missing_ok=True)
 
 
 def settle(folder: Path) -> None:

@@ -30,7 +30,7 @@ from pace.jobs.editions import (
     verify_return,
     withdraw,
 )
-from pace.jobs.explain import MessageSizes, advice, message_sizes
+from pace.jobs.explain import MessageSizes, advice, check_promise, message_sizes
 from pace.jobs.job import (
     FORMAT,
     JOB_SUFFIX,

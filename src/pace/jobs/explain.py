@@ -6,8 +6,10 @@ from dataclasses import asdict, dataclass, replace
 from textwrap import wrap
 
 from pace import params
+from pace.errors import SettingError
+from pace.gates import promises
 from pace.jobs import signatures
-from pace.jobs.job import Job
+from pace.jobs.job import SERVER, Job
 from pace.models import in_words
 from pace.protocol import steps, wire
 from pace.tables import listed
@@ -63,6 +65,10 @@ def job_facts(job: Job) -> dict[str, str]:
         rank = ", dense messages" if job.rank is None else f", factors of rank {job.rank}"
     values = {name: item if isinstance(item, list) else [item] for name, item in settings.items()}
     more = "".join(f", {name} {'/'.join(map(str, items))}" for name, items in values.items())
+    parties = [
+        f"{name} ({signatures.fingerprint(job.keys[name]).hex()})" if job.signed else name
+        for name in job.participants
+    ]
     facts = {
         "digest": " ".join(wrap(job.digest[:32], 4)) + " …",  # to be read out on the telephone
         "in messages": job.federation.digest.hex(),
@@ -74,9 +80,10 @@ def job_facts(job: Job) -> dict[str, str]:
         "method": f"{job.method}{code}{rank}{more}",
         "sent": f"once each way, {returns}{WRITTEN[job.numbers]}: upload "
         f"{sizes.shown(sizes.upload_frame)}, return {sizes.shown(sizes.return_frame)}{signature}",
-        "taking part": listed(job.participants, 12) or "anybody who has this file",
+        "taking part": listed(parties, 12) or "anybody who has this file",
         "merged when": f"{job.minimum} uploads are here; later ones are refused",
-        "signatures": "Ed25519, every upload and every return"
+        "signatures": "Ed25519, every upload and every return; fingerprints of keys stand in brackets, "
+        f"the server's is {signatures.fingerprint(job.keys[SERVER]).hex()}"
         if job.signed
         else "none: the server tells uploads apart by their file names",
     }
@@ -93,6 +100,16 @@ def job_facts(job: Job) -> dict[str, str]:
             "`pace graph import --job` applies it"
         )
     return facts
+
+
+def check_promise(job: Job, *, agreed: bool) -> None:
+    """Refuse a method that takes what comes back whatever it does, unless somebody `agreed` to it."""
+    if not agreed and not promises(job.federation.method.gate):
+        raise SettingError(
+            f"the method {job.method} promises nothing: what comes back is used even where it raises "
+            "the loss on a site's own validation nodes. It is for experiments; choose pace, or give "
+            "--without-promise (of a node on a network: without_promise = true in its node.toml)"
+        )
 
 
 def advice(job: Job) -> list[str]:

@@ -33,15 +33,15 @@ from pace.merging import (
     uniform,
     unpack,
 )
-from pace.params import Params, subtract
+from pace.params import Params, add, subtract
 from pace.protocol import (
-    ATTACKS,
     KINDS,
     Explanation,
     External,
     Federation,
     Message,
     Messages,
+    Reading,
     Summable,
     Uploads,
     Weight,
@@ -140,6 +140,18 @@ class Pace(Summable):
         told = moment_sentences(moment, features, rounded=federation.numbers != KINDS[0])
         return replace(explanation, sentences=(*explanation.sentences, *told))
 
+    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
+        """The carrier is an update of W_0, and a column that no training node uses has no moment."""
+        total, start = self.total(uploads, federation), federation.start
+        moments = {
+            name: (total[f"{name}/m"] - EPS * len(uploads)).clamp_min(0)
+            for name in start
+            if f"{name}/m" in total
+        }
+        update = {name: value.float() for name, value in mean(total).items()}
+        words = next((m for m in moments.values() if len(m) == federation.model.features), None)
+        return Reading(External(add(start, update)), moments, words)
+
     def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """A client's share is its weight C_k / Σ C in a column, averaged over all numbers of the model.
 
@@ -205,7 +217,6 @@ def moment_sentences(moment: Tensor, features: Sequence[str], *, rounded: bool) 
         "The moments of layer 1 tell, for each feature, how strongly it occurs around your "
         "training nodes."
     )
-    yield ATTACKS
     zeros = (moment == 0).nonzero().flatten().tolist()
     if not zeros:
         yield "None of them is zero: every feature occurs there."

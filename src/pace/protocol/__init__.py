@@ -3,12 +3,12 @@
 from pace.protocol import number_formats, ring, steps, wire
 from pace.protocol.federation import SEED, SEEDS, Federation
 from pace.protocol.method import (
-    ATTACKS,
     NO_PROMISE,
     Explanation,
     External,
     Message,
     Method,
+    Reading,
     Rehearsal,
     Summable,
     Uploads,

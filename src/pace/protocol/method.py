@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import torch
 from torch import Tensor
 
 from pace.errors import NumberError
@@ -32,7 +33,6 @@ NO_PROMISE = (
     "It is computed from them, and no formal privacy is promised: who gets it may infer something "
     "about your data."
 )
-ATTACKS = "What simple attacks learn from such uploads is measured on the page docs/privacy.md."
 UNKNOWN = "of the method; see its documentation"
 PARTS = {
     "/L": "update of {}, left factor",
@@ -52,6 +52,24 @@ class External:
     """Its logits, (nodes, classes), where it is not a model of the network that clients train."""
     returned: Params | None = None
     """Its parameters as they came back, where the receiver left a part of them out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What can be computed from an upload, or from the sum of several, to attack it by."""
+
+    model: External | None = None
+    """The model that it is an update of: a node's loss may tell whether it was trained on."""
+    moments: Mapping[str, Tensor] = field(default_factory=dict)
+    """By weight: squares of what its columns read, summed over training nodes and scaled."""
+    words: Tensor | None = None
+    """(features,): the larger, the more of it occurs at training nodes."""
+    classes: Tensor | None = None
+    """(classes,): the larger, the more training nodes of this class."""
+    class_words: Tensor | None = None
+    """(features, classes): the features of each class's training nodes, added up."""
+    leverage: Callable[[Graph], Tensor] | None = None
+    """How much of each node's row lies in the span of what was sent, (nodes,)."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +127,7 @@ def tensor_sentence(name: str, tensors: Mapping[str, str], update: bool = False)
 
 def _in_short(method: Any) -> str:
     """`Pace(rank=6, geometry=propagated, gate=cnll)`: a function by its name."""
-    values = ((field.name, getattr(method, field.name)) for field in fields(method))
+    values = ((part.name, getattr(method, part.name)) for part in fields(method))
     settings = (f"{name}={getattr(value, '__name__', repr(value))}" for name, value in values)
     return f"{type(method).__name__}({', '.join(settings)})"
 
@@ -174,6 +192,20 @@ class Method(Protocol):
     ) -> Explanation:
         """What an upload holds and what it tells the server; `features` are the columns' names."""
         return Explanation({name: tensor_sentence(name, self.tensors) for name in message})
+
+    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
+        """What somebody who has one upload, or the sum of several, can read out of it.
+
+        A site attacks its own upload by this before it leaves. By default, the mean of the models that
+        are sent, W_0 in place of what is not; a method that sends anything else says how it is read.
+        """
+        start = federation.start
+        sent = [upload for upload in uploads if start.keys() & upload.keys()]
+        if not sent:
+            return Reading()
+        models = ([upload.get(name, start[name]) for upload in sent] for name in start)
+        means = (torch.stack(values).mean(0) for values in models)
+        return Reading(External(dict(zip(start, means, strict=True))))
 
     def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """How much each upload weighs; by default, only the norm of a model that is sent whole."""

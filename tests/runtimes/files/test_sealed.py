@@ -1,13 +1,18 @@
 """A sealed job by files: three sites, one of them missing for a while, and what is refused."""
 
+import dataclasses
 import json
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 
-from pace.errors import FileError, OverlapError
+from pace.errors import FileError, OverlapError, SettingError, SignatureError
+from pace.jobs import signatures
 from pace.jobs.job import Job, read_job, write_job
 from pace.protocol import steps, wire
 from pace.runtimes.files import client, model, sealed_jobs
@@ -22,6 +27,13 @@ from tests.sites import ADOPT, FIT, MERGE, NAMES, write_sites
 def done(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A federation from beginning to end, `west` coming late; tests copy it."""
     root = tmp_path_factory.mktemp("sealed")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PACE_STATE", str(root / "state"))
+        _play(pace, root)
+    return root
+
+
+def _play(pace: Preloaded, root: Path) -> None:
     server, made = root / "server", sealed_job()
     for folder in write_sites(root, made):
         name = folder.name
@@ -47,11 +59,11 @@ def done(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> Path:
         for end in ("down", "roll"):
             shutil.copy(server / "outbox" / f"{name}.{end}", root / name)
         good(pace(*ADOPT, "--return", f"{name}.down", cwd=root / name))
-    return root
 
 
 @pytest.fixture
-def root(done: Path, tmp_path: Path) -> Path:
+def root(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PACE_STATE", str(tmp_path / "root" / "state"))
     return Path(shutil.copytree(done, tmp_path / "root"))
 
 
@@ -136,13 +148,12 @@ def test_a_job_that_overlaps_an_earlier_one_needs_a_yes(pace: Preloaded, root: P
     refused(done, "--overlapping")
     assert not (north / "second.up").exists()
     good(pace(*words, "--overlapping", cwd=north))
-    key = write_key(north, "north")
-    records = key.with_name(f"{key.name}.sealed").glob("*.json")
+    records = sealed_jobs.memory(key_of("north")).glob("*.json")
     assert {path.stem for path in records} == {second.digest, the_job(root).digest}
 
 
-def test_jobs_with_nobody_else_in_common_do_not_overlap(tmp_path: Path) -> None:
-    key = write_key(tmp_path, "north")
+def test_jobs_with_nobody_else_in_common_do_not_overlap() -> None:
+    key = key_of("north")
     sealed_jobs.remember(key, sealed_job(("north", "a", "b")), b"frame")
     assert sealed_jobs.check_overlap(key, sealed_job(("north", "c", "d")), agreed=False) == []
     with pytest.raises(OverlapError, match="and no others"):
@@ -155,10 +166,10 @@ def test_jobs_with_nobody_else_in_common_do_not_overlap(tmp_path: Path) -> None:
             sealed_jobs.check_overlap(key, sealed_job(("north", "a", "d"), seed=seed), agreed=False)
 
 
-def test_a_damaged_record_is_said_to_be_one(tmp_path: Path) -> None:
-    key, made = write_key(tmp_path, "north"), sealed_job()
+def test_a_damaged_record_is_said_to_be_one() -> None:
+    key, made = key_of("north"), sealed_job()
     sealed_jobs.remember(key, made, b"frame")
-    (record,) = (tmp_path / "north.key.sealed").iterdir()
+    (record,) = sealed_jobs.memory(key).iterdir()
     record.write_text("{")
     with pytest.raises(FileError, match="is damaged"):
         sealed_jobs.remember(key, made, b"frame")
@@ -248,3 +259,120 @@ def test_clocks_that_differ_change_no_byte(
         key=west / "west.key",
     )
     assert (tmp_path / "west.up").read_bytes() == (west / "west.up").read_bytes()
+
+
+@pytest.mark.fault(53)
+def test_a_copy_of_the_key_is_the_same_key(pace: Preloaded, root: Path) -> None:
+    """Neither a second upload for a job nor an overlap passes with the key under another name."""
+    north = root / "north"
+    shutil.copy(north / "north.key", north / "copy.key")
+    (north / "link.key").symlink_to("north.key")
+    before = (north / "north.up").read_bytes()
+    for other in ("copy.key", "link.key"):
+        for name in ("mine.local", "north.up", "north.egress.json"):
+            (north / name).unlink()
+        moved = load_site(north / "mine.graph", the_job(root))
+        changed = dataclasses.replace(moved.graph, x=2 * moved.graph.x)
+        with pytest.raises(FileError, match="another upload was sealed for this job before"):
+            client.fit_files(
+                the_job(root),
+                dataclasses.replace(moved, graph=changed),
+                *(north / name for name in ("mine.local", "north.up", "r.json")),
+                key=north / other,
+            )
+        assert not (north / "north.up").exists()
+        good(pace(*FIT, "north.up", "--key", other, cwd=north))
+        assert (north / "north.up").read_bytes() == before
+    write_job(north / "second.pace", sealed_job(("north", "south", "east")))
+    words = ("client", "fit", "second.pace", "mine.graph", "--keep", "s.local", "--yes")
+    refused(pace(*words, "--upload", "s.up", "--key", "copy.key", cwd=north), "--overlapping")
+
+
+@pytest.mark.fault(54)
+def test_whose_part_several_sums_give_away_is_named() -> None:
+    """Against the definition: a unit vector that is a combination of the jobs' rows."""
+    keys = {name: name.upper() for name in "abcdefg"}
+
+    def rows(jobs: Sequence[str]) -> list[dict[str, str]]:
+        return [{name: keys[name] for name in job} for job in jobs]
+
+    assert sealed_jobs.exposed(rows(["abcd", "bcd"])) == ["a"]
+    assert sealed_jobs.exposed(rows(["abcd", "abce"])) == []
+    assert sealed_jobs.exposed(rows(["gabcd", "gab"])) == []
+    assert sealed_jobs.exposed(rows(["gabcd", "gab", "gcd"])) == ["g"]  # by three sums, no two
+    assert sealed_jobs.exposed(rows(["abcd", "bcd", "abcd"])) == []  # it was out before
+    renamed = [{"a": "1", "b": "2", "c": "3", "d": "4"}, {"x": "2", "c": "9", "d": "4"}]
+    assert sealed_jobs.exposed(renamed) == ["a"]  # b by its key, c by its name
+    random = np.random.default_rng(0)
+    for _ in range(200):
+        jobs = ["".join(n for n in keys if random.random() < 0.6) or "a" for _ in range(4)]
+        found = sealed_jobs.exposed(rows(jobs))
+        matrix = np.array([[float(name in job) for name in keys] for job in jobs])
+
+        def told(name: str, some: np.ndarray) -> bool:  # type: ignore[type-arg]
+            unit = np.array([float(name == other) for other in keys])
+            weights = np.linalg.lstsq(some.T, unit, rcond=None)[0]
+            return bool(np.allclose(weights @ some, unit, atol=1e-8))
+
+        assert found == [n for n in keys if told(n, matrix) and not told(n, matrix[:-1])]
+
+
+@pytest.mark.fault(54)
+def test_consent_to_an_overlap_names_whose_data_it_exposes() -> None:
+    key = key_of("b")
+    sealed_jobs.remember(key, sealed_job(("a", "b", "c", "d")), b"frame")
+    with pytest.raises(OverlapError, match="give away the part of a alone"):
+        sealed_jobs.check_overlap(key, sealed_job(("b", "c", "d")), agreed=False)
+    (pair, all_jobs) = sealed_jobs.check_overlap(key, sealed_job(("b", "c", "d")), agreed=True)
+    assert "those who are in one only, a:" in pair
+    assert "to agree is to agree for them" in all_jobs
+
+
+@pytest.mark.fault(55)
+def test_invented_participants_are_not_among_the_known(
+    pace: Preloaded, root: Path, tmp_path: Path
+) -> None:
+    made, known = the_job(root), tmp_path / "known"
+    prints = {name: signatures.fingerprint(key).hex() for name, key in made.keys.items()}
+    shown = " ".join(pace("show", "job.pace", cwd=root / "north").out.split())
+    assert all(f"{name} ({prints[name]})" in shown for name in NAMES)
+    known.write_text(f"{made.keys['south']} south\n# from the telephone\n{prints['west']}\n")
+    assert sealed_jobs.check_known(made, "north", known) == ["south", "west"]
+    known.write_text(f"{prints['south']} south\n{prints['north']} north\n")
+    with pytest.raises(SettingError, match="may have invented west"):
+        sealed_jobs.check_known(made, "north", known)
+    assert sealed_jobs.check_known(made, "north", known, 1) == ["south"]
+    known.write_text(f"{prints['west']} south\n")
+    with pytest.raises(SignatureError, match="ask south and whoever made the job"):
+        sealed_jobs.check_known(made, "north", known)
+    north = root / "north"
+    for name in ("mine.local", "north.up"):
+        (north / name).unlink()
+    words = (*FIT, "north.up", "--key", "north.key", "--known", known)
+    refused(pace(*words, cwd=north), "which is right")
+    assert not (north / "north.up").exists()
+    known.write_text("\n".join(signatures.public_key(key_of(name)) for name in NAMES))
+    said = " ".join(good(pace(*words, cwd=north)).out.split())
+    assert all(f"{name} ({prints[name]})" in said for name in (*NAMES, "server"))
+
+
+@pytest.mark.fault(22)
+def test_a_hostile_answer_to_a_sealed_job_is_refused_in_a_sentence(
+    pace: Preloaded, root: Path
+) -> None:
+    """Numbers of 3e38 would overflow where a receiver makes its own return of the answer."""
+    north, made = root / "north", the_job(root)
+    content = (north / "north.down").read_bytes()[: -signatures.TRAILER]
+    frame = wire.decode(content)
+    hostile = {name: torch.full_like(value, 3e38) for name, value in frame.message.items()}
+    layout = wire.layout(hostile, made.numbers)
+    body = wire.written(hostile, made.numbers)
+    forged = wire.framed(layout, body, made.federation.digest, frame.answers)
+    signed = signatures.sign(
+        forged, key_of("server"), kind=signatures.RETURN, job=made.digest, name="north"
+    )
+    (north / "north.down").write_bytes(signed)
+    shutil.rmtree(north / "mine.model")
+    done = pace(*ADOPT, "--return", "north.down", "--without-roll", cwd=north)
+    refused(done, "expected at most")
+    assert not (north / "mine.model").exists()

@@ -19,7 +19,7 @@ from pace.runtimes.flower import kits, supernode
 from pace.runtimes.flower.supernode import SuperNode
 from tests.graphs import clients
 from tests.preloaded import Preloaded
-from tests.sealed import sealed_job, write_key
+from tests.sealed import key_of, sealed_job, write_key
 from tests.sites import NAMES, job, write_graph
 
 pytest.importorskip("cryptography")
@@ -136,10 +136,10 @@ def test_a_site_says_yes_to_a_sealed_job_that_overlaps_another(tmp_path: Path) -
     write_job(tmp_path / "job.pace", sealed_job())
     kits.provision(tmp_path / "job.pace", "server.example", tmp_path / "kits")
     north = tmp_path / "kits" / "north"
-    key = write_key(north, "north")
+    write_key(north, "north")
     write_graph(north / "mine.graph", clients(1)[0])
     assert SuperNode.read(north / "node.toml").problems() == []
-    sealed_jobs.remember(key, sealed_job(("north", "south", "east")), b"frame")
+    sealed_jobs.remember(key_of("north"), sealed_job(("north", "south", "east")), b"frame")
     (problem,) = SuperNode.read(north / "node.toml").problems()
     assert "without east and with west" in problem
     assert "overlapping = true in its node.toml" in problem

@@ -70,7 +70,7 @@ def test_a_node_asked_into_an_overlapping_job_waits_for_its_operators_yes(tmp_pa
     nodes = write(tmp_path, sealed_job(FIVE))
     key = tmp_path / SERVER / f"{SERVER}.key"
     earlier = sealed_job(("west", "south", "elsewhere"))
-    sealed_jobs.remember(tmp_path / "west" / "west.key", earlier, b"frame")
+    sealed_jobs.remember(key_of("west"), earlier, b"frame")
     waiting = run(tmp_path, connected(nodes), key=key)
     assert {each["code"] for each in waiting["contacts"]} == {"ok", "overlap"}
     assert "missing are west" in waiting["waiting"]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import product, repeat
 from typing import Any, ClassVar
@@ -50,7 +50,6 @@ from pace.models import (
 )
 from pace.params import Params
 from pace.protocol import (
-    ATTACKS,
     KINDS,
     NO_PROMISE,
     Explanation,
@@ -58,6 +57,7 @@ from pace.protocol import (
     Federation,
     Message,
     Method,
+    Reading,
     Rehearsal,
     Uploads,
     Without,
@@ -72,6 +72,7 @@ ROWS = 12  # that stand for a client's, and that a map's answers are returned in
 SMALLEST_CLASS = 5  # training nodes of a class that is sent
 NODES_PER_ROW = 5  # training nodes for each row that is sent
 OWN = 3.0  # μ
+DAMPING = 0.1  # λ of the leverage by which a curious server looks for rows
 SCALE = 10.0  # of the logits: answers lie between 0 and 1
 EXACT = 1024  # rows or columns up to which the server's solution is exact
 GROUPS = 10  # of clients, left out one at a time
@@ -299,6 +300,34 @@ class Regressed(Method):
             ]
         return externals
 
+    def read_answer(self, returned: Message, rows: Mapping[str, Tensor], sums: Tensor) -> Reading:
+        """What the answer, rows that span those sent and the class sums at the first map tell.
+
+        Rows have length one, so a class with more nodes has the larger sum. The model adds up, over the
+        maps of features, the regressions of the smallest λ, which fit closest.
+        """
+
+        def leverage(graph: Graph) -> Tensor:
+            """Σ over maps of hᵀ Zᵀ (ZZᵀ + λI)⁻¹ Z h: near one where h lies in the span of Z."""
+            total = torch.zeros(graph.nodes)
+            for name, sent in rows.items():
+                seen = mapped(graph, name, FITS[0], sums.shape[1]) @ sent.T
+                damped = sent @ sent.T + DAMPING * torch.eye(len(sent))
+                total += (seen * torch.linalg.solve(damped, seen.T).T).sum(1)
+            return total
+
+        def predict(params: Params, graph: Graph) -> Tensor:
+            parts = [Regression(name, FITS[0])(params, graph) for name in params]
+            return torch.stack(parts).sum(0)
+
+        several = len(self.fits) * len(self.strengths)
+        answers = {
+            name: expanded(returned[f"{name}/basis"], returned[f"{name}/mixing"], several)[0]
+            for name in rows
+        }
+        model = External(answers, predict=predict)
+        return Reading(model, {}, sums.abs().sum(1), sums.sum(0), sums, leverage)
+
 
 @dataclass(frozen=True)
 class Regression:
@@ -365,7 +394,17 @@ class PaceRidge(Regressed):
             f"{kind} nodes are not in it."
         )
         tensors = super().explain(message, federation).tensors
-        return Explanation(tensors, (NO_NODE, told, ATTACKS))
+        return Explanation(tensors, (NO_NODE, told))
+
+    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
+        """Z and M of each hop: B ≈ ZᵀM by class."""
+        (batch,) = uploads.batches()
+        sent = {name: stacked_rows(batch, name, FITS[0]) for name in self.maps[: len(self.hops)]}
+        rows, labels = sent[self.maps[0]]
+        returned = next(iter(self.merge(uploads, federation)))
+        spans = {name: rows for name, (rows, _) in sent.items()}
+        reading = self.read_answer(returned, spans, rows.T @ labels)
+        return replace(reading, classes=labels.square().sum(0))  # MᵀM ≈ YᵀY counts nodes
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         """Exact from all rows at once where they are few, else from sums over batches of clients."""

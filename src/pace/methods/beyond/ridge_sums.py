@@ -26,7 +26,7 @@ from pace.methods.beyond.ridge import (
 )
 from pace.models import RowTable
 from pace.params import Params
-from pace.protocol import ATTACKS, KINDS, Explanation, Federation, Message, Summable, Uploads
+from pace.protocol import KINDS, Explanation, Federation, Message, Reading, Summable, Uploads
 
 FEW_CLASSES = 16  # up to which twelve directions are enough
 SINGLE = 1e-3  # from one, the length of one node's row
@@ -45,7 +45,7 @@ class RidgeSums(Regressed, Summable):
 
     sums_reveal: ClassVar[str] = (
         "Who reads the sums and holds a node, its features and its edges, can test whether some site "
-        f"trained on it, but not which. {ATTACKS}"
+        "trained on it, but not which."
     )
 
     numbers: str = KINDS[0]
@@ -89,7 +89,7 @@ class RidgeSums(Regressed, Summable):
             f"{single} of {sums.shape[1]} classes look like that. Meant for jobs whose sums are sealed."
         )
         tensors = super().explain(message, federation).tensors
-        return Explanation(tensors, (NO_NODE, told, ATTACKS))
+        return Explanation(tensors, (NO_NODE, told))
 
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: value.double() for name, value in upload.items()}
@@ -116,6 +116,19 @@ class RidgeSums(Regressed, Summable):
                     f"{name}'s class sums go up to {float(most.max()):.3g}, more than its rows of "
                     "length one can add up to"
                 )
+
+    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
+        """B and G, or a sketch of G: F with FᵀF = G spans the rows."""
+        total, factors = self.total(uploads, federation), {}
+        for name in self.maps[: len(self.hops)]:
+            if (omega := omega_of(name, federation)) is not None:
+                factors[name] = nystrom(total[f"{name}/sketch"], omega).float()
+                continue
+            side = federation.model.features
+            values, vectors = torch.linalg.eigh(full(total[f"{name}/gram"], side))
+            factors[name] = (values.clamp_min(0).sqrt()[:, None] * vectors.T).float()
+        sums = total[f"{self.maps[0]}/class sums"].float()
+        return self.read_answer(self.answer(total, federation), factors, sums)
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         def solve(name: str, fits: Sequence[str]) -> Tensor:

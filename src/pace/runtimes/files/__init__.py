@@ -1,6 +1,6 @@
 """Runtime 2: organisations carry files. Jobs, messages, kept models and model folders on disk."""
 
-from pace.runtimes.files import merge, model, sealed_jobs
+from pace.runtimes.files import attacks, merge, model, sealed_jobs
 from pace.runtimes.files.client import (
     adopt_files,
     apart,
@@ -10,6 +10,7 @@ from pace.runtimes.files.client import (
     return_size,
     withdraw_files,
 )
+from pace.runtimes.files.egress import Egress, egress_files, item_table, risk_table
 from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.merge import (
     Changes,
@@ -34,4 +35,6 @@ from pace.runtimes.files.model import (
 )
 from pace.runtimes.files.model_page import score_table
 from pace.runtimes.files.outcome import MaskScores
+from pace.runtimes.files.policy import log_file, read_policy, verify_log
+from pace.runtimes.files.sealed_jobs import check_known
 from pace.runtimes.files.site import Members, Site, load_site, site_of_dataset

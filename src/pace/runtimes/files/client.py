@@ -7,6 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,8 +42,18 @@ from pace.protocol import steps
 from pace.registry import installed
 from pace.runtimes.files import model as models
 from pace.runtimes.files import sealed_jobs
+from pace.runtimes.files.egress import (
+    Egress,
+    decide,
+    earlier_egress,
+    limited,
+    measure_egress,
+    refuse,
+    write_egress,
+)
 from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
 from pace.runtimes.files.outcome import Outcome, mask_scores
+from pace.runtimes.files.policy import Policy
 from pace.runtimes.files.site import Members, Site
 
 LARGEST_RECEIPT = 2**24  # bytes
@@ -60,33 +71,53 @@ def fit_files(
     device: str = "cpu",
     overlapping: bool = False,
     editions: bool = False,
-    confirm: Callable[[Disclosure], bool] = lambda disclosed: True,
+    policy: Policy | None = None,
+    tell: Callable[[Egress], object] = lambda report: None,
+    confirm: Callable[[], bool] = lambda: True,
+    by: str = "a program",
     progress: Callable[[int], None] | None = None,
 ) -> dict[str, Any] | None:
     """Train, unless an earlier run did; write Local, then the upload, then the receipt.
 
-    Killed in between, the upload is made from what was kept: one job never gets two uploads. `confirm`
-    is told what will leave the site before anything is written; where it says no, the result is None.
-    With `editions` it is signed that the upload may serve later editions of the job too.
-    Otherwise it is the receipt, and under `again` whether an earlier run had trained.
+    Killed in between, the upload is made from what was kept: one job never gets two uploads. Before it
+    is written it is attacked; NAME.egress.html and .json beside `keep` have the result. A `policy` may
+    refuse it or agree; otherwise, after `tell`, `confirm` is asked, `by` whom the site's log says.
+    Where the answer is no, the result is None. Otherwise it is the receipt, and under `again` whether
+    an earlier run had trained. With `editions` it is signed that the upload may serve later editions.
+
+    Raises:
+        PolicyError: a limit of the policy is passed.
     """
     name, private = identity(job, upload, key)
     if editions:
         check_editions(job)
-    if job.sealed and key is not None:
-        sealed_jobs.check_overlap(key, job, agreed=overlapping)
+    overlaps = []
+    if job.sealed and private is not None:
+        overlaps = sealed_jobs.check_overlap(private, job, agreed=overlapping)
     with atomic.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
         earlier = _earlier(job, site, name, keep=keep, upload=upload)
         _check_receipt(receipt, job)
         kept = earlier or _train(job, site, name, private, device=device, progress=progress)
         disclosed, content = upload_disclosure(job, site, kept), kept.frame
+        disclosed = replace(disclosed, sentences=(*disclosed.sentences, *overlaps))
         if private is not None:
             kind = upload_kinds(job, name)[editions]
             content = signatures.sign(content, private, kind=kind, job=job.digest, name=name)
-        if not confirm(disclosed):
+        report = earlier_egress(keep, name, content)
+        if report is None:
+            report = measure_egress(job, site, kept, content, disclosed, device)
+        if not report.agreed:
+            report = limited(report, job, policy, editions)
+            write_egress(keep, report)  # to be read before anybody is asked
+        tell(report)
+        if not report.agreed:
+            report = decide(report, policy, ask=confirm, by=by)
+            write_egress(keep, report)
+            refuse(report, keep)
+        if report.decision is None or not report.agreed:
             return None
-        if job.sealed and key is not None:
-            sealed_jobs.remember(key, job, kept.frame)
+        if job.sealed and private is not None:
+            sealed_jobs.remember(private, job, kept.frame)
         if earlier is None and not atomic.create(keep, kept.encode(job), private=True):
             raise FileError(
                 f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
@@ -99,6 +130,7 @@ def fit_files(
             )
         record = {**_receipt(job, kept, content, disclosed), "edition": job.number}
         record["editions"] = "this and later ones" if editions else "this one alone"
+        record["audit"] = report.decision.audit
         atomic.sweep(receipt)
         atomic.write(receipt, (json.dumps(record, indent=1) + "\n").encode())
     return {**record, "again": earlier is not None}

@@ -1,6 +1,8 @@
-"""What a key has sealed: one small file a job, beside the key, so that no mask is used twice.
+"""What a key has sealed, so that no mask is used twice, and who a job says takes part.
 
-KEY.sealed/DIGEST.json: the job, its seed, its participants and their keys, the SHA-256 of the
+The memory is one for all copies of a key: in the user's state folder, by the key's fingerprint.
+
+sealed/FINGERPRINT/DIGEST.json: the job, its seed, its participants and their keys, the SHA-256 of the
 upload's frame
 """
 
@@ -8,15 +10,22 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pace.errors import FileError, OverlapError
-from pace.io import atomic, load_record, plain_record
-from pace.jobs import Job
+import numpy as np
+
+from pace.errors import FileError, OverlapError, SettingError, SignatureError
+from pace.io import atomic, load_record, plain_record, state_folder, untrusted
+from pace.jobs import Job, signatures
+from pace.tables import listed
 
 FORMAT = "pace-sealed-1"
 LARGEST = 16 * 2**20  # bytes, as of a job with all its keys
+LEAST_KNOWN = (
+    2  # others whose keys a site knows: then a sum is over three sites that exist, or more
+)
 
 
 @dataclass(frozen=True)
@@ -31,14 +40,18 @@ class SealedJob:
     format: str = FORMAT
 
 
-def remember(key: Path, job: Job, frame: bytes) -> None:
+def memory(key: signatures.Key) -> Path:
+    """The folder of what a key has sealed."""
+    return state_folder() / "sealed" / signatures.fingerprint(signatures.public_key(key)).hex()
+
+
+def remember(key: signatures.Key, job: Job, frame: bytes) -> None:
     """Write down that this frame was sealed, before it can be sent; refuse another for the same job."""
     sealed = hashlib.sha256(frame).hexdigest()
-    parties = {name: job.keys[name] for name in job.participants}
-    record = plain_record(SealedJob(job.name, job.digest, job.seed, parties, sealed))
-    path = key.with_name(f"{key.name}.sealed") / f"{job.digest}.json"
-    path.parent.mkdir(exist_ok=True)
-    if not atomic.create(path, (json.dumps(record, indent=1) + "\n").encode()):
+    record = plain_record(SealedJob(job.name, job.digest, job.seed, _keys(job), sealed))
+    path = memory(key) / f"{job.digest}.json"
+    content = (json.dumps(record, indent=1) + "\n").encode()
+    if not atomic.create(path, content, private=True):
         earlier = load_record(SealedJob, path, LARGEST, FORMAT)
         if earlier.upload != sealed:
             raise FileError(
@@ -48,11 +61,17 @@ def remember(key: Path, job: Job, frame: bytes) -> None:
             )
 
 
-def check_overlap(key: Path, job: Job, *, agreed: bool) -> list[str]:
-    """What this job's sum and those of earlier sealed jobs would tell together, unless `agreed`."""
-    paths = sorted(key.with_name(f"{key.name}.sealed").glob("*.json"))
+def check_overlap(key: signatures.Key, job: Job, *, agreed: bool) -> list[str]:
+    """What this job's sum and those of all earlier sealed jobs would tell together, unless `agreed`."""
+    paths = sorted(memory(key).glob("*.json"))
     earlier = [load_record(SealedJob, path, LARGEST, FORMAT) for path in paths]
+    earlier = [past for past in earlier if past.digest != job.digest]
     sentences = [sentence for past in earlier if (sentence := _overlap(past, job))]
+    if names := exposed([*(past.participants for past in earlier), _keys(job)]):
+        sentences.append(
+            f"All these sums together give away the part of {', '.join(names)} alone, where "
+            "trainings and graphs are the same: to agree is to agree for them."
+        )
     if sentences and not agreed:
         raise OverlapError(
             " ".join(sentences)
@@ -62,19 +81,58 @@ def check_overlap(key: Path, job: Job, *, agreed: bool) -> list[str]:
     return sentences
 
 
+def exposed(jobs: Sequence[Mapping[str, str]]) -> list[str]:
+    """Who can be told apart by the sums of all jobs, and not without the last of them.
+
+    A sum is a row of zeros and ones over sites. What can be computed from sums is the span of their
+    rows; a site is given away when its own unit vector is in it. A site is the same under another name
+    with its key, and with another key under its name.
+    """
+    sites: dict[tuple[str, str], int] = {}  # by kind of mark and the mark
+    for number, (name, public) in enumerate(pair for job in jobs for pair in job.items()):
+        known = {sites.get(("name", name), number), sites.get(("key", public), number)}
+        sites |= {mark: min(known) for mark, site in sites.items() if site in known}
+        sites |= {("name", name): min(known), ("key", public): min(known)}
+    columns = {site: column for column, site in enumerate(dict.fromkeys(sites.values()))}
+    rows = np.zeros((len(jobs), len(columns)))
+    for row, job in zip(rows, jobs, strict=True):
+        row[[columns[sites["name", name]] for name in job]] = 1
+    alone = _in_span(rows) & ~_in_span(rows[:-1])
+    names = {columns[sites["name", name]]: name for job in jobs for name in job}
+    return sorted(names[column] for column in np.flatnonzero(alone))
+
+
+def _in_span(
+    rows: np.ndarray[tuple[int, int], np.dtype[np.float64]],
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Which unit vectors are in the span of the rows: those whose projection has length one."""
+    _, values, vectors = np.linalg.svd(rows, full_matrices=False)
+    basis = vectors[values > 1e-9 * max(1, *rows.shape)]
+    return np.square(basis).sum(0) > 1 - 1e-9
+
+
+def _keys(job: Job) -> dict[str, str]:
+    return {name: job.keys[name] for name in job.participants}
+
+
 def _overlap(earlier: SealedJob, job: Job) -> str | None:
     """What two sums tell that one does not; None where no other participant was in both."""
     mine = {job.keys[name]: name for name in job.participants}
     theirs = {public: name for name, public in earlier.participants.items()}
-    if earlier.digest == job.digest or len(mine.keys() & theirs.keys()) < 2:
+    same_names = {
+        earlier.participants[name] for name in set(job.participants) & set(theirs.values())
+    }
+    gone = sorted(theirs[public] for public in theirs.keys() - mine.keys() - same_names)
+    new = sorted(
+        set(mine.values()) - {mine.get(public) for public in theirs} - set(theirs.values())
+    )
+    if len(theirs) - len(gone) < 2:
         return None
-    gone = sorted(theirs[public] for public in theirs.keys() - mine.keys())
-    new = sorted(mine[public] for public in mine.keys() - theirs.keys())
     differ = [f"{word} {', '.join(n)}" for word, n in (("without", gone), ("with", new)) if n]
     exactly = "all that they sent" if earlier.seed == job.seed else "their moments"
     reveals = (
-        "whoever sees both sums can subtract them and sees about those who are in one only: "
-        f"{exactly} exactly, where the graphs of the others are the same"
+        "whoever sees both sums can subtract them and sees about those who are in one only, "
+        f"{listed((*gone, *new), 12)}: {exactly} exactly, where the graphs of the others are the same"
         if differ
         else "both sums are over the same sites: their difference tells how two trainings differ"
     )
@@ -82,3 +140,39 @@ def _overlap(earlier: SealedJob, job: Job) -> str | None:
         f"This site sealed an upload for job {earlier.job!r} ({earlier.digest[:16]}); this one has the "
         f"same participants {' and '.join(differ) or 'and no others'}: {reveals}."
     )
+
+
+def check_known(job: Job, name: str, path: Path, least: int = LEAST_KNOWN) -> list[str]:
+    """The other participants whose keys a site knows from elsewhere; refuse too few, or another key.
+
+    The file has a line for each: a public key or its fingerprint, then perhaps the name. Several .pub
+    files one after the other are such a file.
+    """
+    try:
+        lines = untrusted.read(path, LARGEST).decode("utf-8-sig").splitlines()
+    except (OSError, ValueError) as error:
+        raise FileError(f"cannot read {path}: {error}") from error
+    marks: dict[str, str] = {}
+    for line in lines:
+        mark, _, called = line.partition("#")[0].strip().partition(" ")
+        if mark and not mark.startswith(signatures.SEALING_KIND):  # the second line of a .pub file
+            whole = mark.startswith(signatures.KIND)
+            marks[signatures.fingerprint(mark).hex() if whole else mark] = called.strip()
+    known = []
+    for other, public in job.keys.items():
+        mark = signatures.fingerprint(public).hex()
+        wrong = [found for found, called in marks.items() if called == other and found != mark]
+        if wrong:
+            raise SignatureError(
+                f"the job gives {other!r} the key {mark}, {path} has {wrong[0]} for it: ask {other} "
+                "and whoever made the job which is right"
+            )
+        if mark in marks and other != name and other in job.participants:
+            known.append(other)
+    if len(known) < least:
+        unknown = [other for other in job.participants if other not in (*known, name)]
+        raise SettingError(
+            f"{len(known)} of the other participants are in {path}, expected {least} or more: whoever "
+            f"made the job may have invented {listed(unknown, 12)}; ask them for their keys"
+        )
+    return known

@@ -37,6 +37,9 @@ class Node:
     device: str = "cpu"
     limit: float = 600.0  # seconds for one step, after which its process is ended
     overlapping: bool = False  # agree to what this and earlier sealed jobs tell together
+    without_promise: bool = False  # take a method that may harm its receivers
+    known: Path | None = None  # keys of other participants that the site got another way
+    policy: Path | None = None  # the site's limits; by default those of the user, if any
     allow: tuple[str, ...] = ()  # code of somebody's own, package.module:Name, that the job may run
 
     def __post_init__(self) -> None:
@@ -59,8 +62,8 @@ class Node:
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.jobs import read_job
-        from pace.runtimes.files import identity, load_site, sealed_jobs
+        from pace.jobs import check_promise, read_job
+        from pace.runtimes.files import identity, load_site, read_policy, sealed_jobs
 
         found = []
         try:
@@ -69,11 +72,15 @@ class Node:
         except PaceError as error:
             return [str(error)]
         try:
-            owner, _ = identity(job, Path(f"{self.name}.up"), self.key)
+            owner, key = identity(job, Path(f"{self.name}.up"), self.key)
             if owner != self.name:
                 found.append(f"{self.key} is the key of {owner!r}, not of this site")
-            if job.sealed and self.key is not None:
-                sealed_jobs.check_overlap(self.key, job, agreed=self.overlapping)
+            if job.sealed and key is not None:
+                sealed_jobs.check_overlap(key, job, agreed=self.overlapping)
+            if self.known is not None:
+                sealed_jobs.check_known(job, self.name, self.known)
+            read_policy(self.policy)
+            check_promise(job, agreed=self.without_promise)
         except PaceError as error:
             found.append(str(error))
         try:

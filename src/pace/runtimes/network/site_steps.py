@@ -6,6 +6,7 @@
     FOLDER/JOB/NAME.roll      who was in, as the server says
     FOLDER/JOB/model/         the adopted model
     FOLDER/JOB/receipt.json   what was made for sending
+    FOLDER/JOB/NAME.egress.*  what attacks learn from it, and who agreed
 
 Every file is whole or absent, so a step that was killed is simply asked for again.
 """
@@ -20,8 +21,15 @@ import torch
 
 from pace.errors import FormatError, OtherJobError, ParticipantError
 from pace.io import atomic, plugins
-from pace.jobs import DOWN, ROLL_SUFFIX, UP, Job, read_job, roll_sentences
-from pace.runtimes.files import adopt_files, fit_files, identity, load_site
+from pace.jobs import DOWN, ROLL_SUFFIX, UP, Job, check_promise, read_job, roll_sentences
+from pace.runtimes.files import (
+    adopt_files,
+    check_known,
+    fit_files,
+    identity,
+    load_site,
+    read_policy,
+)
 from pace.runtimes.network.exchange import OK, RETURN, UPLOAD, Words, code_of, known_words, log
 from pace.runtimes.network.node import Node
 
@@ -60,7 +68,19 @@ def make_upload(node: Node, digest: str) -> Path:
     if owner != node.name:
         raise ParticipantError(f"{node.key} is the key of {owner!r}, this is {node.name!r}")
     site, paths = load_site(node.graph, job), (folder / LOCAL, upload, folder / RECEIPT)
-    fit_files(job, site, *paths, key=node.key, device=node.device, overlapping=node.overlapping)
+    check_promise(job, agreed=node.without_promise)
+    if node.known is not None:
+        check_known(job, node.name, node.known)
+    fit_files(
+        job,
+        site,
+        *paths,
+        key=node.key,
+        device=node.device,
+        overlapping=node.overlapping,
+        policy=read_policy(node.policy),
+        by="the operator, who put this job into node.toml",
+    )
     return upload
 
 

@@ -1,0 +1,209 @@
+"""Attacks on a site's own upload: the site knows whom it trained on, so it can tell how well they do.
+
+The attacker holds what was sent and, to ask whether a node was trained on, that node with its edges and
+label. These are simple attacks, and lower bounds: others may learn more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn.functional import cosine_similarity
+
+from pace import task
+from pace.graph import Graph
+from pace.protocol import Federation, Message, Messages, Reading, steps
+
+FOLDS = 5
+FEWEST = 2 * FOLDS  # members and other nodes, below which no AUC is told
+ASKED = 2000  # members and other nodes that are asked about, at most: memory for as many rows
+ABSENT = 1e-9  # of a mean moment: no training node has such a column
+RIDGE = 1e-2  # of the combined attack
+MADE_UP, WORDS, SEEN = 200, 12, 0.3  # nodes that the attacker makes up, words of each, their values
+FEW = 5  # training nodes: what is told about fewer is told about persons
+WHOLE = 0.999  # cosine with a node's row from which on its features were read
+PARTIES = 50  # of a sum, at most: more change little
+
+
+@dataclass(frozen=True)
+class Risk:
+    """What attacks learn; None where there is none. Guessing gives an AUC of 0.5, a correlation of 0."""
+
+    membership: dict[str, float]
+    """AUC by attack: loss, moments, row, combined."""
+    labels: float | None
+    """Pearson's correlation of `histogram` with the true one."""
+    histogram: tuple[float, ...]
+    """The shares of classes that it tells."""
+    words: float | None
+    """AUC of telling which features occur in a training node."""
+    absent: int
+    """Features that it says occur at no training node."""
+    rare: int
+    """Features of one to four training nodes that it shows to occur."""
+    closest: float | None
+    """Cosine of a training node's features with the row of it that is most like them."""
+    control: float | None
+    """The same of as many nodes that were not trained on."""
+    read_whole: int
+    """Training nodes whose features are such a row."""
+
+    @property
+    def auc(self) -> float | None:
+        """Of the best attack on membership."""
+        return max(self.membership.values(), default=None)
+
+
+def attack(reading: Reading, graph: Graph, federation: Federation) -> Risk:
+    """All attacks on what was read; `graph` says how well they did."""
+    members, others = _asked(graph.train), _asked(graph.test if graph.test.any() else graph.val)
+    enough = min(len(members), len(others)) >= FEWEST
+    labels = graph.training_labels
+    counts = torch.bincount(labels, minlength=federation.model.classes).double()
+    histogram = told_classes(reading, federation)
+    occurring = (graph.x[graph.train] != 0).sum(0)
+    told = absent = None
+    if reading.words is not None:
+        told, absent = reading.words.double(), reading.words <= ABSENT * reading.words.mean()
+    rows = _rows(reading, federation)
+    near, far = (_closest(graph.x[nodes], rows) for nodes in (members, others[: len(members)]))
+    return Risk(
+        membership(reading, graph, federation, members, others) if enough else {},
+        None if histogram is None else _pearson(histogram, counts),
+        () if histogram is None else tuple((histogram / histogram.sum()).tolist()),
+        None if told is None else auc(told, occurring > 0),
+        0 if absent is None else int(absent.sum()),
+        0 if absent is None else int((~absent & (occurring > 0) & (occurring < FEW)).sum()),
+        None if near is None else float(near.max()),
+        None if far is None else float(far.max()),
+        0 if near is None else int((near > WHOLE).sum()),
+    )
+
+
+def membership(
+    reading: Reading, graph: Graph, federation: Federation, members: Tensor, others: Tensor
+) -> dict[str, float]:
+    """How well each score, and all of them combined, tell training nodes from others."""
+    nodes = torch.cat([members, others])
+    trained = torch.arange(len(nodes)) < len(members)
+    found: dict[str, Tensor] = {}
+    with torch.no_grad():
+        if (model := reading.model) is not None:
+            seen = federation.network(model.params, graph) if model.predict is None else None
+            logits = model.predict(model.params, graph) if model.predict else seen.logits  # type: ignore[union-attr]
+            found["loss"] = -task.losses(logits[nodes], graph.y[nodes]).double()
+            first = next(iter(reading.moments), None)  # hidden columns are used by every node
+            if seen is not None and first is not None:
+                found["moments"] = within_moments(seen.inputs[first][nodes], reading.moments[first])
+        if reading.leverage is not None:
+            found["row"] = reading.leverage(graph)[nodes].double()
+    scores = {name: auc(score, trained) for name, score in found.items()}
+    told = {name: value for name, value in scores.items() if value is not None}
+    if len(told) > 1:
+        told["combined"] = held_out_auc(torch.stack(list(found.values()), 1), trained)
+    return told
+
+
+def within_moments(rows: Tensor, moment: Tensor) -> Tensor:
+    """min_j log(m_j / s_j²): a training node's square is in the moment, so its ratio is never small.
+
+    n m_j = Σ s_j² over training nodes, so that m_j / s_j² ≥ 1 / n at each of them, up to the scale that
+    all share. One column that no training node uses rules a node out.
+    """
+    squares = rows.double().square()
+    squares = squares.flatten(1, -2).amax(1) if squares.ndim > 2 else squares
+    logs = torch.log(moment.double() + ABSENT * moment.double().mean() + 1e-300)
+    ratios = logs - torch.log(squares.clamp_min(1e-300))
+    lowest: Tensor = ratios.masked_fill(squares == 0, float(logs.max()) + 700).amin(1)
+    return lowest
+
+
+def held_out_auc(scores: Tensor, positive: Tensor) -> float:
+    """Mean AUC on held-out nodes of a linear discriminant of normal scores, in five folds."""
+    from scipy.stats import rankdata
+
+    ranks = torch.from_numpy(rankdata(scores.numpy(), axis=0))
+    x = torch.special.ndtri((ranks - 0.5) / len(ranks))
+    order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
+    order = order[positive[order].sort(stable=True).indices]  # both kinds in every fold
+    fold = torch.empty_like(order)
+    fold[order] = torch.arange(len(x)) % FOLDS
+    found = []
+    for held in (fold == number for number in range(FOLDS)):
+        mean = x[~held].mean(0)
+        fitted, y = x[~held] - mean, positive[~held].double() - positive[~held].double().mean()
+        products = fitted.T @ fitted + RIDGE * len(fitted) * torch.eye(x.shape[1]).double()
+        weights = torch.linalg.solve(products, fitted.T @ y)
+        found.append(auc((x[held] - mean) @ weights, positive[held]))
+    return sum(value for value in found if value is not None) / FOLDS
+
+
+def told_classes(reading: Reading, federation: Federation) -> Tensor | None:
+    """The classes of training nodes: as sent, or as the model says of nodes made up from the words."""
+    if reading.classes is not None:
+        return reading.classes.double().clamp_min(0)
+    words, model = reading.words, reading.model
+    if words is None or model is None or not words.sum() > 0:
+        return None
+    random = torch.Generator().manual_seed(0)
+    drawn = torch.multinomial(words.double(), MADE_UP * WORDS, replacement=True, generator=random)
+    x = torch.zeros(MADE_UP, len(words)).scatter_(1, drawn.view(MADE_UP, WORDS), SEEN)
+    none = torch.zeros(MADE_UP, dtype=torch.bool)
+    edges, y = torch.zeros(2, 0, dtype=torch.int64), torch.zeros(MADE_UP, dtype=torch.int64)
+    with torch.no_grad():
+        logits = federation.network(model.params, Graph(x, edges, y, none, none, none)).logits
+    return logits.double().softmax(1).mean(0)
+
+
+def _rows(reading: Reading, federation: Federation) -> Tensor:
+    """All that was sent as rows over features: of each class, or of each unit's update."""
+    features, start = federation.model.features, federation.start
+    if reading.class_words is not None:
+        return reading.class_words.T
+    model = reading.model
+    updates = [] if model is None else [(model.params[name] - start[name]) for name in start]
+    wide = [value for value in updates if value.ndim == 2 and value.shape[1] == features]
+    return torch.cat(wide) if wide else torch.zeros(0, features)
+
+
+def _closest(x: Tensor, rows: Tensor) -> Tensor | None:
+    """Of each node, the cosine with the row that is most like it."""
+    if not len(rows) or not len(x):
+        return None
+    most = [cosine_similarity(x.double(), row.double()[None]).abs() for row in rows]
+    return torch.stack(most).amax(0)
+
+
+def sums_with(
+    own: Message, graph: Graph, federation: Federation, parties: int, device: str = "cpu"
+) -> Reading | None:
+    """What the sums over all sites would tell, as far as one site can know it.
+
+    In place of the others, a model trained on this site's own validation nodes, as often as there are
+    others. None where a method needs more than sums or there are no validation nodes.
+    """
+    if federation.method.needs or parties < 2 or not graph.val.any():
+        return None
+    other = replace(graph, train=graph.val, val=torch.zeros_like(graph.val))
+    message = steps.check_upload(steps.fit(other, federation, device=device)[1], federation)
+    others = [message] * (min(parties, PARTIES) - 1)
+    return federation.method.reading(Messages([own, *others]), federation)
+
+
+def auc(scores: Tensor, positive: Tensor) -> float | None:
+    """The chance that a positive one scores higher; None without both kinds."""
+    return task.roc_auc(torch.stack([torch.zeros_like(scores), scores], 1), positive)
+
+
+def _pearson(told: Tensor, true: Tensor) -> float | None:
+    pair = torch.stack([told, true])
+    return float(torch.corrcoef(pair)[0, 1]) if bool((pair.std(1) > 0).all()) else None
+
+
+def _asked(mask: Tensor) -> Tensor:
+    """The nodes of a mask, or as many of them as there is memory for."""
+    nodes = mask.nonzero().flatten()
+    order = torch.randperm(len(nodes), generator=torch.Generator().manual_seed(0))
+    return nodes[order[:ASKED].sort().values]

@@ -1,0 +1,324 @@
+"""The egress report: what leaves a site, to whom, for what, at what risk, under which controls, and who
+agreed. In the words of output checkers (SATRE, SACRO); it stays at the site.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from pace.errors import FileError, PolicyError
+from pace.io import atomic, records
+from pace.jobs import SERVER, Disclosure, Job, signatures
+from pace.protocol import Messages
+from pace.reports import (
+    Block,
+    Cell,
+    Document,
+    Facts,
+    Finding,
+    Findings,
+    Section,
+    Table,
+    Text,
+    render_page,
+)
+from pace.runtimes.files import attacks
+from pace.runtimes.files.attacks import Risk
+from pace.runtimes.files.policy import Limit, Policy, append_decision
+from pace.runtimes.files.site import Site
+
+if TYPE_CHECKING:
+    from pace.runtimes.files.model import KeptModel
+
+FORMAT = "pace-egress-1"
+LARGEST = 2**26  # bytes of a report
+SLOW = 60.0  # seconds of training above which no second model is trained for the sums
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Who agreed or did not, and why not."""
+
+    agreed: bool
+    by: str
+    reasons: tuple[str, ...]
+    audit: str
+    """The hash of its line in the site's log."""
+
+
+@dataclass(frozen=True)
+class Egress:
+    """One upload before it leaves."""
+
+    job: str
+    digest: str
+    method: str
+    name: str
+    """This site's."""
+    sha256: str
+    bytes: int
+    parties: dict[str, str]
+    """Fingerprints of the keys of participants and server; empty where the job has none."""
+    sealed: bool
+    counts: dict[str, int]
+    """Training nodes by class."""
+    upload: Risk
+    """Of the upload itself; of a sealed one, should all others and the server work together."""
+    sums: Risk | None
+    """Of the sums over all sites, with models of this site's own validation nodes for the others."""
+    disclosed: Disclosure
+    limits: tuple[Limit, ...] = ()
+    decision: Decision | None = None
+    format: str = FORMAT
+
+    @property
+    def agreed(self) -> bool:
+        return self.decision is not None and self.decision.agreed
+
+    @property
+    def seen(self) -> Risk | None:
+        """Of what the server will see."""
+        return self.sums if self.sealed else self.upload
+
+    @property
+    def smallest(self) -> int:
+        """Training nodes of the smallest class that occurs."""
+        return min((count for count in self.counts.values() if count), default=0)
+
+
+def measure_egress(
+    job: Job, site: Site, kept: KeptModel, content: bytes, disclosed: Disclosure, device: str
+) -> Egress:
+    """Attack the very bytes that would leave, and the sums that they would become a part of."""
+    graph, federation = site.graph, job.federation
+    alone = replace(federation, sealed=False, clients=0)
+    message = kept.message
+    if job.sealed:  # what is under the masks
+        message = federation.method.share(kept.kept.local, graph, alone)
+    risk = attacks.attack(federation.method.reading(Messages([message]), alone), graph, alone)
+    sums = None
+    if kept.about.seconds <= SLOW:
+        parties = len(job.participants) or job.minimum
+        reading = attacks.sums_with(message, graph, alone, parties, device)
+        sums = None if reading is None else attacks.attack(reading, graph, alone)
+    counts = torch.bincount(graph.training_labels, minlength=job.model.classes).tolist()
+    names = job.classes or tuple(map(str, range(job.model.classes)))
+    keys = {name: signatures.fingerprint(key).hex() for name, key in job.keys.items()}
+    return Egress(
+        job.name,
+        job.digest,
+        job.method,
+        kept.about.name,
+        hashlib.sha256(content).hexdigest(),
+        len(content),
+        keys or dict.fromkeys((*job.participants, SERVER), "no key"),
+        job.sealed,
+        dict(zip(names, counts, strict=True)),
+        risk,
+        sums,
+        disclosed,
+    )
+
+
+def limited(report: Egress, job: Job, policy: Policy | None, editions: bool) -> Egress:
+    """The report with the limits of the site's policy; `editions`: the upload may serve later ones."""
+    limits = [] if policy is None else policy.limits(job, report.smallest, report.seen, editions)
+    return replace(report, limits=tuple(limits), decision=None)
+
+
+def decide(report: Egress, policy: Policy | None, *, ask: Callable[[], bool], by: str) -> Egress:
+    """The report with the decision, which goes into the site's log.
+
+    An upload beyond a limit is refused whatever a person says. Within them the policy may agree by
+    itself; otherwise, and without a policy, `ask` does.
+    """
+    broken = tuple(f"{limit.rule}: {limit.found}" for limit in report.limits if not limit.kept)
+    if broken or (policy is not None and policy.agree):
+        agreed, by = not broken, "the site's policy"
+    else:
+        agreed = ask()
+    reasons = broken or (() if agreed else ("the answer was no",))
+    entry = {"job": report.job, "digest": report.digest, "name": report.name}
+    entry |= {"upload": report.sha256, "bytes": report.bytes}
+    entry |= {"membership": None if report.seen is None else report.seen.auc}
+    entry |= {"agreed": agreed, "by": by, "reasons": list(reasons)}
+    return replace(report, decision=Decision(agreed, by, reasons, append_decision(entry)))
+
+
+def refuse(report: Egress, keep: Path) -> None:
+    """Stop where a limit of the policy is passed."""
+    broken = [f"{limit.rule} ({limit.found})" for limit in report.limits if not limit.kept]
+    if broken:
+        raise PolicyError(
+            f"the site's policy does not let this upload go: {'; '.join(broken)}. Nothing was "
+            f"written for sending; {egress_files(keep, report.name)[1]} has all that was measured"
+        )
+
+
+def egress_files(keep: Path, name: str) -> tuple[Path, Path]:
+    """NAME.egress.json and .html, beside what is kept: neither is for sending."""
+    return keep.with_name(f"{name}.egress.json"), keep.with_name(f"{name}.egress.html")
+
+
+def write_egress(keep: Path, report: Egress) -> None:
+    """Both files, readable by their owner only."""
+    data, page = egress_files(keep, report.name)
+    for path, text in (
+        (data, json.dumps(records.plain_record(report), indent=1) + "\n"),
+        (page, render_page(egress_document(report))),
+    ):
+        atomic.sweep(path)
+        atomic.write(path, text.encode(), private=True)
+
+
+def earlier_egress(keep: Path, name: str, content: bytes) -> Egress | None:
+    """What was measured of these very bytes before."""
+    path = egress_files(keep, name)[0]
+    if not path.exists():
+        return None
+    try:
+        report = records.load_record(Egress, path, LARGEST, FORMAT)
+    except FileError:  # it can be made again
+        return None
+    return report if report.sha256 == hashlib.sha256(content).hexdigest() else None
+
+
+MEMBERSHIP = "A node was trained on, {} (AUC)"
+ROWS = {  # of the table of attacks: what guessing gives, digits, title
+    "loss": (0.5, 2, MEMBERSHIP.format("by its loss")),
+    "moments": (0.5, 2, MEMBERSHIP.format("by the moments")),
+    "row": (0.5, 2, MEMBERSHIP.format("by its row")),
+    "combined": (0.5, 2, MEMBERSHIP.format("all combined, on held-out nodes")),
+    "labels": (0, 2, "Your label histogram (correlation)"),
+    "words": (0.5, 2, "Which features occur at training nodes (AUC)"),
+    "absent": (0, 0, "Features said to occur at no training node"),
+    "rare": (0, 0, "Features of one to four training nodes shown to occur"),
+    "closest": (None, 2, "A training node's features, best row (cosine)"),
+    "read_whole": (0, 0, "Training nodes whose features are read whole"),
+}
+
+
+def risk_table(report: Egress) -> Table:
+    """Each attack on the upload and on the sums, and what guessing gives."""
+    rows: list[list[Cell]] = []
+    for key, (guess, digits, title) in ROWS.items():
+        risks = ({} if r is None else vars(r) | r.membership for r in (report.upload, report.sums))
+        own, sums = (risk.get(key) for risk in risks)
+        if own is not None:
+            values = (own, sums, report.upload.control if guess is None else guess)
+            rows.append([title, *("–" if v is None else f"{v:.{digits}f}" for v in values)])
+    own_part = "If all others tell their parts" if report.sealed else "This upload"
+    heads = ["What an attack tells", own_part, "The sums alone", "Guessing"]
+    return Table.of("Attacks on these very bytes", heads, rows, words=0)
+
+
+def item_table(sent: Disclosure) -> Table:
+    """The tensors of an upload, and what is around them."""
+    shapes = (" × ".join(map(str, item.shape)) for item in sent.items)
+    rows: list[list[Cell]] = [
+        [item.name, shape, f"{item.bytes:,}", item.words]
+        for item, shape in zip(sent.items, shapes, strict=True)
+    ]
+    envelope = sent.frame - sum(item.bytes for item in sent.items)
+    rows.append(["", "", f"{envelope:,}", "envelope: names, shapes, checksums"])
+    if sent.signature:
+        rows.append(["", "", f"{sent.signature:,}", "your signature (security overhead)"])
+    return Table.of("", ["Tensor", "Shape", "Bytes", "What it is"], rows)
+
+
+def egress_document(report: Egress) -> Document:
+    """The page, section by section as an output checker asks."""
+    decision, risk = report.decision, report.seen
+    state = "waits for a decision"
+    if decision is not None:
+        state = f"{'agreed to' if decision.agreed else 'refused'} by {decision.by}"
+    headline = [(f"{report.bytes:,}", "bytes"), (str(len(report.parties) - 1), "sites take part")]
+    if risk is not None and risk.auc is not None:
+        told = "AUC: a node was trained on, best attack on what is seen"
+        headline.append((f"{risk.auc:.2f}", told))
+    headline.append((str(report.smallest), "training nodes in the smallest class"))
+    sections = {
+        "What leaves": _what(report),
+        "To whom": _whom(report),
+        "For what": _purpose(report),
+        "Risk": _risk(report),
+        "Controls": _controls(report),
+        "Decision": _decision(report),
+    }
+    return Document(
+        f"Egress report: {report.name}",
+        f"One upload for job {report.job}, {state}. This page stays at the site: it has counts of "
+        "training nodes.",
+        tuple(headline),
+        tuple(Section(title, tuple(blocks)) for title, blocks in sections.items()),
+        flows=True,
+    )
+
+
+def _what(report: Egress) -> Iterator[Block]:
+    yield Text(f"{report.bytes:,} bytes, SHA-256 {report.sha256}.")
+    yield item_table(report.disclosed)
+    yield from map(Text, report.disclosed.sentences)
+
+
+def _whom(report: Egress) -> Iterator[Block]:
+    reader = f"the server, reads {'sums over all sites' if report.sealed else 'every upload'}"
+    rows = [[n, reader if n == SERVER else "takes part", key] for n, key in report.parties.items()]
+    heads = ["Name", "Role", "Fingerprint of its key"]
+    yield Table.of("Everybody whom the job names", heads, rows, words=3)
+    yield Text("Compare fingerprints with keys that you got another way (--known FILE).")
+
+
+def _purpose(report: Egress) -> Iterator[Block]:
+    yield Facts((("Job", report.job), ("Digest", report.digest), ("Method", report.method)))
+    yield Text(
+        "The server merges the uploads of all sites and returns a correction, which this site weighs "
+        "against its own model. It is good for this job, and for later editions if that was signed."
+    )
+
+
+def _risk(report: Egress) -> Iterator[Block]:
+    yield risk_table(report)
+    yield Text(
+        "The attacker holds the message and, to ask whether a node was trained on, the node with its "
+        "edges and label. Others may learn more: these are simple attacks. In the sums, a model of this "
+        "site's own validation nodes stands for other sites, which are less alike: real sums tell less."
+    )
+    told, total = report.upload.histogram, max(1, sum(report.counts.values()))
+    rows = []
+    for index, (name, count) in enumerate(report.counts.items()):
+        estimate = f"{100 * told[index]:.0f} %" if told else "–"
+        rows.append([name, f"{count:,}", f"{100 * count / total:.0f} %", estimate])
+    heads = ["Class", "Training nodes", "Share", "Share it tells"]
+    yield Table.of("Classes", heads, rows, words=0)
+
+
+def _controls(report: Egress) -> Iterator[Block]:
+    signed = "no key" not in report.parties.values()
+    facts = {
+        "Sealed": "yes, the server sees sums" if report.sealed else "no",
+        "Signed": "yes, good for this job and this sender alone" if signed else "no",
+        "Sent": "once; the same job takes no second upload",
+        "Formal privacy": "none is promised",
+        "Limits": "below" if report.limits else "this site has set none (policy.toml)",
+    }
+    yield Facts(tuple(facts.items()))
+    verdicts = {True: "holds", False: "fails"}
+    limits = (Finding(limit.rule, verdicts[limit.kept], limit.found) for limit in report.limits)
+    yield Findings(tuple(limits))
+
+
+def _decision(report: Egress) -> Iterator[Block]:
+    if (decision := report.decision) is None:
+        yield Text("Nobody has agreed yet, and nothing was written for sending.")
+        return
+    facts = [("Decision", "it may leave" if decision.agreed else "it stays"), ("By", decision.by)]
+    facts += [("Because", reason) for reason in decision.reasons]
+    yield Facts((*facts, ("In the log", decision.audit)))

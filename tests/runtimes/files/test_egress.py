@@ -1,0 +1,259 @@
+"""The egress report: attacks on the very upload, the site's policy, and the log of decisions."""
+
+import hashlib
+import json
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import cross_val_score
+
+from pace.datasets import Dataset, divide
+from pace.datasets.synthetic import Synthetic, synthetic
+from pace.errors import FileError, PolicyError, SettingError
+from pace.jobs import read_job, write_job
+from pace.methods import METHODS, Pace, RidgeSums, make
+from pace.models import GCN
+from pace.protocol import Messages, steps
+from pace.runtimes.files import attacks, fit_files, load_site, policy
+from pace.runtimes.files.egress import Egress, egress_files
+from pace.runtimes.files.policy import Policy, append_decision, log_file, read_policy, verify_log
+from tests.graphs import clients, federation
+from tests.preloaded import Preloaded
+from tests.sealed import sealed_job, write_key
+from tests.sites import FIT, job, write_sites
+
+
+def test_the_auc_is_scikit_learns_and_the_combined_one_is_of_held_out_nodes() -> None:
+    random = torch.Generator().manual_seed(0)
+    positive = torch.rand(400, generator=random) < 0.3
+    scores = torch.randint(5, (400,), generator=random).double()  # with ties
+    assert attacks.auc(scores, positive) == pytest.approx(roc_auc_score(positive, scores))
+    assert attacks.auc(scores, torch.ones(400, dtype=torch.bool)) is None
+    noise = torch.randn(400, 40, generator=random).double()
+    assert attacks.held_out_auc(noise, positive) == pytest.approx(0.5, abs=0.1)  # not fitted to
+    two = noise[:, :2] + positive[:, None] * torch.tensor([1.0, 0.5])
+    oracle = cross_val_score(LogisticRegression(), two, positive, scoring="roc_auc", cv=5).mean()
+    assert attacks.held_out_auc(two, positive) == pytest.approx(oracle, abs=0.02)
+
+
+@pytest.mark.fault(38)
+def test_no_training_node_is_ruled_out_by_the_moments() -> None:
+    """n m_j ≥ s_j² at each training node, up to the scale that all columns share."""
+    (graph,), agreed = clients(1), federation(Pace())
+    message = steps.check_upload(steps.fit(graph, agreed)[1], agreed)
+    moment = message["0.weight/m"].double()
+    rows = agreed.network(agreed.start, graph).inputs["0.weight"]
+    squares = rows[graph.train].double().square()
+    scale = float(moment.sum() / squares.mean(0).sum())
+    least = torch.log(torch.tensor(scale / len(squares)))
+    scores = attacks.within_moments(rows[torch.ones(graph.nodes, dtype=torch.bool)], moment)
+    assert bool((scores[graph.train] >= least - 1e-4).all())
+    assert attacks.auc(scores, graph.train) == pytest.approx(
+        roc_auc_score(graph.train, scores.numpy())
+    )
+
+
+@pytest.mark.fault(38)
+def test_an_upload_is_attacked_more_than_its_sums_would_be() -> None:
+    made = synthetic(Synthetic(nodes=400, features=200, classes=4, communities=4))
+    (graph,) = divide(Dataset("small", made, 4), "dirichlet", 1)
+    agreed = replace(federation(Pace()), model=GCN((200, 16, 4)), epochs=40)
+    message = steps.check_upload(steps.fit(graph, agreed)[1], agreed)
+    risk = attacks.attack(agreed.method.reading(Messages([message]), agreed), graph, agreed)
+    reading = attacks.sums_with(message, graph, agreed, 10)
+    assert reading is not None
+    sums = attacks.attack(reading, graph, agreed)
+    assert risk.auc is not None
+    assert sums.auc is not None
+    assert risk.auc > max(0.65, sums.auc + 0.1)
+    counts = torch.bincount(graph.training_labels, minlength=4)
+    assert sum(risk.histogram) == pytest.approx(1)
+    assert len(risk.histogram) == len(counts)
+    absent = int(((graph.x[graph.train] != 0).sum(0) == 0).sum())
+    assert risk.absent <= absent  # a zero moment is of a feature that no training node has
+    assert risk.read_whole == 0
+
+
+@pytest.mark.fault(38)
+def test_a_node_alone_in_its_class_is_said_to_be_read_whole() -> None:
+    (graph,), agreed = clients(1), federation(RidgeSums())
+    label = int(graph.training_labels[0])
+    train = graph.train & (graph.y != label)
+    train[graph.train.nonzero()[0]] = True
+    few = replace(graph, train=train)
+    single = int((torch.bincount(few.training_labels) == 1).sum())
+    message = agreed.method.share(agreed.start, few, agreed)
+    risk = attacks.attack(agreed.method.reading(Messages([message]), agreed), few, agreed)
+    assert risk.read_whole == single > 0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_can_be_attacked_or_has_nothing_to_attack(name: str) -> None:
+    (graph,), agreed = clients(1), federation(make(name))
+    message = agreed.method.share(agreed.start, graph, agreed)
+    risk = attacks.attack(agreed.method.reading(Messages([message]), agreed), graph, agreed)
+    assert (risk.auc is None) == (not message)
+    assert all(0 <= value <= 1 for value in risk.membership.values())
+
+
+def fitted(
+    north: Path, limits: Policy | None = None, **options: object
+) -> dict[str, object] | None:
+    made = read_job(north / "job.pace")
+    files = (north / "mine.local", north / "north.up", north / "r.json")
+    return fit_files(made, load_site(north / "mine.graph", made), *files, policy=limits, **options)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def north(tmp_path: Path) -> Path:
+    return write_sites(tmp_path, job())[0]
+
+
+@pytest.mark.fault(51)
+def test_nothing_is_written_for_sending_before_somebody_agreed(north: Path) -> None:
+    seen: list[Egress] = []
+
+    def no() -> bool:
+        assert not (north / "north.up").exists()
+        assert (north / "north.egress.html").exists()  # to be read before the answer
+        return False
+
+    assert fitted(north, tell=seen.append, confirm=no) is None
+    assert not (north / "north.up").exists()
+    assert not (north / "mine.local").exists()
+    report = json.loads((north / "north.egress.json").read_text())
+    assert (report["decision"]["agreed"], report["decision"]["reasons"]) == (
+        False,
+        ["the answer was no"],
+    )
+    receipt = fitted(north, by="a person")
+    assert receipt is not None
+    content = (north / "north.up").read_bytes()
+    report = json.loads((north / "north.egress.json").read_text())
+    assert report["sha256"] == hashlib.sha256(content).hexdigest() == seen[0].sha256
+    assert report["decision"]["by"] == "a person"
+    assert verify_log(log_file(), str(receipt["audit"])) == (2, receipt["audit"])
+    assert (
+        fitted(north, confirm=no) is not None
+    )  # these bytes were agreed to: nobody is asked again
+    assert verify_log(log_file())[0] == 2
+    for path in egress_files(north / "mine.local", "north"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.fault(51)
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        (Policy(smallest_class=10**6), "the smallest has"),
+        (Policy(largest_auc=0.1), "an AUC of at most 0.1"),
+        (Policy(sealed_only=True), "open"),
+        (Policy(methods=("fedavg",)), "the method is fedavg (pace)"),
+    ],
+)
+def test_an_upload_beyond_a_limit_stays_whatever_a_person_says(
+    north: Path, limits: Policy, told: str
+) -> None:
+    with pytest.raises(PolicyError, match="does not let this upload go") as refused:
+        fitted(north, replace(limits, agree=True), confirm=lambda: True)
+    assert told in str(refused.value)
+    assert not (north / "north.up").exists()
+    (entry,) = map(json.loads, log_file().read_text().splitlines())
+    assert (entry["agreed"], entry["by"]) == (False, "the site's policy")
+    page = (north / "north.egress.html").read_text()
+    assert "does not hold" in page
+
+
+def test_a_policy_agrees_within_its_limits_and_a_sealed_job_is_judged_by_its_sums(
+    north: Path, tmp_path: Path
+) -> None:
+    def nobody() -> bool:
+        raise AssertionError("nobody is asked")
+
+    assert fitted(north, Policy(methods=("pace",), agree=True), confirm=nobody)
+    made = sealed_job()
+    write_job(tmp_path / "sealed.pace", made)
+    files = (tmp_path / "k.local", tmp_path / "north.up", tmp_path / "r.json")
+    site, key = load_site(north / "mine.graph", made), write_key(tmp_path, "north")
+    assert fit_files(made, site, *files, key=key, policy=Policy(sealed_only=True, agree=True))
+    report = json.loads((tmp_path / "north.egress.json").read_text())
+    assert report["sealed"]
+    assert len(report["parties"]) == 4
+    assert report["sums"]["membership"] != report["upload"]["membership"]
+
+
+def test_a_policy_file_is_read_strictly(tmp_path: Path, state: Path) -> None:
+    assert read_policy() is None
+    state.mkdir()
+    (state / "policy.toml").write_text("smallest_class = 5\nlargest_auc = 0.8\nagree = true\n")
+    assert read_policy() == Policy(5, 0.8, agree=True)
+    for text, told in (
+        ("smalest_class = 5", "did you mean 'smallest_class'"),
+        ("largest_auc = 2.0", "expected 0 or more, and 0 to 1"),
+        ("sealed_only = 1", "expected true or false"),
+    ):
+        (tmp_path / "p.toml").write_text(text)
+        with pytest.raises(SettingError, match=told):
+            read_policy(tmp_path / "p.toml")
+
+
+@pytest.mark.fault(52)
+def test_a_log_that_was_changed_or_cut_is_found_out() -> None:
+    heads = [append_decision({"upload": str(number)}) for number in range(4)]
+    path = log_file()
+    lines = path.read_text().splitlines(keepends=True)
+    assert verify_log(path, heads[1]) == (4, heads[3])
+    for wrong in (
+        [lines[0], lines[1].replace('"upload": "1"', '"upload": "9"'), *lines[2:]],
+        [lines[0], *lines[2:]],
+        [lines[1], lines[0], *lines[2:]],
+        [*lines[:3], "{"],
+        lines[1:],
+    ):
+        path.write_text("".join(wrong))
+        with pytest.raises(FileError, match=r"is not what was written|is damaged"):
+            verify_log(path)
+        with pytest.raises(FileError):
+            append_decision({})
+    path.write_text("".join(lines[:3]))  # its end cut off: the chain is whole
+    assert verify_log(path)[0] == 3
+    with pytest.raises(FileError, match="cut off"):
+        verify_log(path, heads[3])
+
+
+def test_decisions_of_many_processes_are_one_chain(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: append_decision({"upload": str(number)}), range(12)))
+    assert verify_log(log_file())[0] == 12
+
+
+@pytest.mark.fault(51, 52)
+def test_report_policy_and_log_from_the_command_line(
+    pace: Preloaded, north: Path, state: Path
+) -> None:
+    done = pace(*FIT, "north.up", cwd=north)
+    assert done.code == 0, done.err
+    said = " ".join(done.out.split())
+    assert "Attacked here before it leaves" in said
+    assert "All of it: north.egress.html" in said
+    page = (north / "north.egress.html").read_text()
+    titles = ("What leaves", "To whom", "For what", "Risk", "Controls", "Decision")
+    assert all(f">{title}</h2>" in page for title in titles)
+    audit = pace("client", "audit", "--json", cwd=north).json
+    receipt = json.loads((north / "mine.receipt.json").read_text())
+    assert (audit["decisions"], audit["head"]) == (1, receipt["audit"])
+    missing = pace("client", "audit", "--head", "f" * 64, cwd=north)
+    assert missing.code == 2
+    assert "none with hash" in missing.err
+    (state / policy.POLICY).write_text("sealed_only = true\n")
+    for name in ("mine.local", "north.up", "north.egress.json"):
+        (north / name).unlink()
+    stopped = pace(*FIT, "north.up", cwd=north)
+    assert stopped.code == 2
+    assert "the site's policy does not let this upload go: the job is sealed (open)" in stopped.err
+    assert not (north / "north.up").exists()
