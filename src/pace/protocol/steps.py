@@ -575,10 +575,8 @@ def _shared(local: Params, graph: Graph, federation: Federation) -> Message:
 
 def _own_return(message: Message, local: Params, federation: Federation) -> Message:
     """The return to one client, which it makes of the common answer where uploads are sealed."""
-    if not federation.sealed:
-        return message
-    bounded(message)  # a larger answer would overflow here
-    return _summable(federation).personal(message, local, federation)
+    sealed = federation.sealed
+    return _summable(federation).personal(message, local, federation) if sealed else message
 
 
 def _lonely(federation: Federation) -> Graph:
