@@ -7,7 +7,7 @@ OLD := "PACE needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0]
 VENV = @test -x $(@D)/bin/pip || { \
   $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and $(OLD))' && $(PYTHON) -m venv $(@D); }
 
-.PHONY: demo notebook docs dependencies bench test test-slow test-flower test-lowest test-latest faults attacks privacy load fuzz dist lint format clean
+.PHONY: demo notebook docs dependencies bench test test-slow test-flower test-nvflare test-lowest test-latest faults attacks privacy load fuzz dist lint format clean
 
 demo: .venv/core
 	$(BIN)/pace run --out demo --replace
@@ -36,6 +36,10 @@ test-slow: .venv/dev
 # In an environment of its own: flwr holds typer and rich back, and both old and new must work.
 test-flower: .venv-flower/dev
 	.venv-flower/bin/python -m pytest tests/runtimes/flower tests/cli tests/runtimes/test_runtimes.py
+
+# NVFlare's simulator, and a provisioned federation with TLS.
+test-nvflare: .venv-nvflare/dev
+	.venv-nvflare/bin/python -m pytest tests/runtimes/nvflare tests/runtimes/network/test_conformance.py
 
 # The oldest and the newest of every dependency, each in an environment of its own: CONTRIBUTING.md
 # says with which Pythons. Both install gigabytes: torch there is the package index's, with its GPU libraries.
@@ -95,6 +99,12 @@ format: .venv/dev
 	  --editable '.[dev,research,report,flower]' --editable ./study
 	touch $@
 
+.venv-nvflare/dev: pyproject.toml constraints.txt
+	$(VENV)
+	.venv-nvflare/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
+	  --editable '.[dev,research,report,nvflare]' --editable ./study
+	touch $@
+
 .venv-lowest/dev: pyproject.toml constraints-lowest.txt
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints-lowest.txt \
@@ -108,4 +118,4 @@ format: .venv/dev
 	touch $@
 
 clean:
-	rm -rf .venv .venv-flower .venv-lowest .venv-latest demo bench dist site
+	rm -rf .venv .venv-flower .venv-nvflare .venv-lowest .venv-latest demo bench dist site

@@ -142,7 +142,7 @@ def shared(folder: Path, handlers: Mapping[str, Handler], clock: Skipped) -> Sha
     """A share whose sites look into their folders while the server waits; that is not counted."""
     for name in handlers:
         (folder / "share" / name).mkdir(parents=True)
-    no_files = {"job": folder, "graph": folder, "folder": folder}
+    no_files: dict[str, Any] = {"job": folder, "graph": folder, "folder": folder}
     sites = [FolderNode(name=name, share=folder / "share", **no_files) for name in handlers]
 
     def sleep(seconds: float) -> None:

@@ -56,7 +56,7 @@ def flower(root: Path) -> World:
     from tests.flowered import HomeGrid
 
     nodes = site_nodes(root, NAMES)
-    return World(lambda: GridExchange(HomeGrid(nodes)))  # type: ignore[arg-type]
+    return World(lambda: GridExchange(HomeGrid(nodes)))
 
 
 def nvflare(root: Path) -> World:

@@ -37,6 +37,7 @@ ONLY_IN = {
     "pandas": {"reports/trial.py", "reports/run_result.py"},
     "jinja2": {"reports/document.py"},
     "triton": {f"training/gpu/kernels/{name}.py" for name in ("layers", "products", "steps")},
+    "nvflare": {"runtimes/nvflare/components.py"},
     "flwr": {f"runtimes/flower/{name}.py" for name in ("control", "server", "superlink", "tasks")},
 }
 

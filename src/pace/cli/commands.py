@@ -28,6 +28,7 @@ PANELS = {
         "server": "The server: check uploads, merge them once.",
         "flower": "Over the network, on Flower: kits, nodes, runs and who is where.",
         "folder": "Over a shared folder: a site's node, and the round.",
+        "nvflare": "On NVFlare: export a job, allow it at a site.",
         "keys": "Keys for signing uploads and returns.",
         "codebook": "Agree on columns: every site describes its own, one codebook is made of them.",
     },

@@ -81,15 +81,19 @@ def node(settings: rounds.Node_toml, check: rounds.Check = False, as_json: As_js
 
 
 @app.command("superlink", cls=manual.Command)
-def superlink(kit: Kit = HERE) -> None:
+def superlink(
+    kit: Kit = HERE,
+    address: Annotated[str, option("Where sites reach it (default: everywhere).", "ADDRESS")] = "",
+) -> None:
     """Be the server: Flower's SuperLink, of which sites reach only what nodes need.
 
     pace flower superlink --kit kits/server
+    pace flower superlink --kit kits/server --address 10.0.0.5
     """
     server = _control(kit).kit
     from pace.runtimes.flower.superlink import serve
 
-    serve(server)
+    serve(server, address)
 
 
 @app.command("run", cls=manual.Command)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -52,7 +52,9 @@ def round_settings(
         console.say(caution, err=True)
     paths = (journal or stem.with_suffix(".journal"), out or stem.with_suffix(".report"))
     default = job_file.parent / "server.key" if job.signed else None
-    given = {name: seconds for name, seconds in times.items() if seconds is not None}
+    given: dict[str, Any] = {
+        name: seconds for name, seconds in times.items() if seconds is not None
+    }
     return Settings(job_file, *paths, key or default, parse_nodes(nodes), **given)
 
 

@@ -91,9 +91,13 @@ def test_a_node_that_is_not_registered_yet_says_why_and_joins_when_it_is(here: D
     other = here.work / "kits" / "south" / "ca.crt"
     right = other.read_bytes()
     other.write_bytes(here.certificate())
-    south = here.start("south", "stranger")
-    assert south.wait() != 0
+    here.start("south", "stranger")
+    wait(
+        lambda: "cannot be reached from here" in here.log("stranger"), LONG
+    )  # and it goes on trying
     assert "certificate verify failed" in here.log("stranger").lower()
+    assert here.running["south"].poll() is None
+    here.stop("south")
     other.write_bytes(right)
     (here.work / "north.pub").rename(public)
     done = here.pace("register", str(public))
@@ -245,6 +249,64 @@ def test_without_a_node_that_was_killed_the_job_ends_by_its_policy(here: Deploym
 def children(here: Deployment, pid: int) -> set[int]:
     here.family()
     return descendants({pid})
+
+
+def test_a_supernode_that_is_killed_comes_back_by_itself(here: Deployment) -> None:
+    """Flower's process alone: its node notices, says so and starts another, which joins."""
+    here.family()
+    (flowers,) = (
+        pid
+        for pid in descendants({here.running["north"].pid})
+        if "flower-supernode" in command(pid) and "--superlink" in command(pid)
+    )
+    joined = here.log("north").count("SuperNode ID")
+    kill({flowers})
+    wait(lambda: here.log("north").count("SuperNode ID") > joined, LONG)
+    assert "Tried again in 10 s" in here.log("north")
+
+
+def test_a_lost_database_strands_no_return(here: Deployment) -> None:
+    """Nodes get other numbers. Their job has keys, so a run finds them again and delivers."""
+    from pace.jobs import signatures
+
+    folders = [here.work / "kits" / name for name in (*NAMES, "server")]
+    keys = {path.name: path / f"{path.name}.key" for path in folders}
+    publics = {
+        name: signatures.new_keys(key, key.with_suffix(".public")) for name, key in keys.items()
+    }
+    made = agree(here, job(keys=publics))
+    for name in NAMES:
+        with (here.work / "kits" / name / "node.toml").open("a") as file:
+            file.write(f'key = "{name}.key"\n')
+        if name in here.running and here.running[name].poll() is None:
+            here.stop(name)
+        here.start(name)
+    wait(lambda: online(here) == len(NAMES), LONG)
+    code, found = ended(here.run("--delivery", "0.001"))  # the uploads are here, the returns made
+    assert (code, found["report"]["undelivered"]) == (1, list(NAMES))
+    assert "No confirmation from north, south, west" in found["why"]
+    before = {row["who"]: row["node"] for row in found["participants"]}
+    for name in (*NAMES, "server"):
+        here.stop(name)
+    for path in here.server.glob("superlink.db*"):
+        path.unlink()
+    (here.work / "server.log").unlink()
+    here.serve(3)
+    for name in NAMES:
+        here.start(name)
+    wait(lambda: online(here) == len(NAMES), LONG)
+    code, found = ended(here.run())
+    assert (code, found["report"]["undelivered"]) == (0, [])
+    after = {row["who"]: row["node"] for row in found["participants"]}
+    assert before.keys() == after.keys()
+    assert not set(before.values()) & set(after.values())
+    for name in NAMES:
+        assert at(here, name, made, f"{name}.down").exists()
+
+
+def online(here: Deployment) -> int:
+    nodes = json.loads(here.pace("status").communicate()[0])["nodes"]
+    return sum(node["status"] == "online" for node in nodes)
 
 
 def test_nothing_is_left_running(here: Deployment) -> None:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import ssl
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -17,6 +25,7 @@ from pace.jobs.job import write_job
 from pace.runtimes.files import sealed_jobs
 from pace.runtimes.flower import kits, supernode
 from pace.runtimes.flower.supernode import SuperNode
+from tests.deployment import LONG, alive, wait
 from tests.graphs import clients
 from tests.preloaded import Preloaded
 from tests.sealed import key_of, sealed_job, write_key
@@ -88,6 +97,51 @@ def test_the_certificate_is_the_authoritys_and_for_the_servers_name(tmp_path: Pa
     assert not reached("other.example")
 
 
+@contextmanager
+def answering(folder: Path, *, ahead: float = 0.0) -> Iterator[int]:
+    """A server with the kit's certificate, whose clock may differ; its port."""
+
+    class Door(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(403)
+            self.end_headers()
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(time.time() + ahead)
+
+        def log_message(self, *words: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Door)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(folder / "tls.crt", folder / "tls.key")
+    server.socket = tls.wrap_socket(server.socket, server_side=True)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield server.server_port
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def test_a_site_is_told_whether_it_reaches_the_server_and_how_clocks_differ(tmp_path: Path) -> None:
+    folder = made(tmp_path)
+    node = SuperNode.read(folder / "north" / "node.toml")
+    write_graph(folder / "north" / "mine.graph", clients(1)[0])
+    for ahead, says in ((0, None), (3600, "clock is 36.. s behind"), (-3600, "s ahead of the")):
+        with answering(folder / "server", ahead=ahead) as port:
+            here = replace(node, superlink=f"127.0.0.1:{port}")
+            problems = here.problems()
+            assert len(problems) == (says is not None)
+            assert says is None or re.search(says, problems[0])
+    (problem,) = here.problems()  # nobody is there any more
+    assert f"127.0.0.1:{port} cannot be reached" in problem
+    (tmp_path / "other").mkdir()
+    with answering(made(tmp_path / "other") / "server") as port:  # of another authority
+        (problem,) = replace(node, superlink=f"127.0.0.1:{port}").problems()
+    assert "certificate verify failed" in problem
+
+
 def test_kits_are_made_once_and_for_listed_participants(tmp_path: Path) -> None:
     folder = made(tmp_path)
     with pytest.raises(FileError, match="already exists"):
@@ -119,6 +173,7 @@ def test_a_site_is_told_what_would_keep_it_from_taking_part(
     done = pace("flower", "node", "node.toml", "--check", "--json", cwd=north)
     assert done.code == 1
     assert "is the key of 'south'" in done.json["problems"][0]
+    assert "mine.graph" in done.json["problems"][1]  # everything at once
     shutil.copy(tmp_path / "north.key", north / "north.key")
     done = pace("flower", "node", "node.toml", "--check", cwd=north)
     assert "mine.graph" in done.out
@@ -128,16 +183,27 @@ def test_a_site_is_told_what_would_keep_it_from_taking_part(
     assert "ca.crt not found" in done.out
     (north / "elsewhere").rename(north / "ca.crt")
     done = pace("flower", "node", "node.toml", "--check", cwd=north)
-    assert (done.code, done.out) == (0, "north can take part: job, graph, keys and CA file fit.\n")
+    assert "the server server.example:18080 cannot be reached from here" in done.out
+    with answering(north.parent / "server") as port:
+        settings = (
+            (north / "node.toml").read_text().replace("server.example:18080", f"127.0.0.1:{port}")
+        )
+        (north / "node.toml").write_text(settings)
+        done = pace("flower", "node", "node.toml", "--check", cwd=north)
+    fits = "north can take part: job, graph, keys and CA file fit, and the server answers.\n"
+    assert (done.code, done.out) == (0, fits)
 
 
-def test_a_site_says_yes_to_a_sealed_job_that_overlaps_another(tmp_path: Path) -> None:
+def test_a_site_says_yes_to_a_sealed_job_that_overlaps_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before, `check.sh` says what both sums would tell; the word in node.toml reaches the node."""
     write_job(tmp_path / "job.pace", sealed_job())
     kits.provision(tmp_path / "job.pace", "server.example", tmp_path / "kits")
     north = tmp_path / "kits" / "north"
     write_key(north, "north")
     write_graph(north / "mine.graph", clients(1)[0])
+    monkeypatch.setattr(SuperNode, "unreachable", lambda node: None)
     assert SuperNode.read(north / "node.toml").problems() == []
     sealed_jobs.remember(key_of("north"), sealed_job(("north", "south", "east")), b"frame")
     (problem,) = SuperNode.read(north / "node.toml").problems()
@@ -198,69 +264,77 @@ def quiet(patch: pytest.MonkeyPatch) -> None:
 
 
 SUPERNODE = """#!/bin/sh
-echo "$@" >> {log}
-if [ ! -e {let_in} ]; then
-  touch {let_in}
-  {first}
-fi
-exit 0
+echo again >> '{log}'
+case $(grep -c again '{log}') in
+  1) {first};;
+  2) echo "SuperNode ID: 17"; kill -TERM {parent}; sleep 600;;  # as `systemctl stop` ends a node
+esac
 """
-NOT_LET_IN = """
-  echo "[code: 2004] Failed to activate SuperNode."
-  sleep 600 & # a helper that holds the pipe open
-  exit 1
-"""
-LOST = """
-  echo "SuperNode ID: 17"
-  echo "Giving up reconnection after 194.80 seconds and 21 tries."
-  sleep 600 # Flower's process stays, and does nothing
-"""
+ENDS = {
+    "not let in": (
+        'echo "[code: 2004] Failed to activate SuperNode."; sleep 600 & exit 1',
+        "the server still takes it for alive",
+    ),
+    "the server is away": (
+        'echo "SuperNode ID: 17"; echo "Giving up reconnection after 194 seconds."; sleep 600',
+        "the server was lost",
+    ),
+    "killed by a signal": ("kill -9 $$", "was killed by signal 9"),
+    "ended with 0, before it joined": ('echo "Unauthenticated"; exit 0', "ended with 0.*Unauthent"),
+    "TLS ended, before it joined": ('echo "SSLEOFError: EOF"; exit 1', "ended with 1.*SSLEOFError"),
+    "ended with 0, after it joined": ('echo "SuperNode ID: 17"; exit 0', "the server was lost"),
+}
 
 
-@pytest.mark.parametrize(
-    ("first", "told"),
-    [(NOT_LET_IN, "the server still takes it for alive"), (LOST, "cannot be reached")],
-)
-def test_a_node_that_is_not_let_in_or_loses_the_server_is_told_why_and_tried_again(
+@pytest.mark.parametrize("end", ENDS)
+def test_a_node_is_tried_again_after_every_end_that_nobody_asked_for(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
-    first: str,
-    told: str,
+    end: str,
 ) -> None:
-    """As after a crash, when Flower refuses the node's second self for a minute; or in an outage."""
+    """With the reason. What its operator ends, by a signal, stays ended."""
     north = made(tmp_path) / "north"
-    program, log, let_in = (tmp_path / name for name in ("flower-supernode", "log", "let in"))
-    program.write_text(SUPERNODE.format(log=f"'{log}'", let_in=f"'{let_in}'", first=first))
+    program, log, (first, told) = tmp_path / "flower-supernode", tmp_path / "log", ENDS[end]
+    program.write_text(SUPERNODE.format(log=log, first=first, parent=os.getpid()))
     program.chmod(0o755)
     monkeypatch.setattr(supernode, "program", lambda name: str(program))
     monkeypatch.setattr(supernode, "AGAIN", 0.0)
     quiet(monkeypatch)
-    assert SuperNode.read(north / "node.toml").run() == 0
-    assert len(log.read_text().splitlines()) == 2
+    with answering(north.parent / "server", ahead=-3600) as port:
+        node = replace(SuperNode.read(north / "node.toml"), superlink=f"127.0.0.1:{port}")
+        node.run()
+    assert log.read_text().split() == ["again"] * 2
     said = capfd.readouterr().err
-    assert told in said
-    assert "--superlink server.example:18080" in log.read_text()
+    assert re.search(told, said)
+    assert "s ahead of the server's" in said  # the clock is named with every reason
 
 
-def test_a_node_that_has_joined_goes_on_trying_however_long_the_server_is_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """Its second self never joins: Flower's process ends by itself, and a third is started."""
-    north = made(tmp_path) / "north"
-    program, log = tmp_path / "flower-supernode", tmp_path / "log"
-    program.write_text(
-        f"#!/bin/sh\necho again >> '{log}'\n"
-        f"""case $(grep -c again '{log}') in
-  1) echo "SuperNode ID: 17"; echo "Giving up reconnection after 194.80 seconds."; sleep 600;;
-  2) echo "Giving up reconnection after 194.80 seconds."; exit 1;;
-esac
+RUNNING = """
+import sys
+from pathlib import Path
+from pace.runtimes.flower import supernode
+from pace.runtimes.flower.supernode import SuperNode
+supernode.program = lambda name: sys.argv[1]
+SuperNode.answer = lambda self, secret: None
+if __name__ == "__main__":
+    SuperNode.read(Path(sys.argv[2])).run()
 """
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux ends children so")
+def test_flowers_process_ends_with_a_node_that_was_killed(tmp_path: Path) -> None:
+    """No orphan keeps the port."""
+    north, program, pid = made(tmp_path) / "north", tmp_path / "flower-supernode", tmp_path / "pid"
+    program.write_text(
+        f"#!/bin/sh\necho $$ > '{pid}.part'; mv '{pid}.part' '{pid}'; exec sleep 600\n"
     )
     program.chmod(0o755)
-    monkeypatch.setattr(supernode, "program", lambda name: str(program))
-    monkeypatch.setattr(supernode, "AGAIN", 0.0)
-    quiet(monkeypatch)
-    assert SuperNode.read(north / "node.toml").run() == 0
-    assert log.read_text().split() == ["again"] * 3
-    assert capfd.readouterr().err.count("cannot be reached") == 2
+    (tmp_path / "running.py").write_text(RUNNING)
+    words = [sys.executable, str(tmp_path / "running.py"), str(program), str(north / "node.toml")]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as node:
+        wait(pid.exists, LONG)
+        child = int(pid.read_text())
+        assert alive(child)
+        os.kill(node.pid, signal.SIGKILL)
+    wait(lambda: not alive(child), LONG)

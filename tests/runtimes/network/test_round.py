@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 from benchmarks.in_memory import InMemory, LostError
 
-from pace.errors import OtherJobError, ParticipantError
+from pace.errors import EngineError, OtherJobError, ParticipantError
 from pace.jobs import signatures
+from pace.jobs.explain import MessageSizes
 from pace.models import sized
 from pace.protocol import steps
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
 from pace.runtimes.network.exchange import MENDING, RETURN, UPLOAD, Reply, Words
+from pace.runtimes.network.round import RoundReport, round_sentences, run_round
 from tests.graphs import CLASSES, FEATURES, clients
-from tests.networked import Clock, connected, files, only, run, site_nodes, stopped
+from tests.networked import Clock, connected, files, only, run, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
 
 
@@ -290,3 +292,107 @@ def test_the_cost_of_an_answer_does_not_grow_with_the_number_of_nodes(
 
     few, many = (played_round(tmp_path / str(sites), sites) for sites in (8, 64))
     assert few["opens"] / 8 >= many["opens"] / 64 - 1
+
+
+def signed_job(root: Path) -> dict[str, Any]:
+    """Changes of a job that make it signed; the keys are in `root`."""
+    pairs = {name: (root / f"{name}.key", root / f"{name}.pub") for name in (*NAMES, "server")}
+    return {"keys": {name: signatures.new_keys(*pair) for name, pair in pairs.items()}}
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_returns_reach_sites_whose_nodes_have_other_numbers_than_before(
+    tmp_path: Path, signed: bool
+) -> None:
+    """As after a SuperLink lost its database with a job open. With keys nobody has to do anything."""
+    write_sites(tmp_path, job(**(signed_job(tmp_path) if signed else {})))
+    more: dict[str, Any] = {"key": tmp_path / "server.key"} if signed else {}
+    nodes = {
+        number: replace(node, key=tmp_path / f"{node.name}.key" if signed else None)
+        for number, node in site_nodes(tmp_path, NAMES).items()
+    }
+
+    def lose(node: str, kind: str, reply: Words) -> Words | None:
+        return None if kind == RETURN else reply
+
+    first = run(tmp_path, connected(nodes, lose), delivery=5.0, **more)
+    assert first["undelivered"] == list(NAMES)
+    before = files(tmp_path / "server", "*.down")
+    anew = connected({f"2{number}": node for number, node in nodes.items()})
+    second = run(tmp_path, anew, delivery=100.0, **more)
+    fixed = {"north": "211", "south": "212", "west": "213"}
+    if not signed:
+        assert second["undelivered"] == list(NAMES)
+        assert second["moved"] == fixed
+        report = RoundReport(**{**second, "bytes": MessageSizes(**second["bytes"])})
+        line = "--nodes north=211,south=212,west=213"
+        assert any(line in sentence for sentence in round_sentences(report))
+        second = run(tmp_path, anew, nodes=fixed, **more)
+    assert second["finished"]
+    assert second["moved"] == {}
+    assert {row["who"]: row["state"] for row in second["participants"]} == dict.fromkeys(
+        NAMES, "adopted"
+    )
+    assert files(tmp_path / "server", "*.down") == before
+    for name in NAMES:
+        assert only(tmp_path / name, "*.down") == only(tmp_path / "server", f"{name}.down")
+
+
+def test_while_its_node_is_connected_no_other_takes_a_signed_name(tmp_path: Path) -> None:
+    """South's operator has a copy of north's key and upload; north is there, and stays north."""
+    write_sites(tmp_path, job(minimum=2, **signed_job(tmp_path)))
+    nodes = {
+        number: replace(node, key=tmp_path / f"{node.name}.key")
+        for number, node in site_nodes(tmp_path, NAMES).items()
+    }
+    seen: dict[str, bytes] = {}
+
+    def replay(node: str, kind: str, reply: Words) -> Words:
+        if kind == UPLOAD and node == "11":
+            seen["north"] = reply["payload"]
+        if kind == UPLOAD and node == "12":
+            return {"code": "ok", "name": "north", "payload": seen["north"]}
+        return reply
+
+    found = run(tmp_path, connected(nodes, replay), key=tmp_path / "server.key")
+    assert found["finished"]
+    assert {row["who"]: row["node"] for row in found["participants"]}["north"] == "11"
+
+
+def test_a_lost_engine_leaves_a_report_of_what_came(tmp_path: Path) -> None:
+    """The refusals of this run are in it, and who was here is not shown as asked."""
+
+    class Gone(InMemory):
+        looks = 0
+
+        def replies(self, tickets: Collection[str]) -> list[Reply]:
+            self.looks += 1
+            if self.looks > 3:
+                raise EngineError("the SuperLink was lost")
+            return super().replies(tickets)
+
+    def refuse(node: str, kind: str, reply: Words) -> Words:
+        return {"code": "graph"} if node == "13" else reply
+
+    write_sites(tmp_path, job())
+    nodes = Gone(connected(site_nodes(tmp_path, NAMES), refuse).handlers)
+    report = run_round(nodes, server_settings(tmp_path))
+    assert (report.finished, report.lost) == (False, "the SuperLink was lost")
+    assert {row.who: (row.state, row.code) for row in report.participants} == {
+        "north": ("uploaded", ""),
+        "south": ("uploaded", ""),
+        "node 13": ("asked", "graph"),  # again, and why
+        "west": ("missing", ""),
+    }
+    assert "graph" in (tmp_path / "server/job.report/report.md").read_text()
+    again = run(tmp_path, connected(site_nodes(tmp_path, NAMES)))
+    assert again["finished"]
+
+
+def test_who_was_journaled_before_is_shown_so_in_the_next_run(tmp_path: Path) -> None:
+    write_sites(tmp_path, job())
+    nodes = site_nodes(tmp_path, NAMES)
+    run(tmp_path, connected({"11": nodes["11"]}))
+    found = run(tmp_path, connected({"12": nodes["12"]}))
+    states = {row["who"]: row["state"] for row in found["participants"]}
+    assert states == {"north": "uploaded", "south": "uploaded", "west": "missing"}

@@ -43,15 +43,18 @@ Scope = MutableMapping[str, Any]
 Call = Callable[..., Awaitable[Any]]
 
 
-def serve(kit: ServerKit) -> None:
-    """Serve until this process is ended, and let the kit's nodes in."""
+def serve(kit: ServerKit, address: str = "") -> None:
+    """Serve sites at an address of this machine until this process ends, and let the kit's nodes in."""
     os.chdir(kit.folder)
     os.environ["FLWR_HOME"] = os.path.abspath("flwr-home")
     sys.argv = ["flower-superlink", *OPTIONS, "--host", LOOPBACK, "--port", str(kit.port + 1)]
     app = fleet_only(create_app(_parse_superlink_lifespan_config(), SuperLinkLifespan), kit.port)
     logs = get_uvicorn_log_config(console_handler.level)
     config = uvicorn.Config(app, log_config=logs, ssl_certfile="tls.crt", ssl_keyfile="tls.key")
-    doors = [socket.create_server(("", kit.port)), socket.create_server((LOOPBACK, kit.port + 1))]
+    doors = [
+        socket.create_server((address, kit.port)),
+        socket.create_server((LOOPBACK, kit.port + 1)),
+    ]
     threading.Thread(target=_register, args=[kit.port], daemon=True).start()
     uvicorn.Server(config).run(sockets=doors)
 

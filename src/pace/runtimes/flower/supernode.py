@@ -1,22 +1,27 @@
 """A site's node: node.toml, what would keep the site from taking part, and its processes.
 
 Flower's SuperNode runs as a child of ours and only carries messages: they are answered here, and an app
-that comes with them is left unopened (see `tasks`). A node that the server does not let in is tried
-again, with the reason in words: its key is not registered yet, or the server still takes its former self
-for alive. So is one that has lost the server: after some three minutes Flower stops trying, and stays.
+that comes with them is left unopened (see `tasks`). However it ends, unless its operator ended it, it is
+started again with the reason in words: its key is not registered yet, the server still takes its former
+self for alive or is away, clocks differ, or what Flower said last. It ends with this process.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import signal
+import ssl
 import sys
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import partial
+from http.client import HTTPException, HTTPSConnection
 from multiprocessing import forkserver
 from pathlib import Path
 from secrets import token_bytes
@@ -31,13 +36,16 @@ LOOPBACK = "127.0.0.1"
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
 JOINED = b"SuperNode ID"  # for one that is
 GAVE_UP = b"Giving up reconnection"  # and for one that has lost the server
+REACH = 5.0  # seconds for the server to answer
 AGAIN = 10.0  # seconds until it is tried again
 WHY = (
     "the server does not let this node in. Either its key is not registered there yet, or this node "
     "was ended less than 70 s ago without a goodbye and the server still takes it for alive (two "
-    f"heartbeats of 30 s). It is tried again every {AGAIN:.0f} s"
+    "heartbeats of 30 s)"
 )
-LOST = f"the server cannot be reached. The node is started again in {AGAIN:.0f} s"
+LOST = "the server was lost"
+CLOCKS = 240.0  # seconds; Flower refuses a node whose clock differs by 300
+TERMINATE_WITH_PARENT = 1  # Linux's prctl
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +64,29 @@ class SuperNode(Node):
             found.append(f"{self.certificate} not found: get the server's CA file")
         if not self.node_key.is_file():
             found.append(f"{self.node_key} not found: make it: ssh-keygen -t ecdsa -b 384")
-        return found + super().problems()
+        reason = self.unreachable() if not found else None
+        return found + super().problems() + ([reason] if reason else [])
 
     @property
     def fits(self) -> str:
-        return "job, graph, keys and CA file fit"
+        return "job, graph, keys and CA file fit, and the server answers"
+
+    def unreachable(self) -> str | None:
+        """Why the server would not be reached from here; None if it answers and clocks agree."""
+        host, _, port = self.superlink.rpartition(":")
+        try:
+            tls = ssl.create_default_context(cafile=str(self.certificate))
+            door = HTTPSConnection(host.strip("[]"), int(port), timeout=REACH, context=tls)
+            with closing(door):
+                door.request("GET", "/")
+                date = door.getresponse().headers["date"]
+            ahead = time.time() - parsedate_to_datetime(date).timestamp()
+        except (OSError, HTTPException, ValueError, TypeError) as error:
+            return f"the server {self.superlink} cannot be reached from here: {error}"
+        if abs(ahead) < CLOCKS:
+            return None
+        way = "ahead of" if ahead > 0 else "behind"
+        return f"this machine's clock is {abs(ahead):.0f} s {way} the server's: Flower allows 300"
 
     def command(self) -> list[str]:
         """Flower's command for this node; it gives its messages only to who knows the secret."""
@@ -83,9 +109,8 @@ class SuperNode(Node):
         forkserver.ensure_running()  # torch is loaded before the first step is asked for
         threading.Thread(target=self.answer, args=[secret], daemon=True).start()
         log(f"{self.name}: starting, for {self.superlink}")
-        joined = threading.Event()
         while True:
-            code, again = self._run_once(joined)
+            code, again = self._run_once()
             if not again:
                 log(f"{self.name}: ended with {code}")
                 return code
@@ -98,14 +123,15 @@ class SuperNode(Node):
         inbox = TaskInbox(Runtime(f"{LOOPBACK}:{self.port}", secret))
         answer_letters(inbox, partial(respond, self))
 
-    def _run_once(self, joined: threading.Event) -> tuple[int, bool]:
-        """Its exit code, and whether to try again: not let in, or the server lost after it `joined`."""
-        ended = refused = gave_up = False
+    def _run_once(self) -> tuple[int, bool]:
+        """Its exit code, and whether to try again: whenever nobody here has asked it to end."""
+        ended, why, last = False, "", ""
         home = {"FLWR_HOME": str(self.folder / "flwr-home"), "PYTHONUNBUFFERED": "1"}
         child = Popen(
             self.command(),
             env={**os.environ, **home},
             start_new_session=True,
+            preexec_fn=end_with_parent(),
             stdout=PIPE,
             stderr=STDOUT,
         )
@@ -127,20 +153,32 @@ class SuperNode(Node):
         with child.stdout as lines:
             for line in lines:
                 pass_on(line.decode(errors="surrogateescape"))
-                refused |= any(word in line for word in REFUSED)
-                if JOINED in line:
-                    joined.set()
+                last = line.decode(errors="replace").strip() or last
+                if any(word in line for word in REFUSED):
+                    why = WHY
+                elif JOINED in line:
                     log(f"{self.name}: joined {self.superlink}, and waits to be asked")
-                elif GAVE_UP in line and joined.is_set():
-                    gave_up = True
+                    why = LOST
+                elif GAVE_UP in line:
+                    why = LOST
                     child.kill()  # the server is not there for a goodbye
         waiting.join()
         for number, handler in before.items():
             signal.signal(number, handler)
-        failed = child.returncode > 0 and (refused or joined.is_set())
-        if again := not ended and (gave_up or failed):
-            log(f"{self.name}: {WHY if refused and not gave_up else LOST}")
-        return child.returncode, again
+        if not ended:
+            code = child.returncode
+            how = f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+            why = why or f"Flower's SuperNode {how}, and said last: {last[:200] or 'nothing'}"
+            more = self.unreachable()
+            log(f"{self.name}: {why}{f'; {more}' if more else ''}. Tried again in {AGAIN:.0f} s")
+        return child.returncode, not ended
+
+
+def end_with_parent() -> Callable[[], object] | None:
+    """What a child calls at its start, so that it is terminated when we are killed; Linux has it."""
+    if not sys.platform.startswith("linux"):
+        return None
+    return partial(ctypes.CDLL(None).prctl, TERMINATE_WITH_PARENT, signal.SIGTERM)
 
 
 def program(name: str) -> str:

@@ -12,6 +12,7 @@ has the SHA-256 of its parts, and one that is not all there is looked at again.
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
@@ -135,6 +136,7 @@ class FolderNode(Node):
             if time.time() - path.stat().st_mtime > LEFTOVER:
                 path.unlink(missing_ok=True)
         if not once:
+            signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it made is removed
             threading.Thread(target=forkserver.ensure_running, daemon=True).start()
             log(f"{self.name}: looks into {self.mine}")
         with atomic.held(self.folder / ".lock", f"another process is the node of {self.folder}"):

@@ -74,11 +74,11 @@ def encode_words(kind: str, words: Words, ticket: str = "") -> bytes:
 
     The line has the SHA-256 of what follows, so a message that is half there is not taken for one.
     """
-    parts = [words.get(name, b"") for name in PARTS]
+    parts: dict[str, bytes] = {name: words[name] for name in PARTS if name in words}  # type: ignore[literal-required]
+    body = b"".join(parts.values())
     head: dict[str, object] = {key: word for key, word in words.items() if key not in PARTS}
-    sizes = {name: len(part) for name, part in zip(PARTS, parts, strict=True) if name in words}
-    body = b"".join(parts)
-    head |= {"kind": kind, "ticket": ticket, "sha256": hashlib.sha256(body).hexdigest(), **sizes}
+    head |= {name: len(part) for name, part in parts.items()}
+    head |= {"kind": kind, "ticket": ticket, "sha256": hashlib.sha256(body).hexdigest()}
     return json.dumps(head).encode() + b"\n" + body
 
 
@@ -220,9 +220,10 @@ class Post:
     trouble: dict[str, str] = field(default_factory=dict)  # step -> why it fails now
 
     def nodes(self) -> set[str]:
+        online: set[str] = set()
         with self._surviving("nodes"):
-            return self.exchange.nodes()
-        return set()
+            online |= self.exchange.nodes()
+        return online
 
     def send(self, kind: str, messages: Mapping[str, Words], expires: float) -> None:
         with self._surviving("send"):

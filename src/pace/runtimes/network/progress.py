@@ -16,8 +16,7 @@ from pace.io import read_record, untrusted
 # A participant is missing if the job lists it and nothing was heard of it in this run. The engine
 # itself is failing while its calls do.
 State = Literal[
-    *("missing", "asked", "uploaded", "refused", "lost", "returned", "adopted"),
-    *("failing", "working"),
+    "missing", "asked", "uploaded", "refused", "lost", "returned", "adopted", "failing", "working"
 ]
 ENGINE = "the engine"
 MARK = "pace-event "  # before an event
@@ -90,7 +89,8 @@ class Progress:
         row.node = event.node
         short = event.node[-5:] if event.node.isdecimal() else event.node
         row.who = name or row.who or f"node {short}"
-        row.state, row.code = event.state, event.code
+        again = row.code if event.state == "asked" else ""  # why it is asked once more
+        row.state, row.code = event.state, event.code or again
         match event.state:
             case "asked":
                 row.asked += 1

@@ -1,0 +1,79 @@
+"""`pace nvflare`: a job for a federation that runs NVFlare."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pace.cli import console, manual, rounds
+from pace.cli.given import Allow, As_json, Job_file, argument, option
+
+EXAMPLES = """
+pace nvflare export job.pace --out nv
+pace nvflare allow north --from nv/north
+pace nvflare check north/local/pace.toml
+"""
+
+app = typer.Typer(
+    cls=manual.Group, help="On NVFlare: export a job, allow it at a site.", epilog=EXAMPLES
+)
+
+
+@app.command("export", cls=manual.Command)
+def export(
+    job_file: Job_file,
+    out: Annotated[Path, option("The folder to make.", "FOLDER")],
+    allow: Allow = None,
+    as_json: As_json = False,
+) -> None:
+    """Write an NVFlare job, which brings no code, and everybody's settings.
+
+    NVFlare's clients are called as the job's participants.
+
+    pace nvflare export job.pace --out nv
+
+    Then `pace nvflare allow` at the server and at each site, and `nvflare job submit -j nv/job`.
+    """
+    from pace.runtimes.nvflare import export
+
+    names = export(job_file, out)
+    if as_json:
+        console.one_object({"job": str(out / "job"), "sites": names})
+    else:
+        console.say(
+            f"Written: {out}/job to submit, and settings for the server and {', '.join(names)}"
+        )
+
+
+@app.command("allow", cls=manual.Command)
+def allow_components(
+    kit: Annotated[Path, argument("The NVFlare startup kit.", metavar="KIT")],
+    settings: Annotated[Path, option("The settings that `export` wrote.", "FOLDER", "--from")],
+    as_json: As_json = False,
+) -> None:
+    """Let an NVFlare server or client run PACE: its components, and the settings, into KIT/local.
+
+    pace nvflare allow kits/north --from nv/north
+
+    Nothing else is allowed by it; what is there already is kept.
+    """
+    from pace.runtimes.nvflare import allow_components
+
+    written = allow_components(kit, settings)
+    if as_json:
+        console.one_object({"written": [str(path) for path in written]})
+    else:
+        console.say(f"Written: {', '.join(map(str, written))}")
+
+
+@app.command("check", cls=manual.Command)
+def check(settings: rounds.Node_toml, as_json: As_json = False) -> None:
+    """Say what would keep a site from taking part; exit with 1 if something would.
+
+    pace nvflare check north/local/pace.toml
+    """
+    from pace.runtimes.network.node import Node
+
+    rounds.check_node(Node.read(settings), as_json=as_json)
