@@ -11,6 +11,7 @@ from pace.graph import Graph
 from pace.methods import FullSums, PaceFull
 from pace.methods.beyond import ridge as module
 from pace.methods.beyond.ridge import fitted_rows
+from pace.models import MODELS, sized
 from pace.models.refitted import ALL, FITS, fit_of, fitted_nodes, fitted_on
 from pace.protocol.steps import Adoption, adopt, fit, merge, share
 from pace.protocol.uploads import Messages
@@ -182,3 +183,18 @@ def test_weights_are_the_mean_of_both_ways_by_nodes(method: PaceFull | FullSums)
         assert len(adoption.weights) == 1 + len(adoption.externals)
         assert min(adoption.weights) >= 0
         assert torch.isfinite(adoption.logits).all()
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_any_model_can_be_local(kind: str) -> None:
+    """What is used is finite, Local is the refitted one, and other graphs are predicted."""
+    graphs, method = clients(2), PaceFull()
+    agreed = Federation(sized(kind, FEATURES, 8, 2, CLASSES), method, 7, 5)
+    fitted = [fit(graph, agreed) for graph in graphs]
+    returns = merge([upload for _, upload in fitted], agreed)
+    for graph, (kept, _), returned in zip(graphs, fitted, returns, strict=True):
+        adoption = adopt(graph, kept, returned, agreed)
+        assert torch.isfinite(adoption.logits).all()
+        assert adoption.model(clients(1, seed=5)[0]).shape[1] == CLASSES
+        local = agreed.model(fit_of(kept.local, ALL), graph).logits
+        torch.testing.assert_close(adoption.local, local)

@@ -22,6 +22,8 @@ from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_sites
         *(("pace", numbers, "gcn") for numbers in KINDS),
         ("pace-duo:level=1.0", "int8", "gcn"),
         ("pace-ridge", "int8", "gcn"),
+        ("pace-full", "int8", "gcn"),
+        ("pace-full", "int8", "gin"),
         ("pace", "float32", "sage"),
         ("pace", "int8", "gat"),
         ("fedavg", "float32", "sgc"),

@@ -1,4 +1,4 @@
-"""`pace-ridge-sums` sealed and open: the same models, in one process and by files."""
+"""Regressions from sums, sealed and open: the same models, in one process and by files."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tests.graphs import CLASSES, FEATURES, clients
 from tests.sealed import key_of, sealed_job, write_key
 from tests.sites import NAMES, adopt_at, fit_at, job, write_graph
 
-METHOD = "pace-ridge-sums"
+METHODS = ("pace-ridge-sums", "pace-full-sums")
 CLOSE = 1e-6
 
 
@@ -29,8 +29,9 @@ def seed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     return 0
 
 
-def test_in_one_process(seed: int) -> None:
-    gcn, methods = GCN((FEATURES, 16, CLASSES)), {METHOD: make(METHOD)}
+@pytest.mark.parametrize("name", METHODS)
+def test_in_one_process(seed: int, name: str) -> None:
+    gcn, methods = GCN((FEATURES, 16, CLASSES)), {name: make(name)}
     (plain,), (sealed,) = (
         list(run_trials(clients(3), gcn, methods, [seed], epochs=5, sealed=hidden))
         for hidden in (False, True)
@@ -61,10 +62,11 @@ def by_files(root: Path, made: Job) -> dict[str, model.SiteModel]:
     return {name: model.read_model(root / name / "mine.model") for name in NAMES}
 
 
-def test_by_files(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize("method", METHODS)
+def test_by_files(tmp_path: Path, seed: int, method: str) -> None:
     keys = {name: signatures.public_key(key_of(name)) for name in (*NAMES, SERVER)}
-    plain = by_files(tmp_path / "plain", job(method=METHOD, keys=keys, seed=seed))
-    sealed = by_files(tmp_path / "sealed", sealed_job(method=METHOD, seed=seed))
+    plain = by_files(tmp_path / "plain", job(method=method, keys=keys, seed=seed))
+    sealed = by_files(tmp_path / "sealed", sealed_job(method=method, seed=seed))
     for name, graph in zip(NAMES, clients(3), strict=True):
         assert sealed[name].outcome.weights == pytest.approx(plain[name].outcome.weights, abs=CLOSE)
         one, other = plain[name](graph), sealed[name](graph)

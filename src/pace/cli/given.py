@@ -100,6 +100,7 @@ Without_promise = Annotated[
 ]
 Clients = Annotated[int, option("How many clients.", "N")]
 Rank = Annotated[str, option("Rank of PACE's messages, or dense.", "N")]
+Job_rank = Annotated[str | None, option("Rank of PACE's messages, or dense.", "N")]
 Seeds = Annotated[str, option("How many of the paper's five seeds, or a list of your own.", "N")]
 Data_seed = Annotated[int, option("Seed of partition and masks.", "N")]
 Epochs = Annotated[int | None, option("Training steps (default: the method's).", "N")]
@@ -142,7 +143,12 @@ Models = Annotated[
     str, option(f"Models: {MODEL_NAMES}", "NAMES", "--models", "--model", complete=lists(*MODELS))
 ]
 Method = Annotated[
-    str, option("The method; `pace methods` lists them.", "NAME", complete=words(*METHODS))
+    str | None,
+    option(
+        "The method (default: pace-full, sealed pace-full-sums; pace with --rank).",
+        "NAME",
+        complete=words(*METHODS),
+    ),
 ]
 Methods = Annotated[
     str,

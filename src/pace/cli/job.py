@@ -39,8 +39,8 @@ def new(
     ] = None,
     server_key: Annotated[Path | None, option("The server's .pub, for signing.", "FILE")] = None,
     minimum: Annotated[int | None, option("Uploads to merge (default: all, or 2).", "N")] = None,
-    method: given.Method = "pace",
-    rank: given.Rank = "6",
+    method: given.Method = None,
+    rank: given.Job_rank = None,
     model: given.Model = "gcn",
     hidden: Annotated[
         str | None, option("Hidden widths, by commas (default: 64, if any).", "N")
@@ -75,16 +75,17 @@ def new(
         pace new next.pace --from job.pace --add east.pub --remove south
     """
     from pace.jobs import JOB_SUFFIX, Job, explain, write_job
-    from pace.methods import make
+    from pace.methods import RANK, make, proposal
     from pace.protocol import SEED
 
     if job.suffix != JOB_SUFFIX:
         raise SettingError(f"the job is {job}, expected a name that ends in {JOB_SUFFIX}")
+    proposed, why = proposal(sealed=sealed) if rank is None else ("pace", "")
     if old is not None:
         made = job_from(old, job, add or [], remove or [])
     else:
         names, sizes, book = nodes_of(like, codebook, features, classes)
-        method_name, method_settings = method_of(method, rank)
+        method_name, method_settings = method_of(method or proposed, rank or str(RANK))
         participants, keys, sealing = keys_of(participant or [], server_key, sealed=sealed)
         if seed is None:  # with another sealed job's start, sums of both could be compared
             seed = randbelow(2**31) if sealed else SEED
@@ -117,6 +118,8 @@ def new(
         console.one_object(plain)
         return
     tell(made)
+    if why and old is None and not method:
+        console.say(why)
     if caution := made.federation.method.caution(len(made.participants)):
         console.say(caution, err=True)
     console.say(f"Written: {job}")

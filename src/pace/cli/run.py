@@ -31,7 +31,7 @@ def run(
     partition_file: Annotated[Path | None, option("From `pace partition --out`.", "FILE")] = None,
     clients: given.Clients = 10,
     model: given.Models = "gcn",
-    methods: given.Methods = "local,fedavg,pace",
+    methods: given.Methods = "local,fedavg,pace,pace-full",
     rank: given.Rank = "6",
     seeds: given.Seeds = "5",
     data_seed: given.Data_seed = 2024,

@@ -19,6 +19,10 @@ WRITTEN = {
     "float16": "as float16, rounded to three or four digits",
     "int8": "as int8, matrices in 255 steps a row or column and the rest in float16",
 }
+EVERY_LABEL = (
+    "models are fitted to validation labels too: three trainings at every site, on either half and on "
+    "both. The paper lets validation labels weigh models, not fit them"
+)
 SEALED = "pairwise masks: the server sees sums over all participants, and nothing if one is missing"
 
 
@@ -87,6 +91,8 @@ def job_facts(job: Job) -> dict[str, str]:
         if job.signed
         else "none: the server tells uploads apart by their file names",
     }
+    if job.federation.method.every_label:
+        facts["labels"] = EVERY_LABEL
     if job.sealed:
         facts["sealing"] = SEALED
     named = {"classes": job.classes, "features": job.features}

@@ -344,10 +344,15 @@ def own_residuals(
     wide = len(rows) <= rows.shape[1]
     kernel = lower_kernel(rows if wide else rows.T).double()
     centred = labels - labels.mean(1, keepdim=True)  # as the answers are
-    corrected = []
-    for answer, strength in zip(answers, strengths, strict=True):
-        missed = centred - rows @ answer
-        right = (missed if wide else rows.T @ missed).double()
-        solution = _solved(_damped(kernel, strength), right).to(rows.dtype)
-        corrected.append(answer + (rows.T @ solution if wide else solution))
-    return corrected
+    before = torch.cat(list(answers), 1)
+    missed = centred.repeat(1, len(answers)) - rows @ before
+    right = (missed if wide else rows.T @ missed).double().split(labels.shape[1], 1)
+    solutions = list(right)
+    for strength in set(strengths):  # one factor for all answers of a strength
+        indices = [index for index, other in enumerate(strengths) if other == strength]
+        solved = _solved(_damped(kernel, strength), torch.cat([right[i] for i in indices], 1))
+        for index, solution in zip(indices, solved.split(labels.shape[1], 1), strict=True):
+            solutions[index] = solution
+    together = torch.cat(solutions, 1).to(rows.dtype)
+    corrected = before + (rows.T @ together if wide else together)
+    return list(corrected.split(labels.shape[1], 1))

@@ -3,7 +3,7 @@
 from pace.errors import PaceError, SettingError
 from pace.gates import Fixed
 from pace.merging import RANK
-from pace.methods.about import about_method, every_method, make
+from pace.methods.about import about_method, every_method, make, proposal
 from pace.methods.baselines import FedAvg, FedProx, Local, at_least
 from pace.methods.beyond.duo import PaceDuo
 from pace.methods.beyond.ridge import (

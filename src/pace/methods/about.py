@@ -18,6 +18,12 @@ from pace.registry import BUILT_IN, METHODS, About
 EXAMPLE = GCN((1433, 64, 7))  # the paper's model on Cora, for sizes
 
 
+def proposal(*, sealed: bool = False) -> tuple[str, str]:
+    """The method that a new job should take, and why, in a sentence."""
+    name = "pace-full-sums" if sealed else "pace-full"
+    return name, f"{name}: most accurate by docs/beyond.md; --method pace is the paper's."
+
+
 @dataclass(frozen=True)
 class AboutMethod(About):
     """A method in words, and what it sends."""

@@ -175,12 +175,13 @@ class NeighbourhoodRows:
 
     def blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Own, neighbours' and their neighbours' mean of a few features at a time, for all nodes."""
-        features = self.own.features.shape[1]
-        for first in range(0, features, COLUMNS):
-            count = min(COLUMNS, features - first)
-            chosen = self.degrees.new_zeros(features, count)
-            chosen[first : first + count] = torch.eye(count, device=chosen.device)
-            own = self.own @ chosen
+        features = self.own.features
+        columns: Any = csr_array(features.matrix).tocsc() if features.is_sparse else features.matrix
+        for first in range(0, features.shape[1], COLUMNS):
+            part = columns[:, first : first + COLUMNS]
+            if features.is_sparse:
+                part = torch.from_numpy(part.toarray(order="C")).to(self.degrees.device)
+            own = part / self.own.lengths
             near = self.mean @ own
             yield own, near, self.mean @ near
 
@@ -206,6 +207,9 @@ def degrees_of(graph: Graph) -> Tensor:
 
 def label_rows(graph: Graph, known: Tensor, classes: int) -> Tensor:
     """What a node's neighbours are known to be, (nodes, 2 classes + 4); `known` is a mask of them."""
+    if isinstance(graph, travel.SymbolicGraph):  # an exported model is given no labels
+        nothing = graph.x.new_zeros(graph.x.shape[0], 2 * classes + 2)
+        return torch.cat([nothing, torch.full_like(nothing[:, :2], 1 / SHRINK)], 1)
     labels = graph.x.new_zeros(graph.nodes, classes + 1)
     nodes = known.nonzero().flatten()
     labels[nodes, graph.y[nodes]] = 1

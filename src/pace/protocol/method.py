@@ -147,6 +147,8 @@ class Method(Protocol):
     """Why a sum over clients is not enough; empty where it is."""
     tensors: ClassVar[Mapping[str, str]] = {}
     """What the tensors of its messages are that are no parameters of the model; `hop/…` is any hop's."""
+    every_label: ClassVar[bool] = False
+    """Whether validation labels are fitted to as well, which the paper's protocol rules out."""
     quadratic: ClassVar[bool] = False
     """Whether the server sums all uploads anew for every client."""
 

@@ -23,7 +23,7 @@ from pace.training import Forward, train_cohort
 
 def simulate(
     graphs: Sequence[Graph],
-    methods: Sequence[str] | Mapping[str, Method] = ("local", "fedavg", "pace"),
+    methods: Sequence[str] | Mapping[str, Method] = ("local", "fedavg", "pace", "pace-full"),
     *,
     model: str | Model = "gcn",
     hidden: int = 64,

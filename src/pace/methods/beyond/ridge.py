@@ -124,9 +124,6 @@ class Regressed(Method):
         for fit, nodes in NODES.items()
         for part, sentence in SENTENCES.items()
     }
-    every_label: ClassVar[bool] = False
-    """Whether validation labels are fitted to as well, which the paper's protocol rules out."""
-
     hops: tuple[int, ...] = HOPS
     strengths: tuple[float, ...] = STRENGTHS
     own: float | None = OWN  # None: no correction on one's own training nodes
@@ -473,10 +470,10 @@ class PaceRidge(Regressed):
 
 @dataclass(frozen=True)
 class PaceFull(PaceRidge):
-    """Ridge regressions on every label, from a few rows of each client, mixed with a refitted Local.
+    """Ridge regressions on every label, against the paper's rule for validation labels, from a few rows.
 
     Upload: rows of training and of validation nodes apart, by four maps, in int8: at most twice PACE's
-    bytes. It breaks the paper's rule that validation labels may only weigh.
+    bytes. They are mixed with a refitted Local. The paper's rule: validation labels may only weigh.
     """
 
     every_label: ClassVar[bool] = True

@@ -159,10 +159,10 @@ class RidgeSums(Regressed, Summable):
 
 @dataclass(frozen=True)
 class FullSums(RidgeSums):
-    """Ridge regressions on every label, from sums over clients, mixed with a refitted Local.
+    """Ridge regressions on every label, against the paper's rule for validation labels, from sums.
 
-    Upload: the sums of training and of validation nodes apart, by four maps. It breaks the paper's rule
-    that validation labels may only weigh.
+    Upload: the sums of training and of validation nodes apart, by four maps. They are mixed with a
+    refitted Local. The paper's rule: validation labels may only weigh.
     """
 
     every_label: ClassVar[bool] = True
