@@ -309,7 +309,7 @@ def test_whose_part_several_sums_give_away_is_named() -> None:
         found = sealed_jobs.exposed(rows(jobs))
         matrix = np.array([[float(name in job) for name in keys] for job in jobs])
 
-        def told(name: str, some: np.ndarray) -> bool:  # type: ignore[type-arg]
+        def told(name: str, some: np.ndarray) -> bool:
             unit = np.array([float(name == other) for other in keys])
             weights = np.linalg.lstsq(some.T, unit, rcond=None)[0]
             return bool(np.allclose(weights @ some, unit, atol=1e-8))

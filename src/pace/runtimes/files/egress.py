@@ -145,10 +145,17 @@ def decide(report: Egress, policy: Policy | None, *, ask: Callable[[], bool], by
     else:
         agreed = ask()
     reasons = broken or (() if agreed else ("the answer was no",))
-    entry = {"job": report.job, "digest": report.digest, "name": report.name}
-    entry |= {"upload": report.sha256, "bytes": report.bytes}
-    entry |= {"membership": None if report.seen is None else report.seen.auc}
-    entry |= {"agreed": agreed, "by": by, "reasons": list(reasons)}
+    entry = {
+        "job": report.job,
+        "digest": report.digest,
+        "name": report.name,
+        "upload": report.sha256,
+        "bytes": report.bytes,
+        "membership": None if report.seen is None else report.seen.auc,
+        "agreed": agreed,
+        "by": by,
+        "reasons": list(reasons),
+    }
     return replace(report, decision=Decision(agreed, by, reasons, append_decision(entry)))
 
 

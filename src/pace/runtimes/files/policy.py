@@ -90,8 +90,10 @@ class Policy:
 
 def read_policy(path: Path | None = None) -> Policy | None:
     """The policy of a file, or the user's own; None where the user has none."""
-    if path is None and not (path := state_folder() / POLICY).exists():
-        return None
+    if path is None:
+        path = state_folder() / POLICY
+        if not path.exists():
+            return None
     content = records.load_toml(path, LARGEST, "see docs/site.md for its keys")
     try:
         return records.read_record(Policy, content, "the policy", strict=True)
@@ -114,10 +116,10 @@ def append_decision(entry: Mapping[str, Any]) -> str:
             number, last = verify_log(path)
         made = {"number": number + 1, "time": datetime.now(UTC).isoformat(timespec="seconds")}
         made |= {"user": getpass.getuser(), **entry, "previous": last}
-        line = {**made, "hash": _hash(made)}
-        content = before + json.dumps(line, sort_keys=True).encode() + b"\n"
-        atomic.write(path, content, private=True)
-    return line["hash"]
+        own = _hash(made)
+        line = json.dumps({**made, "hash": own}, sort_keys=True)
+        atomic.write(path, before + line.encode() + b"\n", private=True)
+    return own
 
 
 def verify_log(path: Path, head: str = "") -> tuple[int, str]:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -99,12 +100,10 @@ def exposed(jobs: Sequence[Mapping[str, str]]) -> list[str]:
         row[[columns[sites["name", name]] for name in job]] = 1
     alone = _in_span(rows) & ~_in_span(rows[:-1])
     names = {columns[sites["name", name]]: name for job in jobs for name in job}
-    return sorted(names[column] for column in np.flatnonzero(alone))
+    return sorted(names[column] for column in np.flatnonzero(alone).tolist())
 
 
-def _in_span(
-    rows: np.ndarray[tuple[int, int], np.dtype[np.float64]],
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _in_span(rows: Any) -> Any:
     """Which unit vectors are in the span of the rows: those whose projection has length one."""
     _, values, vectors = np.linalg.svd(rows, full_matrices=False)
     basis = vectors[values > 1e-9 * max(1, *rows.shape)]
