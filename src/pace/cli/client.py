@@ -262,7 +262,14 @@ def adopt(
         received_sentences,
         roll_sentences,
     )
-    from pace.runtimes.files import adopt_files, edition_changes, load_site, return_size
+    from pace.runtimes.files import (
+        STYLES,
+        adopt_files,
+        edition_changes,
+        findings,
+        load_site,
+        return_size,
+    )
 
     torch.set_num_threads(1)
     job = read_job(job_file)
@@ -286,6 +293,8 @@ def adopt(
         console.one_object({**plain_record(outcome), "model": str(out), "changes": changes})
         return
     to, scores = console.console(), outcome.validation
+    for item in findings(outcome):
+        to.print(f"{item.statement} {item.evidence}", style=STYLES.get(item.verdict))
     lines = [f"{outcome.decision}.", *roll_sentences(outcome.roll, job), *changes]
     if scores.local.nll is not None:
         lines.append(

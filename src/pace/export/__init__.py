@@ -78,6 +78,7 @@ def export_model(model: SiteModel, kind: str, out: Path, site: Site | None = Non
         "name": model.outcome.name,
         "features": list(job.features),
         "classes": classes,
+        "temperature": model.outcome.temperature,
         "parts": [{"name": name, "weight": weight} for name, weight in parts],
     }
     files = {"model.json": (json.dumps(about, indent=1, ensure_ascii=False) + "\n").encode()}

@@ -99,6 +99,8 @@ class Adoption:
     """Predicts other graphs, such as nodes that came later: `model(graph)` are their logits."""
     problem: str = ""
     """Why the return was not used at all, if it was not."""
+    rehearsals: tuple[Rehearsal, ...] = ()
+    """Models fitted without some labelled nodes, of a method that learns from validation labels too."""
 
     def __repr__(self) -> str:
         nodes, classes = self.local.shape
@@ -118,6 +120,11 @@ class Adoption:
     def logits(self) -> Tensor:
         """The logits to use, (nodes, classes). With α = 0 they are Local's, bit for bit."""
         return mix((self.local, *self.externals), self.weights)
+
+    def unseen(self, val: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
+        """Local's logits, the logits to use, and nodes whose labels neither was fitted on."""
+        seen = self.rehearsals or (Rehearsal((self.local, *self.externals), val),)
+        return [(r.sets[0], mix(r.sets, self.weights), r.held_out) for r in seen]
 
 
 def fit(
@@ -325,20 +332,22 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
                 for r, own in zip(receivers, externals, strict=True)
             ]
         sets = _logit_sets(receivers, externals, predict)
+        own = [parts[-1].method.rehearse(*parts) or () for parts in given]
         rehearsals = [
-            parts[-1].method.rehearse(*parts) or [Rehearsal(logits, parts[2].val)]
-            for parts, logits in zip(given, sets, strict=True)
+            rehearsed or [Rehearsal(logits, parts[2].val)]
+            for rehearsed, parts, logits in zip(own, given, sets, strict=True)
         ]
     adoptions = []
     weighed = _weighed(receivers, rehearsals)
-    for parts, models, logits, weights, problem in zip(
-        given, externals, sets, weighed, problems, strict=True
+    for parts, models, logits, weights, problem, rehearsed in zip(
+        given, externals, sets, weighed, problems, own, strict=True
     ):
         sound = not problem and _finite(logits[1:])
         chosen = weights if sound else local_alone(logits)
         model = AdoptedModel(parts[-1], parts[0], tuple(models), chosen)
         local, *others = (each.cpu() for each in logits)
-        adoptions.append(Adoption(local, tuple(others), chosen, model, problem))
+        kept = tuple(rehearsed) if predict is None else ()
+        adoptions.append(Adoption(local, tuple(others), chosen, model, problem, kept))
     return adoptions
 
 

@@ -28,6 +28,11 @@ VERDICTS = {
     "within": "≈ not confirmed; compatible with one draw",
     "fails": "✗ does not hold",
     "absent": "– cannot be judged",
+    "better": "▲ better",
+    "worse": "▼ worse",
+    "open": "≈ cannot be told",
+    "same": "= the same",
+    "next": "→ next",
 }
 
 

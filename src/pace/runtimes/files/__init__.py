@@ -38,3 +38,4 @@ from pace.runtimes.files.outcome import MaskScores
 from pace.runtimes.files.policy import log_file, read_policy, verify_log
 from pace.runtimes.files.sealed_jobs import check_known
 from pace.runtimes.files.site import Members, Site, load_site, site_of_dataset
+from pace.runtimes.files.verdict import STYLES, findings

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -52,7 +53,7 @@ from pace.runtimes.files.egress import (
     write_egress,
 )
 from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
-from pace.runtimes.files.outcome import Outcome, mask_scores
+from pace.runtimes.files.outcome import Outcome, baseline_logits, mask_scores, temperatures
 from pace.runtimes.files.policy import Policy
 from pace.runtimes.files.site import Members, Site
 
@@ -369,6 +370,9 @@ def _adopted(
         frame = verify_return(returned, job, name, number)
     local, start = kept.kept.local, job.federation.start
     adoption = steps.adopt(graph, kept.kept, frame, job.federation)
+    baseline = baseline_logits(graph, classes)
+    heat = temperatures(adoption, graph, baseline)
+    scored = partial(mask_scores, adoption, graph, classes=classes, heat=heat, baseline=baseline)
     if roll is not None:
         called = rolls.check_roll(
             roll, job, name, upload=kept.frame, returned=returned, withdrawals=withdrawals
@@ -387,8 +391,10 @@ def _adopted(
             for external in adoption.model.externals
             if external.predict is None  # one of another kind changes nothing of Local
         ),
-        validation=mask_scores(adoption, graph, graph.val, mask="val", classes=classes),
-        test=mask_scores(adoption, graph, graph.test, mask="test", classes=classes),
+        validation=scored(graph.val, mask="val"),
+        test=scored(graph.test, mask="test"),
+        temperature=heat["adopted"],
+        local_temperature=heat["local"],
         trained_on=int(graph.train.sum()),
         drawn=site.drawn,
         sent=upload_disclosure(job, site, kept),

@@ -117,8 +117,8 @@ class SiteModel:
 
     def evaluate(self, site: Site, mask: str) -> MaskScores:
         """Scores on the nodes of a mask, by what each node was used for when the model was made."""
-        roles, classes = self.members.roles(site.nodes), self.job.model.classes
-        return evaluate_mask(self(site.graph), site, mask, roles, classes)
+        roles = self.members.roles(site.nodes)
+        return evaluate_mask(self(site.graph), site, mask, roles, self.outcome)
 
 
 def write_model(folder: Path, model: SiteModel, *, instead: bool = False) -> None:
@@ -271,8 +271,8 @@ def prediction_table(model: SiteModel, site: Site) -> Columns:
     """
     classes = model.job.classes or tuple(map(str, range(model.job.model.classes)))
     adoption, rows = model(site.graph), slice(site.rows)
-    both = (adoption.logits[rows], adoption.local[rows])
-    chosen, local = (logits.double().softmax(1) for logits in both)
+    chosen = (adoption.logits[rows].double() / model.outcome.temperature).softmax(1)
+    local = (adoption.local[rows].double() / model.outcome.local_temperature).softmax(1)
     columns: Columns = {"node": list(site.nodes[rows])}
     for prefix, probabilities in (("", chosen), ("local_", local)):
         columns[f"{prefix}class"] = [classes[label] for label in called(probabilities).tolist()]

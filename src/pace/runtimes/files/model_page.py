@@ -19,9 +19,11 @@ from pace.models import in_words
 from pace.protocol import external_names
 from pace.reports import Block, Cell, Column, Facts, Section, Table, Text, Value
 from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores
+from pace.runtimes.files.verdict import findings
 from pace.task import calibration_error
 
 NAMES = {
+    "baseline": "Logistic regression (columns alone)",
     "local": "Local (this site alone)",
     "external": "External (what came back)",
     "adopted": "Adopted (what is used)",
@@ -42,6 +44,7 @@ def model_document(job: Job, outcome: Outcome) -> reports.Document:
     masks = {"test": outcome.test, "validation": outcome.validation}
     scored = {mask: scores for mask, scores in masks.items() if scores.nodes}
     sections = {
+        "The verdict": _verdict(outcome),
         "What was adopted, and why": _adopted(job, outcome, scored),
         "Which nodes are counted": _nodes(scored, outcome),
         **_by_class(job, scored),
@@ -61,7 +64,13 @@ def model_document(job: Job, outcome: Outcome) -> reports.Document:
 
 def model_card(document: reports.Document) -> str:
     """README.md: the document without what counts nodes by class or lists the upload."""
-    titles = ("What was adopted, and why", "What came back", "Who was in", "Where it comes from")
+    titles = (
+        "The verdict",
+        "What was adopted, and why",
+        "What came back",
+        "Who was in",
+        "Where it comes from",
+    )
     sections = tuple(section for section in document.sections if section.title in titles)
     return replace(document, sections=sections).markdown()
 
@@ -72,8 +81,10 @@ def score_table(title: str, scores: MaskScores) -> Table:
     for name, reading in scores.readings.items():
         shares = (reading.accuracy, reading.weighted_f1, reading.macro_f1_present)
         nll = NONE if reading.nll is None else Value(f"{reading.nll:.4f}", reading.nll)
-        rows.append([NAMES[name], *(_percent(share, "%") for share in shares), nll])
-    heads = ["Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL"]
+        better = reading.calibrated_nll
+        calibrated = NONE if better is None else Value(f"{better:.4f}", better)
+        rows.append([NAMES[name], *(_percent(share, "%") for share in shares), nll, calibrated])
+    heads = ["Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL", "Calibrated"]
     note, present, classes = "", scores.classes_present, scores.classes
     if scores.nodes and present < classes:
         fixed = (f"{100 * (r.macro_f1 or 0):.1f}% ({name})" for name, r in scores.readings.items())
@@ -91,17 +102,24 @@ def _percent(score: float | None, unit: str = "") -> Value:
 
 
 def _headline(outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[tuple[str, str]]:
-    yield f"{outcome.alpha:.2f}", "α, the weight of what came back"
     for mask, scores in list(scored.items())[:1]:
-        local, adopted = (100 * (r.accuracy or 0) for r in (scores.local, scores.adopted))
-        yield f"{local:.1f} %", f"accuracy of Local, {mask}"
-        yield f"{adopted:.1f} %", f"accuracy of what is used, {mask}"
-        yield f"{adopted - local:+.1f}", "points"
-        error = 100 * calibration_error(scores.adopted.bins)
-        yield f"{error:.1f}", "points of calibration error (ECE)"
+        readings = {"adopted": "with what is used", "local": "with Local, this site alone"}
+        readings["baseline"] = "with a logistic regression, without links"
+        for name, words in readings.items():
+            if (reading := scores.readings.get(name)) is not None:
+                yield f"{100 * (reading.accuracy or 0):.1f} %", f"of {mask} nodes are right {words}"
+    yield f"{100 * outcome.alpha:.0f} %", "of what is used is what came back (α, the rest is Local)"
     if roll := outcome.roll:
         parties = len(roll.merged) + len(roll.refused) + len(roll.missing)
         yield f"{len(roll.merged)} of {parties}", "sites were merged"
+
+
+def _verdict(outcome: Outcome) -> Iterator[Block]:
+    yield reports.Findings(findings(outcome))
+    yield Text(
+        "A node is a row of your table. Test nodes are those that neither training nor any choice has "
+        "seen; the interval says what other draws of as many nodes would have shown."
+    )
 
 
 def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[Block]:
@@ -128,6 +146,13 @@ def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> It
     yield reports.Findings((reports.Finding(statement, verdict, evidence),))
     for mask, scores in scored.items():
         yield score_table(f"On {many(scores.nodes, f'{mask} node')}", scores)
+    yield Text(
+        "Accuracy: the share of nodes that are called right. F1: the same by class, with false alarms "
+        "counted. NLL (negative log-likelihood): how surprised the model is by the true class; 0 is "
+        "never, a coin's is 0.69. Calibrated: the NLL of the probabilities in the predictions, after "
+        f"logits are divided by {outcome.temperature:.2f} (chosen on the validation nodes). α: the "
+        "weight of what came back. ECE: by how much it is surer than it is right, on average."
+    )
     if len(parts) > 2:
         rows: list[list[Cell]] = []
         for name, weight in parts:

@@ -7,8 +7,9 @@ module of the runtime that reads labels.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -20,10 +21,12 @@ from pace.io import records
 from pace.jobs import Disclosure, Received, Roll
 from pace.protocol import Adoption
 from pace.runtimes.files.site import NEW, ROLES, Site
+from pace.training import affine, logistic_regression
 
 READINGS = ("local", "external", "adopted")
 MASKS = ("train", "val", "test", "new", "all")
 MODEL = "pace-model-1"
+PENALTIES = (1e-3, 1e-2, 1e-1, 1e-4)  # of the baseline, tried in turn
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,8 @@ class ReadingScores:
     nll: float | None = None  # negative log-likelihood, in nats a node
     confusion: tuple[tuple[int, ...], ...] = ()
     """A row a true class: nodes by the class they were called."""
-    bins: tuple[task.Bin, ...] = ()  # its calibration
+    bins: tuple[task.Bin, ...] = ()  # its calibrated probabilities, and how often it is right
+    calibrated_nll: float | None = records.optional(None)  # the NLL of calibrated probabilities
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +59,10 @@ class MaskScores:
     local: ReadingScores
     external: ReadingScores
     adopted: ReadingScores
+    baseline: ReadingScores | None = records.optional(None)
+    """Logistic regression on the columns alone."""
+    pairs: dict[str, tuple[int, int]] = field(default_factory=dict, metadata=records.OPTIONAL)
+    """By reference (local, baseline): nodes only what was adopted has right, nodes only it has."""
 
     def __post_init__(self) -> None:
         widths = [self.classes] * self.classes if self.nodes else []
@@ -67,7 +75,9 @@ class MaskScores:
 
     @property
     def readings(self) -> dict[str, ReadingScores]:
-        return {reading: getattr(self, reading) for reading in READINGS}
+        """The readings by name, the baseline first if there is one."""
+        first = {} if self.baseline is None else {"baseline": self.baseline}
+        return first | {reading: getattr(self, reading) for reading in READINGS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +95,8 @@ class Outcome:
     received: tuple[Received, ...]  # what the receiver noticed about each External of Local's kind
     validation: MaskScores
     test: MaskScores
+    temperature: float = records.optional(1.0)  # what its logits are divided by for probabilities
+    local_temperature: float = records.optional(1.0)
     trained_on: int  # nodes with a label that Local was trained on; they are counted nowhere else
     drawn: tuple[float, ...] | None  # shares of train, val and test, where the table had no split
     sent: Disclosure  # what the upload tells, as the site was told before it was sent
@@ -108,15 +120,56 @@ class Outcome:
         return 1 if self.roll is None else self.roll.number
 
 
+def baseline_logits(graph: Graph, classes: int) -> Tensor | None:
+    """Of logistic regression on the columns, its penalty chosen on the validation nodes.
+
+    None where there is nothing to learn from.
+    """
+    if not graph.train.any():
+        return None
+    x, y = graph.x[graph.train], graph.y[graph.train]
+    made = [
+        affine(graph.x, logistic_regression(x, y, classes, penalty))
+        for penalty in (PENALTIES if graph.val.any() else PENALTIES[1:2])
+    ]
+    labels = graph.y[graph.val]
+    return min(made, key=lambda logits: task.nll(logits[graph.val], labels) if len(made) > 1 else 0)
+
+
+def temperatures(adoption: Adoption, graph: Graph, baseline: Tensor | None) -> dict[str, float]:
+    """What the logits of each reading are divided by, chosen on the validation nodes."""
+    local, adopted, nodes = zip(*adoption.unseen(graph.val), strict=True)
+    parts = {"local": local, "adopted": adopted}
+    labels = torch.cat([graph.y[held] for held in nodes])
+    heat = {}
+    for name, logits in parts.items():
+        pairs = zip(logits, nodes, strict=True)
+        heat[name] = task.temperature(torch.cat([part[held] for part, held in pairs]), labels)
+    if baseline is not None:
+        heat["baseline"] = task.temperature(baseline[graph.val], graph.y[graph.val])
+    return heat
+
+
 def mask_scores(
-    adoption: Adoption, graph: Graph, nodes: Tensor, *, mask: str, classes: int
+    adoption: Adoption,
+    graph: Graph,
+    nodes: Tensor,
+    *,
+    mask: str,
+    classes: int,
+    heat: Mapping[str, float] = MappingProxyType({}),
+    baseline: Tensor | None = None,
 ) -> MaskScores:
-    """Scores and counts of Local, External and what was adopted on these nodes."""
+    """Scores and counts of Local, External, what was adopted and the baseline on these nodes.
+
+    `heat` has the temperature of each reading.
+    """
     labels = graph.y[nodes]
 
-    def scores(logits: Tensor) -> ReadingScores:
+    def scores(logits: Tensor, reading: str) -> ReadingScores:
         if not len(labels):
             return ReadingScores()
+        calibrated = logits[nodes].double() / heat.get(reading, 1.0)
         counts = task.counted(logits[nodes], labels, classes)
         return ReadingScores(
             task.accuracy(counts),
@@ -124,8 +177,9 @@ def mask_scores(
             task.macro_f1(counts),
             task.macro_f1_present(counts),
             nll=task.nll(logits[nodes], labels),
+            calibrated_nll=task.nll(calibrated, labels) if heat else None,
             confusion=tuple(map(tuple, counts.tolist())),
-            bins=task.reliability(logits[nodes], labels),
+            bins=task.reliability(calibrated, labels),
         )
 
     return MaskScores(
@@ -133,14 +187,30 @@ def mask_scores(
         nodes=len(labels),
         classes=classes,
         classes_present=len(labels.unique()),
-        local=scores(adoption.local),
-        external=scores(adoption.external),
-        adopted=scores(adoption.logits),
+        local=scores(adoption.local, "local"),
+        external=scores(adoption.external, "external"),
+        adopted=scores(adoption.logits, "adopted"),
+        baseline=None if baseline is None else scores(baseline, "baseline"),
+        pairs=_pairs(adoption, baseline, nodes, labels),
     )
 
 
+def _pairs(
+    adoption: Adoption, baseline: Tensor | None, nodes: Tensor, labels: Tensor
+) -> dict[str, tuple[int, int]]:
+    """How many nodes only what was adopted has right, and only the reference, for each reference."""
+    right = task.called(adoption.logits[nodes]) == labels
+    references = {"local": adoption.local, "baseline": baseline}
+    hits = {
+        name: task.called(logits[nodes]) == labels
+        for name, logits in references.items()
+        if logits is not None and len(labels)
+    }
+    return {name: (int((right & ~h).sum()), int((h & ~right).sum())) for name, h in hits.items()}
+
+
 def evaluate_mask(
-    adoption: Adoption, site: Site, mask: str, roles: Sequence[str], classes: int
+    adoption: Adoption, site: Site, mask: str, roles: Sequence[str], outcome: Outcome
 ) -> MaskScores:
     """Scores on the nodes of a mask, by what each was used for when the model was made.
 
@@ -161,7 +231,9 @@ def evaluate_mask(
             f"the graph has no labelled nodes in mask {mask!r}: choose another with --on"
         )
     left_out = own & (role["train"] | role["val"]) & (mask == "test")
-    scores = mask_scores(adoption, site.graph, chosen, mask=mask, classes=classes)
+    heat = {"local": outcome.local_temperature, "adopted": outcome.temperature}
+    classes = outcome.validation.classes
+    scores = mask_scores(adoption, site.graph, chosen, mask=mask, classes=classes, heat=heat)
     return replace(scores, new=int((chosen & unseen).sum()), left_out=int(left_out.sum()))
 
 
