@@ -146,7 +146,7 @@ def links(of: list[Patient], among: list[Patient], draw: random.Random) -> list[
     pairs = []
     for one in of * LINKS:
         alike = [other for other in among if other.readmitted == one.readmitted]
-        other = draw.choice(alike if draw.random() < 0.4 else among)
+        other = draw.choice(alike if draw.random() < 0.5 else among)
         pairs.append((one.number, other.number))
     return pairs
 

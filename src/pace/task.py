@@ -135,8 +135,8 @@ def temperature(logits: Tensor, labels: Tensor) -> float:
     """What to divide logits by for probabilities that fit these labels; classes stay as they are.
 
     The cross-entropy is convex in β = 1 / T, so its slope is bisected, from T = 20 to T = 1 / 20. Labels
-    are softened by 1 / (nodes + 2), as Platt does, so that few nodes that are all right do not make
-    the model certain. Without nodes, 1.
+    are softened by 1 / (nodes + 2), as Platt does. Being surer (T < 1) can cost much and gains
+    little, so it takes a gain of two standard errors on these nodes. Without nodes, 1.
     """
     if not len(labels) or not bool(torch.isfinite(logits).all()):
         return 1.0
@@ -148,7 +148,10 @@ def temperature(logits: Tensor, labels: Tensor) -> float:
         beta = (low * high) ** 0.5
         slope = float((((beta * values).softmax(1) - wanted) * values).sum())
         low, high = (low, beta) if slope > 0 else (beta, high)
-    return 1 / (low * high) ** 0.5
+    found = 1 / (low * high) ** 0.5
+    gain = losses(values, labels) - losses(values / found, labels)
+    certain = len(labels) > 1 and float(gain.mean()) > 2 * float(gain.std()) / len(labels) ** 0.5
+    return found if found >= 1 or certain else 1.0
 
 
 SCORES = {"accuracy": accuracy, "weighted_f1": weighted_f1, "macro_f1": macro_f1}

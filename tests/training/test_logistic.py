@@ -53,7 +53,6 @@ def test_a_temperature_undoes_what_logits_were_multiplied_by() -> None:
 def test_few_nodes_that_are_all_right_do_not_make_a_model_certain() -> None:
     logits = torch.tensor([[2.0, 0.0], [0.0, 3.0], [1.0, 0.0]])
     labels = torch.tensor([0, 1, 0])
-    calibrated = (logits / temperature(logits, labels)).softmax(1).max(1).values
-    assert float(calibrated.max()) < 0.99
+    assert temperature(logits, labels) == 1
     assert temperature(logits[:0], labels[:0]) == 1
     assert temperature(logits * float("inf"), labels) == 1

@@ -74,6 +74,8 @@ def propose(
     options.at_least_one("--least", least)
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
     if rules is not None and rules.unsettled:
+        for remark in remarks:
+            console.console().print(f"Note: {remark}")
         console.say(f"{mapping}: {'; '.join(rules.unsettled)}")
         console.say("Replace each ? in it, then run this command again. Nothing else was written.")
         return

@@ -23,7 +23,7 @@ from pace.runtimes.files.verdict import findings
 from pace.task import calibration_error
 
 NAMES = {
-    "baseline": "Logistic regression (columns alone)",
+    "baseline": "Logistic regression",
     "local": "Local (this site alone)",
     "external": "External (what came back)",
     "adopted": "Adopted (what is used)",
@@ -84,7 +84,7 @@ def score_table(title: str, scores: MaskScores) -> Table:
         better = reading.calibrated_nll
         calibrated = NONE if better is None else Value(f"{better:.4f}", better)
         rows.append([NAMES[name], *(_percent(share, "%") for share in shares), nll, calibrated])
-    heads = ["Reading", "Accuracy", "Weighted F1", "Macro F1", "NLL", "Calibrated"]
+    heads = ["Reading", "Accuracy", "W-F1", "Macro F1", "NLL", "Calibrated"]
     note, present, classes = "", scores.classes_present, scores.classes
     if scores.nodes and present < classes:
         fixed = (f"{100 * (r.macro_f1 or 0):.1f}% ({name})" for name, r in scores.readings.items())
@@ -148,7 +148,8 @@ def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> It
         yield score_table(f"On {many(scores.nodes, f'{mask} node')}", scores)
     yield Text(
         "Accuracy: the share of nodes that are called right. F1: the same by class, with false alarms "
-        "counted. NLL (negative log-likelihood): how surprised the model is by the true class; 0 is "
+        "counted (W-F1 weighs classes by their nodes). NLL (negative log-likelihood): how surprised "
+        "the model is by the true class; 0 is "
         "never, a coin's is 0.69. Calibrated: the NLL of the probabilities in the predictions, after "
         f"logits are divided by {outcome.temperature:.2f} (chosen on the validation nodes). α: the "
         "weight of what came back. ECE: by how much it is surer than it is right, on average."

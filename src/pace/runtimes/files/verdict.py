@@ -55,7 +55,7 @@ def _findings(outcome: Outcome) -> Iterator[Finding]:
             verdicts[reference] = found.verdict
             yield found
     yield probabilities(scores.adopted)
-    yield Finding("What to do next", "next", next_step(scores, verdicts))
+    yield Finding("What to do next:", "next", next_step(scores, verdicts))
 
 
 def compare(scores: MaskScores, reference: str, name: str) -> Finding:

@@ -1,0 +1,132 @@
+"""Three exports that agree on nothing, by commands and one edited file a site, open and sealed."""
+
+import csv
+import json
+import math
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pace.datasets.file import read_graph
+from pace.runtimes.files.model import read_model
+from pace.tables.importing import Columns, import_graph
+from tests.preloaded import Preloaded
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "examples" / "three_exports.sh"
+PAGE = ROOT / "docs" / "from-tables.md"
+SITES = ("north", "süd", "west")
+COIN = math.log(2)
+
+
+def run(pace: Preloaded, folder: Path, *words: str) -> tuple[Path, str]:
+    (folder / "bin").mkdir()
+    pace.on_path(folder / "bin")
+    places = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+    command = ["sh", str(SCRIPT), str(folder / "root"), *words]
+    environment = os.environ | {"PATH": places, "COLUMNS": "80"}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return folder / "root", " ".join(ended.stdout.split())
+
+
+@pytest.fixture(scope="module")
+def opened(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    return run(pace, tmp_path_factory.mktemp("open"))
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as opened:
+        return list(csv.DictReader(opened))
+
+
+def hidden(root: Path) -> list[tuple[str, dict[str, str]]]:
+    """The true outcome of each new patient, and what was predicted."""
+    pairs = []
+    for site in SITES:
+        found = {row["node"]: row for row in rows(root / site / "predictions.csv")}
+        truth = rows(root / "hidden" / f"{site}.csv")
+        assert len(found) == len(truth) == 80  # the new ones, and nobody else
+        pairs += [(row["outcome"], found[row["node"]]) for row in truth]
+    return pairs
+
+
+def nll(pairs: list[tuple[str, dict[str, str]]]) -> float:
+    return -sum(math.log(float(row[f"p_{true}"])) for true, row in pairs) / len(pairs)
+
+
+def test_new_patients_are_predicted_beside_a_baseline(opened: tuple[Path, str]) -> None:
+    linear_model = pytest.importorskip("sklearn.linear_model")
+    root, _ = opened
+    pairs = hidden(root)
+    accuracy = sum(row["class"] == true for true, row in pairs) / len(pairs)
+    right, plain_nll = 0, 0.0
+    for site in SITES:
+        model = read_model(root / site / "mine.model")
+        tables = (root / site / "new.csv", root / site / "new_links.csv")
+        asked = Columns(mapping=model.mapping, strangers="drop")
+        new = import_graph(*tables, asked, codebook=model.job.codebook).dataset.graph
+        old = read_graph(root / site / "mine.graph").graph
+        plain = linear_model.LogisticRegression(max_iter=5000).fit(old.x.numpy(), old.y.numpy())
+        truth = [
+            model.job.classes.index(row["outcome"]) for row in rows(root / "hidden" / f"{site}.csv")
+        ]
+        right += int((plain.predict(new.x.numpy()) == truth).sum())
+        chances = plain.predict_proba(new.x.numpy())
+        plain_nll -= sum(math.log(chances[node, label]) for node, label in enumerate(truth))
+    assert accuracy > right / len(pairs)  # links say more than columns
+    assert nll(pairs) < plain_nll / len(pairs) < COIN
+    sure = sum(float(row["probability"]) for _, row in pairs) / len(pairs)
+    assert abs(sure - accuracy) < 0.08
+
+
+def test_every_site_is_mapped_to_the_same_columns(opened: tuple[Path, str]) -> None:
+    root, said = opened
+    features = [read_graph(root / site / "mine.graph").names.features for site in SITES]
+    assert features[0] == features[1] == features[2]
+    assert {"age", "creatinine", "crp", "diabetes", "hypertension", "sex=female"} < set(features[0])
+    codebook = (root / "server" / "codebook.toml").read_text()
+    assert "warnings" not in codebook  # all are in one unit
+    for words in (
+        "creatinine, µmol/l to mg/dl?",
+        "lb to kg?",
+        "Replace each ? in it",
+        "What to do next:",
+    ):
+        assert words in said, words
+    assert not list((root / "server").rglob("mapping.toml"))  # it stays at the site
+    assert (root / "süd" / "mine.model" / "mapping.toml").exists()
+
+
+def test_commands_are_counted() -> None:
+    """What a site and the server type between them; in a sealed job both make keys as well."""
+    lines = re.findall(r"^\s*pace (\w+ \w+)", SCRIPT.read_text(), re.M)
+    keys = lines.count("keys new")
+    assert len(lines) - keys <= 14
+    assert len(lines) + 1 <= 16  # one line makes keys for both
+    assert keys == 1
+
+
+def test_sealed_gives_the_same_answers(
+    opened: tuple[Path, str], pace: Preloaded, tmp_path: Path
+) -> None:
+    pytest.importorskip("cryptography")
+    root, said = run(pace, tmp_path, "sealed")
+    assert "keep it here, it is your signature" in said
+    pairs = hidden(root)
+    assert nll(pairs) < COIN
+    assert json.loads((root / "north" / "mine.model" / "model.json").read_text())["roll"]
+
+
+def test_the_page_shows_the_commands_of_the_example() -> None:
+    blocks = re.findall(
+        r"run by [^\n]*three_exports[^\n]*\n```sh\n(.*?)```", PAGE.read_text(), re.S
+    )
+    script = SCRIPT.read_text().replace("$site", "süd").replace("$label", "Wiederaufnahme")
+    commands = [line for block in blocks for line in block.splitlines()]
+    assert len(commands) >= 4
+    for line in commands:
+        assert line in script, line
