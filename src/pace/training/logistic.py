@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -29,10 +31,10 @@ def logistic_regression(x: Tensor, labels: Tensor, classes: int, penalty: float)
 
     x, shape = x.double(), (x.shape[1] + 1, classes)
 
-    def objective(flat: object) -> tuple[float, object]:
+    def objective(flat: Any) -> tuple[float, Any]:
         weights = torch.tensor(flat, dtype=torch.float64).reshape(shape).requires_grad_()
         value = task.loss(affine(x, weights), labels) + penalty / 2 * weights[:-1].square().sum()
-        value.backward()  # type: ignore[no-untyped-call]
+        value.backward()
         assert weights.grad is not None
         return float(value.detach()), weights.grad.flatten().numpy()
 
