@@ -36,7 +36,8 @@ def squared_losses(rows: Tensor, labels: Tensor, present: list[int]) -> Tensor:
     stacked = torch.cat([*rows[present], STRENGTH**0.5 * torch.eye(features).double()])
     right = torch.cat([*labels[present], torch.zeros(features, labels.shape[2]).double()])
     answer = torch.linalg.lstsq(stacked, right).solution
-    return (labels - rows @ answer).square().sum((1, 2))
+    losses: Tensor = (labels - rows @ answer).square().sum((1, 2))
+    return losses
 
 
 @pytest.mark.parametrize("features", [12, 400])
@@ -59,8 +60,8 @@ def test_losses_are_those_on_the_pooled_data(features: int) -> None:
         assert float(brought.helps[left, left]) == pytest.approx(float(own), abs=1e-9)
         for giver in others:
             fewer = squared_losses(rows, labels, [site for site in others if site != giver])[left]
-            found = float(brought.helps[giver, left])
-            assert found == pytest.approx(float(fewer - without) / 40, abs=1e-9)
+            given = float(brought.helps[giver, left])
+            assert given == pytest.approx(float(fewer - without) / 40, abs=1e-9)
 
 
 def test_shapleys_axioms() -> None:

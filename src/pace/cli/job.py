@@ -260,8 +260,8 @@ def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> Jo
         nonce=token_hex(16),
         participants=members,
         minimum=len(members) if everybody else min(before.minimum, len(members)),
-        keys={n: k for n, k in (before.keys | keys).items() if n in (*members, SERVER)},
-        sealing={n: k for n, k in (before.sealing | sealing).items() if n in members},
+        keys={n: k for n, k in ({**before.keys, **keys}).items() if n in (*members, SERVER)},
+        sealing={n: k for n, k in ({**before.sealing, **sealing}).items() if n in members},
         seed=randbelow(2**31) if before.sealed else before.seed,
     )
 

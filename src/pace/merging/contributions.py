@@ -118,10 +118,10 @@ def shapley_values(parts: SiteSums, strength: float, seed: int = 0) -> tuple[Ten
         return shares, 0.0
     generator, gains = torch.Generator().manual_seed(seed), []
     for _ in range(max(2, ROLLS // sites)):
-        roll, last, gained = [False] * sites, 0.0, torch.zeros(sites, dtype=torch.float64)
+        joined, last, gained = [False] * sites, 0.0, torch.zeros(sites, dtype=torch.float64)
         for site in torch.randperm(sites, generator=generator).tolist():
-            roll[site] = True
-            value = parts.value(roll, strength)
+            joined[site] = True
+            value = parts.value(joined, strength)
             gained[site], last = value - last, value
         gains.append(gained)
     drawn = torch.stack(gains)

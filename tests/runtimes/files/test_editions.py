@@ -380,8 +380,8 @@ def test_an_edition_killed_at_any_moment_ends_in_the_same_bytes(
     shutil.copytree(four.root / "journal", start / "job.journal")
     shutil.copy(four.root / "server.key", start)
     shutil.copy(four.withdraw("south"), start)
-    words = ("server", "merge", "job.pace", "--withdrawal", "south.withdrawal", "--out", "two")
-    words = (*words, "--key", "server.key")
+    options = ("--withdrawal", "south.withdrawal", "--out", "two", "--key", "server.key")
+    words = ("server", "merge", "job.pace", *options)
     whole = tmp_path / "whole"
     shutil.copytree(start, whole)
     assert pace(*words, cwd=whole).code == 0

@@ -428,7 +428,8 @@ class PaceRidge(Regressed):
         self, uploads: Uploads, federation: Federation
     ) -> dict[tuple[str, float], SiteSums]:
         """From the rows that sites sent; their squared labels count the nodes, nearly."""
-        found, batches = {}, list(uploads.batches())
+        found: dict[tuple[str, float], SiteSums] = {}
+        batches = list(uploads.batches())
         for name in self.maps:
             fits = self.distinct_fits(name)
             rows, labels = (

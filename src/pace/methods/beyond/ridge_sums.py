@@ -141,7 +141,7 @@ class RidgeSums(Regressed, Summable):
         self, uploads: Uploads, federation: Federation
     ) -> dict[tuple[str, float], SiteSums]:
         """Exact where G was sent, else by what its sketch knows of it."""
-        found = {}
+        found: dict[tuple[str, float], SiteSums] = {}
         for name in self.maps:
             omega, fits = omega_of(name, federation), self.distinct_fits(name)
             statistics = (self.statistic_of(upload, federation) for upload in uploads)

@@ -335,7 +335,7 @@ def withdraw_files(
 
 def edition_changes(out: Path, outcome: Outcome) -> list[str]:
     """What the models of earlier editions beside `out` differ in, for people; the last one first."""
-    lines = []
+    lines: list[str] = []
     edition = outcome.roll.edition if outcome.roll else None
     for number in range(outcome.edition - 1, 0, -1):
         path = out.with_name(f"{out.name}.edition-{number}")

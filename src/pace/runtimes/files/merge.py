@@ -221,8 +221,10 @@ def certificates(
     book: Journal, decided: Mapping[str, str], key: signatures.Key | None
 ) -> dict[str, bytes]:
     """For each who left with this edition: signed, who was merged before and now, and what remains."""
-    edition, contents = book.job.edition, {}
-    for name, leaver in edition.gone.items() if edition and key else ():
+    edition, contents = book.job.edition, dict[str, bytes]()
+    if edition is None or key is None:
+        return contents
+    for name, leaver in edition.gone.items():
         before = book.earlier_decision()
         record = {
             "format": "pace-certificate-1",
