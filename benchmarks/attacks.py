@@ -4,8 +4,8 @@
 
 Ten clients; the first one to three lie, and the seven who never do are scored on their own test
 nodes. Then one liar plants a backdoor (see backdoor.py). Every message goes through bytes and is
-admitted as the server would. Writes tables/attacks.md, tables/backdoors.md and figures/attacks.png,
-which docs/attacks.md explains.
+admitted as the server would. Writes tables/attacks.md, tables/backdoors.md, tables/defences.md and
+figures/attacks.png, which docs/attacks.md explains.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ from torch import Tensor
 
 from benchmarks.backdoor import Trigger, outcome
 from pace.datasets import divide, load
+from pace.errors import PaceError
 from pace.graph import Graph
-from pace.methods import Limited, Pace
+from pace.methods import Limited, Pace, Regressed, make
 from pace.models import GCN
 from pace.protocol import Federation, Message, Method, steps, wire
 from pace.reports import READINGS, Table
@@ -255,14 +256,66 @@ def backdoor_tables(rows: pd.DataFrame) -> list[Table]:
     ]
 
 
+# --- every method that is recommended, before and after its defence -------------------------------
+
+DEFENDED = ("pace", "pace-duo", "pace-ridge", "pace-limited", "pace-full", "pace-full-sums")
+BY_UPDATE = {
+    "three rare words": PLAIN,
+    "and a dead unit": tuple(replace(trigger, dead=True) for trigger in PLAIN),
+    "by an idle unit": tuple(replace(trigger, amplified=True) for trigger in PLAIN),
+    "ten words, ≥ 6 %": tuple(Trigger(10, 0.06, strength) for strength in STRENGTHS),
+}
+BY_ROWS = {  # a row of the words alone, and how strongly it says the class: 1 is what a node can say
+    "three rare words": tuple(Trigger(strength=strength) for strength in (1.0, 3.0, 10.0)),
+    "ten words, ≥ 6 %": tuple(Trigger(10, 0.06, strength) for strength in (1.0, 3.0, 10.0)),
+}
+
+
+def defended(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) -> list[str]:
+    """Accuracy with a method, and hits by the strongest trigger of each kind, in percent."""
+    agreed = {seed: Federation(gcn, make(name), seed) for seed in seeds}
+    first = agreed[seeds[0]]
+    start = {seed: each.start for seed, each in agreed.items()}
+    models = train_cohort(graphs, first.network, start, recipe=first.recipe)
+
+    def mean(trigger: Trigger | None, reading: str = "hit") -> float:
+        """Over seeds; 0 where the lie is refused."""
+        try:
+            ends = [outcome(graphs, models[seed], agreed[seed], trigger) for seed in seeds]
+        except PaceError:
+            return 0.0
+        return statistics.fmean(getattr(end, reading) for end in ends)
+
+    kinds = BY_ROWS if isinstance(first.method, Regressed) else BY_UPDATE
+    hits = {kind: max(map(mean, triggers)) for kind, triggers in kinds.items()}
+    cells = [f"{hits[kind]:.1f}" if kind in hits else "-" for kind in BY_UPDATE]
+    return [name, f"{mean(None, 'accuracy'):.1f}", *cells]
+
+
+def defence_table(seeds: Sequence[int]) -> Table:
+    """Every method against every kind of backdoor on the three graphs."""
+    rows = []
+    for data, clients in PLACES:
+        dataset = load(data)
+        graphs = divide(dataset, "louvain", clients)
+        gcn = GCN((dataset.graph.features, 64, dataset.classes))
+        rows += [[data, str(clients), *defended(graphs, gcn, name, seeds)] for name in DEFENDED]
+    heads = ["Graph", "Clients", "Method", "Accuracy", *BY_UPDATE]
+    return Table.of("", heads, rows, names=3, words=0)
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--data", default="cora")
     parser.add_argument("--seeds", type=int, default=len(SEEDS))
     parser.add_argument("--out", type=Path, default=Path("results"))
+    parser.add_argument("--only-defences", action="store_true", help="the last table alone")
     given = parser.parse_args(words)
     torch.set_num_threads(1)
     dataset, seeds = load(given.data), SEEDS[: given.seeds]
+    write_tables(given.out, "defences", [defence_table(seeds)])
+    if given.only_defences:
+        return
     scores = study(divide(dataset, "louvain", CLIENTS), dataset.classes, seeds)
     write_tables(given.out, "attacks", [attack_table(scores)])
     save_figure(figure(scores), given.out / "figures" / "attacks")

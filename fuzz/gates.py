@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pace.gates import Weights, mix, no_worse_than_local
-from pace.methods import Pace, PaceDuo
+from pace.methods import Pace, PaceDuo, PaceFull
 
 Array = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -156,6 +156,11 @@ def guard(receiver: Receiver, random: Random) -> Weights:
     return PaceDuo(level=0.5).gate(_validated(receiver), receiver.labels)
 
 
+def chance(receiver: Receiver, random: Random) -> Weights:
+    """What a job proposes by default: accuracy may not fall by more than chance."""
+    return PaceFull().gate(_validated(receiver), receiver.labels)
+
+
 def nobody(receiver: Receiver, random: Random) -> Weights:
     """Weights that no gate would choose, some of them no weights at all."""
     odd = [0.0, 1.0, 0.5, -1.0, 2.0, 1e-45, 1e38, 1e300, np.inf, np.nan, random.random()]
@@ -167,10 +172,15 @@ def _validated(receiver: Receiver) -> list[Tensor]:
 
 
 Chooser = Callable[[Receiver, Random], Weights]
-CHOOSERS: dict[str, Chooser] = {"cnll": cnll, "mixture": mixture, "guard": guard, "nobody": nobody}
-SHARES = {"cnll": 0.35, "mixture": 0.15, "guard": 0.03, "nobody": 0.47}
+CHOOSERS: dict[str, Chooser] = {
+    "cnll": cnll, "mixture": mixture, "guard": guard, "chance": chance, "nobody": nobody,
+}  # fmt: skip
+SHARES = {"cnll": 0.35, "mixture": 0.15, "guard": 0.015, "chance": 0.015, "nobody": 0.47}
 """Of the draws. A bisection takes half a millisecond, Newton's method two, ten folds of it ten."""
-FEWEST = {"guard": 12}  # nodes: below ten validation nodes the guard has no folds to look at
+FEWEST = {
+    "guard": 12,
+    "chance": 12,
+}  # nodes: below ten validation nodes the guard has no folds to look at
 
 
 @np.errstate(over="ignore", invalid="ignore", divide="ignore")

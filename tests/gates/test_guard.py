@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from torch import Tensor
 
-from pace.gates.gate import admitted, held_out, mcnemar_p_value
+from pace.gates.gate import CHANCE, Guarded, Mixture, admitted, held_out, mcnemar_p_value
 from pace.gates.mixture import Weights, weigh_parts
 
 HUNDRED = 100
@@ -98,5 +98,22 @@ def test_a_stricter_level_admits_less() -> None:
 def test_too_few_nodes_are_no_evidence() -> None:
     sets, labels = pair(0.8)
     few = [each[:4] for each in sets]
-    assert not admitted(few, labels[:4], weigh_parts, 0.99)
+    assert not admitted(few, labels[:4], weigh_parts, 0.5)
+    assert admitted(few, labels[:4], weigh_parts, CHANCE)  # nor of harm
     assert admitted(few, labels[:4], weigh_parts, 1.0)
+
+
+@pytest.mark.parametrize(("lost", "kept_local"), [(2, False), (12, True)])
+def test_accuracy_may_not_fall_by_more_than_chance(lost: int, kept_local: bool) -> None:
+    """Overconfident Local, soft External: NLL falls, and so do right answers."""
+    labels = torch.zeros(HUNDRED, dtype=torch.int64)
+    local = torch.tensor([[40.0, 0.0]]).repeat(HUNDRED, 1)
+    local[:10] = torch.tensor([0.0, 40.0])  # sure and wrong: all of its NLL
+    external = torch.tensor([[0.5, 0.0]]).repeat(HUNDRED, 1)
+    external[:10] = torch.tensor([0.0, 0.1])
+    external[10 : 10 + lost] = torch.tensor([0.0, 0.1])
+    sets = [torch.zeros_like(local), external]
+    sets[0] = local * (torch.arange(HUNDRED) < 10)[:, None] + 1e-3 * local
+    free, guarded = (gate(sets, labels) for gate in (Mixture(), Guarded(level=CHANCE)))
+    assert free[1] > 0
+    assert (guarded == (1.0, 0.0)) == kept_local

@@ -2,6 +2,7 @@
 
 from pace.gates.cnll import blend, calibrate
 from pace.gates.gate import (
+    CHANCE,
     LEVEL,
     Fixed,
     Gate,

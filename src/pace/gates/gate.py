@@ -27,6 +27,7 @@ Validation = tuple[Sequence[Tensor], Tensor]  # what a gate is told of one recei
 WeighParts = Callable[[Sequence[Tensor], Tensor, Tensor], Sequence[Weights]]
 
 LEVEL = 0.5  # of the guard: at least as many held-out validation nodes right as Local
+CHANCE = 0.95  # of the guard: no fewer right than chance explains, one time in twenty
 FOLDS = 10
 
 
@@ -117,13 +118,13 @@ def admitted(
     Weights chosen without a fold are tried on it: some nodes are gained (only the mixture has them
     right), some lost (only Local has). Were both equally good, the gained would be the heads of a fair
     coin, flipped once for each such node. At 0.5 the mixture must have at least as many held-out nodes
-    right as Local. Where there are fewer nodes than folds there is no evidence, and nothing is admitted
-    below level 1.
+    right as Local; above that, it may not have fewer by more than chance. Where there are fewer nodes
+    than folds there is no evidence, and what has to prove itself is not admitted.
     """
     if level >= 1:
         return True
     if len(labels) < folds:
-        return False
+        return level > LEVEL
     return mcnemar_p_value(*held_out(sets, labels, weigh, folds)) <= level
 
 

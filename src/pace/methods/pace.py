@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError, WeightError
-from pace.gates import Gate, cnll
+from pace.gates import CHANCE, Gate, Guarded, cnll
 from pace.graph import Graph
 from pace.merging import (
     CLIENTS,
@@ -185,8 +185,11 @@ class Pace(Summable):
 class Limited(Pace):
     """PACE whose correction goes as far as the receiver's own nodes bear it out.
 
-    PACE's messages; the receiver shortens columns of the weights, see `limited`.
+    PACE's messages; the receiver shortens columns of the weights, see `limited`. Its gate has a
+    temperature, and validation accuracy may not fall by more than chance.
     """
+
+    gate: Gate = Guarded(level=CHANCE)  # noqa: RUF009 - a frozen setting
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation

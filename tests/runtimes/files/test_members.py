@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,19 @@ def test_unscaled_features_are_warned_of_at_fit(tmp_path: Path, pace: Preloaded)
         done = pace(*asked, cwd=tmp_path)
         assert done.code == 0, done.err
         assert ("far larger than 1, not scaled" in done.out) == warned
+
+
+def test_a_sites_secret_draws_masks_that_nobody_else_can(tmp_path: Path) -> None:
+    """With the fixed seed, who knows the graph knows which nodes weigh."""
+    made, path = job(), tmp_path / "mine.graph"
+    file.write_graph(path, Dataset("mine", unsplit(clients(1)[0]), CLASSES))
+    public = load_site(path, made).graph
+    assert torch.equal(public.val, load_site(path, made).graph.val)
+    splits = [public.val]
+    for secret in (b"one", b"two"):
+        (tmp_path / "mine.graph.split").write_bytes(secret)
+        drawn = load_site(path, made).graph
+        assert torch.equal(drawn.val, load_site(path, made).graph.val)  # the same in every step
+        assert int(drawn.val.sum()) == int(public.val.sum())
+        splits.append(drawn.val)
+    assert not any(torch.equal(a, b) for a, b in combinations(splits, 2))

@@ -119,7 +119,7 @@ def divide(
     return Division(graphs, nodes=held, dataset=dataset, partition=partition, data_seed=data_seed)
 
 
-def generator(seed: int = DATA_SEED) -> Random:
+def generator(seed: int | Sequence[int] = DATA_SEED) -> Random:
     """The stream of a data seed: the legacy generator, since the reference masks come from it."""
     return np.random.RandomState(seed)
 
@@ -150,10 +150,12 @@ def split(labels: Array, classes: int, random: Random, ratios: Sequence[float]) 
     return [np.concatenate(part) for part in zip(*parts, strict=True)]
 
 
-def with_drawn_masks(dataset: Dataset, classes: int) -> Graph:
+def with_drawn_masks(
+    dataset: Dataset, classes: int, seed: int | Sequence[int] = DATA_SEED
+) -> Graph:
     """A whole graph with masks of its dataset's shares, from the fixed seed: always the same."""
     nodes, graph = [list(range(dataset.graph.nodes))], dataset.graph
-    return client_graphs(graph, nodes, classes, generator(), dataset.ratios)[0]
+    return client_graphs(graph, nodes, classes, generator(seed), dataset.ratios)[0]
 
 
 def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:

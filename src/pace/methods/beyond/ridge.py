@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from pace.errors import GraphError, SettingError
-from pace.gates import RIDGE, Gate, Mixture
+from pace.gates import CHANCE, RIDGE, Gate, Guarded, Mixture
 from pace.graph import Graph
 from pace.merging import (
     Gram,
@@ -151,7 +151,7 @@ class Regressed(Method):
 
     @property
     def gate(self) -> Gate:
-        return Mixture(self.ridge)
+        return Guarded(self.ridge, CHANCE) if self.every_label else Mixture(self.ridge)
 
     def network(self, model: Model) -> Network:
         return Refitted(model) if self.every_label else model

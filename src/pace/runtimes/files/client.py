@@ -279,7 +279,7 @@ def adopt_files(
 
     `keep` is what `fit_files` kept; `roll` is None to adopt without knowing who was in; `withdrawals`
     are files of those the site knows of. A model of an earlier edition is moved to OUT.edition-N.
-    A folder with numbers that are no model\'s is made anew; the old one goes to OUT.replaced-N.
+    A folder with numbers that are no model's is made anew; the old one goes to OUT.replaced-N.
     """
     atomic.sweep(out)
     kept = read_kept(keep, job)

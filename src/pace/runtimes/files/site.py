@@ -17,14 +17,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from pace.datasets import Dataset, read_graph, with_drawn_masks
+from pace.datasets import DATA_SEED, Dataset, read_graph, with_drawn_masks
 from pace.errors import FileError, GraphError
 from pace.graph import Graph
+from pace.io import untrusted
 from pace.jobs import Job
 from pace.protocol import steps
 from pace.tables import ColumnMapping, mapping_of
 
 SALT, HASH = 16, 16  # bytes
+LARGEST_SECRET = 2**16  # bytes
 ROLES = ("unlabelled", "train", "val", "test")  # by number
 NEW = "new"
 
@@ -43,7 +45,8 @@ class Site:
 def load_site(path: Path, job: Job) -> Site:
     """The graph of a file, with the job's features and classes.
 
-    A file without a split gets masks from a fixed seed: the same in every step.
+    A file without a split gets masks from a fixed seed, the same in every step, or from the site's
+    secret, the bytes of a file NAME.split beside it: then nobody else can know which nodes weigh.
     """
     return site_of_dataset(read_graph(path), job, path)
 
@@ -56,7 +59,10 @@ def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = N
     graph, drawn = dataset.graph, None
     names = dataset.names.nodes or tuple(map(str, range(graph.nodes)))
     if not dataset.has_split:
-        graph, drawn = with_drawn_masks(dataset, job.model.classes), dataset.ratios
+        seed: int | list[int] = DATA_SEED
+        if (secret := path.with_name(f"{path.name}.split")).exists():
+            seed = list(hashlib.sha256(untrusted.read(secret, LARGEST_SECRET)).digest())
+        graph, drawn = with_drawn_masks(dataset, job.model.classes, seed), dataset.ratios
     mapping = mapping_of(dataset.mapping) if dataset.mapping else None
     return Site(graph, names, drawn, rows, mapping)
 
