@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import typer
 
-from benchmarks import measure, models
+from benchmarks import measure, models, rows
 from benchmarks.clock import Measurements, Point, Row, peak
 from benchmarks.command import PLAIN_SCRIPT, command
 from benchmarks.scale import SIZES, sweep
@@ -30,7 +30,7 @@ from pace.models import GCN
 from pace.protocol import Federation
 
 OF_A_GRAPH = ("training", "models", "study", "steps", "partition", "numbers")
-PARTS = (*OF_A_GRAPH, "command", "server", "sealing", "scale")
+PARTS = (*OF_A_GRAPH, "command", "server", "sealing", "scale", "rows")
 CLIENTS = (10, 30, 100, 1_000, 10_000)  # of the server as it grows
 
 
@@ -97,6 +97,7 @@ def bench(
         "server": growth([100] if quick else list(CLIENTS), turns),
         "sealing": sealed(turns, quick=quick),
         "scale": sweep(SIZES[:1] if quick else SIZES),
+        "rows": rows.sweep(rows.SIZES[:1] if quick else rows.SIZES),
     }
     for part in (part for part in growing if part in parts):
         for point in growing[part]:

@@ -200,6 +200,14 @@ class Graph:
         """How many training nodes there are."""
         return int(self.train.sum())
 
+    @property
+    def split(self) -> Tensor:
+        """The place of each node's mask in `MASKS`, -1 where it is in none."""
+        numbers = torch.full_like(self.train, -1, dtype=torch.int64)
+        for number, name in enumerate(MASKS):
+            numbers[getattr(self, name)] = number
+        return numbers
+
     def induced(self, nodes: Tensor) -> Graph:
         """The subgraph on `nodes`, numbered in their order; edges that leave it vanish."""
         return induced(self, [nodes])[0]

@@ -75,7 +75,7 @@ def test_no_name_of_a_node_or_class_is_a_formula_or_a_line_in_a_table(
         "probability": [-0.5, 1.0],
         f"p_{text}": [0, 1],
     }
-    model.write_predictions(tmp_path / "p.csv", table)
+    model.write_predictions(tmp_path / "p.csv", [table])
     content = (tmp_path / "p.csv").read_bytes().decode()
     assert len(content.splitlines()) == 3
     for row in csv.reader(io.StringIO(content)):

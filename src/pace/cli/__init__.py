@@ -8,6 +8,7 @@ import contextlib
 import gc
 import io
 import os
+import signal
 import sys
 import threading
 import traceback
@@ -24,6 +25,8 @@ from pace.io import allowed, coloured
 
 WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]  # click's, or that of Typer's own click
+
+PATIENCE = 1.0  # seconds that Python has to answer Ctrl-C
 
 app = typer.Typer(
     name="pace",
@@ -105,6 +108,7 @@ def program() -> NoReturn:
 
     Taking the interpreter down with torch loaded takes half a second, and the system does it anyway.
     """
+    answer_interrupts()
     try:
         main()
     except SystemExit as end:
@@ -117,6 +121,34 @@ def program() -> NoReturn:
         with contextlib.suppress(OSError, ValueError):  # closed already, or nobody reads it
             stream.flush()
     os._exit(code)
+
+
+def answer_interrupts() -> None:
+    """Let Ctrl-C end the program within two seconds, also inside one long product.
+
+    Python raises KeyboardInterrupt between two of its instructions. Where none comes to an end, a
+    thread that the system tells of the signal ends the program: every file is whole or absent.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    answered = threading.Event()
+
+    def interrupt(number: int, frame: Any) -> None:
+        answered.set()
+        signal.default_int_handler(number, frame)
+
+    def watch() -> None:
+        while number := os.read(reader, 1):
+            ours = signal.getsignal(signal.SIGINT) is interrupt
+            if number[0] == signal.SIGINT and ours and not answered.wait(PATIENCE):
+                os.write(2, b"pace: interrupted; every file is whole or absent, ")
+                os.write(2, b"and the command can be run again\n")
+                os._exit(INTERRUPTED)
+
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else `nohup`, or a test
+        signal.signal(signal.SIGINT, interrupt)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        threading.Thread(target=watch, daemon=True).start()
 
 
 def said(sentence: str, code: int) -> int:

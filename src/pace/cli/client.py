@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +17,7 @@ from pace.io import plain_record
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from pace.jobs import Job
     from pace.runtimes.files import Egress, MaskScores, Site, SiteModel
     from pace.tables import Columns, Imported
 
@@ -26,6 +28,10 @@ Any_graph = Annotated[
 ]
 Nodes = Annotated[
     Path | None, option("In place of a graph: a table of nodes, .csv or .parquet.", "FILE")
+]
+Rows = Annotated[
+    Path | None,
+    option("In place of a graph: Parquet files of rows, as `pace rows` makes.", "FOLDER"),
 ]
 Edges = Annotated[Path | None, option("Its table of edges.", "FILE")]
 Id_column = Annotated[
@@ -42,9 +48,12 @@ app = typer.Typer()
 @app.command()
 def fit(
     job_file: given.Job_file,
-    graph: Annotated[Path, argument("Your own .graph file.", autocompletion=given.graphs)],
     keep: Annotated[Path, option("Where Local stays; never send it.", "FILE")],
     upload: Annotated[Path, option("The file to send, such as mine.up.", "FILE")],
+    graph: Annotated[
+        Path | None, argument("Your own .graph file.", autocompletion=given.graphs)
+    ] = None,
+    rows: Rows = None,
     key: Annotated[Path | None, option("Your private key, if the job has keys.", "FILE")] = None,
     receipt: Annotated[
         Path | None, option("A JSON record (default: beside --keep).", "FILE")
@@ -76,10 +85,12 @@ def fit(
     whom, for what and at what risk. It leaves if you agree, or if the site's policy.toml does; a limit
     of the policy that is passed stops it. Every decision goes into the site's log (`pace client audit`).
 
-    Run again, it gives the same upload without training again.
+    Run again, it gives the same upload without training again. With `--rows`, for jobs of pace-ridge
+    and its kind, rows that a warehouse computed are read in one pass, however many there are.
 
     Examples:
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
+        pace client fit job.pace --rows mine.rows --keep mine.local --upload mine.up
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
         --key mine.key --yes --json
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
@@ -100,7 +111,6 @@ def fit(
         egress_files,
         fit_files,
         identity,
-        load_site,
         read_policy,
     )
     from pace.tables import unscaled_features
@@ -109,7 +119,7 @@ def fit(
     if not (yes or (limits and limits.agree) or sys.stdin.isatty()):
         raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
     files = (keep, upload, receipt or keep.with_name(f"{keep.stem}.receipt.json"))
-    inputs = {"the job": job_file, "the graph": graph, "--key": key}
+    inputs = {"the job": job_file, "the graph": graph, "--rows": rows, "--key": key}
     apart(inputs | dict(zip(("--keep", "--upload", "--receipt"), files, strict=True)))
     job = read_job(job_file)
     if edition is not None:
@@ -118,10 +128,13 @@ def fit(
     name, _ = identity(job, upload, key)  # before a large graph is read for nothing
     if known is not None:
         check_known(job, name, known, least_known)
-    site = load_site(graph, job)
+    site = site_of(graph, rows, job)
     masks = (int(getattr(site.graph, mask).sum()) for mask in MASKS)
-    doubts = [unscaled_features(site.graph.x, job.features) if job.codebook is None else None]
-    doubts.append(few_labels(*masks, classes=job.model.classes))
+    doubts = []
+    if rows is None:
+        if job.codebook is None:
+            doubts.append(unscaled_features(site.graph.x, job.features))
+        doubts.append(few_labels(*masks, classes=job.model.classes))
     warnings = [*filter(None, doubts)]
     torch.set_num_threads(1)  # two threads on small products are slower than one
     to = console.console(stderr=as_json)
@@ -172,6 +185,15 @@ def fit(
     for path, purpose in zip((*files, egress_files(keep, name)[1]), purposes, strict=True):
         console.say(f"Written: {path} ({purpose})")
     console.say(f"SHA-256 of the upload: {record['upload']['sha256'][:32]} …")
+
+
+def site_of(graph: Path | None, rows: Path | None, job: Job, *, sample: bool = False) -> Site:
+    """A graph file, or a folder of rows."""
+    from pace.runtimes.files import load_rows, load_site
+
+    if (graph is None) == (rows is None):
+        raise SettingError("give a .graph file, or --rows with a folder of Parquet files")
+    return load_site(graph, job) if graph else load_rows(rows or Path(), job, sample=sample)
 
 
 def show_egress(report: Egress, upload: Path, to: Console) -> None:
@@ -225,12 +247,13 @@ def audit(
 @app.command()
 def adopt(
     job_file: given.Job_file,
-    graph: Annotated[
-        Path, argument("The .graph file you trained on.", autocompletion=given.graphs)
-    ],
     kept: Annotated[Path, option("What `pace client fit` kept.", "FILE")],
     returned: Annotated[Path, option("What the server sent back.", "FILE", "--return")],
     out: Annotated[Path, option("The model folder to write.", "FOLDER")],
+    graph: Annotated[
+        Path | None, argument("The .graph file you trained on.", autocompletion=given.graphs)
+    ] = None,
+    rows: Rows = None,
     roll: Annotated[
         Path | None, option("Who was in (default: the .roll beside --return).", "FILE")
     ] = None,
@@ -267,13 +290,12 @@ def adopt(
         adopt_files,
         edition_changes,
         findings,
-        load_site,
         return_size,
     )
 
     torch.set_num_threads(1)
     job = read_job(job_file)
-    site = load_site(graph, job)
+    site = site_of(graph, rows, job, sample=True)
     content = untrusted.read_exact(returned, return_size(job))
     path = roll or returned.with_suffix(ROLL_SUFFIX)
     try:
@@ -397,6 +419,7 @@ def predict(
     edges: Edges = None,
     known: given.With = None,
     mapping: given.Mapping = None,
+    rows: Rows = None,
     id_column: Id_column = None,
     strangers: given.Strangers = "refuse",
     weight: given.Weight = None,
@@ -414,32 +437,50 @@ def predict(
     Examples:
         pace client predict mine.model mine.graph --out predictions.csv
         pace client predict mine.model tomorrow.graph --out predictions.parquet
+        pace client predict mine.model --rows mine.rows --out predictions.parquet
         pace client predict mine.model --nodes new.csv --edges new_links.csv
         --with mine.graph --out predictions.csv
     """
     from collections import Counter
     from operator import ne
 
+    import torch
+
     from pace.cli.tables import read_known, read_rules, tell
-    from pace.runtimes.files import prediction_table, write_predictions
+    from pace.runtimes.files import RowFiles, prediction_table, read_model, write_predictions
     from pace.tables import Columns
 
-    columns = Columns(
-        id=id_column,
-        strangers=strangers,
-        weight=weight,
-        directions=directions,
-        known=read_known(known, nodes),
-        mapping=read_rules(mapping),
-    )
-    adopted, site, imported = read_site(model, graph, nodes, edges, columns)
-    table = prediction_table(adopted, site)
-    write_predictions(out, table, replaces=replace)
-    count = len(table["node"])
-    differ = sum(map(ne, table["class"], table["local_class"]))
-    counts = Counter(table["split"])
+    imported, counts, differ = None, Counter[str](), 0
+    if rows is None:
+        columns = Columns(
+            id=id_column,
+            strangers=strangers,
+            weight=weight,
+            directions=directions,
+            known=read_known(known, nodes),
+            mapping=read_rules(mapping),
+        )
+        adopted, site, imported = read_site(model, graph, nodes, edges, columns)
+        sites: Iterable[Site] = [site]
+    elif graph or nodes or edges:
+        raise SettingError("give --rows, or a graph, or both --nodes and --edges")
+    else:
+        torch.set_num_threads(1)
+        adopted = read_model(model)
+        sites = RowFiles.found(rows, adopted.job).sites()
+
+    def tables() -> Iterator[dict[str, list[Any]]]:
+        nonlocal differ
+        for site in sites:
+            table = prediction_table(adopted, site)
+            counts.update(table["split"])
+            differ += sum(map(ne, table["class"], table["local_class"]))
+            yield table
+
+    write_predictions(out, tables(), replaces=replace)
+    total = counts.total()
     if as_json:
-        record = {"predictions": str(out), "nodes": count, "differ_from_local": differ}
+        record = {"predictions": str(out), "nodes": total, "differ_from_local": differ}
         record |= {"alpha": adopted.outcome.alpha, "split": counts}
         for name in ("notes", "changes", "warnings"):
             record[name] = [] if imported is None else plain_record(getattr(imported, name))
@@ -447,7 +488,7 @@ def predict(
         return
     if imported is not None:
         tell(imported)
-    console.say(f"{count:,} nodes; on {differ:,} of them PACE differs from Local.")
+    console.say(f"{total:,} nodes; on {differ:,} of them PACE differs from Local.")
     listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     console.say(f"When the model was made they were: {listed}.")
     console.say(f"Written: {out}")

@@ -36,13 +36,14 @@ PANELS = {
         "inspect": "Explain any file of ours: kind, version, digest, tensors, bytes, sanity.",
         "doctor": "Look at this machine: versions, extras, threads, data found; try every step once.",
         "graph": "Make a .graph file of your own tables, and look at one.",
+        "rows": "Write a graph's nodes as rows in Parquet: all that pace-ridge reads of a graph.",
     },
 }
 OURS = {name: about for panel in PANELS.values() for name, about in panel.items()}
 # Modules of several commands; the others are called like theirs.
 MODULES = dict.fromkeys(("new", "show", "keys", "export"), "job")
 MODULES |= {"partition": "run", "methods": "run", "report": "inspect"}
-MODULES |= {"codebook": "tables", "graph": "tables"}
+MODULES |= {"codebook": "tables", "graph": "tables", "rows": "tables"}
 PACKAGES = {"reproduce": "pace-study"}  # commands of other packages that a reader may look for
 
 

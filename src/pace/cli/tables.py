@@ -383,3 +383,36 @@ def counted(counts: dict[str, int] | None) -> str:
         return ""
     names = [f"{name} {count:,}" for name, count in list(counts.items())[:LISTED]]
     return f"{len(counts)}: {', '.join(names)}{', …' if len(counts) > LISTED else ''}"
+
+
+def rows(
+    job_file: given.Job_file,
+    graph: Annotated[Path, argument("Your own .graph file.", autocompletion=given.graphs)],
+    out: Annotated[Path, option("The folder of Parquet files to write.", "FOLDER")],
+    kept: Annotated[Path | None, option("What `pace client fit` kept.", "FILE")] = None,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Write a graph's nodes as rows in Parquet: all that pace-ridge reads of a graph.
+
+    Other engines can compute the same rows where the tables are; `pace client fit --rows` takes both.
+    With `--kept`, Local's logits go with the rows.
+
+    Examples:
+        pace rows job.pace mine.graph --out mine.rows
+        pace rows job.pace mine.graph --kept mine.local --out mine.rows
+    """
+    from pace.jobs import read_job
+    from pace.runtimes.files import load_site, read_kept, write_rows
+
+    job = read_job(job_file)
+    site = load_site(graph, job)
+    local = None if kept is None else read_kept(kept, job).kept.local
+    count = write_rows(out, site, job, local)
+    columns = list(job.federation.method.row_columns(job.federation))
+    if as_json:
+        facts = {"folder": str(out), "rows": site.graph.nodes, "files": count, "maps": columns}
+        console.one_object(facts)
+        return
+    console.say(f"{site.graph.nodes:,} rows of {', '.join(columns)}.")
+    console.say(f"Written: {out} ({console.many(count, 'file')}; as private as the graph)")

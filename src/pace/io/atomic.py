@@ -13,7 +13,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from errno import EEXIST
 from pathlib import Path
+from typing import IO
 
 from pace.errors import BusyError
 
@@ -51,16 +53,37 @@ def create(path: Path, content: bytes, *, private: bool = False, settled: bool =
 
 def folder(path: Path, files: Mapping[str, bytes], *, private: bool = False) -> None:
     """Put a folder with these files at `path`, where there is nothing yet."""
+    with new_folder(path, private=private) as staged:
+        for name, content in files.items():
+            write(staged / name, content, private=private)
+
+
+@contextmanager
+def new_folder(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """A folder to fill, which is put at `path`, where there is nothing yet, when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path):
+        if path.exists():
+            raise FileExistsError(EEXIST, "it is there already: choose another, or move it")
         staged = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
         try:
-            for name, content in files.items():
-                write(staged / name, content, private=private)
+            yield staged
             os.chmod(staged, 0o700 if private else 0o777 & ~_umask())
             os.rename(staged, path)
         finally:
             shutil.rmtree(staged, ignore_errors=True)
+    settle(path.parent)
+
+
+@contextmanager
+def written(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
+    """A file to write in parts, which is put at `path` when it is complete."""
+    with _beside(path, b"", private) as name:
+        with open(name, "r+b") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
     settle(path.parent)
 
 

@@ -10,6 +10,7 @@ import io
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 80
+QUIET = 10.0  # seconds between two lines about progress in a pipe
 
 
 def coloured(stream: IO[str]) -> bool:
@@ -110,11 +112,17 @@ def many(count: int, thing: str) -> str:
 
 @contextmanager
 def progress(total: int | None, title: str) -> Iterator[Callable[[str | int], None]]:
-    """A bar on stderr, gone when it is done; call it once for each step. Nothing in a pipe."""
+    """A bar on stderr, gone when it is done; call it once for each step.
+
+    In a pipe, a line for a step that ends more than `QUIET` seconds after the one said before it.
+    """
+    title = shown(title)
+    if not sys.stderr.isatty():
+        yield _lines(total, title)
+        return
     from rich import progress as bars
     from rich.table import Column
 
-    title = shown(title)
     column = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     with bars.Progress(
         bars.TextColumn("{task.description}", table_column=column),
@@ -124,7 +132,6 @@ def progress(total: int | None, title: str) -> Iterator[Callable[[str | int], No
         console=console(stderr=True),
         transient=True,
         expand=True,
-        disable=not sys.stderr.isatty(),
     ) as bar:
         task = bar.add_task(title, total=total)
 
@@ -132,3 +139,20 @@ def progress(total: int | None, title: str) -> Iterator[Callable[[str | int], No
             bar.update(task, advance=1, description=shown(done) if isinstance(done, str) else title)
 
         yield step
+
+
+def _lines(total: int | None, title: str) -> Callable[[str | int], None]:
+    """Steps as lines on stderr, for logs."""
+    done, began = 0, time.monotonic()
+    said = began
+
+    def step(name: str | int) -> None:
+        nonlocal done, said
+        done, now = done + 1, time.monotonic()
+        if now - said >= QUIET:
+            said, of = now, f" of {total}" if total else ""
+            words = f"{title}: {shown(name)}" if isinstance(name, str) else title
+            line = f"{words}, {done}{of} after {now - began:.0f} s"
+            console(stderr=True).print(line, soft_wrap=True)
+
+    return step

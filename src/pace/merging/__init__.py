@@ -32,6 +32,7 @@ from pace.merging.ridge import (
     expanded,
     limit_rows,
     nystrom,
+    own_residuals,
     public_matrix,
     sketched,
     solve_rows,

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from pace.graph import Graph
 
-FEW = 5  # training nodes of a class that are told apart
-
 
 @dataclass(frozen=True, eq=False)
 class RowTable(Graph):
@@ -50,12 +48,17 @@ class RowTable(Graph):
         """All rows, some at a time."""
         return iter([self]) if self.stream is None else self.stream()
 
+    def parts(self) -> dict[str, Tensor]:
+        """Everything that a row has, by name."""
+        return {"y": self.y, "split": self.split, **self.maps}
+
     @property
     def training_labels(self) -> Tensor:
-        """Of a stream at most `FEW` of each class: as many as tell whether a class is small."""
+        """Of a stream in order of classes, for counting, and a byte each where classes are few."""
         if self.counts is None:
             return super().training_labels
-        return torch.arange(len(self.counts)).repeat_interleave(self.counts.clamp(max=FEW))
+        kind = torch.uint8 if len(self.counts) <= 256 else torch.int32
+        return torch.arange(len(self.counts), dtype=kind).repeat_interleave(self.counts)
 
     @property
     def trained_on(self) -> int:

@@ -34,6 +34,7 @@ from pace.gates import (
 )
 from pace.graph import Graph, expect_graph
 from pace.merging import SiteSums, seen
+from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import sealing, wire
 from pace.protocol.federation import Federation
@@ -180,6 +181,37 @@ def fit(
     return share({name: value.cpu() for name, value in local.items()}, graph, federation, seal)
 
 
+def fit_rows(
+    table: RowTable, federation: Federation, seal: Seal | None = None
+) -> tuple[Kept, bytes]:
+    """`fit` for a table of rows: in one pass over them, with Local a closed form of its own rows.
+
+    Where the table brings Local's logits there is no Local to keep.
+    """
+    method = federation.method
+    brought = set(method.local_columns().values()) <= set(table.maps)
+    local = {} if brought else method.fit_rows(table, federation)
+    return share(local, table, federation, seal)
+
+
+def _logits_beside(local: Params, graph: Graph, federation: Federation) -> Tensor | None:
+    """Local's logits where they are not those of the network that clients train."""
+    if not isinstance(graph, RowTable) and local.keys() == federation.start.keys():
+        return None
+    *_, fit = federation.method.local_columns()
+    with torch.no_grad():
+        return federation.method.local_logits(local, graph, fit, federation)
+
+
+def local_layouts(federation: Federation) -> tuple[wire.Layout, wire.Layout]:
+    """The names and shapes of Local: of the network, and of a table of rows."""
+    features, none = federation.model.features, torch.zeros(0, dtype=torch.int64)
+    columns = federation.method.row_columns(federation)
+    maps = {name: torch.zeros(0, width) for name, width in columns.items()}
+    of_rows = federation.method.fit_rows(RowTable.of(none, none, maps, features), federation)
+    return wire.layout(federation.start), wire.layout(of_rows)
+
+
 def share(
     local: Params, graph: Graph, federation: Federation, seal: Seal | None = None
 ) -> tuple[Kept, bytes]:
@@ -291,7 +323,8 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
         >>> adoption.model(dataset.graph).shape  # any graph with these features
         torch.Size([90, 3])
     """
-    return adopt_all([Receiver(graph, kept, returned, federation)])[0]
+    local = _logits_beside(kept.local, graph, federation)
+    return adopt_all([Receiver(graph, kept, returned, federation, local)])[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -428,8 +461,10 @@ def logit_sets(
     graph: Graph, local: Params, externals: Sequence[External], federation: Federation
 ) -> list[Tensor]:
     """What a stored model's Local and Externals say of every node of a graph, Local first."""
+    beside = _logits_beside(local, graph, federation)
     with torch.no_grad():
-        return _logit_sets([Receiver(graph, Kept(local, b""), b"", federation)], [externals])[0]
+        receiver = Receiver(graph, Kept(local, b""), b"", federation, beside)
+        return _logit_sets([receiver], [externals])[0]
 
 
 def _weighed(

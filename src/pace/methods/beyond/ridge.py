@@ -81,6 +81,7 @@ NEIGHBOURHOOD, LABELS = "neighbourhood", "labels"  # maps beside the hops
 LOCAL = "local"  # the column of Local's logits in a table of rows
 PARTS = ("rows", "labels")  # Z and M
 Sums = tuple[Tensor, ...]  # GΩ, B and tr G
+Gathered = tuple[dict[tuple[str, str], Gram], dict[str, Tensor]]
 Solve = Callable[[str, Sequence[str]], Tensor]
 """From a map and the fits that were sent: W_λ on all their rows, (strengths, columns, classes)."""
 NO_NODE = f"It holds no edge, and no feature value or label of a node as it is. {NO_PROMISE}"
@@ -251,19 +252,25 @@ class Regressed(Method):
         if not isinstance(graph, RowTable):
             rows, labels = fitted_rows(graph, name, fit, federation.model.classes)
             return self.empty_gram(name, federation).add(rows, labels)
-        every: dict[tuple[str, str], Gram] = graph.derived(
-            f"grams of {self} for {federation.digest.hex()}",
-            lambda _: self.grams(graph, federation),
-        )
-        return every[name, fit]
+        return self.gathered(graph, federation)[0][name, fit]
 
-    def grams(self, table: RowTable, federation: Federation) -> dict[tuple[str, str], Gram]:
-        pairs = list(product(self.maps, self.fits))
-        grams = {pair: self.empty_gram(pair[0], federation) for pair in pairs}
-        for block in table.blocks():
-            for (name, fit), gram in grams.items():
-                gram.add(*fitted_rows(block, name, fit, federation.model.classes))
-        return grams
+    def gathered(self, table: RowTable, federation: Federation) -> Gathered:
+        """Of a table, in one pass: the Gram matrix of each map and fit, and the columns that occur."""
+
+        def gather(_: Graph) -> Gathered:
+            grams = {
+                (name, fit): self.empty_gram(name, federation)
+                for name, fit in product(self.maps, self.fits)
+            }
+            widths = self.row_columns(federation)
+            used = {row: torch.zeros(width, dtype=torch.bool) for row, width in widths.items()}
+            for block in table.blocks():
+                used = {row: found | (block.maps[row] != 0).any(0) for row, found in used.items()}
+                for (name, fit), gram in grams.items():
+                    gram.add(*fitted_rows(block, name, fit, federation.model.classes))
+            return grams, used
+
+        return table.derived(f"gathered by {self} for {federation.digest.hex()}", gather)
 
     def empty_gram(self, name: str, federation: Federation) -> Gram:
         return Gram(columns_of(name, federation), federation.model.classes)
@@ -275,7 +282,10 @@ class Regressed(Method):
         externals: list[External] = []
         for name in self.maps:
             basis, mixing = returned[f"{name}/basis"], returned[f"{name}/mixing"]
-            used = used_columns(graph, name, fit, federation.model.classes)
+            if isinstance(graph, RowTable):
+                used = self.gathered(graph, federation)[1][row_key(name, fit)]
+            else:
+                used = used_columns(graph, name, fit, federation.model.classes)
             every = expanded(basis * used, mixing, len(self.fits) * len(self.strengths))
             first = self.fits.index(fit) * len(self.strengths)
             answers = list(every[first : first + len(self.strengths)])

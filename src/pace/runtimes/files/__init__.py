@@ -29,6 +29,7 @@ from pace.runtimes.files.model import (
     SiteModel,
     is_model,
     prediction_table,
+    read_kept,
     read_model,
     write_page,
     write_predictions,
@@ -36,6 +37,7 @@ from pace.runtimes.files.model import (
 from pace.runtimes.files.model_page import score_table
 from pace.runtimes.files.outcome import MaskScores
 from pace.runtimes.files.policy import log_file, read_policy, verify_log
+from pace.runtimes.files.rows import RowFiles, load_rows, write_rows
 from pace.runtimes.files.sealed_jobs import check_known
 from pace.runtimes.files.site import Members, Site, load_site, site_of_dataset
 from pace.runtimes.files.verdict import STYLES, findings

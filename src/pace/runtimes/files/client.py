@@ -39,6 +39,7 @@ from pace.jobs import (
     withdraw,
 )
 from pace.jobs import roll as rolls
+from pace.models import RowTable
 from pace.protocol import steps
 from pace.registry import installed
 from pace.runtimes.files import model as models
@@ -187,13 +188,17 @@ def _train(
     job: Job, site: Site, name: str, key: signatures.Key | None, **options: Any
 ) -> KeptModel:
     """Train from W_0. The upload is checked here as the server will check it."""
-    if not (site.graph.train | site.graph.val | site.graph.test).any():
+    of_rows = isinstance(site.graph, RowTable)
+    if not of_rows and not (site.graph.train | site.graph.val | site.graph.test).any():
         raise GraphError(
             "the graph has no labels, so there is nothing to learn from: import it with --label COLUMN"
         )
     began = time.perf_counter()
     seal = job.seal(name, key) if job.sealed and key else None
-    kept, frame = steps.fit(site.graph, job.federation, seal=seal, **options)
+    if isinstance(site.graph, RowTable):
+        kept, frame = steps.fit_rows(site.graph, job.federation, seal)
+    else:
+        kept, frame = steps.fit(site.graph, job.federation, seal=seal, **options)
     about = models.Trained(
         name=name,
         graph=site.graph.fingerprint,
@@ -395,7 +400,7 @@ def _adopted(
         test=scored(graph.test, mask="test"),
         temperature=heat["adopted"],
         local_temperature=heat["local"],
-        trained_on=int(graph.train.sum()),
+        trained_on=graph.trained_on,
         drawn=site.drawn,
         sent=upload_disclosure(job, site, kept),
         adopted=datetime.now(UTC).isoformat(timespec="seconds"),

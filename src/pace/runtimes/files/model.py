@@ -12,11 +12,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 from safetensors import SafetensorError
@@ -32,7 +32,7 @@ from pace.protocol import External, Message, bounded, steps, wire
 from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
-from pace.runtimes.files.site import Members, Site
+from pace.runtimes.files.site import ROLES, Members, Site
 from pace.tables import ColumnMapping, read_mapping, render_mapping
 from pace.task import called
 
@@ -88,7 +88,7 @@ def read_kept(path: Path, job: Job) -> KeptModel:
             f"{path} belongs to job {str(about.get('job'))[:16]}, this is {job.digest[:16]}: "
             "give each job files of its own"
         )
-    local = _parameters(values, wire.layout(job.federation.start), path)
+    local = _local(values, job, path)
     try:
         frame = values["upload"].numpy().tobytes()
         trained = records.read_record(Trained, about)
@@ -185,13 +185,24 @@ def read_model(folder: Path) -> SiteModel:
         if about.get("which") != name or about.get("job") != job.digest:
             raise FileError(f"{path} does not belong to this model: restore it")
         members = members or Members.checked(about.get("salt"), values.get(MEMBERS), path)
-        params.append(_parameters(values, wire.layout(like), path))
+        if name == "local":
+            params.append(_local(values, job, path))
+        else:
+            params.append(_parameters(values, wire.layout(like), path))
     assert members is not None  # Local's file holds them
     pairs = zip(blanks, params[1:], strict=True)
     externals = tuple(replace(blank, params=values, returned=None) for blank, values in pairs)
     path = folder / MAPPING
     mapping = read_mapping(path) if path.exists() else None
     return SiteModel(job, params[0], externals, outcome, members, mapping)
+
+
+def _local(values: Mapping[str, Tensor], job: Job, path: Path) -> Params:
+    """Local's parameters: of the network, of a table of rows, or none where such a table brings them."""
+    network, rows = steps.local_layouts(job.federation)
+    if rows and not set(network) & set(values):
+        return _parameters(values, rows if set(rows) & set(values) else {}, path)
+    return _parameters(values, network, path)
 
 
 def _names(externals: int) -> list[str]:
@@ -278,7 +289,10 @@ def prediction_table(model: SiteModel, site: Site) -> Columns:
         columns[f"{prefix}class"] = [classes[label] for label in called(probabilities).tolist()]
         columns[f"{prefix}probability"] = _rounded(probabilities.max(1).values)
     columns["label"] = known_labels(site.graph, classes)[rows]
-    columns["split"] = model.members.roles(site.nodes[rows])
+    known = (
+        model.members.roles(site.nodes[rows]) if len(model.members.table) else splits(site)[rows]
+    )
+    columns["split"] = known
     return columns | {f"p_{name}": _rounded(chosen[:, i]) for i, name in enumerate(classes)}
 
 
@@ -286,28 +300,43 @@ def _rounded(values: Tensor) -> list[float]:
     return [round(value, 6) for value in values.tolist()]
 
 
-def write_predictions(path: Path, table: Columns, *, replaces: bool = False) -> None:
+def splits(site: Site) -> list[str]:
+    """What a table of rows says of each row."""
+    return [ROLES[1 + number] for number in site.graph.split.tolist()]
+
+
+def write_predictions(path: Path, tables: Iterable[Columns], *, replaces: bool = False) -> None:
     """CSV or, with the extra `report`, Parquet: the kind of table is in the file's name."""
-    if path.suffix == ".csv":
+    write = {".csv": _write_csv, ".parquet": _write_parquet}.get(path.suffix)
+    if write is None:
+        raise SettingError(f"--out is {path}, expected a name that ends in .csv or .parquet")
+    if path.exists() and not replaces:
+        raise FileError(f"{path} already exists: choose another name, or say --replace")
+    with atomic.written(path) as file:
+        write(file, tables)
+
+
+def _write_csv(file: IO[bytes], tables: Iterable[Columns]) -> None:
+    for number, table in enumerate(tables):
         text = io.StringIO(newline="")
-        for row in (table, *zip(*table.values(), strict=True)):  # no text becomes a formula
+        heads = [] if number else [table]
+        for row in (*heads, *zip(*table.values(), strict=True)):  # no text becomes a formula
             cells = [shown(cell, Medium.CSV) if isinstance(cell, str) else cell for cell in row]
             csv.writer(text, lineterminator="\n").writerow(cells)
-        content = text.getvalue().encode()
-    elif path.suffix == ".parquet":
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            raise SettingError(
-                "Parquet needs the package pyarrow: pip install 'pace-fgl[report]', or write a .csv"
-            ) from None
-        opened = io.BytesIO()
-        parquet.write_table(pyarrow.table(table), opened)
-        content = opened.getvalue()
-    else:
-        raise SettingError(f"--out is {path}, expected a name that ends in .csv or .parquet")
-    if replaces:
-        atomic.write(path, content)
-    elif not atomic.create(path, content):
-        raise FileError(f"{path} already exists: choose another name, or say --replace")
+        file.write(text.getvalue().encode())
+
+
+def _write_parquet(file: IO[bytes], tables: Iterable[Columns]) -> None:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise SettingError(
+            "Parquet needs the package pyarrow: pip install 'pace-fgl[report]', or write a .csv"
+        ) from None
+    writer = None
+    for table in map(pyarrow.table, tables):
+        writer = writer or parquet.ParquetWriter(file, table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()

@@ -92,6 +92,8 @@ class Members:
     @classmethod
     def of(cls, graph: Graph, nodes: Sequence[str]) -> Members:
         salt = secrets.token_bytes(SALT)
+        if not nodes:  # a table of rows says itself what each row was used for
+            return cls(salt, torch.zeros(0, HASH + 1, dtype=torch.uint8))
         roles = (graph.train.int() + 2 * graph.val.int() + 3 * graph.test.int()).tolist()
         pairs = zip(nodes, roles, strict=True)
         rows = b"".join(_hash(salt, name) + bytes([role]) for name, role in pairs)

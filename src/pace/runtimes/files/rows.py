@@ -1,0 +1,218 @@
+"""A site's nodes as rows in Parquet files, written here or by another engine: read a block at a time.
+
+A file has the columns id, split (train, val, test or nothing), label (nothing where it is unknown), a
+list of numbers for each map of the job's method, such as hop0 and hop2, and perhaps Local's logits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pace.errors import FileError, GraphError, SettingError
+from pace.graph import MASKS, UNKNOWN
+from pace.io import atomic
+from pace.jobs import Job
+from pace.models import RowTable
+from pace.params import Params
+from pace.runtimes.files.outcome import known_labels
+from pace.runtimes.files.site import Site
+
+SAMPLE = 50_000  # rows of each split on which weights are chosen and scores are made
+BATCH = 8192  # rows that are read together
+PART = 2**17  # rows of a file that is written
+ABOUT = ("id", "split", "label")
+
+
+def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
+    """The rows of a folder as a site: streamed where they are summed, a sample where they are looked at.
+
+    Rows are sampled by a fixed seed; where a split has no more than `SAMPLE`, all of it is taken.
+    """
+    files = RowFiles.found(folder, job)
+    classes = job.model.classes
+    counts, held = torch.zeros(classes, dtype=torch.int64), files.empty()
+    seed = torch.Generator().manual_seed(0)
+    for site in files.sites() if sample else files.sites(labels_only=True):
+        table = site.graph
+        assert isinstance(table, RowTable)
+        counts += torch.bincount(table.training_labels, minlength=classes)
+        if sample:
+            keys = torch.rand(table.nodes, generator=seed, dtype=torch.float64)
+            held = _lowest([held, {"key": keys, **table.parts()}])
+    if not counts.sum():
+        raise GraphError(f"no row of {folder} is for training: its column split says `train`")
+    maps = {name: held[name] for name in files.columns}
+    table = RowTable.of(
+        held["y"], held["split"], maps, job.model.features, files.blocks, counts, files.identity
+    )
+    return Site(table, (), None)
+
+
+def _lowest(tables: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """Of all rows that are in a split, those with the lowest keys."""
+    every = {name: torch.cat([table[name] for table in tables]) for name in tables[0]}
+    chosen = []
+    for split in range(len(MASKS)):
+        nodes = (every["split"] == split).nonzero().flatten()
+        chosen.append(nodes[every["key"][nodes].argsort()[:SAMPLE]])
+    return {name: column[torch.cat(chosen)] for name, column in every.items()}
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """The files of a folder, checked against a job by their columns' names."""
+
+    files: tuple[Path, ...]
+    columns: dict[str, int]  # of each map, and of Local's logits where they are there
+    job: Job
+
+    @classmethod
+    def found(cls, folder: Path, job: Job) -> RowFiles:
+        method, federation = job.federation.method, job.federation
+        columns = dict(method.row_columns(federation))
+        if not columns:
+            raise SettingError(
+                "the job's method reads edges, so rows are not enough for it: give the graph, or make "
+                "a job with --method pace-ridge or pace-full"
+            )
+        files = tuple(sorted(folder.rglob("*.parquet")))
+        if not files:
+            raise FileError(
+                f"{folder} holds no .parquet file: `pace rows` or another engine makes them"
+            )
+        names = _parquet().read_schema(files[0]).names
+        if absent := [name for name in (*ABOUT, *columns) if name not in names]:
+            raise GraphError(
+                f"{files[0]} has no column {absent[0]!r}: expected {', '.join((*ABOUT, *columns))}; "
+                f"it has {', '.join(names[:12])}"
+            )
+        logits = method.local_columns().values()
+        if all(name in names for name in logits):
+            columns |= dict.fromkeys(logits, job.model.classes)
+        return cls(files, columns, job)
+
+    @property
+    def identity(self) -> str:
+        """The SHA-256 of all files' names and footers, which hold sizes and statistics of columns."""
+        sha = hashlib.sha256()
+        for path in self.files:
+            with path.open("rb") as file:
+                file.seek(-8, 2)
+                length = int.from_bytes(file.read(4), "little")
+                file.seek(-8 - length, 2)
+                sha.update(f"{path.name} {path.stat().st_size}".encode() + file.read(length))
+        return sha.hexdigest()
+
+    def empty(self) -> dict[str, Tensor]:
+        none = torch.zeros(0, dtype=torch.int64)
+        maps = {name: torch.zeros(0, width) for name, width in self.columns.items()}
+        return {"key": none.double(), "y": none, "split": none, **maps}
+
+    def blocks(self) -> Iterator[RowTable]:
+        for site in self.sites():
+            assert isinstance(site.graph, RowTable)
+            yield site.graph
+
+    def sites(self, *, labels_only: bool = False) -> Iterator[Site]:
+        """Blocks of rows, each a site of its own with its ids."""
+        columns = {} if labels_only else self.columns
+        wanted = [*(ABOUT[1:] if labels_only else ABOUT), *columns]
+        classes = self.job.classes or tuple(map(str, range(self.job.model.classes)))
+        for path in self.files:
+            with _parquet().ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
+                if absent := [name for name in wanted if name not in file.schema_arrow.names]:
+                    raise GraphError(f"{path} has no column {absent[0]!r}, which other files have")
+                first = 0
+                for batch in file.iter_batches(BATCH, columns=wanted, use_threads=False):
+                    where = f"{path}, rows from {first:,}"
+                    split = _numbered(batch.column("split"), MASKS, f"{where}: split")
+                    labels = _numbered(batch.column("label"), classes, f"{where}: label")
+                    if bool(((split != UNKNOWN) & (labels == UNKNOWN)).any()):
+                        raise GraphError(f"{where}: a row is in a split and has no label")
+                    maps = {
+                        name: _numbers(batch.column(name), width, f"{where}: {name}")
+                        for name, width in columns.items()
+                    }
+                    ids = () if labels_only else tuple(map(str, batch.column("id").to_pylist()))
+                    features = self.job.model.features
+                    yield Site(RowTable.of(labels, split, maps, features), ids, None)
+                    first += len(batch)
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise SettingError("Parquet needs pyarrow: pip install 'pace-fgl[report]'") from None
+    return parquet
+
+
+def _numbered(column: Any, names: Sequence[str], what: str) -> Tensor:
+    """The place of each word among the names, UNKNOWN where there is none."""
+    import pyarrow
+    from pyarrow import compute
+
+    words = compute.fill_null(column.cast(pyarrow.string()), "")
+    found = compute.index_in(words, value_set=pyarrow.array(names))
+    wrong = compute.and_(compute.is_null(found), compute.not_equal(words, ""))
+    if compute.any(wrong).as_py():
+        word = compute.filter(words, wrong)[0].as_py()
+        raise GraphError(f"{what} is {word!r}, expected {', '.join(names[:12])} or nothing")
+    return torch.from_numpy(np.array(compute.fill_null(found, UNKNOWN))).long()
+
+
+def _numbers(column: Any, width: int, what: str) -> Tensor:
+    """A column of lists as a matrix, (rows, width)."""
+    import pyarrow
+    from pyarrow import compute
+
+    lists = pyarrow.types.is_list, pyarrow.types.is_large_list, pyarrow.types.is_fixed_size_list
+    if not any(kind(column.type) for kind in lists):
+        raise GraphError(f"{what} is of type {column.type}, expected lists of {width} numbers")
+    lengths = compute.min_max(compute.list_value_length(column)).as_py()
+    if column.null_count or set(lengths.values()) != {width}:
+        found = f"{lengths['min']} to {lengths['max']}"
+        raise GraphError(f"{what} has {found} numbers a row, some perhaps none: expected {width}")
+    values = np.array(column.flatten().cast(pyarrow.float32()), dtype=np.float32)
+    rows = torch.from_numpy(values).reshape(-1, width)
+    if not torch.isfinite(rows.sum()):
+        raise GraphError(f"{what} holds a number that is missing or not finite")
+    return rows
+
+
+def write_rows(folder: Path, site: Site, job: Job, local: Params | None = None) -> int:
+    """Write a graph's rows, with Local's logits if it is given; how many files there are."""
+    import pyarrow
+
+    parquet, graph, federation = _parquet(), site.graph, job.federation
+    if not federation.method.row_columns(federation):
+        raise SettingError("the job's method reads edges, so it has no rows to write")
+    logits = {}
+    if local is not None:
+        with torch.no_grad():
+            for fit, name in federation.method.local_columns().items():
+                logits[name] = federation.method.local_logits(local, graph, fit, federation)
+    labels = known_labels(graph, job.classes or tuple(map(str, range(job.model.classes))))
+    split = [(*MASKS, "")[number] for number in graph.split.tolist()]
+    parts = torch.arange(graph.nodes).split(PART)
+    with atomic.new_folder(folder, private=True) as staged:
+        for number, nodes in enumerate(parts):
+            maps = federation.method.rows_of(graph, nodes, federation)
+            maps = {**maps, **{name: rows[nodes] for name, rows in logits.items()}}
+            first, last = int(nodes[0]), int(nodes[-1]) + 1
+            texts = {"id": site.nodes, "split": split, "label": labels}
+            table = {name: list(values[first:last]) for name, values in texts.items()}
+            for name, rows in maps.items():
+                flat = pyarrow.array(rows.float().contiguous().numpy().reshape(-1))
+                table[name] = pyarrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
+            path = staged / f"part-{number:05}.parquet"
+            parquet.write_table(pyarrow.table(table), path, row_group_size=BATCH)
+    return len(parts)
