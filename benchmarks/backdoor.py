@@ -161,7 +161,7 @@ def word_row(words: Tensor, width: int, features: int) -> Tensor:
     row = torch.zeros(width)
     for first in range(0, width - width % features, features):
         row[words + first] = 1.0
-    return row / row.norm()
+    return torch.nn.functional.normalize(row, dim=0)
 
 
 def triggered(graph: Graph, words: Tensor) -> Graph:

@@ -82,7 +82,7 @@ def test_predictions_are_the_sites_own(tmp_path: Path, kind: str, what: str) -> 
     for weighted in (False, True) if what in WEIGHTED else (False,):
         for of in (lonely(weighted), graph(weighted=weighted)):
             if what == "every label":  # an exported model is given no labels of neighbours
-                of = replace(of, **dict.fromkeys(("train", "val"), torch.zeros_like(of.val)))
+                of = replace(of, train=torch.zeros_like(of.val), val=torch.zeros_like(of.val))
             expected = model(of)
             logits, local = answers(tmp_path / "out", kind, of)
             for ours, theirs in ((expected.logits, logits), (expected.local, local)):

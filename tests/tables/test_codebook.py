@@ -5,6 +5,7 @@ import json
 import random
 import statistics
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,7 +64,7 @@ def proposed(folder: Path, columns: dict[str, list[str]], **asked: object) -> Pr
 def imported(folder: Path, columns: dict[str, list[str]], book: Codebook, **asked: str) -> Imported:
     nodes = table(folder / "nodes.csv", columns)
     (folder / "edges.csv").write_text(EDGES)
-    return import_graph(nodes, folder / "edges.csv", Columns(**asked), codebook=book)
+    return import_graph(nodes, folder / "edges.csv", replace(Columns(), **asked), codebook=book)
 
 
 def test_scaling_is_that_of_all_rows_together(tmp_path: Path) -> None:
@@ -433,7 +434,9 @@ def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
     (tmp_path / "edges.csv").write_text(WEIGHTED)
 
     def made(**asked: str) -> Imported:
-        return import_graph(nodes, tmp_path / "edges.csv", Columns(**asked), codebook=book)
+        return import_graph(
+            nodes, tmp_path / "edges.csv", replace(Columns(), **asked), codebook=book
+        )
 
     graph = made().dataset.graph
     assert graph.directed

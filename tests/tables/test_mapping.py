@@ -3,7 +3,6 @@
 import random
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from pace.errors import GraphError, ProblemsError, SettingError
@@ -24,7 +23,7 @@ def mapped(path: Path, text: str, *rules: Rule, decimal: str | None = None) -> M
 def numbers(file: MappedFile, name: str) -> list[float]:
     table = read_table(file, Problems(), text=[], numbers=[name])
     assert not table.problems.count
-    return np.round(table.numbers[name].values.astype(float), 3).tolist()
+    return [round(float(value), 3) for value in table.numbers[name].values]
 
 
 def test_limits_and_ranges_become_numbers_in_the_notation_of_the_file(tmp_path: Path) -> None:
@@ -119,7 +118,7 @@ def test_the_file_is_read_again_as_it_was_written_and_mistakes_are_named(tmp_pat
         read_mapping(path)
     for rule in ({"factor": 0.0}, {"separator": ";"}):
         with pytest.raises(SettingError, match=r"factor 0|give both, or none"):
-            Rule("a", "b", **rule)  # type: ignore[arg-type]
+            Rule("a", "b", **rule)
     with pytest.raises(SettingError, match="'a' twice"):
         ColumnMapping((Rule("a", "b"), Rule("a", "c")))
     with pytest.raises(GraphError, match=r"no column 'agee', .* did you mean 'age'\?"):
@@ -130,7 +129,7 @@ def test_the_file_is_read_again_as_it_was_written_and_mistakes_are_named(tmp_pat
 
 def described(folder: Path, text: str, **asked: object) -> object:
     (folder / "other.csv").write_text(text)
-    return propose_columns(folder / "other.csv", label="outcome", **asked)[0]  # type: ignore[arg-type]
+    return propose_columns(folder / "other.csv", label="outcome", **asked)[0]
 
 
 def english(draw: random.Random, rows: int = 60) -> str:

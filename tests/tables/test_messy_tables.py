@@ -1,6 +1,7 @@
 """Tables as spreadsheets and clinics write them: each trap is read rightly, or said."""
 
 import codecs
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def imported(
 ) -> Imported:
     for name, content in (("nodes.csv", nodes), ("edges.csv", edges)):
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    chosen = Columns(**({"label": "kind"} | columns))
+    chosen = replace(Columns(label="kind"), **columns)
     return import_graph(folder / "nodes.csv", folder / "edges.csv", chosen)
 
 

@@ -157,7 +157,7 @@ def test_a_sites_own_split_suits_a_site(tmp_path: Path) -> None:
     (tmp_path / "e.csv").write_text("source,target\nn0,n1\n")
 
     def ratios(**asked: str) -> tuple[float, ...]:
-        columns = Columns(label="kind", **asked)
+        columns = replace(Columns(label="kind"), **asked)
         return import_graph(tmp_path / "n.csv", tmp_path / "e.csv", columns).dataset.ratios
 
     assert ratios() == (0.6, 0.2, 0.2)

@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def imported(tmp_path: Path) -> Importer:
     def make(nodes: str = NODES, edges: str = EDGES, **columns: str) -> Imported:
         (tmp_path / "nodes.csv").write_text(nodes)
         (tmp_path / "edges.csv").write_text(edges)
-        chosen = Columns(**({"label": "kind"} | columns))  # the rest are features
+        chosen = replace(Columns(label="kind"), **columns)  # the rest are features
         return import_graph(tmp_path / "nodes.csv", tmp_path / "edges.csv", chosen)
 
     return make

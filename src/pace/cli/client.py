@@ -129,12 +129,12 @@ def fit(
     if known is not None:
         check_known(job, name, known, least_known)
     site = site_of(graph, rows, job)
-    masks = (int(getattr(site.graph, mask).sum()) for mask in MASKS)
+    train, val, test = (int(getattr(site.graph, mask).sum()) for mask in MASKS)
     doubts = []
     if rows is None:
         if job.codebook is None:
             doubts.append(unscaled_features(site.graph.x, job.features))
-        doubts.append(few_labels(*masks, classes=job.model.classes))
+        doubts.append(few_labels(train, val, test, job.model.classes))
     warnings = [*filter(None, doubts)]
     torch.set_num_threads(1)  # two threads on small products are slower than one
     to = console.console(stderr=as_json)

@@ -160,9 +160,11 @@ def leading_rows(products: Tensor, count: int) -> Tensor:
     if len(products) > FULL:
         rows = krylov_rows(products, count)  # of AᵀA itself, diag(σ²)Vᵀ
         lengths = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-        return rows / lengths.sqrt().clamp_min(torch.finfo(rows.dtype).tiny)
+        scaled: Tensor = rows / lengths.sqrt().clamp_min(torch.finfo(rows.dtype).tiny)
+        return scaled
     squares, vectors = torch.linalg.eigh(products)
-    return (vectors * squares.clamp_min(0).sqrt())[:, -count:].flip(1).T if count else vectors[:0]
+    leading: Tensor = (vectors * squares.clamp_min(0).sqrt())[:, len(vectors) - count :].flip(1).T
+    return leading
 
 
 def krylov_rows(matrix: Tensor, count: int) -> Tensor:
@@ -317,7 +319,7 @@ def limit_rows(answers: Tensor, without: Sequence[Tensor]) -> Tensor:
     """
 
     def lengths(given: Tensor) -> Tensor:
-        return (given - given.mean(-1, keepdim=True)).norm(dim=-1)
+        return torch.linalg.vector_norm(given - given.mean(-1, keepdim=True), dim=-1)
 
     least = torch.stack([lengths(each) for each in without]).amin(0)
     limit = SUPPORT * torch.maximum(least, least.median(1, keepdim=True).values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -39,10 +39,9 @@ class RowTable(Graph):
     ) -> RowTable:
         """A table of labels (nodes,) and splits: 0 train, 1 val, 2 test, else none."""
         blank, edges = torch.zeros(1, 1).expand(len(y), features), torch.zeros(2, 0).long()
-        masks = (split == number for number in range(3))
-        return cls(
-            blank, edges, y, *masks, maps=maps, stream=stream, counts=counts, identity=identity
-        )
+        train, val, test = (split == number for number in range(3))
+        table = cls(blank, edges, y, train, val, test)
+        return replace(table, maps=maps, stream=stream, counts=counts, identity=identity)
 
     def blocks(self) -> Iterator[RowTable]:
         """All rows, some at a time."""
@@ -65,5 +64,5 @@ class RowTable(Graph):
         return super().trained_on if self.counts is None else int(self.counts.sum())
 
     @property
-    def fingerprint(self) -> str:  # type: ignore[override]
+    def fingerprint(self) -> str:
         return self.identity

@@ -46,10 +46,17 @@ def test_the_interval_holds_the_difference_in_about_95_percent_of_draws(
 def scores(gained: int, lost: int, nodes: int = 80) -> MaskScores:
     bins = (Bin(nodes, 60, 0.75),)
     reading = ReadingScores(0.75, 0.7, 0.7, 0.7, nll=0.5, confusion=((60, 10), (10, 0)), bins=bins)
-    readings = dict.fromkeys(("local", "external", "adopted", "baseline"), reading)
     pairs = {"local": (gained, lost), "baseline": (gained, lost)}
     return MaskScores(
-        mask="test", nodes=nodes, classes=2, classes_present=2, **readings, pairs=pairs
+        mask="test",
+        nodes=nodes,
+        classes=2,
+        classes_present=2,
+        local=reading,
+        external=reading,
+        adopted=reading,
+        baseline=reading,
+        pairs=pairs,
     )
 
 
