@@ -7,6 +7,7 @@ import statistics
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -61,7 +62,7 @@ def proposed(folder: Path, columns: dict[str, list[str]], **asked: object) -> Pr
     return found
 
 
-def imported(folder: Path, columns: dict[str, list[str]], book: Codebook, **asked: str) -> Imported:
+def imported(folder: Path, columns: dict[str, list[str]], book: Codebook, **asked: Any) -> Imported:
     nodes = table(folder / "nodes.csv", columns)
     (folder / "edges.csv").write_text(EDGES)
     return import_graph(nodes, folder / "edges.csv", replace(Columns(), **asked), codebook=book)
@@ -433,7 +434,7 @@ def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
     nodes = table(tmp_path / "nodes.csv", patients())
     (tmp_path / "edges.csv").write_text(WEIGHTED)
 
-    def made(**asked: str) -> Imported:
+    def made(**asked: Any) -> Imported:
         return import_graph(
             nodes, tmp_path / "edges.csv", replace(Columns(), **asked), codebook=book
         )

@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,7 +128,7 @@ def test_the_file_is_read_again_as_it_was_written_and_mistakes_are_named(tmp_pat
         mapped(tmp_path / "n.csv", "id,age\n", Rule("age", "age", values={"ja": "?"}))
 
 
-def described(folder: Path, text: str, **asked: object) -> object:
+def described(folder: Path, text: str, **asked: Any) -> object:
     (folder / "other.csv").write_text(text)
     return propose_columns(folder / "other.csv", label="outcome", **asked)[0]
 

@@ -3,6 +3,7 @@
 import codecs
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ EDGES = "source,target\na,b\nb,c\n"
 
 
 def imported(
-    folder: Path, nodes: str | bytes, edges: str | bytes = EDGES, **columns: str
+    folder: Path, nodes: str | bytes, edges: str | bytes = EDGES, **columns: Any
 ) -> Imported:
     for name, content in (("nodes.csv", nodes), ("edges.csv", edges)):
         (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)

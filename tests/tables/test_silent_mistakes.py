@@ -3,6 +3,7 @@
 import random
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -156,7 +157,7 @@ def test_a_sites_own_split_suits_a_site(tmp_path: Path) -> None:
     )
     (tmp_path / "e.csv").write_text("source,target\nn0,n1\n")
 
-    def ratios(**asked: str) -> tuple[float, ...]:
+    def ratios(**asked: Any) -> tuple[float, ...]:
         columns = replace(Columns(label="kind"), **asked)
         return import_graph(tmp_path / "n.csv", tmp_path / "e.csv", columns).dataset.ratios
 

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ Importer = Callable[..., Imported]
 
 @pytest.fixture
 def imported(tmp_path: Path) -> Importer:
-    def make(nodes: str = NODES, edges: str = EDGES, **columns: str) -> Imported:
+    def make(nodes: str = NODES, edges: str = EDGES, **columns: Any) -> Imported:
         (tmp_path / "nodes.csv").write_text(nodes)
         (tmp_path / "edges.csv").write_text(edges)
         chosen = replace(Columns(label="kind"), **columns)  # the rest are features

@@ -319,7 +319,8 @@ def limit_rows(answers: Tensor, without: Sequence[Tensor]) -> Tensor:
     """
 
     def lengths(given: Tensor) -> Tensor:
-        return torch.linalg.vector_norm(given - given.mean(-1, keepdim=True), dim=-1)
+        norms: Tensor = torch.linalg.vector_norm(given - given.mean(-1, keepdim=True), dim=-1)
+        return norms
 
     least = torch.stack([lengths(each) for each in without]).amin(0)
     limit = SUPPORT * torch.maximum(least, least.median(1, keepdim=True).values)
