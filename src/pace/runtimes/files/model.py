@@ -201,7 +201,8 @@ def _local(values: Mapping[str, Tensor], job: Job, path: Path) -> Params:
     """Local's parameters: of the network, of a table of rows, or none where such a table brings them."""
     network, rows = steps.local_layouts(job.federation)
     if rows and not set(network) & set(values):
-        return _parameters(values, rows if set(rows) & set(values) else {}, path)
+        brought = rows if set(rows) & set(values) else wire.Layout({})
+        return _parameters(values, brought, path)
     return _parameters(values, network, path)
 
 
