@@ -31,7 +31,7 @@ def test_json_is_one_object_with_everything() -> None:
     readings = {(r["method"], r["reading"]) for r in found["results"]}
     assert readings == {("local", "local")} | {
         (method, reading)
-        for method in ("fedavg", "pace")
+        for method in ("fedavg", "pace", "pace-full")
         for reading in ("local", "external", "adopted")
     }
     for result in found["results"]:

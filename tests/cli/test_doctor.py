@@ -40,9 +40,7 @@ def test_this_machine_is_well_and_nothing_is_left_behind(elsewhere: Path) -> Non
 
 def test_the_federation_it_tries_is_real(monkeypatch: pytest.MonkeyPatch) -> None:
     assert states(doctor.federation()) == {"fit, merge, adopt": OK}
-    monkeypatch.setattr(
-        "pace.protocol.steps.merge", lambda uploads, federation: [b""] * len(uploads)
-    )
+    monkeypatch.setattr("pace.protocol.merge", lambda uploads, federation: [b""] * len(uploads))
     with pytest.raises(Exception, match=r"\w"):
         list(doctor.federation())
     found = doctor.guarded("fit, merge, adopt", doctor.federation)

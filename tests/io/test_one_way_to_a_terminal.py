@@ -13,7 +13,7 @@ SOURCE = Path(pace.__file__).parent
 WRITERS = {
     "cli/console.py",  # `say` and `one_object`, through `shown` and ASCII JSON
     "cli/manual.py",  # the help: our own words, in colour
-    "runtimes/network/messages.py",  # a node's log, through `shown`
+    "runtimes/network/exchange.py",  # a node's log, through `shown`
 }
 WAYS = {
     "print", "typer.echo", "typer.secho", "click.echo", "click.secho", "rich.print",

@@ -129,7 +129,7 @@ def test_what_the_sums_and_the_rows_tell_is_said(graphs: list[Graph]) -> None:
     lonely[graph.train.nonzero()[0]] = True  # the only training node of its class
     site = Graph(graph.x, graph.edges, graph.y, lonely, graph.val, graph.test)
     message = whole.method.share(whole.start, site, whole)
-    first, told, _ = disclosure(message, whole).sentences
+    first, told = disclosure(message, whole).sentences
     assert "no edge" in first
     assert "A class with one training node sends that node's features" in told
     counts = torch.bincount(site.y[site.train], minlength=whole.model.classes)

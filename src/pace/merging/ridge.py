@@ -163,7 +163,8 @@ def leading_rows(products: Tensor, count: int) -> Tensor:
         scaled: Tensor = rows / lengths.sqrt().clamp_min(torch.finfo(rows.dtype).tiny)
         return scaled
     squares, vectors = torch.linalg.eigh(products)
-    leading: Tensor = (vectors * squares.clamp_min(0).sqrt())[:, len(vectors) - count :].flip(1).T
+    first = max(0, len(vectors) - count)
+    leading: Tensor = (vectors * squares.clamp_min(0).sqrt())[:, first:].flip(1).T
     return leading
 
 

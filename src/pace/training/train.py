@@ -62,7 +62,7 @@ def train_cohort(
                 {seed: fit_of(start, fit) for seed, start in starts.items()},
                 recipe=recipe,
                 device=device,
-                progress=progress,
+                progress=progress if fit == FITS[-1] else lambda seed: None,
             )
             for fit in FITS
         ]
@@ -112,7 +112,13 @@ def learner(
     """How one client trains from any start: in closed form if there is one, else by autograd."""
     device = graph.x.device
     if isinstance(model, Refitted):
-        parts = {fit: learner(fitted_on(graph, fit), model.inner, recipe, progress) for fit in FITS}
+        silent: Progress = lambda epoch: None  # noqa: E731 - a bar counts the last fit's epochs
+        parts = {
+            fit: learner(
+                fitted_on(graph, fit), model.inner, recipe, progress if fit == FITS[-1] else silent
+            )
+            for fit in FITS
+        }
         return lambda start, seed: joined(
             learn(fit_of(start, fit), seed) for fit, learn in parts.items()
         )

@@ -48,6 +48,7 @@ from pace.runtimes.files.egress import (
     Egress,
     decide,
     earlier_egress,
+    egress_files,
     limited,
     measure_egress,
     refuse,
@@ -213,8 +214,8 @@ def _train(
 
 def _earlier(job: Job, site: Site, name: str, *, keep: Path, upload: Path) -> KeptModel | None:
     """What an earlier run of this job kept."""
-    atomic.sweep(keep)
-    atomic.sweep(upload)
+    for path in (keep, upload, *egress_files(keep, name)):
+        atomic.sweep(path)
     if not keep.exists():
         if upload.exists():
             raise FileError(
