@@ -59,7 +59,7 @@ class Trial:
     """Of `fit`, `merge` and `adopt`."""
     roc_auc: dict[str, list[float | None]] = field(default_factory=dict, repr=False)
     """Of two classes: reading -> one a client, None where its test nodes are of one class."""
-    ece: dict[str, float] = field(default_factory=dict)
+    ece: dict[str, float] = field(default_factory=dict, repr=False)
     """Reading -> the calibration error of all clients' test nodes together."""
 
     def plain(self) -> dict[str, object]:

@@ -64,7 +64,9 @@ def commands(text: str) -> set[str]:
 
 
 def test_the_page_shows_the_commands_of_the_example() -> None:
-    blocks = re.findall(r"run by [^\n]*\n```sh\n(.*?)```", PAGE.read_text(), re.DOTALL)
+    blocks = re.findall(
+        r"run by [^\n]*test_by_hand.py[^\n]*\n```sh\n(.*?)```", PAGE.read_text(), re.DOTALL
+    )
     shown = commands("\n".join(blocks))
     assert len(shown) == 10
     assert shown <= commands(SCRIPT.read_text())

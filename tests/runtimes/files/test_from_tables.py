@@ -184,7 +184,8 @@ def test_twitchs_seven_countries_by_the_same_commands(pace: Preloaded, tmp_path:
              "streamer", "--out", columns)  # fmt: skip
     merged = call("codebook", "merge", *files, "--out", "codebook.toml")
     assert merged["classes"] == ["False", "True"]
-    call("new", "study.pace", "--codebook", "codebook.toml", "--participant", ",".join(COUNTRIES),
+    call("new", "study.pace", "--codebook", "codebook.toml", "--method", "pace",
+         "--participant", ",".join(COUNTRIES),
          "--epochs", "30")  # fmt: skip
     for country in COUNTRIES:
         here = tmp_path / country

@@ -63,6 +63,8 @@ def test_a_node_trains_once_and_sends_the_same_bytes_again(tmp_path: Path) -> No
         "local",
         "model",
         "north.down",
+        "north.egress.html",
+        "north.egress.json",
         "north.roll",
         "north.up",
         "receipt.json",
