@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pace.jobs import Job
-    from pace.runtimes.files import Egress, MaskScores, Site, SiteModel
-    from pace.tables import Columns, Imported
+    from pace.runtimes.files import Egress, MaskScores, Outcome, Site, SiteModel
+    from pace.tables import Imported
 
 Model_folder = Annotated[Path, argument("A model folder.")]
 Any_graph = Annotated[
@@ -101,19 +101,9 @@ def fit(
     import torch
 
     from pace.cli import options
-    from pace.datasets import few_labels
-    from pace.graph import MASKS
     from pace.io import shown
-    from pace.jobs import advice, check_promise, read_edition, read_job
-    from pace.runtimes.files import (
-        apart,
-        check_known,
-        egress_files,
-        fit_files,
-        identity,
-        read_policy,
-    )
-    from pace.tables import unscaled_features
+    from pace.jobs import check_promise
+    from pace.runtimes.files import apart, check_known, fit_files, identity, read_policy
 
     limits = read_policy(policy)
     if not (yes or (limits and limits.agree) or sys.stdin.isatty()):
@@ -121,21 +111,13 @@ def fit(
     files = (keep, upload, receipt or keep.with_name(f"{keep.stem}.receipt.json"))
     inputs = {"the job": job_file, "the graph": graph, "--rows": rows, "--key": key}
     apart(inputs | dict(zip(("--keep", "--upload", "--receipt"), files, strict=True)))
-    job = read_job(job_file)
-    if edition is not None:
-        job = read_edition(edition, job)
+    job = job_in(job_file, edition)
     check_promise(job, agreed=without_promise)
     name, _ = identity(job, upload, key)  # before a large graph is read for nothing
     if known is not None:
         check_known(job, name, known, least_known)
     site = site_of(graph, rows, job)
-    train, val, test = (int(getattr(site.graph, mask).sum()) for mask in MASKS)
-    doubts = []
-    if rows is None:
-        if job.codebook is None:
-            doubts.append(unscaled_features(site.graph.x, job.features))
-        doubts.append(few_labels(train, val, test, job.model.classes))
-    warnings = [*filter(None, doubts)]
+    warnings = site_warnings(site, job) if rows is None else []
     torch.set_num_threads(1)  # two threads on small products are slower than one
     to = console.console(stderr=as_json)
 
@@ -147,12 +129,8 @@ def fit(
         for warning in warnings:
             to.print(f"Warning: {warning}", style="yellow")
         show_egress(report, upload, to)
-        for sentence in advice(job):
-            to.print(f"Note: {sentence}")
-        if job.signed and not job.sealed:
-            serves = "and, unless you withdraw, later ones" if editions else "alone (no --editions)"
-            to.print(f"Your signature lets it be merged in edition {job.number} {serves}.")
-        to.print(f"All of it: {egress_files(keep, name)[1]}")
+        show_consequences(job, editions, to)
+        to.print(f"All of it: {egress_page(keep, name)}")
 
     def confirm() -> bool:
         return yes or typer.confirm(shown(f"Write {upload}?"), err=as_json)
@@ -178,11 +156,37 @@ def fit(
         raise typer.Exit(1)
     if as_json:
         console.one_object({**record, "warnings": warnings})
-        return
+    else:
+        show_written(record, *files, egress_page(keep, name))
+
+
+def job_in(job_file: Path, edition: Path | None) -> Job:
+    """The job, in the edition that a site is in."""
+    from pace.jobs import read_edition, read_job
+
+    job = read_job(job_file)
+    return job if edition is None else read_edition(edition, job)
+
+
+def site_warnings(site: Site, job: Job) -> list[str]:
+    """What a person should know of a site's graph before it is trained on."""
+    from pace.datasets import few_labels
+    from pace.graph import MASKS
+    from pace.tables import unscaled_features
+
+    train, val, test = (int(getattr(site.graph, mask).sum()) for mask in MASKS)
+    warnings = [few_labels(train, val, test, job.model.classes)]
+    if job.codebook is None:
+        warnings.insert(0, unscaled_features(site.graph.x, job.features))
+    return [*filter(None, warnings)]
+
+
+def show_written(record: Mapping[str, Any], *files: Path) -> None:
+    """How long a fit took, and what each of its files is for."""
     again = "The same upload as before; nothing was trained again."
     console.say(again if record["again"] else f"Trained in {record['seconds']:.1f} s.")
     purposes = ("keep it: nobody else needs it", "send it to the server", *["for your records"] * 2)
-    for path, purpose in zip((*files, egress_files(keep, name)[1]), purposes, strict=True):
+    for path, purpose in zip(files, purposes, strict=True):
         console.say(f"Written: {path} ({purpose})")
     console.say(f"SHA-256 of the upload: {record['upload']['sha256'][:32]} …")
 
@@ -217,6 +221,23 @@ def show_egress(report: Egress, upload: Path, to: Console) -> None:
     to.print(f"It goes to the server; the job names: {parties}.")
     for limit in report.limits:
         to.print(f"Policy: {limit.rule}: {limit.found}.")
+
+
+def show_consequences(job: Job, editions: bool, to: Console) -> None:
+    """What a site should do beside sending, and what its signature allows."""
+    from pace.jobs import advice
+
+    for sentence in advice(job):
+        to.print(f"Note: {sentence}")
+    if job.signed and not job.sealed:
+        serves = "and, unless you withdraw, later ones" if editions else "alone (no --editions)"
+        to.print(f"Your signature lets it be merged in edition {job.number} {serves}.")
+
+
+def egress_page(keep: Path, name: str) -> Path:
+    from pace.runtimes.files import egress_files
+
+    return egress_files(keep, name)[1]
 
 
 @app.command()
@@ -277,43 +298,51 @@ def adopt(
     import torch
 
     from pace.io import untrusted
-    from pace.jobs import (
-        LARGEST,
-        ROLL_SUFFIX,
-        WITHDRAWAL_SUFFIX,
-        read_job,
-        received_sentences,
-        roll_sentences,
-    )
-    from pace.runtimes.files import (
-        STYLES,
-        adopt_files,
-        edition_changes,
-        findings,
-        return_size,
-    )
+    from pace.jobs import WITHDRAWAL_SUFFIX, read_job
+    from pace.runtimes.files import adopt_files, edition_changes, return_size
 
     torch.set_num_threads(1)
     job = read_job(job_file)
-    site = site_of(graph, rows, job, sample=True)
-    content = untrusted.read_exact(returned, return_size(job))
-    path = roll or returned.with_suffix(ROLL_SUFFIX)
-    try:
-        attendance = None if without_roll else untrusted.read(path, LARGEST)
-    except OSError as error:
-        raise RollError(
-            f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "
-            "says whose uploads were merged"
-        ) from error
-    own = kept.with_suffix(WITHDRAWAL_SUFFIX)
-    files = [*(withdrawal or []), *([own] if own.exists() else [])]
     outcome = adopt_files(
-        job, site, kept, out, returned=content, roll=attendance, withdrawals=files
+        job,
+        site_of(graph, rows, job, sample=True),
+        kept,
+        out,
+        returned=untrusted.read_exact(returned, return_size(job)),
+        roll=None if without_roll else read_attendance(returned, roll),
+        withdrawals=[
+            *(withdrawal or []),
+            *filter(Path.exists, [kept.with_suffix(WITHDRAWAL_SUFFIX)]),
+        ],
     )
     changes = edition_changes(out, outcome)
     if as_json:
         console.one_object({**plain_record(outcome), "model": str(out), "changes": changes})
         return
+    show_outcome(outcome, job, changes)
+    console.say(f"Written: {out} (start with its index.html)")
+
+
+def read_attendance(returned: Path, roll: Path | None) -> bytes:
+    """The roll's file, which the server writes beside the return."""
+    from pace.io import untrusted
+    from pace.jobs import LARGEST, ROLL_SUFFIX
+
+    path = roll or returned.with_suffix(ROLL_SUFFIX)
+    try:
+        return untrusted.read(path, LARGEST)
+    except OSError as error:
+        raise RollError(
+            f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "
+            "says whose uploads were merged"
+        ) from error
+
+
+def show_outcome(outcome: Outcome, job: Job, changes: list[str]) -> None:
+    """The verdict, the decision, who was in, and the scores."""
+    from pace.jobs import received_sentences, roll_sentences
+    from pace.runtimes.files import STYLES, findings
+
     to, scores = console.console(), outcome.validation
     for item in findings(outcome):
         to.print(f"{item.statement} {item.evidence}", style=STYLES.get(item.verdict))
@@ -328,7 +357,6 @@ def adopt(
         to.print(line)
     if outcome.test.nodes:
         show_scores(outcome.test, to)
-    console.say(f"Written: {out} (start with its index.html)")
 
 
 @app.command("withdraw")
@@ -351,13 +379,11 @@ def withdraw_upload(
     Example:
         pace client withdraw job.pace --kept mine.local --key mine.key --reason "data recalled"
     """
-    from pace.jobs import WITHDRAWAL_SUFFIX, read_edition, read_job
+    from pace.jobs import WITHDRAWAL_SUFFIX
     from pace.runtimes.files import withdraw_files
 
-    job, path = read_job(job_file), out or kept.with_suffix(WITHDRAWAL_SUFFIX)
-    if edition is not None:
-        job = read_edition(edition, job)
-    name, upload = withdraw_files(job, kept, path, key=key, reason=reason)
+    path = out or kept.with_suffix(WITHDRAWAL_SUFFIX)
+    name, upload = withdraw_files(job_in(job_file, edition), kept, path, key=key, reason=reason)
     if as_json:
         console.one_object({"name": name, "upload": upload, "withdrawal": str(path)})
         return
@@ -383,17 +409,20 @@ def show_scores(scores: MaskScores, to: Console) -> None:
 
 
 def read_site(
-    folder: Path, graph: Path | None, nodes: Path | None, edges: Path | None, columns: Columns
+    folder: Path, graph: Path | None, nodes: Path | None, edges: Path | None, **columns: Any
 ) -> tuple[SiteModel, Site, Imported | None]:
-    """The model, and a graph file, or two tables by the codebook of the model's job."""
-    from dataclasses import replace
+    """The model, and a graph file, or two tables by the codebook of the model's job.
 
+    `columns` are options of `pace.tables.Columns`, of which `known` and `mapping` are files.
+    """
     import torch
 
+    from pace.cli.tables import read_known, read_rules
     from pace.runtimes.files import load_site, read_model, site_of_dataset
-    from pace.tables import import_graph
+    from pace.tables import Columns, import_graph
 
     torch.set_num_threads(1)
+    columns["known"] = read_known(columns["known"], nodes)
     model = read_model(folder)
     if graph is not None and nodes is None and edges is None:
         return model, load_site(graph, model.job), None
@@ -404,8 +433,8 @@ def read_site(
             "this model's job has no codebook, so tables cannot be read by it: make a .graph file "
             "with `pace graph import`, with the job's features in order"
         )
-    columns = replace(columns, mapping=columns.mapping or model.mapping)
-    imported = import_graph(nodes, edges, columns, codebook=model.job.codebook)
+    columns["mapping"] = read_rules(columns["mapping"]) or model.mapping
+    imported = import_graph(nodes, edges, Columns(**columns), codebook=model.job.codebook)
     site = site_of_dataset(imported.dataset, model.job, nodes, imported.rows)
     return model, site, imported
 
@@ -446,21 +475,23 @@ def predict(
 
     import torch
 
-    from pace.cli.tables import read_known, read_rules, tell
+    from pace.cli.tables import tell
     from pace.runtimes.files import RowFiles, prediction_table, read_model, write_predictions
-    from pace.tables import Columns
 
-    imported, counts, differ = None, Counter[str](), 0
+    imported, counts, differ = None, Counter[str](), Counter[bool]()
     if rows is None:
-        columns = Columns(
+        adopted, site, imported = read_site(
+            model,
+            graph,
+            nodes,
+            edges,
+            known=known,
+            mapping=mapping,
             id=id_column,
             strangers=strangers,
             weight=weight,
             directions=directions,
-            known=read_known(known, nodes),
-            mapping=read_rules(mapping),
         )
-        adopted, site, imported = read_site(model, graph, nodes, edges, columns)
         sites: Iterable[Site] = [site]
     elif graph or nodes or edges:
         raise SettingError("give --rows, or a graph, or both --nodes and --edges")
@@ -470,17 +501,16 @@ def predict(
         sites = RowFiles.found(rows, adopted.job).sites()
 
     def tables() -> Iterator[dict[str, list[Any]]]:
-        nonlocal differ
         for site in sites:
             table = prediction_table(adopted, site)
             counts.update(table["split"])
-            differ += sum(map(ne, table["class"], table["local_class"]))
+            differ.update(map(ne, table["class"], table["local_class"]))
             yield table
 
     write_predictions(out, tables(), replaces=replace)
     total = counts.total()
     if as_json:
-        record = {"predictions": str(out), "nodes": total, "differ_from_local": differ}
+        record = {"predictions": str(out), "nodes": total, "differ_from_local": differ[True]}
         record |= {"alpha": adopted.outcome.alpha, "split": counts}
         for name in ("notes", "changes", "warnings"):
             record[name] = [] if imported is None else plain_record(getattr(imported, name))
@@ -488,7 +518,7 @@ def predict(
         return
     if imported is not None:
         tell(imported)
-    console.say(f"{total:,} nodes; on {differ:,} of them PACE differs from Local.")
+    console.say(f"{total:,} nodes; on {differ[True]:,} of them PACE differs from Local.")
     listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     console.say(f"When the model was made they were: {listed}.")
     console.say(f"Written: {out}")
@@ -520,18 +550,18 @@ def evaluate(
         pace client evaluate mine.model mine.graph --on val --json
         pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
     """
-    from pace.cli.tables import read_known, read_rules
-    from pace.tables import Columns
-
-    columns = Columns(
+    adopted, site, _ = read_site(
+        model,
+        graph,
+        nodes,
+        edges,
+        known=known,
+        mapping=mapping,
         id=id_column,
         strangers=strangers,
         weight=weight,
         directions=directions,
-        known=read_known(known, nodes),
-        mapping=read_rules(mapping),
     )
-    adopted, site, _ = read_site(model, graph, nodes, edges, columns)
     scores = adopted.evaluate(site, on)
     if as_json:
         console.one_object({"alpha": adopted.outcome.alpha, **plain_record(scores)})

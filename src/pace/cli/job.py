@@ -116,14 +116,8 @@ def new(
     write_job(job, made)
     if as_json:
         console.one_object(plain)
-        return
-    tell(made)
-    if why and old is None and not method:
-        console.say(why)
-    if caution := made.federation.method.caution(len(made.participants)):
-        console.say(caution, err=True)
-    console.say(f"Written: {job}")
-    console.say("Send this very file to everybody who takes part.")
+    else:
+        show_new(made, job, "" if old or method else why)
 
 
 def show(
@@ -215,6 +209,17 @@ def tell(job: Job) -> None:
         console.console().print(f"Warning, of the codebook: {warning}", style="yellow")
     for sentence in explain.advice(job):
         console.console().print(f"Note: {sentence}")
+
+
+def show_new(job: Job, path: Path, why: str) -> None:
+    """Print a job that was just written, why its method was proposed, and what to do with it."""
+    tell(job)
+    if why:
+        console.say(why)
+    if caution := job.federation.method.caution(len(job.participants)):
+        console.say(caution, err=True)
+    console.say(f"Written: {path}")
+    console.say("Send this very file to everybody who takes part.")
 
 
 def nodes_of(

@@ -78,12 +78,7 @@ def run(
         told = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
         run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **told)
         return
-    options.folder("--out", out)
-    if out and not replace and (out / "results.json").exists():
-        raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
-    options.folder("--tensorboard", tensorboard)
-    if tensorboard:
-        options.need("--tensorboard", "tracking", "tensorboard")
+    check_folders(out, tensorboard, replace=replace)
     chosen_seeds, where = options.seeds(seeds), options.device(device)
     chosen = {name: make(name, options.rank(rank)) for name in options.method_names(methods) or ()}
     if not chosen:
@@ -117,6 +112,16 @@ def run(
             for name, network in models.items()
         }
     tell(results, write(results, out, tensorboard), as_json)
+
+
+def check_folders(out: Path | None, tensorboard: Path | None, *, replace: bool) -> None:
+    """Refuse what could not be written before anything is computed."""
+    options.folder("--out", out)
+    if out and not replace and (out / "results.json").exists():
+        raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
+    options.folder("--tensorboard", tensorboard)
+    if tensorboard:
+        options.need("--tensorboard", "tracking", "tensorboard")
 
 
 def run_against(part: str, **given: Any) -> None:

@@ -67,10 +67,7 @@ def simulate(
         methods = {name: make(name) for text in names for name in METHODS.expand(text)}
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    if isinstance(seeds, int):
-        if not 1 <= seeds <= len(SEEDS):
-            raise SettingError(f"seeds is {seeds}, expected 1 to {len(SEEDS)}, or a list of seeds")
-        seeds = SEEDS[:seeds]
+    seeds = _first_seeds(seeds) if isinstance(seeds, int) else seeds
     if settings.get("sealed"):
         settings["clients"] = len(graphs)
     ran = run_trials(graphs, model, methods, seeds, device=device, progress=progress, **settings)
@@ -95,6 +92,12 @@ def simulate(
         },
     )
     return RunResult(about, tuple(trials))
+
+
+def _first_seeds(count: int) -> Sequence[int]:
+    if not 1 <= count <= len(SEEDS):
+        raise SettingError(f"seeds is {count}, expected 1 to {len(SEEDS)}, or a list of seeds")
+    return SEEDS[:count]
 
 
 def agree(
