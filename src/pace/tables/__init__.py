@@ -7,7 +7,6 @@ from pace.tables.features import unscaled_features
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.mapping import (
     ColumnMapping,
-    mapping_of,
     read_mapping,
     render_mapping,
     write_mapping,

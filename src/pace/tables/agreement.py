@@ -12,11 +12,10 @@ from pace.io import many
 from pace.tables.cells import alike_notes, in_order, show_day, spelt_alike
 from pace.tables.codebook import Codebook, Column, Kind
 from pace.tables.problems import check_choice, listed
-from pace.tables.proposal import Proposal, Summary, significant
+from pace.tables.proposal import Proposal, Summary, mean_of, significant
 
 SCALINGS = ("standard", "robust", "none")
 NORMAL_QUARTILES = 1.349  # interquartile range of a normal distribution, in standard deviations
-APART, FACTOR = 3, 1.7  # standard deviations between a site's mean and all others', and their ratio
 
 Sites = Mapping[str, Proposal]
 
@@ -141,15 +140,12 @@ def _merge_column(
     if kinds == {"flag"}:
         return Column(name, "flag", fill=0.0, indicator=missing)
     spreads = {site: column.spread for site, column in held.items() if column.spread is not None}
-    within = min((spread.sd for spread in spreads.values()), default=0.0)
     for site, spread in spreads.items() if "date" not in kinds else ():
-        mean, others = spread.mean, [s.mean for where, s in spreads.items() if where != site]
-        if not others or min(abs(mean - other) for other in others) <= APART * within:
-            continue
-        rest = sum(others) / len(others)
-        if max(abs(mean), abs(rest)) > FACTOR * min(abs(mean), abs(rest)):
+        others = [other for where, other in spreads.items() if where != site]
+        if others and spread.is_apart(others):
+            rest = mean_of(others)
             warnings.append(
-                f"{name!r} is about {mean:g} at {site} and {rest:.4g} elsewhere: another unit?"
+                f"{name!r} is about {spread.mean:g} at {site} and {rest:.4g} elsewhere: another unit?"
             )
     kind: Kind = "date" if "date" in kinds else "number"
     centre, scale = pooled_scaling(columns, scaling)

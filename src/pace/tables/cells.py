@@ -208,12 +208,17 @@ def unit_of(words: Collection[str]) -> str | None:
     return unit if len(words) >= FEW and 2 * count > len(words) else None
 
 
+def fold(word: str) -> str:
+    """A word without case, accents and spaces."""
+    letters = unicodedata.normalize("NFKD", word.casefold())
+    return "".join(c for c in letters if not unicodedata.combining(c) and not c.isspace())
+
+
 def spelt_alike(words: Iterable[str]) -> list[list[str]]:
     """Groups of words that differ in case, spaces or accents only: most often each is one word."""
     groups: dict[str, set[str]] = {}
     for word in words:
-        plain = "".join(unicodedata.normalize("NFKD", word).casefold().split())
-        groups.setdefault(plain, set()).add(word)
+        groups.setdefault(fold(word), set()).add(word)
     return [sorted(group) for group in groups.values() if len(group) > 1]
 
 

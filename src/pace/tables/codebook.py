@@ -23,10 +23,10 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from pace.errors import FileError, GraphError, SettingError
-from pace.io import atomic, load_toml, optional, plain_record, read_record, records
+from pace.io import atomic, dump_toml, load_toml, optional, plain_record, read_record
 from pace.tables.cells import MISSING
 from pace.tables.problems import check_choice
 
@@ -42,6 +42,7 @@ HEAD = """\
 # `pace new job.pace --codebook THIS_FILE` puts it into a job, where it stays as it is.
 """
 
+T = TypeVar("T")
 Kind = Literal["number", "flag", "category", "date"]
 AS_TEXT = ("category", "date")  # kinds whose cells are read as text
 
@@ -144,23 +145,27 @@ def refuse_repeated(kind: str, names: Iterable[str]) -> None:
 
 def write_codebook(path: Path, book: Codebook) -> None:
     """Write a new file; one that people may have edited is never replaced."""
-    content = records.dump_toml({"format": CODEBOOK_FORMAT, **book.plain()}, {})
-    if not atomic.create(path, f"{HEAD}\n{content}".encode()):
+    write_new(path, f"{HEAD}\n{dump_toml({'format': CODEBOOK_FORMAT, **book.plain()}, {})}")
+
+
+def write_new(path: Path, content: str) -> None:
+    """Write a file that people will edit; none is replaced."""
+    if not atomic.create(path, content.encode()):
         raise FileError(f"{path} already exists: choose another name or move it")
 
 
 def read_codebook(path: Path) -> Codebook:
     """The codebook of a file, edited or not."""
-    content = load_columns(path, CODEBOOK_FORMAT, "make one with `pace codebook merge`")
-    try:
-        return read_record(Codebook, content, "the codebook", strict=True)
-    except SettingError as error:
-        raise SettingError(f"{path}: {error}") from None
+    remedy = "make one with `pace codebook merge`"
+    return read_columns(Codebook, path, CODEBOOK_FORMAT, remedy, name="the codebook")
 
 
-def load_columns(path: Path, version: str, remedy: str) -> dict[str, Any]:
-    """What a codebook's or a proposal's file holds besides its format."""
+def read_columns(kind: type[T], path: Path, version: str, remedy: str, *, name: str) -> T:
+    """The codebook, mapping or proposal of a file, which a message calls `name`."""
     content = load_toml(path, LARGEST_FILE, remedy)
     if (found := content.pop("format", None)) != version:
         raise GraphError(f"{path} has format {found!r}, expected {version!r}: {remedy}")
-    return content
+    try:
+        return read_record(kind, content, name, strict=True)
+    except SettingError as error:
+        raise SettingError(f"{path}: {error}") from None

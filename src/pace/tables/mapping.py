@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from pace.errors import FileError, GraphError, SettingError, did_you_mean
-from pace.io import OPTIONAL, atomic, dump_toml, optional, plain_record, read_record, record_key
+from pace.errors import GraphError, SettingError, did_you_mean
+from pace.io import OPTIONAL, dump_toml, optional, plain_record, record_key
 from pace.tables.cells import (
     MISSING,
     UNCLEAR_DAYS,
@@ -38,7 +38,7 @@ from pace.tables.cells import (
     parse_dates,
     unclear_days,
 )
-from pace.tables.codebook import load_columns, refuse_repeated
+from pace.tables.codebook import read_columns, refuse_repeated, write_new
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Read, TableFile, open_table
 
@@ -134,22 +134,13 @@ def render_mapping(mapping: ColumnMapping, doubts: Mapping[str, str] | None = No
 
 def write_mapping(path: Path, mapping: ColumnMapping, doubts: Mapping[str, str]) -> None:
     """Write a new file; one that people have edited is never replaced."""
-    if not atomic.create(path, render_mapping(mapping, doubts).encode()):
-        raise FileError(f"{path} already exists: choose another name or move it")
+    write_new(path, render_mapping(mapping, doubts))
 
 
 def read_mapping(path: Path) -> ColumnMapping:
     """The mapping of a file, edited or not."""
-    content = load_columns(path, MAPPING_FORMAT, "`pace codebook propose --mapping` makes one")
-    try:
-        return mapping_of(content)
-    except SettingError as error:
-        raise SettingError(f"{path}: {error}") from None
-
-
-def mapping_of(content: object) -> ColumnMapping:
-    """The mapping that a file's content describes."""
-    return read_record(ColumnMapping, content, "the mapping", strict=True)
+    remedy = "`pace codebook propose --mapping` makes one"
+    return read_columns(ColumnMapping, path, MAPPING_FORMAT, remedy, name="the mapping")
 
 
 def open_mapped(path: Path, mapping: ColumnMapping | None, decimal: str | None) -> TableFile:

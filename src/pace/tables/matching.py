@@ -8,25 +8,22 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import product
 
-import numpy as np
-
-from pace.tables.cells import MISSING, are_dates, is_number, parse_columns, unit_of
+from pace.tables.cells import MISSING, are_dates, fold, is_number, unit_of
 from pace.tables.codebook import Codebook
 from pace.tables.features import CATEGORIES
-from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, Rule, bound_parts
+from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, MappedFile, Rule, bound_parts
 from pace.tables.problems import Problems, listed
-from pace.tables.proposal import LEAST, Proposal, possible_ids
-from pace.tables.table import TableFile
+from pace.tables.proposal import LEAST, Proposal, Spread, Summary, describe_column, possible_ids
+from pace.tables.table import TableFile, read_table
 
 ENOUGH = 1.5  # of likeness, for a name to be proposed
-APART, FACTOR = 3, 1.7  # as `agreement` asks for another unit
+COMPATIBLE = ({"number", "flag"}, {"category", "text"})  # kinds that may be one column
 YES = {"yes", "y", "ja", "j", "true", "oui", "si", "x", "positive", "positiv", "pos"}
 NO = {"no", "n", "nein", "false", "non", "negative", "negativ", "neg"}
 WORDS = (YES, NO, {"m", "male", "man", "mann", "mannlich", "homme"},
@@ -70,27 +67,6 @@ UNITS = {  # what a number is multiplied by
 FAHRENHEIT = (5 / 9, -160 / 9)  # to Celsius
 
 
-@dataclass(frozen=True)
-class Known:
-    """What is known of a column: another site's by its description, or one's own."""
-
-    name: str
-    kind: str  # number, flag, category, date, text; label or id
-    words: tuple[str, ...] = ()
-    mean: float = math.nan
-    sd: float = math.nan
-
-
-def known_columns(other: Proposal | Codebook) -> list[Known]:
-    """The columns of others' description, the label and the id among them."""
-    special = [Known(other.label, "label", other.classes), Known(other.id, "id")]
-    if isinstance(other, Codebook):
-        return special + [Known(c.name, c.kind, c.values, c.centre, c.scale) for c in other.columns]
-    spreads = [(c, c.spread) for c in other.columns]
-    sized = [(c, (s.mean, s.sd) if s else (math.nan, math.nan)) for c, s in spreads]
-    return special + [Known(c.name, c.kind, c.words, *sizes) for c, sizes in sized]
-
-
 def propose_mapping(
     file: TableFile, label: str, id_column: str | None, others: Sequence[Proposal | Codebook] = ()
 ) -> tuple[ColumnMapping, dict[str, str]]:
@@ -100,44 +76,50 @@ def propose_mapping(
     present = {
         name: [cell for cell in cells[name] if cell.casefold() not in MISSING] for name in names
     }
-    ids = ["id"] if "id" in names else possible_ids({n: cells[n] for n in names if n != label})
+    ids = possible_ids({name: cells[name] for name in names if name != label})
     id_column = id_column or (ids[0] if len(ids) == 1 else None)
-    numbers = parse_columns(cells, None, file.delimiter, [])
     doubts: dict[str, list[str]] = {name: [] for name in names}
-    rules, own = {}, {}
-    for name in names:
-        special = "label" if name == label else "id" if name == id_column else ""
-        rule = Rule(name, name) if special else _rule(name, present, doubts[name])
-        values = numbers[name].values
-        finite = values[np.isfinite(values)].astype(np.float64)
-        sizes = (float(finite.mean()), float(finite.std())) if len(finite) else (math.nan, math.nan)
-        words = tuple(rule.values.get(w, w) for w in dict.fromkeys(present[name]))
-        kind = special or _kind(rule, present[name])
-        rules[name], own[name] = rule, Known(name, kind, words, *sizes)
-    theirs = {known.name: known for other in others for known in known_columns(other)}
-    for name, known in _matched(own, theirs).items():
-        rules[name] = _agreed(rules[name], own[name], known, doubts[name])
-    if theirs:
+    rules = {
+        name: Rule(name, name) if name in (label, id_column) else _rule(name, present, doubts[name])
+        for name in names
+    }
+    if others:
+        classes = tuple(dict.fromkeys(word for other in others for word in other.classes))
+        rules[label] = replace(
+            rules[label],
+            name=others[0].label,
+            values=_recoded(dict.fromkeys(present[label]), classes, doubts[label], asked=True),
+        )
+        if id_column:
+            rules[id_column] = replace(rules[id_column], name=others[0].id)
+        single = [n for n, rule in rules.items() if not rule.flags and n not in (label, id_column)]
+        mapped = MappedFile(file, ColumnMapping(tuple(rules[name] for name in single)))
+        table = read_table(mapped, Problems(), text=single, numbers=single)
+        own = {name: describe_column(table, name, MISSING, least=1) for name in single}
+        theirs = {column.name: column for other in others for column in _described(other)}
+        for name, column in _matched(own, theirs).items():
+            rules[name] = _agreed(rules[name], own[name], column, doubts[name])
         used = {column for rule in rules.values() for column in rule.columns}
-        flags = {k.casefold().rpartition(": ")[2]: k for k in theirs if k not in used}
+        flags = {name.casefold().rpartition(": ")[2]: name for name in theirs if name not in used}
         for name, rule in rules.items():
             if rule.flags:
                 rules[name] = _agreed_flags(rule, flags, doubts[name])
-            elif rule.name not in theirs:
+            elif name in own and rule.name not in theirs:
                 doubts[name].append("no other site has such a column: rename it, or it is left out")
     found = {name: "; ".join(sentences) for name, sentences in doubts.items() if sentences}
     return ColumnMapping(tuple(rules.values())), found
 
 
-def _kind(rule: Rule, cells: Sequence[str]) -> str:
-    """What a column will be, once the rule is applied."""
-    if rule.flags:
-        return "flags"
-    if rule.values:
-        return "flag"
-    if rule.is_number or rule.age_at or 2 * sum(map(is_number, cells)) > len(cells):
-        return "flag" if set(cells) <= {"0", "1"} else "number"
-    return "date" if are_dates(set(cells)) else "category"
+def _described(other: Proposal | Codebook) -> Iterable[Summary]:
+    """Others' columns; of a codebook's numbers, centre and scale are known."""
+    if isinstance(other, Proposal):
+        return other.columns
+    columns = []
+    for column in other.columns:
+        mean = column.centre
+        spread = Spread(mean, column.scale, mean, mean, (mean, mean, mean))
+        columns.append(Summary(column.name, column.kind, words=column.values, spread=spread))
+    return columns
 
 
 def _rule(name: str, columns: Mapping[str, Sequence[str]], doubts: list[str]) -> Rule:
@@ -185,27 +167,24 @@ def _several(rule: Rule, cells: Sequence[str], doubts: list[str]) -> Rule:
     return rule
 
 
-def _matched(own: Mapping[str, Known], theirs: Mapping[str, Known]) -> dict[str, Known]:
+def _matched(own: Mapping[str, Summary], theirs: Mapping[str, Summary]) -> dict[str, Summary]:
     """Which of others' columns each is most like, each once, the most alike first."""
     scores = [
-        (_likeness(mine, other), name, other.name)
-        for (name, mine), other in product(own.items(), theirs.values())
+        (-_likeness(mine, other), mine.name, other.name)
+        for mine, other in product(own.values(), theirs.values())
     ]
-    matched: dict[str, Known] = {}
+    matched: dict[str, Summary] = {}
     taken = set[str]()
-    for score, name, other_name in sorted(scores, key=lambda item: (-item[0], item[1], item[2])):
-        if score >= ENOUGH and name not in matched and other_name not in taken:
-            matched[name] = theirs[other_name]
-            taken.add(other_name)
+    for unlike, name, other in sorted(scores):
+        if -unlike >= ENOUGH and name not in matched and other not in taken:
+            matched[name] = theirs[other]
+            taken.add(other)
     return matched
 
 
-def _likeness(mine: Known, other: Known) -> float:
+def _likeness(mine: Summary, other: Summary) -> float:
     """How alike two columns are, by name and by what they hold; 0 where kinds exclude each other."""
-    if "label" in (mine.kind, other.kind) or "id" in (mine.kind, other.kind):
-        return 9.0 if mine.kind == other.kind else 0.0
-    numbers = ("number", "flag")
-    if mine.kind != other.kind and not (mine.kind in numbers and other.kind in numbers):
+    if mine.kind != other.kind and {mine.kind, other.kind} not in COMPATIBLE:
         return 0.0
     one, two = fold_name(mine.name), fold_name(other.name)
     if one == two:
@@ -213,7 +192,7 @@ def _likeness(mine: Known, other: Known) -> float:
     score = 2 * SequenceMatcher(None, one, two).ratio() if min(len(one), len(two)) > 2 else 0.0
     if any(one in group and two in group for group in NAMES):
         score = 3.0
-    elif min(len(one), len(two)) > 2 and (one.startswith(two) or two.startswith(one)):
+    elif min(len(one), len(two)) > 2 and _begins(one, two):
         score = max(score, 1.8)
     if other.words and mine.words:
         found = sum(_word(word, other.words) is not None for word in mine.words)
@@ -221,48 +200,49 @@ def _likeness(mine: Known, other: Known) -> float:
     return score
 
 
-def _agreed(rule: Rule, mine: Known, other: Known, doubts: list[str]) -> Rule:
+def _agreed(rule: Rule, mine: Summary, other: Summary, doubts: list[str]) -> Rule:
     """The rule with others' name, words and unit."""
     rule = replace(rule, name=other.name)
-    if fold_name(mine.name) != fold_name(other.name) and other.kind not in ("label", "id"):
+    if fold_name(mine.name) != fold_name(other.name):
         doubts.append("matched by its name or words")
-    if other.kind in ("label", "category"):
-        values = {word: _word(word, other.words) for word in mine.words}
-        unknown = [word for word, becomes in values.items() if becomes is None]
-        if other.kind == "label":
-            asked = dict.fromkeys(unknown, OPEN)
-            if unknown:
-                doubts.append(f"replace each ? by one of {listed(other.words, 8)}")
-        else:
-            asked = {}
-            if unknown:
-                doubts.append(f"others have {listed(other.words, 6)}, not {listed(unknown, 4)}")
-        changed = {word: new for word, new in values.items() if new is not None and new != word}
-        return replace(rule, values=changed | asked)
-    if other.kind == "number" and not rule.age_at:
-        return _agreed_unit(rule, mine, other, doubts)
+    if other.kind == "category":
+        return replace(rule, values=_recoded(mine.words, other.words, doubts))
+    here, there = mine.spread, other.spread
+    if here and there and here.is_apart([there]) and not rule.age_at:
+        return _agreed_unit(rule, here, there, doubts)
     return rule
 
 
-def _agreed_unit(rule: Rule, mine: Known, other: Known, doubts: list[str]) -> Rule:
-    """Another unit, if the numbers lie elsewhere and a usual conversion brings them together."""
-    distance, least = abs(mine.mean - other.mean), min(mine.sd, other.sd)
-    sizes = sorted(map(abs, (mine.mean, other.mean)))
-    if not (distance > APART * least and sizes[1] > FACTOR * sizes[0]):
-        return rule
+def _recoded(
+    words: Collection[str], others: Sequence[str], doubts: list[str], *, asked: bool = False
+) -> dict[str, str]:
+    """What words become where others have another for it; with `asked`, a person says the rest."""
+    values = {word: _word(word, others) for word in words}
+    unknown = [word for word, becomes in values.items() if becomes is None]
+    if unknown and asked:
+        doubts.append(f"replace each ? by one of {listed(others, 8)}")
+    elif unknown:
+        doubts.append(f"others have {listed(others, 6)}, not {listed(unknown, 4)}")
+    changed = {word: new for word, new in values.items() if new is not None and new != word}
+    return changed | (dict.fromkeys(unknown, OPEN) if asked else {})
+
+
+def _agreed_unit(rule: Rule, here: Spread, there: Spread, doubts: list[str]) -> Rule:
+    """Another unit, if a usual conversion brings numbers together that lie apart."""
     lines = {(factor, 0.0): name for factor, name in UNITS.items()}
     lines |= {FAHRENHEIT: "temperature, °F to °C", (9 / 5, 32.0): "temperature, °C to °F"}
-    named = {fold_name(other.name), fold_name(mine.name)}
+    named = {fold_name(rule.name), fold_name(rule.source)}
     groups = [group | named for group in NAMES if group & named]
     own = [line for line, name in lines.items() if any(name.split(",")[0] in g for g in groups)]
 
     def gap(line: tuple[float, float]) -> float:  # what is usual for such a column is likelier
-        mean, sd = line[0] * mine.mean + line[1], line[0] * mine.sd
+        mean, sd = line[0] * here.mean + line[1], line[0] * here.sd
         unusual = 0.3 * (line not in own) + 9 * (line not in own and "," in lines[line])
-        return abs(mean - other.mean) / max(sd, other.sd) + abs(math.log(sd / other.sd)) + unusual
+        return abs(mean - there.mean) / max(sd, there.sd) + abs(math.log(sd / there.sd)) + unusual
 
-    about = f"about {mine.mean:.4g} here, {other.mean:.4g} elsewhere"
-    best = min(lines, key=gap) if least > 0 and mine.mean * other.mean > 0 else None
+    about = f"about {here.mean:.4g} here, {there.mean:.4g} elsewhere"
+    comparable = min(here.sd, there.sd) > 0 and here.mean * there.mean > 0
+    best = min(lines, key=gap) if comparable else None
     if best is None or gap(best) > 1.5:
         doubts.append(f"{about}: another unit? give factor, and offset")
         return rule
@@ -300,17 +280,6 @@ def _begins(one: str, two: str) -> bool:
     return one.startswith(two) or two.startswith(one)
 
 
-def fold(word: str) -> str:
-    """A word without case, accents and spaces."""
-    return "".join(_folded(word))
-
-
 def fold_name(name: str) -> str:
     """A column's name without case, accents, marks and a unit in brackets."""
     return re.sub(r"[^a-z0-9]", "", fold(re.sub(r"[(\[].*?[)\]]", "", name)))
-
-
-def _folded(word: str) -> Iterator[str]:
-    for letter in unicodedata.normalize("NFKD", word.casefold()):
-        if not unicodedata.combining(letter) and not letter.isspace():
-            yield letter

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pace.errors import GraphError, SettingError
-from pace.io import atomic, optional, plain_record, read_record, records
+from pace.io import atomic, dump_toml, optional, plain_record
 from pace.tables.cells import (
     MISSING,
     are_dates,
@@ -23,7 +23,7 @@ from pace.tables.cells import (
     show_day,
     unit_of,
 )
-from pace.tables.codebook import BOTH, DIRECTIONS, MOST_COLUMNS, Kind, load_columns, refuse_repeated
+from pace.tables.codebook import BOTH, DIRECTIONS, MOST_COLUMNS, Kind, read_columns, refuse_repeated
 from pace.tables.features import CATEGORIES
 from pace.tables.graph_parts import read_labels
 from pace.tables.mapping import ColumnMapping, bound_parts, open_mapped
@@ -33,6 +33,7 @@ from pace.tables.table import Table, check_option, data_columns, read_table
 PROPOSAL_FORMAT = "pace-columns-1"
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
 DIGITS = 6  # of means and standard deviations
+APART, FACTOR = 3, 1.7  # standard deviations between two sites' means, and their ratio
 LARGEST = 1e39  # numbers in tables are float32
 HEAD = """\
 # What this site's table of nodes is like, for agreeing on a codebook. It holds no row of it; read it
@@ -56,6 +57,18 @@ class Spread:
         numbers = (self.mean, self.sd, self.low, self.high, *self.quartiles)
         if self.sd < 0 or not all(abs(number) < LARGEST for number in numbers):
             raise SettingError("a mean, a range or a quartile is out of range")
+
+    def is_apart(self, others: Sequence[Spread]) -> bool:
+        """Whether it lies so far from all others that it may be in another unit."""
+        nearest = min(abs(self.mean - other.mean) for other in others)
+        small, large = sorted((abs(self.mean), abs(mean_of(others))))
+        within = min(spread.sd for spread in (self, *others))
+        return nearest > APART * within and large > FACTOR * small
+
+
+def mean_of(spreads: Sequence[Spread]) -> float:
+    """The mean of their means, a site one voice."""
+    return sum(spread.mean for spread in spreads) / len(spreads)
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,7 @@ def propose_columns(
     absent = missing_among({cell for name in left for cell in table.text[name]}, tuple(words))
     _, classes = read_labels(table, label, (), absent)
     columns = tuple(
-        _summary(table, name, absent, least, forced=name in category)
+        describe_column(table, name, absent, least=least, forced=name in category)
         for name in left
         if name != id_column
     )
@@ -154,28 +167,34 @@ def propose_columns(
 
 
 def _find_id(table: Table, columns: Sequence[str], notes: list[str]) -> str:
-    """The column called id, or the one that is different in every row and no date or measurement."""
-    if "id" in columns:
-        return "id"
-    unique = possible_ids({name: table.text[name] for name in columns})
-    if len(unique) == 1:
-        notes.append(f"{unique[0]!r} is different in every row: taken as the id (else: --id)")
-        return unique[0]
-    which = f"{', '.join(unique)} could be it" if unique else "no column is different in every row"
+    """The column that can only be the id."""
+    possible = possible_ids({name: table.text[name] for name in columns})
+    if len(possible) == 1:
+        if possible != ["id"]:
+            notes.append(f"{possible[0]!r} is different in every row: taken as the id (else: --id)")
+        return possible[0]
+    which = (
+        f"{', '.join(possible)} could be it" if possible else "no column is different in every row"
+    )
     raise SettingError(f"which column has the id of a node? {which}: say so with --id")
 
 
 def possible_ids(columns: Mapping[str, Sequence[str]]) -> list[str]:
-    """The columns that are different in every row, and neither dates nor measurements."""
-    unique = []
-    for name, cells in columns.items():
-        measured = any("," in cell or "." in cell for cell in cells) or are_dates(set(cells))
-        if len(set(cells)) == len(cells) > 1 and not measured:
-            unique.append(name)
-    return unique
+    """The column called id, or those that differ in every row and are no dates or measurements."""
+    if "id" in columns:
+        return ["id"]
+    unique = {name: set(cells) for name, cells in columns.items()}
+    return [
+        name
+        for name, cells in unique.items()
+        if len(cells) == len(columns[name]) > 1 and not are_dates(cells)
+        if not any("," in cell or "." in cell for cell in cells)
+    ]
 
 
-def _summary(table: Table, name: str, absent: Collection[str], least: int, forced: bool) -> Summary:
+def describe_column(
+    table: Table, name: str, absent: Collection[str], *, least: int, forced: bool = False
+) -> Summary:
     """A column by what its cells are: dates, numbers or words; `forced` if it must be a category."""
     cells = [cell for cell in table.text[name] if cell.lower() not in absent]
     missing = len(table.rows) - len(cells)
@@ -183,14 +202,13 @@ def _summary(table: Table, name: str, absent: Collection[str], least: int, force
         if are_dates(set(cells)):
             days = table.days(name)
             return _sized(name, "date", days[np.isfinite(days)], missing)
-        values = table.numbers[name].values.astype(np.float64)
-        values = values[np.isfinite(values)]
-        if len(values) == len(cells):
+        if 2 * sum(map(is_number, cells)) > len(cells):
+            values = table.numbers[name].values.astype(np.float64)
+            values = values[np.isfinite(values)]
+            if len(values) < len(cells):
+                _refuse_words(table, name, absent)
             kind: Kind = "flag" if np.isin(values, (0, 1)).all() else "number"
             return _sized(name, kind, values, missing)
-        if 2 * sum(map(is_number, cells)) > len(cells):
-            _refuse_words(table, name, absent)
-            return Summary(name, "number")
         if (wrong := not_words(set(cells))) is not None:
             table.refuse(None, f"column {name!r} {wrong}, or say --category {name}")
     counts = Counter(cells)
@@ -307,14 +325,13 @@ def proposal_discloses(proposal: Proposal, least: int = LEAST) -> list[str]:
 
 def write_proposal(path: Path, proposal: Proposal) -> None:
     """Write a proposal for people to read and send."""
-    atomic.write(path, (HEAD + "\n" + records.dump_toml(proposal.plain(), {})).encode())
+    atomic.write(path, f"{HEAD}\n{dump_toml(proposal.plain(), {})}".encode())
 
 
 def read_proposal(path: Path) -> Proposal:
     """What another site wrote; its numbers are checked before they are added up."""
     remedy = "give files that `pace codebook propose` made"
-    content = load_columns(path, PROPOSAL_FORMAT, remedy)
     try:
-        return read_record(Proposal, content, "it", strict=True)
+        return read_columns(Proposal, path, PROPOSAL_FORMAT, remedy, name="it")
     except SettingError as error:
-        raise GraphError(f"{path} is damaged ({error}): ask for it again") from error
+        raise GraphError(f"{error}; it is damaged: ask for it again") from error

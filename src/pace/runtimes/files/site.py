@@ -20,10 +20,10 @@ from torch import Tensor
 from pace.datasets import DATA_SEED, Dataset, read_graph, with_drawn_masks
 from pace.errors import FileError, GraphError
 from pace.graph import Graph
-from pace.io import untrusted
+from pace.io import read_record, untrusted
 from pace.jobs import Job
 from pace.protocol import steps
-from pace.tables import ColumnMapping, mapping_of
+from pace.tables import ColumnMapping
 
 SALT, HASH = 16, 16  # bytes
 LARGEST_SECRET = 2**16  # bytes
@@ -63,7 +63,9 @@ def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = N
         if (secret := path.with_name(f"{path.name}.split")).exists():
             seed = list(hashlib.sha256(untrusted.read(secret, LARGEST_SECRET)).digest())
         graph, drawn = with_drawn_masks(dataset, job.model.classes, seed), dataset.ratios
-    mapping = mapping_of(dataset.mapping) if dataset.mapping else None
+    mapping = None
+    if dataset.mapping:
+        mapping = read_record(ColumnMapping, dataset.mapping, "the mapping", strict=True)
     return Site(graph, names, drawn, rows, mapping)
 
 
