@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from pace.gates import Weights, mix, no_worse_than_local
-from pace.methods import Pace, PaceDuo, PaceFull
+from pace.methods import Pace, PaceFull
+from pace_study.baselines.duo import PaceDuo
 
 Array = NDArray[np.float32]
 Flags = NDArray[np.bool_]

@@ -233,7 +233,6 @@ PAPER = (
 ABLATIONS = ("pace-transport", "pace-half", "pace-mean", "pace-raw", "pace-direct")
 BEYOND = {
     "pace-limited": "pace.methods.pace:Limited",
-    "pace-duo": "pace.methods.beyond.duo:PaceDuo",
     "pace-ridge": "pace.methods.beyond.ridge:PaceRidge",
     "pace-ridge-sums": "pace.methods.beyond.ridge_sums:RidgeSums",
     "pace-full": "pace.methods.beyond.ridge:PaceFull",
@@ -250,7 +249,7 @@ METHODS = Registry(
     },
     common=("name", "code"),  # a job's words for which method it is
     groups={"all": PAPER, "ablations": ABLATIONS, "beyond": tuple(BEYOND)},
-    packages=dict.fromkeys((*PAPER[3:-1], *ABLATIONS), "pace-study"),
+    packages=dict.fromkeys((*PAPER[3:-1], *ABLATIONS, "pace-duo"), "pace-study"),
 )
 MODELS = Registry(
     "model",

@@ -14,12 +14,13 @@ from torch import Tensor
 
 from pace.gates.gate import no_worse_than_local, promises
 from pace.gates.mixture import Weights, local_alone, mix
-from pace.methods import METHODS, Fixed, Pace, PaceDuo
+from pace.methods import METHODS, Fixed, Pace
 from pace.protocol import steps, wire
 from pace.protocol.method import External, Method
 from pace.runtimes.files import model
 from pace.runtimes.files.site import Members
 from pace.task import nll
+from pace_study.baselines.duo import PaceDuo
 from tests.export.models import unscored
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import messages

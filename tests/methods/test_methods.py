@@ -8,7 +8,7 @@ import torch
 from pace.errors import SettingError
 from pace.gates.gate import cnll
 from pace.graph import Graph
-from pace.methods import METHODS, Fixed, Pace, PaceDuo, PaceRidge, make
+from pace.methods import METHODS, Fixed, Pace, PaceRidge, make
 from pace.methods.baselines import FedProx
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
@@ -18,6 +18,7 @@ from pace.registry import PAPER
 from pace.runtimes.simulation import by_training
 from pace.training.recipe import Recipe
 from pace_study.baselines.ablations import Direct
+from pace_study.baselines.duo import PaceDuo
 from pace_study.baselines.fedaux import FedAux
 from pace_study.baselines.fednova import FedNova
 from pace_study.baselines.fedpub import FedPub
@@ -112,7 +113,7 @@ def test_methods_with_one_recipe_share_one_training() -> None:
     agreed = {name: Federation(GCN((FEATURES, 8, CLASSES)), make(name)) for name in METHODS}
     groups = {frozenset(group) for group in by_training(agreed).values()}
     shared = ("ablations", "beyond")
-    plain = {"local", "fedavg", "fedtad", "fedgta", "pace"}.union(
+    plain = {"local", "fedavg", "fedtad", "fedgta", "pace", "pace-duo"}.union(
         *(METHODS.groups[name] for name in shared)
     )
     refitted = {"pace-full", "pace-full-sums"}

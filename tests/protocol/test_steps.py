@@ -24,7 +24,7 @@ from pace.gates.gate import cnll
 from pace.graph import Graph
 from pace.jobs import signatures
 from pace.jobs.disclosure import influence
-from pace.methods import METHODS, FedAvg, Fixed, Local, Pace, PaceDuo, make
+from pace.methods import METHODS, FedAvg, Fixed, Local, Pace, make
 from pace.models.gcn import GCN
 from pace.params import Params
 from pace.protocol import steps, uploads, wire
@@ -34,6 +34,7 @@ from pace.protocol.number_formats import KINDS
 from pace.protocol.steps import Kept, Receiver, adopt, fit, merge
 from pace.training.recipe import Recipe
 from pace_study.baselines.ablations import Direct
+from pace_study.baselines.duo import PaceDuo
 from pace_study.baselines.fedgta import FedGTA
 from pace_study.baselines.fednova import FedNova
 from tests.graphs import CLASSES, FEATURES, clients, federation, none

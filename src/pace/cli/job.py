@@ -216,8 +216,6 @@ def show_new(job: Job, path: Path, why: str) -> None:
     tell(job)
     if why:
         console.say(why)
-    if caution := job.federation.method.caution(len(job.participants)):
-        console.say(caution, err=True)
     console.say(f"Written: {path}")
     console.say("Send this very file to everybody who takes part.")
 

@@ -43,13 +43,11 @@ def round_settings(
     nodes: str,
     **times: float | None,
 ) -> Settings:
-    """A round's settings, with the default places beside the job; a caution is said on stderr."""
+    """A round's settings, with the default places beside the job."""
     from pace.jobs import read_job
     from pace.runtimes.network.round import Settings, parse_nodes
 
     job, stem = read_job(job_file), job_file.with_suffix("")
-    if caution := job.federation.method.caution(len(job.participants)):
-        console.say(caution, err=True)
     paths = (journal or stem.with_suffix(".journal"), out or stem.with_suffix(".report"))
     default = job_file.parent / "server.key" if job.signed else None
     given: dict[str, Any] = {

@@ -89,9 +89,6 @@ def run(
     else:
         graphs = pace.divide(loaded, partition, clients, data_seed)
     models = sized_models(model, (loaded.graph.features, loaded.classes), hidden, layers, dropout)
-    for method in chosen.values():
-        if caution := method.caution(len(graphs)):
-            console.say(caution, err=True)
     steps = [progress_steps(len(graphs), net, chosen, chosen_seeds) for net in models.values()]
     with console.progress(sum(steps), "Training") as bar:
         results = {
@@ -270,7 +267,7 @@ def methods(
 
     Examples:
         pace methods
-        pace methods fedprox pace-duo
+        pace methods fedprox pace-ridge
         pace methods --json
 
     A method of your own is a class in a file: `pace methods package.module:Name` shows it, `pace run

@@ -56,7 +56,7 @@ def merge(
 
     from pace.cli.job import keys_of, keys_of_files
     from pace.jobs import read_job
-    from pace.runtimes.files import Changes, merge_files, upload_files
+    from pace.runtimes.files import Changes, merge_files
 
     torch.set_num_threads(1)
     job, paths = read_job(job_file), uploads or []
@@ -65,9 +65,6 @@ def merge(
         _, added, _ = keys_of(keys_of_files(add or []), None, sealed=False)
         changes = Changes(added, withdrawal or (), remove or ())
     folder = journal or job_file.with_suffix(".journal")
-    clients = len(job.participants) or len(upload_files(paths))
-    if caution := job.federation.method.caution(clients):
-        console.say(caution, err=True)
     with console.progress(None, "Checking") as bar:
         report = merge_files(
             job, paths, journal=folder, out=out, key=key, changes=changes, progress=bar

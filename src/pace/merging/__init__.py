@@ -3,6 +3,7 @@
 from pace.merging.carrier import (
     BATCH,
     RANK,
+    LowRank,
     batches,
     compress,
     dense,
@@ -14,13 +15,9 @@ from pace.merging.carrier import (
 )
 from pace.merging.consensus import (
     CLIENTS,
-    LARGEST,
-    SHARPNESS,
     Batch,
     consensus,
     mean,
-    peer_consensus,
-    peer_weights,
     summed,
 )
 from pace.merging.contributions import SiteSums, left_out_loss, weigh_sites

@@ -5,7 +5,6 @@ from pace.gates import Fixed
 from pace.merging import RANK
 from pace.methods.about import about_method, every_method, make, proposal
 from pace.methods.baselines import FedAvg, FedProx, Local, at_least
-from pace.methods.beyond.duo import PaceDuo
 from pace.methods.beyond.ridge import (
     HOPS,
     LABELS,
@@ -20,6 +19,6 @@ from pace.methods.beyond.ridge import (
     omega_of,
 )
 from pace.methods.beyond.ridge_sums import FullSums, RidgeSums, full
-from pace.methods.pace import Limited, Pace, read
+from pace.methods.pace import Limited, Pace, pairs, read
 from pace.protocol import Method
 from pace.registry import METHODS

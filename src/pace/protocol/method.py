@@ -25,8 +25,6 @@ from pace.training import Recipe
 if TYPE_CHECKING:
     from pace.protocol.federation import Federation
 
-MANY = 500  # clients above which people are told that a quadratic merge takes long
-PAIR_SECONDS = 5e-5  # of one core, for a client's update in another's sum, at Cora's shape
 LARGEST_NUMBER = 1e9  # of an upload; no training gets there
 PLAIN = "It holds no node, edge, feature value or label."
 NO_PROMISE = (
@@ -149,8 +147,6 @@ class Method(Protocol):
     """What the tensors of its messages are that are no parameters of the model; `hop/…` is any hop's."""
     every_label: ClassVar[bool] = False
     """Whether validation labels are fitted to as well, which the paper's protocol rules out."""
-    quadratic: ClassVar[bool] = False
-    """Whether the server sums all uploads anew for every client."""
 
     @property
     def numbers(self) -> str:
@@ -252,17 +248,6 @@ class Method(Protocol):
     def local_logits(self, local: Params, graph: Graph, fit: str, federation: Federation) -> Tensor:
         """What Local says of every node; `fit` is one of `local_columns`."""
         return federation.network(local, graph).logits
-
-    def caution(self, clients: int) -> str:
-        """What to tell people before a federation of so many clients begins, if anything."""
-        if not self.quadratic or clients <= MANY:
-            return ""
-        return (
-            f"{type(self).__name__} sums all uploads anew for every client: with {clients:,} clients "
-            f"that is {clients**2:,} updates, {(clients / MANY) ** 2:.0f} times as many as with "
-            f"{MANY}, or some {PAIR_SECONDS * clients**2 / 60:,.0f} minutes of one core with a model "
-            "of 94,000 numbers. The method pace takes one pass."
-        )
 
 
 class Summable(Method):

@@ -1,1 +1,1 @@
-"""The paper's baselines but FedAvg and FedProx, one file each, and its ablations of PACE."""
+"""The paper's baselines but FedAvg and FedProx, one file each, its ablations of PACE, and pace-duo."""

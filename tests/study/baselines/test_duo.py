@@ -12,16 +12,22 @@ from pace.errors import SettingError
 from pace.gates.mixture import weigh
 from pace.graph import Graph
 from pace.merging.carrier import dense, pack, unpack
-from pace.merging.consensus import peer_consensus, peer_weights
 from pace.merging.correction import correction
 from pace.merging.moments import uniform
 from pace.methods import Pace, make
-from pace.methods.beyond.duo import BLOCK, PaceDuo, joined, parted
 from pace.methods.pace import read
 from pace.models.gcn import GCN
 from pace.protocol import steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
+from pace_study.baselines.duo import (
+    BLOCK,
+    PaceDuo,
+    joined,
+    parted,
+    peer_consensus,
+    peer_weights,
+)
 from tests.batches import in_batches
 
 # Features, classes and the most it may cost: Cora, CiteSeer, PubMed, CS, Computers; ogbn-arxiv, whose
@@ -165,14 +171,3 @@ def test_the_ridge_of_a_method_is_its_gates() -> None:
     sums = [sum(PaceDuo(ridge=ridge, level=1.0).gate(sets, labels)) for ridge in (0.2, 2.0, 20.0)]
     assert sums == sorted(sums, reverse=True)
     assert sums[0] > 1.2 * sums[2]
-
-
-def test_above_a_stated_number_of_clients_it_says_that_it_takes_long() -> None:
-    from pace.methods import make
-    from pace.protocol.method import MANY
-
-    assert make("pace-duo").caution(MANY) == ""
-    told = make("pace-duo").caution(2 * MANY)
-    assert "1,000,000 updates, 4 times as many" in told
-    assert "some 1 minutes of one core" in told
-    assert make("pace").caution(10**6) == ""
