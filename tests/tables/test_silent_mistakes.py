@@ -143,7 +143,7 @@ def test_clients_without_names_are_numbered(tmp_path: Path) -> None:
     read = file.read_graph(tmp_path / "mine.graph")
     assert read.owner is not None
     assert read.owner.tolist() == [0, 2, 2, 0]
-    assert describe_graph(read).clients == {"0": 2, "1": 0, "2": 2}
+    assert describe_graph(read)["clients"] == {"0": 2, "1": 0, "2": 2}
     for owner in (torch.tensor([0, 1]), torch.tensor([0, -1, 0, 0])):
         with pytest.raises(GraphError, match="expected the number of a client"):
             Dataset("mine", graph, 2, owner=owner)

@@ -417,9 +417,9 @@ def read_site(
     """
     import torch
 
-    from pace.cli.tables import read_known, read_rules
+    from pace.cli.tables import read_known
     from pace.runtimes.files import load_site, read_model, site_of_dataset
-    from pace.tables import Columns, import_graph
+    from pace.tables import Columns, import_graph, read_mapping
 
     torch.set_num_threads(1)
     columns["known"] = read_known(columns["known"], nodes)
@@ -433,7 +433,8 @@ def read_site(
             "this model's job has no codebook, so tables cannot be read by it: make a .graph file "
             "with `pace graph import`, with the job's features in order"
         )
-    columns["mapping"] = read_rules(columns["mapping"]) or model.mapping
+    mapping = columns["mapping"]
+    columns["mapping"] = read_mapping(mapping) if mapping else model.mapping
     imported = import_graph(nodes, edges, Columns(**columns), codebook=model.job.codebook)
     site = site_of_dataset(imported.dataset, model.job, nodes, imported.rows)
     return model, site, imported

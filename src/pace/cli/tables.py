@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,10 +12,10 @@ from pace.cli import console, given, options
 from pace.cli.given import argument, option
 from pace.errors import SettingError
 from pace.io import plain_record
-from pace.tables import BOTH, Codebook, read_codebook, write_codebook
+from pace.tables import BOTH, Codebook, listed, read_codebook, write_codebook
 
 if TYPE_CHECKING:
-    from pace.datasets import Dataset, GraphFacts
+    from pace.datasets import Dataset
     from pace.tables import ColumnMapping, Imported, Proposal
 
 LISTED = 20  # classes or clients shown
@@ -149,13 +149,6 @@ def described(path: Path) -> Proposal | Codebook:
     return read_proposal(path)
 
 
-def read_rules(mapping: Path | None) -> ColumnMapping | None:
-    """The mapping of a file."""
-    from pace.tables import read_mapping
-
-    return None if mapping is None else read_mapping(mapping)
-
-
 def read_known(known: Path | None, nodes: Path | None) -> Dataset | None:
     """The graph whose nodes a table's edges may lead to."""
     from pace.datasets import read_graph
@@ -276,8 +269,9 @@ def import_(
     strangers: given.Strangers = "refuse",
     weight: given.Weight = None,
     directions: given.Directions = None,
-    job: Annotated[Path | None, option("A job: its codebook rules the columns.", "FILE")] = None,
-    codebook: Annotated[Path | None, option("The same, of a codebook's own file.", "FILE")] = None,
+    job: Annotated[
+        Path | None, option("A job, or a codebook's own file: it rules the columns.", "FILE")
+    ] = None,
     mapping: given.Mapping = None,
     known: given.With = None,
     allow: given.Allow = None,
@@ -295,12 +289,10 @@ def import_(
         --client hospital --split fold --out mine.graph
     """
     from pace.datasets import describe_graph, file
-    from pace.tables import Columns, import_graph
+    from pace.tables import Columns, import_graph, read_mapping
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
-    if job is not None and codebook is not None:
-        raise SettingError("--job and --codebook both say what columns become: give one of them")
     columns = Columns(
         label=label,
         id=id_column,
@@ -313,16 +305,15 @@ def import_(
         weight=weight,
         directions=directions,
         known=read_known(known, nodes),
-        mapping=read_rules(mapping),
+        mapping=read_mapping(mapping) if mapping else None,
     )
-    agreed = job or codebook
-    book = None if agreed is None else load_book(agreed)
+    book = load_book(job) if job else None
     imported = import_graph(nodes, edges, columns, out.stem, book)
     file.write_graph(out, imported.dataset)
     facts = describe_graph(imported.dataset)
     if as_json:
         remarks = {name: getattr(imported, name) for name in ("notes", "changes", "warnings")}
-        console.one_object(plain_record(facts) | plain_record(remarks))
+        console.one_object(facts | plain_record(remarks))
         return
     show_facts(facts)
     tell(imported)
@@ -345,7 +336,7 @@ def show(
 
     facts = describe_graph(pace.load(graph, data_root))
     if as_json:
-        console.one_object(plain_record(facts))
+        console.one_object(facts)
     else:
         show_facts(facts)
 
@@ -359,30 +350,27 @@ def tell(imported: Imported) -> None:
         to.print(f"Warning: {warning}", style="yellow")
 
 
-def show_facts(facts: GraphFacts) -> None:
+def show_facts(facts: dict[str, Any]) -> None:
     """Print the facts for people, within 80 columns."""
-    names = facts.feature_names
-    first = f": {', '.join(names[:6])}{', …' if len(names) > 6 else ''}" if names else ""
-    directed = ", stored with directions" if facts.directed else ""
+    first = f": {listed(facts['feature_names'])}" if facts["feature_names"] else ""
+    directed = ", stored with directions" if facts["directed"] else ""
+    weighted = ", weighted" if facts["weighted"] else ""
+
+    def counted(kind: str, absent: str) -> str:
+        counts = [f"{name} {count:,}" for name, count in (facts[kind] or {}).items()]
+        return f"{len(counts)}: {listed(counts, LISTED)}" if counts else absent
+
     lines = {
-        "nodes": f"{facts.nodes:,} ({facts.isolated:,} without an edge)",
-        "edges": f"{facts.edges:,}{directed}{', weighted' if facts.weighted else ''}; "
-        f"{facts.mean_degree:.1f} neighbours a node, {100 * facts.homophily:.0f}% within a class",
-        "features": f"{facts.features:,}, {100 * facts.feature_density:.1f}% not zero{first}",
-        "classes": counted(facts.classes) or "unknown",
-        "unlabelled": f"{facts.unlabelled:,}",
-        "split": counted(facts.split) or "none of its own: drawn when it is divided",
-        "clients": counted(facts.clients) or "none of its own",
+        "nodes": "{nodes:,} ({isolated:,} without an edge)".format_map(facts),
+        "edges": f"{facts['edges']:,}{directed}{weighted}; {facts['mean_degree']:.1f} neighbours a "
+        f"node, {100 * facts['homophily']:.0f}% within a class",
+        "features": f"{facts['features']:,}, {100 * facts['feature_density']:.1f}% not zero{first}",
+        "classes": counted("classes", "unknown"),
+        "unlabelled": f"{facts['unlabelled']:,}",
+        "split": counted("split", "none of its own: drawn when it is divided"),
+        "clients": counted("clients", "none of its own"),
     }
-    console.facts(facts.name, lines, console.console())
-
-
-def counted(counts: dict[str, int] | None) -> str:
-    """`3: red 5, blue 7, …`; nothing for nothing."""
-    if not counts:
-        return ""
-    names = [f"{name} {count:,}" for name, count in list(counts.items())[:LISTED]]
-    return f"{len(counts)}: {', '.join(names)}{', …' if len(counts) > LISTED else ''}"
+    console.facts(facts["name"], lines, console.console())
 
 
 def rows(

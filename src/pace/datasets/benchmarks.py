@@ -93,7 +93,7 @@ def benchmark(name: str, root: str | Path | None = None) -> Dataset:
         dataset = file.read_graph(kept)
     if dataset is None:
         dataset = process(name, raw)
-        with suppress(SettingError):  # without a cache the next start is slower, that is all
+        with suppress(OSError):  # without a cache the next start is slower, that is all
             file.write_graph(kept, dataset, compact=False)
     return replace(dataset, partition="column" if known.clients else "louvain")
 

@@ -88,29 +88,8 @@ def few_labels(train: int, val: int, test: int, classes: int) -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class GraphFacts:
-    """Sizes, classes, masks and clients of a dataset."""
-
-    name: str
-    nodes: int
-    edges: int  # counted once, whatever their direction
-    directed: bool
-    weighted: bool
-    isolated: int  # nodes without an edge
-    mean_degree: float
-    homophily: float  # the share of edges within a class, of those between labelled nodes
-    features: int
-    feature_names: tuple[str, ...]
-    feature_density: float  # the share of numbers that are not zero
-    classes: dict[str, int]  # class -> nodes
-    unlabelled: int
-    split: dict[str, int] | None  # mask -> nodes; None where it has no split of its own
-    clients: dict[str, int] | None  # client -> nodes; None where nobody said whose nodes they are
-
-
-def describe_graph(dataset: Dataset) -> GraphFacts:
-    """Sizes, classes, masks and clients. Edges are counted once, whatever their direction."""
+def describe_graph(dataset: Dataset) -> dict[str, Any]:
+    """Sizes, classes, masks and clients, as `pace graph show --json` prints them."""
     graph, names, owner = dataset.graph, dataset.names, dataset.owner
     source, target = graph.edges
     labelled = (graph.y[source] >= 0) & (graph.y[target] >= 0)
@@ -119,20 +98,20 @@ def describe_graph(dataset: Dataset) -> GraphFacts:
     classes = names.classes or [str(label) for label in range(dataset.classes)]
     split = {name: int(getattr(graph, name).sum()) for name in MASKS}
     owned = [] if owner is None else torch.bincount(owner, minlength=len(names.clients)).tolist()
-    return GraphFacts(
-        name=dataset.name,
-        nodes=graph.nodes,
-        edges=graph.edges.shape[1] // (1 if graph.directed else 2),
-        directed=graph.directed or dataset.directed is not None,
-        weighted=graph.weights is not None,
-        isolated=int((torch.bincount(source, minlength=graph.nodes) == 0).sum()),
-        mean_degree=graph.edges.shape[1] / graph.nodes,
-        homophily=alike / max(1, int(labelled.sum())),
-        features=graph.features,
-        feature_names=tuple(names.features),
-        feature_density=density(graph.x),
-        classes=dict(zip(classes, counts, strict=True)),
-        unlabelled=int((graph.y < 0).sum()),
-        split=split if dataset.has_split else None,
-        clients=None if owner is None else dict(zip(names.clients, owned, strict=True)),
-    )
+    return {
+        "name": dataset.name,
+        "nodes": graph.nodes,
+        "edges": graph.edges.shape[1] // (1 if graph.directed else 2),  # whatever their direction
+        "directed": graph.directed or dataset.directed is not None,
+        "weighted": graph.weights is not None,
+        "isolated": int((torch.bincount(source, minlength=graph.nodes) == 0).sum()),
+        "mean_degree": graph.edges.shape[1] / graph.nodes,
+        "homophily": alike / max(1, int(labelled.sum())),  # of edges between labelled nodes
+        "features": graph.features,
+        "feature_names": list(names.features),
+        "feature_density": density(graph.x),
+        "classes": dict(zip(classes, counts, strict=True)),
+        "unlabelled": int((graph.y < 0).sum()),
+        "split": split if dataset.has_split else None,
+        "clients": None if owner is None else dict(zip(names.clients, owned, strict=True)),
+    }

@@ -126,15 +126,7 @@ def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     own |= {"features": graph.features, "directed": graph.directed, "mapping": dataset.mapping}
     header = Header(FORMAT, **own, names=replace(names, nodes=()))
     about = {"pace": json.dumps(plain_record(header))}
-    write_file(path, save({key: part.contiguous() for key, part in tensors.items()}, about))
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Put content at `path`, completely or not at all."""
-    try:
-        atomic.write(path, content)
-    except OSError as error:
-        raise SettingError(f"cannot write {path}: {error.strerror or error}") from error
+    atomic.write(path, save({key: part.contiguous() for key, part in tensors.items()}, about))
 
 
 def read_graph(path: Path) -> Dataset:

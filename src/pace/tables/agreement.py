@@ -174,8 +174,7 @@ def codebook_rows(book: Codebook) -> tuple[list[str], list[list[str]]]:
     rows = []
     for column in book.columns:
         if column.kind == "category":
-            words = ", ".join(column.values[:6]) + (", …" if len(column.values) > 6 else "")
-            becomes = words + " + other" * column.other
+            becomes = listed(column.values) + " + other" * column.other
             missing = "marked" if column.indicator else "as other" if column.other else "refused"
         else:
             show = show_day if column.kind == "date" else "{:g}".format

@@ -37,7 +37,7 @@ class Change:
     rows: list[int] = field(default_factory=list)
 
     def __str__(self) -> str:
-        rows = ", ".join(map(str, self.rows[:EXAMPLES])) + (", …" if self.rows[EXAMPLES:] else "")
+        rows = listed([*map(str, self.rows)], EXAMPLES)
         return f"{self.column!r} in {many(len(self.rows), 'row')} ({rows}): {self.what}"
 
 
@@ -52,13 +52,13 @@ def infer_columns(table: Table) -> list[Column]:
             columns.append(Column(name, "number"))
         elif are_dates(words):
             columns.append(Column(name, "date"))
-            table.notes.append(f"column {name!r} became days since 2000-01-01")
+            table.problems.notes.append(f"column {name!r} became days since 2000-01-01")
         elif (wrong := _not_category(name, words, table)) is not None:
             table.refuse(None, f"column {name!r} {wrong}")
         else:
             columns.append(Column(name, "category", tuple(words)))
-            table.notes.extend(f"column {name!r}{remark}" for remark in _remarks(words))
-            table.notes.extend(alike_notes(f"column {name!r}", words, "words"))
+            table.problems.notes.extend(f"column {name!r}{remark}" for remark in _remarks(words))
+            table.problems.notes.extend(alike_notes(f"column {name!r}", words, "words"))
     return columns
 
 
@@ -164,7 +164,7 @@ def _check_unit(table: Table, column: Column, values: Array, distance: Array) ->
             "most likely in another unit: convert them, or give `factor` in a mapping",
         )
     elif middle > SHIFTED_SCALES and len(values) >= FEW_ROWS:
-        table.warnings.append(
+        table.problems.warnings.append(
             f"column {column.name!r}: half of the values are {middle:.0f} {centre} or more: another "
             "unit, or other people?"
         )

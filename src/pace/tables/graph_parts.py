@@ -49,7 +49,7 @@ def read_labels(
         return torch.full((len(table.rows),), UNKNOWN), tuple(classes)
     cells = _labels(table, column, classes, missing)
     names = in_order(cell for cell in cells if cell)
-    table.notes.extend(alike_notes(f"label {column!r}", names, "classes"))
+    table.problems.notes.extend(alike_notes(f"label {column!r}", names, "classes"))
     names = list(classes) or names
     if not names:
         table.refuse(
@@ -70,7 +70,7 @@ def _labels(table: Table, column: str, classes: Sequence[str], missing: Sequence
     absent = {word.lower() for word in missing_among(set(cells), missing)} - {""}
     unknown = Counter(cell for cell in cells if cell.lower() in absent and cell not in classes)
     if unknown:
-        table.notes.append(
+        table.problems.notes.append(
             f"label {column!r}: {', '.join(map(repr, sorted(unknown)))} read as unknown, in "
             f"{many(unknown.total(), 'row')} (--classes names all classes, if one is)"
         )
@@ -140,17 +140,15 @@ def read_edges(
     path: Path,
     nodes: Table,
     ids: Mapping[str, int],
-    notes: list[str],
     *,
     id_column: str | None,
     strangers: str,
     weight: str | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Both ends of every edge, (2, edges), and the weights, if their column is named."""
-    file, weights = open_table(path), None
-    ends = _find_ends(file, ids, notes, weight)
-    table = read_table(file, nodes.problems, text=ends, numbers=[weight] if weight else [])
-    notes += table.notes
+    file, weights, problems = open_table(path), None, nodes.problems
+    ends = _find_ends(file, ids, problems, weight)
+    table = read_table(file, problems, text=ends, numbers=[weight] if weight else [])
     if weight is not None:
         numbers = table.numbers[weight]
         weights = torch.from_numpy(numbers.values)
@@ -169,12 +167,12 @@ def read_edges(
     if strangers == "drop":
         dropped = f"dropped: edges to nodes that are not in the table, {count:,}"
         if 2 * count > len(strange):
-            nodes.warnings.append(
+            problems.warnings.append(
                 f"{dropped} of {len(strange):,}: predictions lean on neighbours, so they will be worse; "
                 "--with OLD.graph has the nodes at the other ends"
             )
         elif count:
-            notes.append(dropped)
+            problems.notes.append(dropped)
         return edges[:, ~strange], None if weights is None else weights[~strange]
     for index in strange.nonzero().flatten().tolist():
         for end in ends:
@@ -192,10 +190,10 @@ def read_edges(
 
 
 def _find_ends(
-    file: TableFile, ids: Mapping[str, int], notes: list[str], weight: str | None
+    file: TableFile, ids: Mapping[str, int], problems: Problems, weight: str | None
 ) -> list[str]:
     """The columns with both ends: by their usual names, else the first two."""
-    columns = data_columns(file, notes)
+    columns = data_columns(file, problems)
     if len(columns) < 2:
         single = f"the single column {columns[0]!r}" if columns else "no column with a name"
         raise GraphError(f"{file.name} has {single}, expected two, such as source,target")
@@ -211,7 +209,7 @@ def _find_ends(
         check_option("weight", weight, columns, file.name)
     if ignored := [name for name in columns if name not in (*ends, weight)]:
         same = "" if weight else "; all edges weigh the same (--weight COLUMN reads weights)"
-        notes.append(f"{file.name}: not used are {', '.join(ignored)}{same}")
+        problems.notes.append(f"{file.name}: not used are {', '.join(ignored)}{same}")
     return ends
 
 

@@ -62,16 +62,16 @@ def import_graph(
 ) -> Imported:
     """The dataset of two tables; a ProblemsError lists everything that is wrong with them."""
     classes, missing = _check_settings(columns, codebook), MISSING
-    problems, notes, changes = Problems(), list[str](), list[Change]()
+    problems, changes = Problems(), list[Change]()
     columns, ratios = _shares(columns)
     file = open_mapped(nodes, columns.mapping, columns.decimal)
-    special = _special_columns(columns, codebook, file, notes)
+    special = _special_columns(columns, codebook, file, problems.notes)
     text = list(special.values())
     if codebook is None:
-        left = data_columns(file, notes, without=text)
+        left = data_columns(file, problems, without=text)
         numbers = _feature_columns(columns.features, left, nodes.name)
     else:
-        _check_columns(codebook, file, text, notes)
+        _check_columns(codebook, file, text, problems.notes)
         text += [column.name for column in codebook.columns if column.kind in AS_TEXT]
         numbers = [column.name for column in codebook.columns if column.kind not in AS_TEXT]
     table = read_table(file, problems, text=text, numbers=numbers, decimal=columns.decimal)
@@ -87,20 +87,18 @@ def import_graph(
     y, classes = read_labels(table, special.get("label"), classes, missing)
     owner, clients = read_clients(table, special.get("client"))
     masks = read_masks(table, special.get("split"), y)
-    notes += table.notes
     older = _older(columns.known, ids)
     ends, weights = read_edges(
         edges,
         table,
         ids | older,
-        notes,
         id_column=special.get("id"),
         strangers=columns.strangers,
         weight=columns.weight or (codebook and codebook.weight) or None,
     )
     problems.stop()
     directed = (columns.directions or (codebook.directions if codebook else BOTH)) != BOTH
-    _tell_merged(ends, len(ids) + len(older), directed, notes)
+    _tell_merged(ends, len(ids) + len(older), directed, problems.notes)
     names = tuple(feature for column in features for feature in column.features)
     known = Names(classes, names, clients, (*ids, *older))
     if columns.known is not None:
@@ -109,10 +107,9 @@ def import_graph(
     graph = Graph.build(x, ends, y, **masks, weights=weights, directed=directed)
     mapping = plain_record(columns.mapping) if columns.mapping else {}
     dataset = Dataset(name, graph, len(classes), ratios, owner=owner, names=known, mapping=mapping)
-    warnings = table.warnings
     if codebook is None:
-        warnings += _feature_warnings(dataset, table, numbered="id" not in special)
-    return Imported(dataset, notes, changes, warnings, len(table.rows))
+        problems.warnings += _feature_warnings(dataset, table, numbered="id" not in special)
+    return Imported(dataset, problems.notes, changes, problems.warnings, len(table.rows))
 
 
 def _shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:

@@ -17,12 +17,14 @@ Problem = tuple[int, int, str, str]  # row, or 0 for a whole file; order of disc
 
 @dataclass
 class Problems:
-    """Problems as they are found: all are counted, the first few of each kind are kept."""
+    """Problems as they are found, and notes: all are counted, the first few of each kind kept."""
 
     count: int = 0
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # by file and kind
     first: dict[tuple[str, str], list[Problem]] = field(default_factory=dict)
     broken: set[tuple[str, int]] = field(default_factory=set)  # rows that need no second problem
+    notes: list[str] = field(default_factory=list)  # what was done on the way
+    warnings: list[str] = field(default_factory=list)  # what will mislead, if it is left so
 
     def add(
         self,

@@ -135,7 +135,7 @@ def propose_columns(
     agreed columns are described; columns may be named as the table has them.
     """
     check_choice("--directions", directions, DIRECTIONS)
-    file, notes, problems = open_mapped(nodes, mapping, decimal), list[str](), Problems()
+    file, problems = open_mapped(nodes, mapping, decimal), Problems()
     if mapping is not None:
         label, id_column = mapping.called(label), id_column and mapping.called(id_column)
         without, category = ([*map(mapping.called, names)] for names in (without, category))
@@ -145,13 +145,15 @@ def propose_columns(
     for option, names in options.items():
         for name in names:
             check_option(option, name, file.columns, nodes.name)
-    left = data_columns(file, notes, without={label, *without} - {id_column})
+    left = data_columns(file, problems, without={label, *without} - {id_column})
     table = read_table(file, problems, text=[label, *left], numbers=left, decimal=decimal)
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header: there is nothing to describe")
-    id_column = id_column or _find_id(table, left, notes)
+    id_column = id_column or _find_id(table, left)
     if repeated := len(table.rows) - len(set(table.text[id_column])):
-        notes.append(f"the id {id_column!r} repeats in {repeated} rows: an import will refuse them")
+        problems.notes.append(
+            f"the id {id_column!r} repeats in {repeated} rows: an import will refuse them"
+        )
     words = dict.fromkeys((*MISSING, *(word.strip().lower() for word in missing)))
     absent = missing_among({cell for name in left for cell in table.text[name]}, tuple(words))
     _, classes = read_labels(table, label, (), absent)
@@ -163,15 +165,17 @@ def propose_columns(
     problems.stop()
     about = (len(table.rows), id_column, label, classes, absent)
     proposal = Proposal(*about, weight=weight, directions=directions, columns=columns)
-    return proposal, [*table.notes, *notes, *_remarks(columns)]
+    return proposal, [*problems.notes, *_remarks(columns)]
 
 
-def _find_id(table: Table, columns: Sequence[str], notes: list[str]) -> str:
+def _find_id(table: Table, columns: Sequence[str]) -> str:
     """The column that can only be the id."""
     possible = possible_ids({name: table.text[name] for name in columns})
     if len(possible) == 1:
         if possible != ["id"]:
-            notes.append(f"{possible[0]!r} is different in every row: taken as the id (else: --id)")
+            table.problems.notes.append(
+                f"{possible[0]!r} is different in every row: taken as the id (else: --id)"
+            )
         return possible[0]
     which = (
         f"{', '.join(possible)} could be it" if possible else "no column is different in every row"
@@ -295,7 +299,7 @@ def proposal_rows(proposal: Proposal) -> tuple[list[str], list[list[str]]]:
     """Heads and rows of a table, for people."""
     rows = []
     for column in proposal.columns:
-        holds = ", ".join(column.words[:6]) + (", …" if len(column.words) > 6 else "")
+        holds = listed(column.words)
         if column.spread is not None:
             show = show_day if column.kind == "date" else "{:g}".format
             holds = f"about {show(column.spread.low)} to {show(column.spread.high)}"

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
@@ -292,8 +292,6 @@ class Table:
     text: dict[str, list[str]]
     numbers: dict[str, Numbers]
     problems: Problems
-    notes: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
 
     def cells(self, column: str) -> list[str]:
         """A column as words."""
@@ -332,12 +330,14 @@ def open_table(path: Path) -> TableFile:
     return file
 
 
-def data_columns(file: TableFile, notes: list[str], without: Collection[str] = ()) -> list[str]:
+def data_columns(file: TableFile, problems: Problems, without: Collection[str] = ()) -> list[str]:
     """The columns that can hold data, leaving out those that only number the rows."""
     columns = [name for name in file.columns if name not in without]
     named = [name for name in columns if not ROW_NUMBERS.fullmatch(name)]
     if len(named) < len(columns):
-        notes.append(f"{file.name}: not used is a column without a name, such as pandas' index")
+        problems.notes.append(
+            f"{file.name}: not used is a column without a name, such as pandas' index"
+        )
     return named
 
 
@@ -358,8 +358,8 @@ def read_table(
     if written and (decimal or marked):
         _, cells, _ = file.read(written, (), Problems())
         parsed |= parse_columns(cells, decimal, file.delimiter, notes)
-    notes = [f"{file.name}: {note}" for note in notes]
-    return Table(file, rows, words, parsed, problems, notes=notes)
+    problems.notes += [f"{file.name}: {note}" for note in notes]
+    return Table(file, rows, words, parsed, problems)
 
 
 def check_option(option: str, name: str, columns: Collection[str], file: str) -> None:

@@ -264,7 +264,7 @@ def remembered(edges: Array, side: int) -> Array:
         if len(content) == 8 * side:
             return np.frombuffer(content, dtype="<i8").astype(np.int64)
     labels = computed(edges, side)
-    with suppress(OSError, SettingError):  # without a cache the next start is slower
+    with suppress(OSError):  # without a cache the next start is slower
         atomic.write(kept, labels.astype("<i8").tobytes())
     return labels
 

@@ -11,11 +11,11 @@ from unicodedata import category, normalize
 import torch
 
 from pace.datasets.dataset import Dataset, Names
-from pace.datasets.file import SUFFIX, write_file, write_graph
+from pace.datasets.file import SUFFIX, write_graph
 from pace.datasets.partition.divide import ALPHA, DELTA, RESOLUTION, Division, with_masks
 from pace.errors import SettingError
 from pace.graph import MASKS, induced
-from pace.io import untrusted
+from pace.io import atomic, untrusted
 from pace.registry import installed
 
 FORMAT = "pace-partition-1"
@@ -49,7 +49,7 @@ def write_partition(path: Path, dataset: Dataset, division: Division) -> None:
         "num_nodes": dataset.graph.nodes,
         "clients": clients,
     }
-    write_file(path, json.dumps(content, separators=(",", ":")).encode())
+    atomic.write(path, json.dumps(content, separators=(",", ":")).encode())
 
 
 def read_partition(path: str | Path, dataset: Dataset) -> Division:

@@ -158,7 +158,7 @@ def _belongs_to(job: Job | None, own: Job) -> list[str]:
 
 
 def _graph(path: Path, job: Job | None) -> FileFacts:
-    details = records.plain_record(describe_graph(graph_file.read_graph(path)))
+    details = describe_graph(graph_file.read_graph(path))
     details.pop("feature_names")
     sanity = ["complete: features finite, edges and labels in range, masks apart"]
     if job is not None:
