@@ -6,11 +6,12 @@ label. These are simple attacks, and lower bounds: others may learn more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cosine_similarity
+from torch.nn.functional import normalize
 
 from pace import task
 from pace.graph import Graph
@@ -31,23 +32,23 @@ PARTIES = 50  # of a sum, at most: more change little
 class Risk:
     """What attacks learn; None where there is none. Guessing gives an AUC of 0.5, a correlation of 0."""
 
-    membership: dict[str, float]
+    membership: dict[str, float] = field(default_factory=dict)
     """AUC by attack: loss, moments, row, combined."""
-    labels: float | None
+    labels: float | None = None
     """Pearson's correlation of `histogram` with the true one."""
-    histogram: tuple[float, ...]
+    histogram: tuple[float, ...] = ()
     """The shares of classes that it tells."""
-    words: float | None
+    words: float | None = None
     """AUC of telling which features occur in a training node."""
-    absent: int
+    absent: int = 0
     """Features that it says occur at no training node."""
-    rare: int
+    rare: int = 0
     """Features of one to four training nodes that it shows to occur."""
-    closest: float | None
+    closest: float | None = None
     """Cosine of a training node's features with the row of it that is most like them."""
-    control: float | None
+    control: float | None = None
     """The same of as many nodes that were not trained on."""
-    read_whole: int
+    read_whole: int = 0
     """Training nodes whose features are such a row."""
 
     @property
@@ -59,27 +60,25 @@ class Risk:
 def attack(reading: Reading, graph: Graph, federation: Federation) -> Risk:
     """All attacks on what was read; `graph` says how well they did."""
     members, others = _asked(graph.train), _asked(graph.test if graph.test.any() else graph.val)
-    enough = min(len(members), len(others)) >= FEWEST
-    labels = graph.training_labels
-    counts = torch.bincount(labels, minlength=federation.model.classes).double()
-    histogram = told_classes(reading, federation)
-    occurring = (graph.x[graph.train] != 0).sum(0)
-    told = absent = None
-    if reading.words is not None:
-        told, absent = reading.words.double(), reading.words <= ABSENT * reading.words.mean()
+    found: dict[str, Any] = {}
+    if min(len(members), len(others)) >= FEWEST:
+        found["membership"] = membership(reading, graph, federation, members, others)
+    if (histogram := told_classes(reading, federation)) is not None:
+        counts = torch.bincount(graph.training_labels, minlength=len(histogram)).double()
+        found["labels"] = _pearson(histogram, counts)
+        found["histogram"] = tuple((histogram / histogram.sum()).tolist())
+    if (words := reading.words) is not None:
+        occurring, absent = (graph.x[graph.train] != 0).sum(0), words <= ABSENT * words.mean()
+        found["words"] = auc(words.double(), occurring > 0)
+        found["absent"] = int(absent.sum())
+        found["rare"] = int((~absent & (occurring > 0) & (occurring < FEW)).sum())
     rows = _rows(reading, federation)
-    near, far = (_closest(graph.x[nodes], rows) for nodes in (members, others[: len(members)]))
-    return Risk(
-        membership(reading, graph, federation, members, others) if enough else {},
-        None if histogram is None else _pearson(histogram, counts),
-        () if histogram is None else tuple((histogram / histogram.sum()).tolist()),
-        None if told is None else auc(told, occurring > 0),
-        0 if absent is None else int(absent.sum()),
-        0 if absent is None else int((~absent & (occurring > 0) & (occurring < FEW)).sum()),
-        None if near is None else float(near.max()),
-        None if far is None else float(far.max()),
-        0 if near is None else int((near > WHOLE).sum()),
-    )
+    if len(rows) and len(members):
+        near = _likeness(graph.x[members], rows)
+        found |= {"closest": float(near.max()), "read_whole": int((near > WHOLE).sum())}
+        if len(others):
+            found["control"] = float(_likeness(graph.x[others[: len(members)]], rows).max())
+    return Risk(**found)
 
 
 def membership(
@@ -128,10 +127,10 @@ def held_out_auc(scores: Tensor, positive: Tensor) -> float:
     x = torch.special.ndtri((ranks - 0.5) / len(ranks))
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     order = order[positive[order].sort(stable=True).indices]  # both kinds in every fold
-    fold = torch.empty_like(order)
-    fold[order] = torch.arange(len(x)) % FOLDS
     found = []
-    for held in (fold == number for number in range(FOLDS)):
+    for first in range(FOLDS):
+        held = torch.zeros_like(positive)
+        held[order[first::FOLDS]] = True
         mean = x[~held].mean(0)
         fitted, y = x[~held] - mean, positive[~held].double() - positive[~held].double().mean()
         products = fitted.T @ fitted + RIDGE * len(fitted) * torch.eye(x.shape[1]).double()
@@ -159,21 +158,17 @@ def told_classes(reading: Reading, federation: Federation) -> Tensor | None:
 
 def _rows(reading: Reading, federation: Federation) -> Tensor:
     """All that was sent as rows over features: of each class, or of each unit's update."""
-    features, start = federation.model.features, federation.start
     if reading.class_words is not None:
         return reading.class_words.T
-    model = reading.model
-    updates = [] if model is None else [(model.params[name] - start[name]) for name in start]
-    wide = [value for value in updates if value.ndim == 2 and value.shape[1] == features]
-    return torch.cat(wide) if wide else torch.zeros(0, features)
+    features, start, model = federation.model.features, federation.start, reading.model
+    updates = [] if model is None else [model.params[name] - start[name] for name in start]
+    wide = (value for value in updates if value.ndim == 2 and value.shape[1] == features)
+    return torch.cat([torch.zeros(0, features), *wide])
 
 
-def _closest(x: Tensor, rows: Tensor) -> Tensor | None:
+def _likeness(x: Tensor, rows: Tensor) -> Tensor:
     """Of each node, the cosine with the row that is most like it."""
-    if not len(rows) or not len(x):
-        return None
-    most = [cosine_similarity(x.double(), row.double()[None]).abs() for row in rows]
-    return torch.stack(most).amax(0)
+    return (normalize(x.double()) @ normalize(rows.double()).T).abs().amax(1)
 
 
 def sums_with(

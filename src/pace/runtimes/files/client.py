@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -51,7 +51,6 @@ from pace.runtimes.files.egress import (
     egress_files,
     limited,
     measure_egress,
-    refuse,
     write_egress,
 )
 from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
@@ -106,17 +105,15 @@ def fit_files(
         if private is not None:
             kind = upload_kinds(job, name)[editions]
             content = signatures.sign(content, private, kind=kind, job=job.digest, name=name)
-        report = earlier_egress(keep, name, content)
-        if report is None:
-            report = measure_egress(job, site, kept, content, disclosed, device)
+        report = earlier_egress(keep, name, content) or measure_egress(
+            job, site, kept, content, disclosed, device
+        )
         if not report.agreed:
             report = limited(report, job, policy, editions)
             write_egress(keep, report)  # to be read before anybody is asked
         tell(report)
         if not report.agreed:
-            report = decide(report, policy, ask=confirm, by=by)
-            write_egress(keep, report)
-            refuse(report, keep)
+            report = decide(report, policy, keep, ask=confirm, by=by)
         if report.decision is None or not report.agreed:
             return None
         if job.sealed and private is not None:
@@ -294,34 +291,33 @@ def adopt_files(
             f"{keep} was trained on another graph: adopt on the one it was trained on; for other "
             "graphs, `pace client predict` uses the model"
         )
-    if not out.exists():
-        model = _adopted(job, site, kept, returned, roll, withdrawals)
-        models.write_model(out, model)
-        return model.outcome
-    if not models.is_model(out):
-        raise FileError(f"{out} already exists and is not a model: choose another --out or move it")
-    try:
-        older = models.read_model(out)
-    except NumberError:  # an older version wrote what came back whatever it was: make it anew
-        model = _adopted(job, site, kept, returned, roll, withdrawals)
-        models.write_model(out, model, instead=True)
-        return model.outcome
-    question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
-    if (older.job.digest, older.outcome.returned, older.outcome.upload) == question:
-        return older.outcome
-    before, known = older.outcome.edition, older.outcome.roll
-    later = roll is not None and rolls.read_roll(roll, job, kept.about.name).number > before
-    aside = out.with_name(f"{out.name}.edition-{before}")
-    if older.job.digest == job.digest and later and not aside.exists():
-        if known is not None and known.edition is not None:
-            job = enrol(job, known.edition)  # what comes has to follow the edition that was adopted
-        model = _adopted(job, site, kept, returned, roll, withdrawals)
-        os.rename(out, aside)
-        models.write_model(out, model)
-        return model.outcome
-    raise FileError(
-        f"{out} holds another model, of edition {before}: choose another --out or move it"
-    )
+    aside = None
+    if out.exists():
+        if not models.is_model(out):
+            raise FileError(
+                f"{out} already exists and is not a model: choose another --out or move it"
+            )
+        try:
+            older = models.read_model(out)
+        except NumberError:  # an older version wrote what came back whatever it was: make it anew
+            names = (out.with_name(f"{out.name}.replaced-{number}") for number in count(1))
+            aside = next(path for path in names if not path.exists())
+        else:
+            question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
+            if (older.job.digest, older.outcome.returned, older.outcome.upload) == question:
+                return older.outcome
+            before, known = older.outcome.edition, older.outcome.roll
+            later = roll is not None and rolls.read_roll(roll, job, kept.about.name).number > before
+            aside = out.with_name(f"{out.name}.edition-{before}")
+            if older.job.digest != job.digest or not later or aside.exists():
+                raise FileError(
+                    f"{out} holds another model, of edition {before}: choose another --out or move it"
+                )
+            if known is not None and known.edition is not None:
+                job = enrol(job, known.edition)  # what comes has to follow the one that was adopted
+    model = _adopted(job, site, kept, returned, roll, withdrawals)
+    models.write_model(out, model, aside)
+    return model.outcome
 
 
 def withdraw_files(

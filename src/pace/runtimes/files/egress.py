@@ -133,18 +133,22 @@ def limited(report: Egress, job: Job, policy: Policy | None, editions: bool) -> 
     return replace(report, limits=tuple(limits), decision=None)
 
 
-def decide(report: Egress, policy: Policy | None, *, ask: Callable[[], bool], by: str) -> Egress:
-    """The report with the decision, which goes into the site's log.
+def decide(
+    report: Egress, policy: Policy | None, keep: Path, *, ask: Callable[[], bool], by: str
+) -> Egress:
+    """The report with the decision, which goes into the site's log and into the files beside `keep`.
 
-    An upload beyond a limit is refused whatever a person says. Within them the policy may agree by
-    itself; otherwise, and without a policy, `ask` does.
+    An upload beyond a limit is refused whatever a person says, with a PolicyError. Within them the
+    policy may agree by itself; otherwise, and without a policy, `ask` does.
     """
-    broken = tuple(f"{limit.rule}: {limit.found}" for limit in report.limits if not limit.kept)
+    broken = [limit for limit in report.limits if not limit.kept]
     if broken or (policy is not None and policy.agree):
         agreed, by = not broken, "the site's policy"
     else:
         agreed = ask()
-    reasons = broken or (() if agreed else ("the answer was no",))
+    reasons = tuple(f"{limit.rule}: {limit.found}" for limit in broken)
+    if not agreed and not broken:
+        reasons = ("the answer was no",)
     entry = {
         "job": report.job,
         "digest": report.digest,
@@ -156,17 +160,15 @@ def decide(report: Egress, policy: Policy | None, *, ask: Callable[[], bool], by
         "by": by,
         "reasons": list(reasons),
     }
-    return replace(report, decision=Decision(agreed, by, reasons, append_decision(entry)))
-
-
-def refuse(report: Egress, keep: Path) -> None:
-    """Stop where a limit of the policy is passed."""
-    broken = [f"{limit.rule} ({limit.found})" for limit in report.limits if not limit.kept]
+    report = replace(report, decision=Decision(agreed, by, reasons, append_decision(entry)))
+    write_egress(keep, report)
     if broken:
+        passed = "; ".join(f"{limit.rule} ({limit.found})" for limit in broken)
         raise PolicyError(
-            f"the site's policy does not let this upload go: {'; '.join(broken)}. Nothing was "
-            f"written for sending; {egress_files(keep, report.name)[1]} has all that was measured"
+            f"the site's policy does not let this upload go: {passed}. Nothing was written for "
+            f"sending; {egress_files(keep, report.name)[1]} has all that was measured"
         )
+    return report
 
 
 def egress_files(keep: Path, name: str) -> tuple[Path, Path]:

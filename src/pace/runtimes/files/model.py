@@ -14,7 +14,6 @@ import io
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
@@ -121,8 +120,8 @@ class SiteModel:
         return evaluate_mask(self(site.graph), site, mask, roles, self.outcome)
 
 
-def write_model(folder: Path, model: SiteModel, *, instead: bool = False) -> None:
-    """The folder, complete or not at all; `instead` of one that is set aside as NAME.replaced-1."""
+def write_model(folder: Path, model: SiteModel, aside: Path | None = None) -> None:
+    """The folder, complete or not at all; one that is there is moved `aside` first."""
     for params in (model.local, *(external.params for external in model.externals)):
         check_numbers(params, folder)
     about = {"format": PARAMS, "job": model.job.digest}
@@ -141,9 +140,8 @@ def write_model(folder: Path, model: SiteModel, *, instead: bool = False) -> Non
     if model.mapping is not None:
         texts[MAPPING] = render_mapping(model.mapping)
     files |= {name: text.encode() for name, text in texts.items()}
-    if instead:
-        aside = (folder.with_name(f"{folder.name}.replaced-{number}") for number in count(1))
-        folder.rename(next(path for path in aside if not path.exists()))
+    if aside is not None:
+        folder.rename(aside)
     atomic.folder(folder, files, private=True)  # Local is in it
 
 
