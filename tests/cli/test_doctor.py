@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_what_is_needed_must_be_there_and_import(monkeypatch: pytest.MonkeyPatch
     assert found["numpy"].state == OK
     assert (found["torch"].state, found["torch"].do) == (BROKEN, "pip install 'torch>=99'")
     assert found["no-such-library"].found == "missing"
-    monkeypatch.setitem(doctor.MODULES, "numpy", "no_such_module")
+    monkeypatch.setattr(doctor, "import_module", lambda name: import_module(f"no_{name}"))
     assert states(doctor.versions())["numpy"] == BROKEN
 
 

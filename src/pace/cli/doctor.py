@@ -30,7 +30,6 @@ DISTRIBUTION = "pace-fgl"
 NOT_FOR_USE = {"dev", "docs", "fuzz", "site"}  # extras for work on PACE itself
 OK, OPTIONAL, BROKEN = "ok", "optional", "broken"
 SIGN = {OK: "✓", OPTIONAL: "-", BROKEN: "✗"}
-MODULES: dict[str, str] = {}  # of distributions whose module has another name
 LOW = 1e9  # bytes of disk or memory: less than this is worth a word
 MISSED = 1e-9  # of a matrix in float64: how far its eigenvectors may miss it
 REINSTALL = "install PACE again, as you did, into a fresh environment"
@@ -126,7 +125,7 @@ def imported(library: Requirement) -> Iterator[Finding]:
     """A library that is needed, in a version that will do, imports."""
     version = installed([library.name]).get(library.name)
     if good := satisfies(version, str(library.specifier)):
-        import_module(MODULES.get(library.name, library.name))
+        import_module(library.name)
     remedy = f"pip install '{library.name}{library.specifier}'"
     yield judged(library.name, version or "missing", good, remedy)
 
@@ -157,37 +156,26 @@ def satisfies(version: str | None, wanted: str) -> bool:
 
 
 def machine() -> Iterator[Finding]:
-    """Processors, threads, GPUs, memory."""
+    """Processors, GPUs, memory."""
     import torch
 
     yield Finding("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
     affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    yield Finding("processors", str(cores))
-    limit = os.environ.get("OMP_NUM_THREADS")
-    threads = f"torch has {torch.get_num_threads()}" + f" (OMP_NUM_THREADS={limit})" * bool(limit)
-    yield Finding("threads", f"{threads}; a run trains with one, which is faster on small graphs")
-    if cores > 1:
-        yield Finding("for a study", f"pace reproduce --jobs {cores} keeps the processors busy")
+    cores = len(affinity(0)) if affinity else os.cpu_count()
+    yield Finding("processors", f"{cores}; a run trains with one, which is faster on small graphs")
     for device in range(torch.cuda.device_count()):
         about = torch.cuda.get_device_properties(device)
         yield Finding(f"cuda:{device}", f"{about.name}, {about.total_memory / 2**30:.0f} GiB")
     if not torch.cuda.is_available():
         yield Finding("gpu", "none: clients train on the processor")
-    if torch.backends.mps.is_available():
-        yield Finding("mps", "there, and not used: PACE trains on a processor or on CUDA")
-    try:
-        page, total = os.sysconf("SC_PAGE_SIZE"), os.sysconf("SC_PHYS_PAGES")
-        left = page * os.sysconf("SC_AVPHYS_PAGES")
-    except (ValueError, OSError, AttributeError):
-        yield Finding("memory", "this system does not tell")
-        return
-    if Path("/proc/meminfo").is_file():  # what the system would free counts too
+    available = None
+    if Path("/proc/meminfo").is_file():
         available = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
-        left = 1024 * int(available[1]) if available else left
-    found = f"{left / 2**30:.1f} of {page * total / 2**30:.1f} GiB free"
-    remedy = "close something: a small graph needs up to 1 GiB"
-    yield judged("memory", found, left > LOW, remedy, OPTIONAL)
+    if available is None:
+        yield Finding("memory", "this system does not tell")
+    else:
+        free, remedy = 1024 * int(available[1]), "close something: a small graph needs up to 1 GiB"
+        yield judged("memory", f"{free / 2**30:.1f} GiB free", free > LOW, remedy, OPTIONAL)
 
 
 def data() -> Iterator[Finding]:
@@ -202,7 +190,6 @@ def data() -> Iterator[Finding]:
         return
     unset = "not set: datasets are looked for in the cache"
     yield Finding("PACE_DATA", str(root) if setting else unset)
-    yield Finding("cache", str(cache_folder()))
     present = [name for name, benchmark in BENCHMARKS.items() if locate(benchmark, root)]
     yield Finding("found", ", ".join(["synthetic", "synthetic-clash", *present]))
     if absent := [name for name in BENCHMARKS if name not in present]:
@@ -212,9 +199,8 @@ def data() -> Iterator[Finding]:
         yield Finding("not found", ", ".join(absent), OPTIONAL, do)
     folder = next(path for path in (cache_folder(), *cache_folder().parents) if path.exists())
     free = shutil.disk_usage(folder).free
-    yield judged(
-        "disk", f"{free / 2**30:.1f} GiB free in {folder}", free > LOW, "make room", OPTIONAL
-    )
+    found = f"{cache_folder()}, {free / 2**30:.1f} GiB free"
+    yield judged("cache", found, free > LOW, "make room", OPTIONAL)
 
 
 def eigenvectors() -> Iterator[Finding]:

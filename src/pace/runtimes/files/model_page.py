@@ -115,7 +115,7 @@ def _headline(outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[tu
 
 
 def _verdict(outcome: Outcome) -> Iterator[Block]:
-    yield reports.Findings(findings(outcome))
+    yield reports.Findings(tuple(findings(outcome)))
     yield Text(
         "A node is a row of your table. Test nodes are those that neither training nor any choice has "
         "seen; the interval says what other draws of as many nodes would have shown."

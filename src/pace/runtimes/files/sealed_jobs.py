@@ -24,9 +24,7 @@ from pace.tables import listed
 
 FORMAT = "pace-sealed-1"
 LARGEST = 16 * 2**20  # bytes, as of a job with all its keys
-LEAST_KNOWN = (
-    2  # others whose keys a site knows: then a sum is over three sites that exist, or more
-)
+LEAST_KNOWN = 2  # others whose keys a site knows: a sum is then over three sites that exist
 
 
 @dataclass(frozen=True)
@@ -86,21 +84,23 @@ def exposed(jobs: Sequence[Mapping[str, str]]) -> list[str]:
     """Who can be told apart by the sums of all jobs, and not without the last of them.
 
     A sum is a row of zeros and ones over sites. What can be computed from sums is the span of their
-    rows; a site is given away when its own unit vector is in it. A site is the same under another name
-    with its key, and with another key under its name.
+    rows; a site is given away when its own unit vector is in it.
     """
+    members = _sites(jobs)
+    names = {site: name for row in members for site, name in row.items()}
+    rows = np.array([[float(site in row) for site in names] for row in members])
+    alone = _in_span(rows) & ~_in_span(rows[:-1])
+    return sorted(name for name, told in zip(names.values(), alone, strict=True) if told)
+
+
+def _sites(jobs: Sequence[Mapping[str, str]]) -> list[dict[int, str]]:
+    """Of each job, its names by site: one site under another name with its key, or the reverse."""
     sites: dict[tuple[str, str], int] = {}  # by kind of mark and the mark
     for number, (name, public) in enumerate(pair for job in jobs for pair in job.items()):
         known = {sites.get(("name", name), number), sites.get(("key", public), number)}
         sites |= {mark: min(known) for mark, site in sites.items() if site in known}
         sites |= {("name", name): min(known), ("key", public): min(known)}
-    columns = {site: column for column, site in enumerate(dict.fromkeys(sites.values()))}
-    rows = np.zeros((len(jobs), len(columns)))
-    for row, job in zip(rows, jobs, strict=True):
-        row[[columns[sites["name", name]] for name in job]] = 1
-    alone = _in_span(rows) & ~_in_span(rows[:-1])
-    names = {columns[sites["name", name]]: name for job in jobs for name in job}
-    return sorted(names[column] for column in np.flatnonzero(alone).tolist())
+    return [{sites["name", name]: name for name in job} for job in jobs]
 
 
 def _in_span(rows: Any) -> Any:
@@ -116,16 +116,10 @@ def _keys(job: Job) -> dict[str, str]:
 
 def _overlap(earlier: SealedJob, job: Job) -> str | None:
     """What two sums tell that one does not; None where no other participant was in both."""
-    mine = {job.keys[name]: name for name in job.participants}
-    theirs = {public: name for name, public in earlier.participants.items()}
-    same_names = {
-        earlier.participants[name] for name in set(job.participants) & set(theirs.values())
-    }
-    gone = sorted(theirs[public] for public in theirs.keys() - mine.keys() - same_names)
-    new = sorted(
-        set(mine.values()) - {mine.get(public) for public in theirs} - set(theirs.values())
-    )
-    if len(theirs) - len(gone) < 2:
+    before, now = _sites([earlier.participants, _keys(job)])
+    gone = sorted(before[site] for site in before.keys() - now.keys())
+    new = sorted(now[site] for site in now.keys() - before.keys())
+    if len(before) - len(gone) < 2:
         return None
     differ = [f"{word} {', '.join(n)}" for word, n in (("without", gone), ("with", new)) if n]
     exactly = "all that they sent" if earlier.seed == job.seed else "their moments"

@@ -31,12 +31,8 @@ def paired_interval(gained: int, lost: int, nodes: int) -> tuple[float, float]:
     return max(difference - spread, -1.0), min(difference + spread, 1.0)
 
 
-def findings(outcome: Outcome) -> tuple[Finding, ...]:
+def findings(outcome: Outcome) -> Iterator[Finding]:
     """The verdict, in the order in which an analyst asks."""
-    return tuple(_findings(outcome))
-
-
-def _findings(outcome: Outcome) -> Iterator[Finding]:
     scores = outcome.test
     if not scores.nodes:
         text = "There are no test nodes: import with --split 60/20/20, or label some nodes."
@@ -45,12 +41,9 @@ def _findings(outcome: Outcome) -> Iterator[Finding]:
     if outcome.alpha == 0:
         text = "On the validation nodes nothing that came back helped, so Local is used as it was."
         yield Finding(f"The same as {ALONE}.", "same", text)
-        compared = {"baseline": PLAIN}
-    else:
-        compared = {"local": ALONE, "baseline": PLAIN}
     verdicts = {}
-    for reference, name in compared.items():
-        if reference in scores.pairs:
+    for reference, name in (("local", ALONE), ("baseline", PLAIN)):
+        if reference in scores.pairs and (outcome.alpha or reference != "local"):
             found = compare(scores, reference, name)
             verdicts[reference] = found.verdict
             yield found
