@@ -111,7 +111,8 @@ def test_it_says_what_was_adopted_who_was_in_and_what_left(made: Path) -> None:
     assert f"{receipt['bytes']['file']:,} bytes" in text
     assert "no formal privacy is promised" in text
     for tensor in receipt["tensors"]:
-        assert [tensor["name"], tensor["words"], f"{tensor['bytes']:,}"] in cells(made)
+        shape = " × ".join(map(str, tensor["shape"]))
+        assert [tensor["name"], shape, f"{tensor['bytes']:,}", tensor["words"]] in cells(made)
 
 
 def test_no_node_and_no_markup_of_a_class_is_on_it(made: Path) -> None:

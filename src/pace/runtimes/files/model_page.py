@@ -18,6 +18,7 @@ from pace.jobs import SMALL, Job, message_sizes, notable_sentences, roll_sentenc
 from pace.models import in_words
 from pace.protocol import external_names
 from pace.reports import Block, Cell, Column, Facts, Section, Table, Text, Value
+from pace.runtimes.files.egress import item_table
 from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores
 from pace.runtimes.files.verdict import findings
 from pace.task import calibration_error
@@ -35,6 +36,10 @@ USES = {
     "validation": "the weights were chosen on them",
 }
 LISTED = 200  # participants in the table of who was in
+COUNTS = (  # sections that count nodes by class or list the upload
+    *("Which nodes are counted", "By class", "Calibration", "Confusion matrix"),
+    "What left this site",
+)
 MATRIX = 60  # classes whose confusion matrix is shown
 NONE = Value("–", mark="absent")
 
@@ -64,14 +69,7 @@ def model_document(job: Job, outcome: Outcome) -> reports.Document:
 
 def model_card(document: reports.Document) -> str:
     """README.md: the document without what counts nodes by class or lists the upload."""
-    titles = (
-        "The verdict",
-        "What was adopted, and why",
-        "What came back",
-        "Who was in",
-        "Where it comes from",
-    )
-    sections = tuple(section for section in document.sections if section.title in titles)
+    sections = tuple(section for section in document.sections if section.title not in COUNTS)
     return replace(document, sections=sections).markdown()
 
 
@@ -80,10 +78,11 @@ def score_table(title: str, scores: MaskScores) -> Table:
     rows: list[list[Cell]] = []
     for name, reading in scores.readings.items():
         shares = (reading.accuracy, reading.weighted_f1, reading.macro_f1_present)
-        nll = NONE if reading.nll is None else Value(f"{reading.nll:.4f}", reading.nll)
-        better = reading.calibrated_nll
-        calibrated = NONE if better is None else Value(f"{better:.4f}", better)
-        rows.append([NAMES[name], *(_percent(share, "%") for share in shares), nll, calibrated])
+        losses = (
+            NONE if nll is None else Value(f"{nll:.4f}", nll)
+            for nll in (reading.nll, reading.calibrated_nll)
+        )
+        rows.append([NAMES[name], *(_percent(share, "%") for share in shares), *losses])
     heads = ["Reading", "Accuracy", "W-F1", "Macro F1", "NLL", "Calibrated"]
     note, present, classes = "", scores.classes_present, scores.classes
     if scores.nodes and present < classes:
@@ -164,11 +163,10 @@ def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> It
 
 
 def _nodes(scored: Mapping[str, MaskScores], outcome: Outcome) -> Iterator[Block]:
-    counts = {mask: scored[mask].nodes if mask in scored else 0 for mask in USES}
-    pairs = [
-        (f"{mask.capitalize()}: {many(count, 'node')}", USES[mask] if count else "none")
-        for mask, count in counts.items()
-    ]
+    pairs = []
+    for mask, use in USES.items():
+        count = scored[mask].nodes if mask in scored else 0
+        pairs.append((f"{mask.capitalize()}: {many(count, 'node')}", use if count else "none"))
     trained = f"Training: {many(outcome.trained_on, 'node')}"
     yield Facts((*pairs, (trained, "Local was trained on them; no score here counts them")))
     if outcome.drawn is not None:
@@ -195,9 +193,7 @@ def _roll(job: Job, outcome: Outcome) -> Iterator[Block]:
         yield Table.of(title, heads, parties[:LISTED], note=note, words=2)
     if roll and roll.brought:
         rows = [(name, f"{gain:+.4f}") for name, gain in roll.brought.items()]
-        note = (
-            "How much the squared loss a label on your rows would rise without the site's upload."
-        )
+        note = "How much the squared loss of a label of yours would rise without the site's upload."
         yield Table.of("What the others bring you", ["Site", "Gain"], rows, note=note, words=0)
 
 
@@ -206,9 +202,7 @@ def _sent(job: Job, outcome: Outcome) -> Iterator[Block]:
     whole, returned = sent.frame + sent.signature, sizes.return_frame + sizes.signature
     share = f" ({100 * whole / sent.dense:.0f} % of the model sent whole)" if sent.dense else ""
     yield Facts((("Sent, once", f"{whole:,} bytes{share}"), ("Came back", f"{returned:,} bytes")))
-    rows = [(item.name, item.words, item.bytes) for item in sent.items]
-    heads = ["Name", "What it is", "Bytes"]
-    yield Table.of("What the upload holds", heads, rows, names=2, words=0)
+    yield item_table(sent)
     yield from map(Text, sent.sentences)
 
 

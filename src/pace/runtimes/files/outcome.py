@@ -20,10 +20,10 @@ from pace.graph import UNKNOWN, Graph
 from pace.io import records
 from pace.jobs import Disclosure, Received, Roll
 from pace.protocol import Adoption
+from pace.reports import READINGS
 from pace.runtimes.files.site import NEW, ROLES, Site
 from pace.training import affine, logistic_regression
 
-READINGS = ("local", "external", "adopted")
 MASKS = ("train", "val", "test", "new", "all")
 MODEL = "pace-model-1"
 PENALTIES = (1e-3, 1e-2, 1e-1, 1e-4)  # of the baseline, tried in turn
@@ -165,6 +165,11 @@ def mask_scores(
     `heat` has the temperature of each reading.
     """
     labels = graph.y[nodes]
+    readings = {name: logits(adoption) for name, logits in READINGS.items()}
+    if baseline is not None:
+        readings["baseline"] = baseline
+    hits = {name: task.called(logits[nodes]) == labels for name, logits in readings.items()}
+    used = hits["adopted"]
 
     def scores(logits: Tensor, reading: str) -> ReadingScores:
         if not len(labels):
@@ -187,26 +192,13 @@ def mask_scores(
         nodes=len(labels),
         classes=classes,
         classes_present=len(labels.unique()),
-        local=scores(adoption.local, "local"),
-        external=scores(adoption.external, "external"),
-        adopted=scores(adoption.logits, "adopted"),
-        baseline=None if baseline is None else scores(baseline, "baseline"),
-        pairs=_pairs(adoption, baseline, nodes, labels),
+        **{name: scores(logits, name) for name, logits in readings.items()},
+        pairs={
+            name: (int((used & ~hits[name]).sum()), int((hits[name] & ~used).sum()))
+            for name in ("local", "baseline")
+            if name in hits and len(labels)
+        },
     )
-
-
-def _pairs(
-    adoption: Adoption, baseline: Tensor | None, nodes: Tensor, labels: Tensor
-) -> dict[str, tuple[int, int]]:
-    """How many nodes only what was adopted has right, and only the reference, for each reference."""
-    right = task.called(adoption.logits[nodes]) == labels
-    references = {"local": adoption.local, "baseline": baseline}
-    hits = {
-        name: task.called(logits[nodes]) == labels
-        for name, logits in references.items()
-        if logits is not None and len(labels)
-    }
-    return {name: (int((right & ~h).sum()), int((h & ~right).sum())) for name, h in hits.items()}
 
 
 def evaluate_mask(
