@@ -352,8 +352,8 @@ def merge_sentences(report: MergeReport) -> list[str]:
     return [*lines, f"A client's upload has {upload}, its return {returned}{signature}.{roll}"]
 
 
-def report_markdown(report: MergeReport, *more: Table) -> str:
-    """A page for the records; with more tables, of a round."""
+def write_report(folder: Path, report: MergeReport, *more: Table) -> None:
+    """The report as data and as a page; with more tables, of a round."""
     tables = [took_part_table(report), *more]
     if report.brought is not None:
         tables.append(brought_table(report.brought))
@@ -362,12 +362,8 @@ def report_markdown(report: MergeReport, *more: Table) -> str:
     summary = Section("Summary", tuple(map(Text, merge_sentences(report))))
     sections = [Section(table.title, (replace(table, title=""),)) for table in tables]
     title, lede = f"Merge report: {report.job['name']}", f"Job {report.job['digest']}"
-    return Document(title, lede, (), (summary, *sections)).markdown()
-
-
-def write_report(folder: Path, report: MergeReport, *more: Table) -> None:
-    """The report as data and as a page."""
+    page = Document(title, lede, (), (summary, *sections)).markdown()
     data = json.dumps(records.plain_record(report), indent=1) + "\n"
-    for name, text in (("report.json", data), ("report.md", report_markdown(report, *more))):
+    for name, text in (("report.json", data), ("report.md", page)):
         atomic.sweep(folder / name)
         atomic.write(folder / name, text.encode())

@@ -13,6 +13,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
@@ -31,6 +32,7 @@ from pace.protocol import External, Message, bounded, steps, wire
 from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
+from pace.runtimes.files.rows import parquet_library
 from pace.runtimes.files.site import ROLES, Members, Site
 from pace.tables import ColumnMapping, read_mapping, render_mapping
 from pace.task import called
@@ -288,20 +290,15 @@ def prediction_table(model: SiteModel, site: Site) -> Columns:
         columns[f"{prefix}class"] = [classes[label] for label in called(probabilities).tolist()]
         columns[f"{prefix}probability"] = _rounded(probabilities.max(1).values)
     columns["label"] = known_labels(site.graph, classes)[rows]
-    known = (
-        model.members.roles(site.nodes[rows]) if len(model.members.table) else splits(site)[rows]
-    )
-    columns["split"] = known
+    if len(model.members.table):
+        columns["split"] = model.members.roles(site.nodes[rows])
+    else:  # a table of rows says itself what each was used for
+        columns["split"] = [ROLES[1 + number] for number in site.graph.split[rows].tolist()]
     return columns | {f"p_{name}": _rounded(chosen[:, i]) for i, name in enumerate(classes)}
 
 
 def _rounded(values: Tensor) -> list[float]:
     return [round(value, 6) for value in values.tolist()]
-
-
-def splits(site: Site) -> list[str]:
-    """What a table of rows says of each row."""
-    return [ROLES[1 + number] for number in site.graph.split.tolist()]
 
 
 def write_predictions(path: Path, tables: Iterable[Columns], *, replaces: bool = False) -> None:
@@ -326,16 +323,11 @@ def _write_csv(file: IO[bytes], tables: Iterable[Columns]) -> None:
 
 
 def _write_parquet(file: IO[bytes], tables: Iterable[Columns]) -> None:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError:
-        raise SettingError(
-            "Parquet needs the package pyarrow: pip install 'pace-fgl[report]', or write a .csv"
-        ) from None
-    writer = None
-    for table in map(pyarrow.table, tables):
-        writer = writer or parquet.ParquetWriter(file, table.schema)
-        writer.write_table(table)
-    if writer is not None:
-        writer.close()
+    parquet = parquet_library()
+    import pyarrow
+
+    with ExitStack() as stack:
+        writer = None
+        for table in map(pyarrow.table, tables):
+            writer = writer or stack.enter_context(parquet.ParquetWriter(file, table.schema))
+            writer.write_table(table)

@@ -88,7 +88,7 @@ class RowFiles:
             raise FileError(
                 f"{folder} holds no .parquet file: `pace rows` or another engine makes them"
             )
-        names = _parquet().read_schema(files[0]).names
+        names = parquet_library().read_schema(files[0]).names
         if absent := [name for name in (*ABOUT, *columns) if name not in names]:
             raise GraphError(
                 f"{files[0]} has no column {absent[0]!r}: expected {', '.join((*ABOUT, *columns))}; "
@@ -127,7 +127,7 @@ class RowFiles:
         wanted = [*(ABOUT[1:] if labels_only else ABOUT), *columns]
         classes = self.job.classes or tuple(map(str, range(self.job.model.classes)))
         for path in self.files:
-            with _parquet().ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
+            with parquet_library().ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
                 if absent := [name for name in wanted if name not in file.schema_arrow.names]:
                     raise GraphError(f"{path} has no column {absent[0]!r}, which other files have")
                 first = 0
@@ -147,7 +147,8 @@ class RowFiles:
                     first += len(batch)
 
 
-def _parquet() -> Any:
+def parquet_library() -> Any:
+    """`pyarrow.parquet`, or how to get it."""
     try:
         from pyarrow import parquet
     except ImportError:
@@ -192,7 +193,7 @@ def write_rows(folder: Path, site: Site, job: Job, local: Params | None = None) 
     """Write a graph's rows, with Local's logits if it is given; how many files there are."""
     import pyarrow
 
-    parquet, graph, federation = _parquet(), site.graph, job.federation
+    parquet, graph, federation = parquet_library(), site.graph, job.federation
     if not federation.method.row_columns(federation):
         raise SettingError("the job's method reads edges, so it has no rows to write")
     logits = {}
@@ -207,9 +208,9 @@ def write_rows(folder: Path, site: Site, job: Job, local: Params | None = None) 
         for number, nodes in enumerate(parts):
             maps = federation.method.rows_of(graph, nodes, federation)
             maps = {**maps, **{name: rows[nodes] for name, rows in logits.items()}}
-            first, last = int(nodes[0]), int(nodes[-1]) + 1
             texts = {"id": site.nodes, "split": split, "label": labels}
-            table = {name: list(values[first:last]) for name, values in texts.items()}
+            part = slice(int(nodes[0]), int(nodes[-1]) + 1)
+            table = {name: list(values[part]) for name, values in texts.items()}
             for name, rows in maps.items():
                 flat = pyarrow.array(rows.float().contiguous().numpy().reshape(-1))
                 table[name] = pyarrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
