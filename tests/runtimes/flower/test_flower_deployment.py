@@ -1,7 +1,7 @@
 """A real SuperLink and three real SuperNodes over TLS with authentication, and what goes wrong there.
 
-One deployment for all tests, which run in this order. Each has a job of its own: the sites' job files
-are replaced, which a node notices with its next step.
+One deployment for all tests; each starts what of it is not running, so each runs by itself too. Each has
+a job of its own: the sites' job files are replaced, which a node notices with its next step.
 """
 
 from __future__ import annotations
@@ -61,6 +61,20 @@ def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
         made.close()
 
 
+def start_all(here: Deployment) -> None:
+    """The server and every site, where a test before has not started them or has ended them."""
+    names = [name for name in NAMES if not runs(here, name)]
+    if not runs(here, "server"):
+        here.serve(len(NAMES))
+    for name in names:
+        here.start(name)
+    wait(lambda: online(here) == len(NAMES), LONG)
+
+
+def runs(here: Deployment, name: str) -> bool:
+    return name in here.running and here.running[name].poll() is None
+
+
 def agree(here: Deployment, made: Job) -> Job:
     """Everybody gets this job; the server's earlier journal and report go away."""
     for place in (*NAMES, "server"):
@@ -107,8 +121,7 @@ def test_a_node_that_is_not_registered_yet_says_why_and_joins_when_it_is(here: D
 
 def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deployment) -> None:
     made = agree(here, job(epochs=20))
-    for name in NAMES[1:]:
-        here.start(name)
+    start_all(here)
     code, found = ended(here.run())
     assert code == 0
     assert found["status"] == "finished:completed"
@@ -130,7 +143,6 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
         assert at(here, name, made, f"{name}.up").read_bytes() == upload
         assert at(here, name, made, f"{name}.down").read_bytes() == returned
     assert trial.upload == [len(upload) for upload in uploads]
-    shutil.copy(at(here, "west", made, "west.up"), here.work / "replayed")
 
     status = here.pace("status", found["run"])
     told = json.loads(status.communicate()[0])
@@ -172,6 +184,9 @@ def be(here: Deployment, name: str, code: str, *words: str) -> None:
 def test_a_replayed_upload_is_refused_and_the_job_ends_by_its_minimum(here: Deployment) -> None:
     """West sends again what it sent in the job before. No other site is waited for: none is listed."""
     agree(here, job(participants=(), minimum=2))
+    start_all(here)
+    before = steps.fit(clients(3)[NAMES.index("west")], job(epochs=20).federation)[1]
+    (here.work / "replayed").write_bytes(before)
     be(here, "west", REPLAYING, str(here.work / "replayed"))
     rc, found = ended(here.run())
     assert rc == 0
@@ -200,6 +215,7 @@ if __name__ == "__main__":
 def test_a_run_killed_between_the_exchanges_is_resumed(here: Deployment) -> None:
     """The returns are made and sent; no node confirms its own before the run is dead."""
     made = agree(here, job())
+    start_all(here)
     journal, came, go = here.server / "job.journal", here.work / "came", here.work / "go"
     for name in NAMES:
         be(here, name, HOLDING, str(came), str(go))
@@ -223,6 +239,7 @@ def test_a_run_killed_between_the_exchanges_is_resumed(here: Deployment) -> None
 def test_without_a_node_that_was_killed_the_job_ends_by_its_policy(here: Deployment) -> None:
     """West dies while it is asked for its upload: two are enough, three are not."""
     made = agree(here, job(minimum=2))
+    start_all(here)
     west = here.running["west"]
     os.kill(west.pid, signal.SIGSTOP)  # west will not upload before it is killed
     running = here.run("--deadline", "45")
@@ -253,6 +270,7 @@ def children(here: Deployment, pid: int) -> set[int]:
 
 def test_a_supernode_that_is_killed_comes_back_by_itself(here: Deployment) -> None:
     """Flower's process alone: its node notices, says so and starts another, which joins."""
+    start_all(here)
     here.family()
     (flowers,) = (
         pid
@@ -278,10 +296,9 @@ def test_a_lost_database_strands_no_return(here: Deployment) -> None:
     for name in NAMES:
         with (here.work / "kits" / name / "node.toml").open("a") as file:
             file.write(f'key = "{name}.key"\n')
-        if name in here.running and here.running[name].poll() is None:
+        if runs(here, name):
             here.stop(name)
-        here.start(name)
-    wait(lambda: online(here) == len(NAMES), LONG)
+    start_all(here)
     code, found = ended(here.run("--delivery", "0.001"))  # the uploads are here, the returns made
     assert (code, found["report"]["undelivered"]) == (1, list(NAMES))
     assert "No confirmation from north, south, west" in found["why"]
@@ -291,10 +308,7 @@ def test_a_lost_database_strands_no_return(here: Deployment) -> None:
     for path in here.server.glob("superlink.db*"):
         path.unlink()
     (here.work / "server.log").unlink()
-    here.serve(3)
-    for name in NAMES:
-        here.start(name)
-    wait(lambda: online(here) == len(NAMES), LONG)
+    start_all(here)
     code, found = ended(here.run())
     assert (code, found["report"]["undelivered"]) == (0, [])
     after = {row["who"]: row["node"] for row in found["participants"]}
@@ -341,14 +355,14 @@ def started(here: Deployment, besides: str = "") -> str:
     """The number of a run that is running."""
     found: list[str] = []
 
-    def runs() -> bool:
+    def running() -> bool:
         told = json.loads(here.pace("status").communicate()[0])["runs"]
         found[:] = [
             each["run"] for each in told if each["status"] == "running" and each["run"] != besides
         ]
         return bool(found)
 
-    wait(runs, LONG)
+    wait(running, LONG)
     return found[0]
 
 
