@@ -8,7 +8,7 @@ import typer
 
 from pace.io import console, facts, live, many, progress, shown
 
-__all__ = ["console", "facts", "live", "many", "one_object", "progress", "say", "table"]
+__all__ = ["answer", "console", "facts", "live", "many", "one_object", "progress", "say", "table"]
 
 
 def say(line: object, *, err: bool = False) -> None:
@@ -18,6 +18,15 @@ def say(line: object, *, err: bool = False) -> None:
 
 def one_object(content: Mapping[str, Any]) -> None:
     print(json.dumps(content))
+
+
+def answer(content: Mapping[str, Any], *lines: str, as_json: bool) -> None:
+    """What a command has done: one JSON object, or these lines."""
+    if as_json:
+        one_object(content)
+        return
+    for line in lines:
+        say(line)
 
 
 def table(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pace.cli import console, manual, rounds
+from pace.cli import console, manual, options, rounds
 from pace.cli.given import Allow, As_json, Job_file, argument, option
-from pace.errors import FlowerError, SettingError
+from pace.errors import FlowerError
 
 if TYPE_CHECKING:
     from pace.runtimes.flower.control import Control
@@ -20,7 +20,6 @@ pace flower run --kit kits/server
 pace flower status --kit kits/server
 """
 PORT = "The port that sites reach; the next one is for the operator, on this machine only."
-KEY = "The server's private key, if the job has keys (default: server.key in the kit)."
 HERE = Path()
 Kit = Annotated[Path, option("The server's kit.", "FOLDER", "--kit")]
 
@@ -54,12 +53,11 @@ def provision(
     from pace.runtimes.flower import kits
 
     names = kits.provision(job_file, host, out, port=port, node_port=node_port)
-    if as_json:
-        console.one_object({"kits": str(out), "sites": names})
-        return
-    console.say(f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}")
-    private = f"{out}/server/ca.key, tls.key and secret"
-    console.say(f"Keep {private} private; give each site its own folder only.")
+    written = f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}"
+    private = (
+        f"Keep {out}/server/ca.key, tls.key and secret private; give each site its own folder only."
+    )
+    console.answer({"kits": str(out), "sites": names}, written, private, as_json=as_json)
 
 
 @app.command("node", cls=manual.Command)
@@ -101,7 +99,7 @@ def run(
     kit: Kit = HERE,
     journal: rounds.Journal = None,
     out: rounds.Out = None,
-    key: Annotated[Path | None, option(KEY, "FILE")] = None,
+    key: rounds.Key = None,
     nodes: rounds.Nodes = "",
     deadline: rounds.Deadline = 600.0,
     delivery: rounds.Delivery = None,
@@ -121,9 +119,10 @@ def run(
     """
     from pace.io import plain_record
     from pace.runtimes.network.progress import Progress
+    from pace.runtimes.network.round import parse_nodes
 
-    times = {"deadline": deadline, "delivery": delivery, "patience": patience}
-    settings = rounds.round_settings(kit / "job.pace", journal, out, key, nodes, **times)
+    paths, times = (journal, out, key), (deadline, delivery, patience)
+    settings = rounds.round_settings(kit / "job.pace", paths, parse_nodes(nodes), times)
     control = _control(kit)
     from pace.runtimes.flower.server import play_run
 
@@ -206,10 +205,7 @@ def stop(
     What came is kept: `pace flower run` goes on with the same job.
     """
     _control(kit).stop(number)
-    if as_json:
-        console.one_object({"run": number, "stopped": True})
-    else:
-        console.say(f"Stopped: run {number}")
+    console.answer({"run": number, "stopped": True}, f"Stopped: run {number}", as_json=as_json)
 
 
 @app.command("register", cls=manual.Command)
@@ -228,20 +224,14 @@ def register(
     for public in publics:
         name = public.absolute().parent.name if public.stem == "node" else public.stem
         registered[name] = control.register(name, public)
-        if not as_json:
-            console.say(f"Registered: {name} is node {registered[name]}")
-    if as_json:
-        console.one_object({"nodes": registered})
+    lines = [f"Registered: {name} is node {number}" for name, number in registered.items()]
+    console.answer({"nodes": registered}, *lines, as_json=as_json)
 
 
 def _control(kit: Path) -> Control:
-    """The SuperLink of a kit, with a sentence where Flower is not installed."""
+    """The SuperLink of a kit."""
+    options.need("pace flower", "flower", "flwr", "httpx")
+    from pace.runtimes.flower.control import Control
     from pace.runtimes.flower.kits import ServerKit
 
-    try:
-        from pace.runtimes.flower.control import Control
-    except ImportError as error:
-        raise SettingError(
-            f"flwr is not installed here ({error.name} is missing): pip install 'pace-fgl[flower]'"
-        ) from error
     return Control(ServerKit.read(kit))

@@ -41,10 +41,8 @@ def node(
     if check:
         rounds.check_node(site, as_json=as_json)
     answered = site.run(once=once)
-    if as_json:
-        console.one_object({"name": site.name, "answered": answered})
-    else:
-        console.say(f"{site.name}: {console.many(answered, 'message')} answered")
+    line = f"{site.name}: {console.many(answered, 'message')} answered"
+    console.answer({"name": site.name, "answered": answered}, line, as_json=as_json)
 
 
 @app.command("run", cls=manual.Command)
@@ -53,9 +51,7 @@ def run(
     share: Share,
     journal: rounds.Journal = None,
     out: rounds.Out = None,
-    key: Annotated[
-        Path | None, option("The server's private key, if the job has keys.", "FILE")
-    ] = None,
+    key: rounds.Key = None,
     deadline: rounds.Deadline = 86_400.0,
     delivery: rounds.Delivery = 86_400.0,
     patience: rounds.Patience = None,
@@ -79,9 +75,9 @@ def run(
     from pace.runtimes.network.round import run_round
 
     job = read_job(job_file)
-    fixed = ",".join(f"{name}={name}" for name in job.participants)
-    times = {"deadline": deadline, "delivery": delivery, "patience": patience}
-    settings = rounds.round_settings(job_file, journal, out, key, fixed, **times)
+    paths, times = (journal, out, key), (deadline, delivery, patience)
+    nodes = {name: name for name in job.participants}
+    settings = rounds.round_settings(job_file, paths, nodes, times)
     if not job.signed:
         console.say("the job has no keys: who may write to the share may forge messages", err=True)
     progress = Progress()

@@ -39,12 +39,8 @@ def export(
     from pace.runtimes.nvflare import export
 
     names = export(job_file, out)
-    if as_json:
-        console.one_object({"job": str(out / "job"), "sites": names})
-    else:
-        console.say(
-            f"Written: {out}/job to submit, and settings for the server and {', '.join(names)}"
-        )
+    line = f"Written: {out}/job to submit, and settings for the server and {', '.join(names)}"
+    console.answer({"job": str(out / "job"), "sites": names}, line, as_json=as_json)
 
 
 @app.command("allow", cls=manual.Command)
@@ -61,11 +57,8 @@ def allow_components(
     """
     from pace.runtimes.nvflare import allow_components
 
-    written = allow_components(kit, settings)
-    if as_json:
-        console.one_object({"written": [str(path) for path in written]})
-    else:
-        console.say(f"Written: {', '.join(map(str, written))}")
+    written = [str(path) for path in allow_components(kit, settings)]
+    console.answer({"written": written}, f"Written: {', '.join(written)}", as_json=as_json)
 
 
 @app.command("check", cls=manual.Command)

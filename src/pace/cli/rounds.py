@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,8 @@ Journal = Annotated[
     Path | None, option("The job's crash-safe folder (default: JOB.journal).", "FOLDER")
 ]
 Out = Annotated[Path | None, option("The folder for the report (default: JOB.report).", "FOLDER")]
+KEY = "The server's private key, if the job has keys (default: server.key beside the job)."
+Key = Annotated[Path | None, option(KEY, "FILE")]
 Nodes = Annotated[str, option("Fix who is who: north=123,south=456.", "NAME=ID")]
 Deadline = Annotated[float, option("Seconds for uploads.", "SECONDS")]
 Delivery = Annotated[
@@ -37,23 +39,19 @@ Check = Annotated[bool, option("Say what would keep it from taking part, and end
 
 def round_settings(
     job_file: Path,
-    journal: Path | None,
-    out: Path | None,
-    key: Path | None,
-    nodes: str,
-    **times: float | None,
+    paths: tuple[Path | None, Path | None, Path | None],
+    nodes: Mapping[str, str],
+    times: tuple[float, float | None, float | None],
 ) -> Settings:
     """A round's settings, with the default places beside the job."""
     from pace.jobs import read_job
-    from pace.runtimes.network.round import Settings, parse_nodes
+    from pace.runtimes.network.round import Settings
 
+    journal, out, key = paths
     job, stem = read_job(job_file), job_file.with_suffix("")
-    paths = (journal or stem.with_suffix(".journal"), out or stem.with_suffix(".report"))
+    journal, out = journal or stem.with_suffix(".journal"), out or stem.with_suffix(".report")
     default = job_file.parent / "server.key" if job.signed else None
-    given: dict[str, Any] = {
-        name: seconds for name, seconds in times.items() if seconds is not None
-    }
-    return Settings(job_file, *paths, key or default, parse_nodes(nodes), **given)
+    return Settings(job_file, journal, out, key or default, nodes, *times)
 
 
 @contextmanager
@@ -91,9 +89,6 @@ def show_round(progress: Progress, report: RoundReport | None, out: Path) -> Non
 def check_node(node: Node, *, as_json: bool) -> None:
     """Say everything that would keep a site from taking part; exit with 1 if something would."""
     problems = node.problems()
-    if as_json:
-        console.one_object({"name": node.name, "problems": problems})
-    else:
-        for sentence in problems or [f"{node.name} can take part: {node.fits}."]:
-            console.say(sentence)
+    sentences = problems or [f"{node.name} can take part: {node.fits}."]
+    console.answer({"name": node.name, "problems": problems}, *sentences, as_json=as_json)
     raise typer.Exit(int(bool(problems)))

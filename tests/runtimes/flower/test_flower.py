@@ -46,7 +46,7 @@ def run(root: Path, grid: HomeGrid, **changes: Any) -> dict[str, Any]:
 
     for name in ("ca.crt", "secret"):
         (root / name).touch()
-    control = Control(ServerKit(root, 1))
+    control = Control(ServerKit(1, root))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "carrying_out", carried)
         patch.setattr(Control, "ended", lambda control, number: None)

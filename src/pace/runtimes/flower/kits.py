@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from secrets import token_bytes
@@ -27,10 +26,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pace.errors import FileError, SettingError
-from pace.io import atomic, load_toml, read_record
+from pace.io import atomic
 from pace.jobs import SERVER, read_job
+from pace.runtimes.network.node import read_settings
 
-LARGEST = 4096  # bytes of server.toml
 PRIVATE = ("ca.key", "tls.key", "secret", "node")  # for their owner's eyes only
 DAYS = 825  # of a certificate: the longest that common TLS clients accept
 # What an authority's key is for; Python 3.13 refuses one that does not say so, as RFC 5280 asks.
@@ -101,14 +100,13 @@ SITE_TEXTS = {
 class ServerKit:
     """The server's folder."""
 
-    folder: Path
     port: int  # where sites reach the server; the next one is the operator's, on loopback
+    folder: Path = Path()
 
     @classmethod
     def read(cls, folder: Path) -> ServerKit:
         """The kit in a folder, by its server.toml."""
-        content = load_toml(folder / "server.toml", LARGEST, "take the kit's again")
-        return read_record(cls, {"folder": str(folder), **content}, "server.toml", strict=True)
+        return replace(read_settings(cls, folder / "server.toml"), folder=folder)
 
     @property
     def control(self) -> str:
@@ -141,13 +139,12 @@ def provision(
         address = json.dumps(f"{host}:{port}")
         texts = _texts(SITE_TEXTS, name=name, address=address, key=key, port=node_port + index)
         kits[name] = common | {"node": private_key, "node.pub": public_key} | texts
-    part = out.with_name(f"{out.name}.part")
-    for name, files in kits.items():
-        for file, content in files.items():
-            atomic.write(part / name / file, content, private=file in PRIVATE)
-            if file.endswith(".sh"):
-                (part / name / file).chmod(0o755)
-    os.rename(part, out)
+    with atomic.new_folder(out) as staged:
+        for name, files in kits.items():
+            for file, content in files.items():
+                atomic.write(staged / name / file, content, private=file in PRIVATE)
+                if file.endswith(".sh"):
+                    (staged / name / file).chmod(0o755)
     return list(agreed.participants)
 
 

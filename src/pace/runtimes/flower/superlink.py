@@ -61,7 +61,7 @@ def serve(kit: ServerKit, address: str = "") -> None:
 
 def _register(port: int) -> None:
     """Let the nodes of this folder's kit join, as soon as the SuperLink answers."""
-    control, waiting = Control(ServerKit(Path(), port)), sorted(Path("nodes").glob("*.pub"))
+    control, waiting = Control(ServerKit(port)), sorted(Path("nodes").glob("*.pub"))
     while waiting:
         name = waiting[0].stem
         try:

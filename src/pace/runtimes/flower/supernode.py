@@ -38,6 +38,7 @@ JOINED = b"SuperNode ID"  # for one that is
 GAVE_UP = b"Giving up reconnection"  # and for one that has lost the server
 REACH = 5.0  # seconds for the server to answer
 AGAIN = 10.0  # seconds until it is tried again
+GOODBYE = 30.0  # seconds that Flower's process has to end when it is asked to
 WHY = (
     "the server does not let this node in. Either its key is not registered there yet, or this node "
     "was ended less than 70 s ago without a goodbye and the server still takes it for alive (two "
@@ -126,6 +127,19 @@ class SuperNode(Node):
     def _run_once(self) -> tuple[int, bool]:
         """Its exit code, and whether to try again: whenever nobody here has asked it to end."""
         ended, why, last = False, "", ""
+        children: list[Popen[bytes]] = []
+
+        def end(*_: object) -> None:
+            nonlocal ended
+            ended = True
+            for started in children:
+                started.terminate()
+                late = threading.Timer(GOODBYE, started.kill)
+                late.daemon = True
+                late.start()
+
+        # Before the child is there: a signal that comes while it starts is heeded too.
+        before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
         home = {"FLWR_HOME": str(self.folder / "flwr-home"), "PYTHONUNBUFFERED": "1"}
         child = Popen(
             self.command(),
@@ -136,18 +150,15 @@ class SuperNode(Node):
             stderr=STDOUT,
         )
         assert child.stdout is not None
-
-        def end(*_: object) -> None:
-            nonlocal ended
-            ended = True
-            child.terminate()
+        children.append(child)
+        if ended:
+            end()
 
         def wait() -> None:
             child.wait()
             with suppress(ProcessLookupError):  # helpers that hold the pipe open
                 os.killpg(child.pid, signal.SIGKILL)
 
-        before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
         waiting = threading.Thread(target=wait, daemon=True)
         waiting.start()
         with child.stdout as lines:

@@ -11,18 +11,36 @@ import multiprocessing
 import os
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pace.errors import PaceError, SettingError
+from pace.errors import PaceError, ParticipantError, SettingError
 from pace.io import load_toml, plugins, read_record
 from pace.runtimes.network.exchange import TOO_SLOW, Words, code_of, log
 
-LARGEST = 2**16  # bytes of node.toml
+if TYPE_CHECKING:
+    from pace.jobs import Job
+
+T = TypeVar("T", bound=Any)
+LARGEST = 2**16  # bytes of a file of settings
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["pace.runtimes.network.site_steps"])
+
+
+def read_settings(kind: type[T], path: Path) -> T:
+    """The settings of a TOML file, whose paths are relative to it; an error names file and setting."""
+    content = load_toml(path, LARGEST, "correct it, or take the one that was made for you again")
+    try:
+        settings = read_record(kind, content, str(path), strict=True)
+    except SettingError as error:
+        raise SettingError(f"{path}: {error}") from error
+    here, values = path.absolute().parent, vars(settings).items()
+    return replace(
+        settings, **{name: here / value for name, value in values if isinstance(value, Path)}
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,43 +68,43 @@ class Node:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """The settings of a node.toml; an error names the file and the setting."""
-        settings = load_toml(path, LARGEST, "correct it, or take the kit's again")
-        try:
-            node = read_record(cls, settings, str(path), strict=True)
-        except SettingError as error:
-            raise SettingError(f"{path}: {error}") from error
-        here, values = path.absolute().parent, vars(node).items()
-        paths: Any = {name: here / value for name, value in values if isinstance(value, Path)}
-        return replace(node, **paths)
+        """The node of a node.toml."""
+        return read_settings(cls, path)
+
+    def check(self, job: Job) -> None:
+        """Refuse a job that is another's, or that this site's settings do not agree to."""
+        from pace.jobs import UP, check_promise
+        from pace.runtimes.files import identity, read_policy, sealed_jobs
+
+        owner, key = identity(job, Path(f"{self.name}{UP}"), self.key)
+        if owner != self.name:
+            raise ParticipantError(f"{self.key} is the key of {owner!r}, this is {self.name!r}")
+        if job.sealed and key is not None:
+            sealed_jobs.check_overlap(key, job, agreed=self.overlapping)
+        if self.known is not None:
+            sealed_jobs.check_known(job, self.name, self.known)
+        check_promise(job, agreed=self.without_promise)
+        read_policy(self.policy)
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.jobs import check_promise, read_job
-        from pace.runtimes.files import identity, load_site, read_policy, sealed_jobs
+        from pace.jobs import read_job
+        from pace.runtimes.files import load_site
 
-        found = []
-        try:
-            with plugins.allowing(self.allow):
-                job = read_job(self.job)
-        except PaceError as error:
-            return [str(error)]
-        try:
-            owner, key = identity(job, Path(f"{self.name}.up"), self.key)
-            if owner != self.name:
-                found.append(f"{self.key} is the key of {owner!r}, not of this site")
-            if job.sealed and key is not None:
-                sealed_jobs.check_overlap(key, job, agreed=self.overlapping)
-            if self.known is not None:
-                sealed_jobs.check_known(job, self.name, self.known)
-            read_policy(self.policy)
-            check_promise(job, agreed=self.without_promise)
-        except PaceError as error:
-            found.append(str(error))
-        try:
-            load_site(self.graph, job)
-        except PaceError as error:
-            found.append(str(error))
+        found: list[str] = []
+
+        def attempt(step: Callable[[], T]) -> T | None:
+            try:
+                return step()
+            except PaceError as error:
+                found.append(str(error))
+                return None
+
+        with plugins.allowing(self.allow):
+            job = attempt(lambda: read_job(self.job))
+        if job is not None:
+            attempt(lambda: self.check(job))
+            attempt(lambda: load_site(self.graph, job))
         return found
 
     @property

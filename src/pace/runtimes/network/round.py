@@ -17,13 +17,12 @@ import torch
 
 from pace.errors import (
     EngineError,
-    FileError,
     PaceError,
     ParticipantError,
     SettingError,
     TooFewError,
 )
-from pace.io import atomic, untrusted
+from pace.io import atomic, load_record
 from pace.jobs import Attendance, Journal, Refusal, admit, read_job
 from pace.protocol import Received, steps
 from pace.reports import Table
@@ -69,11 +68,18 @@ def parse_nodes(text: str) -> dict[str, str]:
     return nodes
 
 
+@dataclass(frozen=True)
+class Binding:
+    """journal/nodes/NAME.json."""
+
+    node: str
+
+
 @dataclass(frozen=True, eq=False)
 class Bindings:
     """Which node is which participant: the first whose upload was accepted, or who the operator says.
 
-    The file journal/nodes/NAME.json is written once: a resumed run knows whom not to ask again.
+    Each file is written once: a resumed run knows whom not to ask again.
     """
 
     folder: Path
@@ -83,16 +89,8 @@ class Bindings:
     @classmethod
     def open(cls, folder: Path, fixed: Mapping[str, str]) -> Bindings:
         """Those in the journal, except where the operator fixed others."""
-        nodes = {}
-        for path in folder.glob("*.json"):
-            try:
-                nodes[path.stem] = untrusted.json(untrusted.read(path, LARGEST))["node"]
-                if not isinstance(nodes[path.stem], str):
-                    raise TypeError("the node is no text")
-            except (ValueError, TypeError, LookupError) as error:
-                text = f"{path} is damaged ({error!r}): restore it from a backup"
-                raise FileError(text) from error
-        nodes |= fixed
+        files = folder.glob("*.json")
+        nodes = {path.stem: load_record(Binding, path, LARGEST).node for path in files} | fixed
         return cls(folder, nodes, {node: name for name, node in nodes.items()})
 
     def check(self, name: str, node: str) -> None:

@@ -19,17 +19,10 @@ from pathlib import Path
 
 import torch
 
-from pace.errors import FormatError, OtherJobError, ParticipantError
+from pace.errors import FormatError, OtherJobError
 from pace.io import atomic, plugins
-from pace.jobs import DOWN, ROLL_SUFFIX, UP, Job, check_promise, read_job, roll_sentences
-from pace.runtimes.files import (
-    adopt_files,
-    check_known,
-    fit_files,
-    identity,
-    load_site,
-    read_policy,
-)
+from pace.jobs import DOWN, ROLL_SUFFIX, UP, Job, read_job, roll_sentences
+from pace.runtimes.files import adopt_files, fit_files, load_site, read_policy
 from pace.runtimes.network.exchange import OK, RETURN, UPLOAD, Words, code_of, known_words, log
 from pace.runtimes.network.node import Node
 
@@ -64,17 +57,13 @@ def make_upload(node: Node, digest: str) -> Path:
     job = agreed_job(node, digest)
     folder = node.job_folder(job.digest)
     upload = folder / f"{node.name}{UP}"
-    owner, _ = identity(job, upload, node.key)
-    if owner != node.name:
-        raise ParticipantError(f"{node.key} is the key of {owner!r}, this is {node.name!r}")
-    site, paths = load_site(node.graph, job), (folder / LOCAL, upload, folder / RECEIPT)
-    check_promise(job, agreed=node.without_promise)
-    if node.known is not None:
-        check_known(job, node.name, node.known)
+    node.check(job)
     fit_files(
         job,
-        site,
-        *paths,
+        load_site(node.graph, job),
+        folder / LOCAL,
+        upload,
+        folder / RECEIPT,
         key=node.key,
         device=node.device,
         overlapping=node.overlapping,

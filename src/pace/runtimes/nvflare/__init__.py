@@ -62,8 +62,7 @@ def export(job_file: Path, out: Path) -> list[str]:
         text = SERVER_TOML if name == SERVER else SITE_TOML
         mine = text.format(name=name, key=key % name if job.signed else "")
         files |= {f"{name}/{SETTINGS}": mine.encode(), f"{name}/job.pace": job_file.read_bytes()}
-    for name, content in files.items():
-        atomic.write(out / name, content)
+    atomic.folder(out, files)
     return list(job.participants)
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from nvflare.apis.client import Client
 from nvflare.apis.controller_spec import ClientTask, Task
@@ -19,7 +19,6 @@ from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
 from pace.errors import EngineError, PaceError
-from pace.io import load_toml, read_record
 from pace.jobs import read_job
 from pace.runtimes.network.exchange import (
     Reply,
@@ -29,7 +28,7 @@ from pace.runtimes.network.exchange import (
     encode_words,
     log,
 )
-from pace.runtimes.network.node import LARGEST, Node, respond
+from pace.runtimes.network.node import Node, read_settings, respond
 from pace.runtimes.network.progress import Event
 from pace.runtimes.network.round import Settings, round_sentences, run_round
 from pace.runtimes.nvflare import SETTINGS
@@ -128,7 +127,10 @@ class RoundController(Controller):  # type: ignore[misc]
     def control_flow(self, abort_signal: Signal, fl_ctx: FLContext) -> None:
         """Play the round; what failed is the NVFlare job's failure."""
         try:
-            settings = server_settings(_settings(fl_ctx))
+            settings = read_settings(Settings, _settings(fl_ctx))
+            if not settings.nodes:  # clients are called as participants are
+                same = {name: name for name in read_job(settings.job).participants}
+                settings = replace(settings, nodes=same)
             exchange = ControllerExchange(self, fl_ctx, abort_signal)
             report = run_round(exchange, settings, _tell)
             why = "" if report.finished else " ".join(round_sentences(report))
@@ -148,17 +150,6 @@ class RoundController(Controller):  # type: ignore[misc]
     ) -> None:
         """An answer after its message expired: the node is asked again, and has it ready."""
         log(f"{client.name}: an answer to {task_name} came after its time")
-
-
-def server_settings(path: Path) -> Settings:
-    """The server's pace.toml, whose paths are relative to it; clients are called as participants are."""
-    content: dict[str, Any] = load_toml(path, LARGEST, "take the exported one again")
-    for name in ("job", "journal", "out", "key"):
-        if name in content:
-            content[name] = str(path.parent / str(content[name]))
-    settings = read_record(Settings, content, str(path), strict=True)
-    same = {name: name for name in read_job(settings.job).participants}
-    return settings if settings.nodes else Settings(**{**vars(settings), "nodes": same})
 
 
 def _settings(fl_ctx: FLContext) -> Path:
