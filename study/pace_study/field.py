@@ -32,7 +32,7 @@ from pace_study.beyond import Aim
 from pace_study.records import title
 from pace_study.rounds import ROUNDS
 from pace_study.scores import SETTING, Harm, of_part, t_interval
-from pace_study.study import ALONE, FRESH_DRAWS, FULL, LOCAL, RIDGE, Part, Row, fresh
+from pace_study.study import ALONE, FRESH, FRESH_DRAWS, FULL, LOCAL, RIDGE, Part, Row
 
 LEVEL = 0.95
 NOTHING_SENT = ("local", "alone", "logistic")
@@ -84,8 +84,9 @@ def by_setting(
     order = {row.label: place for place, row in enumerate(rows)}
     lines: list[dict[str, object]] = []
     for (partition, clients), cells in here.groupby(["partition", "clients"], sort=False):
-        datasets = {"datasets": tuple(cells.dataset.unique())}
-        part = fresh("", "", tuple(rows), partition=partition, clients=(clients,), **datasets)
+        where = {"partition": partition, "clients": (clients,)}
+        where["datasets"] = tuple(cells.dataset.unique())
+        part = Part("", "", "", tuple(rows), **where, **FRESH)
         for where, trials in of_part(scores, part, seeds).groupby(SETTING, sort=False):
             by_label = {
                 label: found.sort_values("data_seed") for label, found in trials.groupby("label")

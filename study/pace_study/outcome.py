@@ -18,7 +18,7 @@ from pace_study.cell import Store
 from pace_study.claims import judge_claims
 from pace_study.figures import draw_figures, ranks_figure, save_figure
 from pace_study.scores import score_cells
-from pace_study.study import CORE, FIELD, MODEL_PARTS, REFERENCES, Part
+from pace_study.study import CORE, FIELD, REFERENCES, Part, Row
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,27 +38,26 @@ class Outcome:
                 self.numbers[part] = records.beside(found, redrawn)
 
     @property
-    def _ours(self) -> bool:
-        """Whether what is beyond the paper was asked for."""
-        names = {part.name for part in beyond.HOMES}
-        return any(part.name in names for part in self.parts)
-
-    @property
-    def _models(self) -> bool:
-        return any(part.name in MODEL_PARTS for part in self.parts)
+    def _beyond(self) -> bool:
+        """Whether a setting of what is beyond the paper was asked for."""
+        return not {part.name for part in beyond.HOMES}.isdisjoint(p.name for p in self.parts)
 
     def _asked(self, family: str) -> bool:
         return any(part.name.split("-")[0] == family for part in self.parts)
 
     @cached_property
-    def field(self) -> pd.DataFrame:
-        """Every method over fresh draws, newcomers among them."""
-        return field.by_setting(self.scores, FIELD, self.seeds, own=True)
+    def draws(self) -> dict[str, tuple[pd.DataFrame, Sequence[Row]]]:
+        """Every-label methods and the field over fresh draws, and the rows that are ranked.
 
-    @cached_property
-    def labels(self) -> pd.DataFrame:
-        """The references that every-label methods are held against, over the same draws."""
-        return field.by_setting(self.scores, REFERENCES, self.seeds)
+        The field has newcomers too. Empty where it was not asked for.
+        """
+        every = {"labels": (REFERENCES, REFERENCES[:6], False), "field": (FIELD, CORE, True)}
+        found = {
+            name: (field.by_setting(self.scores, rows, self.seeds, own=own), core)
+            for name, (rows, core, own) in every.items()
+            if self._asked(name)
+        }
+        return {name: pair for name, pair in found.items() if len(pair[0])}
 
     def write(self, out: Path, absent: Iterable[str]) -> list[Path]:
         """Write `tables/` and `figures/`; the paths written."""
@@ -77,16 +76,17 @@ class Outcome:
 
     def _field_page(self, out: Path) -> list[Path]:
         """The field's figure and page, where it was asked for and anything of it is stored."""
-        if not self._asked("field") or self.field.empty:
+        if "field" not in self.draws:
             return []
         written: list[Path] = []
-        kept = field.ranked(self.field, CORE)
+        settings, core = self.draws["field"]
+        kept = field.ranked(settings, core)
         if (number := kept.setting.nunique()) > 1:
             mean_ranks = field.ranks(kept)
             far = field.critical_difference(len(mean_ranks), number)
             written += save_figure(ranks_figure(mean_ranks, far), out / "figures" / "field")
         figure = out / "figures" / "field.png"
-        return [*written, field.write_field_page(self.field, CORE, figure, out / "field.html")]
+        return [*written, field.write_field_page(settings, core, figure, out / "field.html")]
 
     def _tables(self) -> Iterable[tuple[str, str | bytes]]:
         for part, numbers in self.numbers.items():
@@ -100,22 +100,17 @@ class Outcome:
                 yield "fairness-summary.md", tables.markdown([tables.fairness_summary(numbers)])
         if self.numbers:
             yield "unexplained.md", tables.markdown([tables.unexplained(self.numbers)])
-        if self._ours and len(self.beyond.settings()):
+        if self._beyond and len(self.beyond.settings()):
             yield "beyond.md", tables.markdown(_filled(beyond.duo_tables(self.beyond)))
             if len(self.beyond.methods()):
                 yield "ridge.md", tables.markdown(_filled(beyond.ridge_tables(self.beyond)))
             yield from _data("beyond", beyond.tidy(self.beyond))
-        for name, settings, core in (
-            ("labels", self.labels, REFERENCES[:6]),
-            ("field", self.field, CORE),
-        ):
-            if self._asked(name) and len(settings):
-                aims = beyond.aims_table("What pace-full set out to do", field.full_aims(settings))
-                found = [field.summary_table(settings, core), field.every_table(settings)]
-                yield f"{name}.md", tables.markdown(_filled([aims, *found]))
-                plain = settings.drop(columns=["local", "alone", "by_draw"])
-                yield from _data(name, plain)
-        if self._models:
+        for name, (settings, core) in self.draws.items():
+            aims = beyond.aims_table("What pace-full set out to do", field.full_aims(settings))
+            found = [field.summary_table(settings, core), field.every_table(settings)]
+            yield f"{name}.md", tables.markdown(_filled([aims, *found]))
+            yield from _data(name, settings.drop(columns=["local", "alone", "by_draw"]))
+        if self._asked("models"):
             yield "models.md", models.models_markdown(self.scores, self.seeds)
             if len(rows := models.tidy(self.scores, self.seeds)):
                 yield from _data("models", rows)
@@ -149,27 +144,18 @@ class Outcome:
                         for row in table.rows
                     ),
                 ).show(console)
-        for name, settings, core in (
-            ("labels", self.labels, REFERENCES[:6]),
-            ("field", self.field, CORE),
-        ):
-            if not self._asked(name) or settings.empty:
-                continue
+        found = []
+        for name, (settings, core) in self.draws.items():
             asked = [part for part in self.parts if part.name.split("-")[0] == name]
-            found = [field.summary_table(settings, core)]
+            found.append(field.summary_table(settings, core))
             if sum(len(part.datasets) for part in asked) == 1:
                 found.append(field.asked_table(settings, asked))
-            for table in _filled(found):
-                table.show(console)
-        if self._models:
-            for table in _filled(
-                [
-                    models.model_table(self.scores, self.seeds),
-                    models.geometry_table(self.scores, self.seeds),
-                ]
-            ):
-                table.show(console)
-        if self._ours and (aims := beyond.duo_aims(self.beyond)):
+        if self._asked("models"):
+            found.append(models.model_table(self.scores, self.seeds))
+            found.append(models.geometry_table(self.scores, self.seeds))
+        for table in _filled(found):
+            table.show(console)
+        if self._beyond and (aims := beyond.duo_aims(self.beyond)):
             console.print("What pace-duo and the closed form set out to do\n")
             for aim in (*aims, *beyond.ridge_aims(self.beyond)):
                 console.print(f"{'reached' if aim.holds else 'NOT reached'}: {aim.statement}")

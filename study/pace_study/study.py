@@ -191,10 +191,12 @@ def redrawn(part: Part, rows: tuple[Row, ...], datasets: tuple[str, ...] = AVAIL
 
 
 CLOSED = (LOCAL, PACE, DUO, RIDGE, SUMS)  # what is compared beyond the 25 settings
-SMALLEST_FIRST = ("cora", "citeseer", "pubmed", "computers", "cs")
-SMALL_HETEROPHILOUS = HETEROPHILOUS[::-1]
 FAIR = (LOCAL, replace(LOCAL, label="Local+CNLL"), *BOTH, PACE)
+ACCURACY, MACRO_F1 = ("accuracy",), ("macro_f1",)
 SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent")
+METIS = {"datasets": AVAILABLE, "partition": "metis"}
+DIRICHLET = {"datasets": AVAILABLE, "partition": "dirichlet"}
+BYTES_AND_USE = "Communication and use of the correction"
 PARTS = {
     part.name: part
     for part in (
@@ -202,20 +204,10 @@ PARTS = {
         Part("c20", "full_c20", "Twenty clients, Louvain", MATRIX, clients=(20,)),
         Part("c30", "full_c30", "Thirty clients, Louvain", MATRIX, clients=(30,)),
         Part(
-            "macro-f1",
-            "macro_f1",
-            "Fixed-class macro-F1, Louvain",
-            MATRIX,
-            metrics=("macro_f1",),
-            clients=MANY,
+            "macro-f1", "macro_f1", "Fixed-class macro-F1, Louvain", MATRIX, MACRO_F1, clients=MANY
         ),
         Part(
-            "ablation",
-            "core_ablation",
-            "Component ablation",
-            ABLATION,
-            ("accuracy",),
-            datasets=CITATION,
+            "ablation", "core_ablation", "Component ablation", ABLATION, ACCURACY, datasets=CITATION
         ),
         Part(
             "resolver",
@@ -225,145 +217,69 @@ PARTS = {
             clients=MANY,
         ),
         Part("fairness", "fairness", "The same CNLL for every method", FAIR, datasets=CITATION),
-        Part("rank", "rank", "Rank", RANKS, ("accuracy",), datasets=CITATION),
+        Part("rank", "rank", "Rank", RANKS, ACCURACY, datasets=CITATION),
+        Part("communication", "communication", BYTES_AND_USE, (PACE,), SHARES),
+        Part("metis", "metis", "Ten clients, METIS", MATRIX, **METIS),
         Part(
-            "communication",
-            "communication",
-            "Communication and use of the correction",
-            (PACE,),
-            SHARES,
-        ),
-        Part("metis", "metis", "Ten clients, METIS", MATRIX, datasets=AVAILABLE, partition="metis"),
-        Part(
-            "dirichlet",
-            "dirichlet",
-            "Ten clients, Dirichlet(0.5) label skew",
-            MATRIX,
-            datasets=AVAILABLE,
-            partition="dirichlet",
+            "dirichlet", "dirichlet", "Ten clients, Dirichlet(0.5) label skew", MATRIX, **DIRICHLET
         ),
         Part("diagnostics", "", "PACE against Local, seed by seed", (LOCAL, PACE)),
-        Part("beyond", "", "Beyond the paper, Louvain", BEYOND, datasets=AVAILABLE, clients=MANY),
-        Part(
-            "beyond-metis",
-            "",
-            "Beyond the paper, metis",
-            BEYOND,
-            datasets=AVAILABLE,
-            partition="metis",
-        ),
-        Part(
-            "beyond-dirichlet",
-            "",
-            "Beyond the paper, dirichlet",
-            BEYOND,
-            datasets=AVAILABLE,
-            partition="dirichlet",
-        ),
-        Part(
-            "beyond-masks",
-            "",
-            "Beyond the paper: masks redrawn",
-            CLOSED,
-            datasets=AVAILABLE,
-            data_seeds=DRAWS,
-            most_seeds=2,
-        ),
-        Part(
-            "beyond-heterophilous",
-            "",
-            "Beyond the paper: graphs whose neighbours differ",
-            CLOSED,
-            datasets=HETEROPHILOUS,
-        ),
-        Part(
-            "beyond-twitch",
-            "",
-            "Beyond the paper: seven countries, each a site",
-            CLOSED,
-            datasets=("twitch",),
-            clients=(7,),
-            partition="column",
-        ),
-        # The largest first, so that processes end together.
-        Part(
-            "models",
-            "",
-            "Every model, Louvain",
-            MODEL_ROWS,
-            datasets=AVAILABLE[::-1],
-            models=EVERY_MODEL,
-        ),
-        Part(
-            "models-masks",
-            "",
-            "Propagated against raw moments, over redrawn masks",
-            (PACE, RAW),
-            datasets=AVAILABLE[::-1],
-            data_seeds=DRAWS,
-            models=EVERY_MODEL,
-            most_seeds=1,
-        ),
-        Part(
-            "models-heterophilous",
-            "",
-            "Graphs whose neighbours differ, Louvain",
-            MODEL_ROWS,
-            datasets=HETEROPHILOUS,
-            models=FEW_MODELS,
-        ),
-        Part(
-            "models-twitch",
-            "",
-            "Seven countries, each a site",
-            MODEL_ROWS,
-            datasets=("twitch",),
-            clients=(7,),
-            partition="column",
-            models=FEW_MODELS,
-        ),
-    )
-}
-PARTS |= {
-    part.name: part
-    for part in (
-        redrawn(PARTS["main"], (*MATRIX, *CALIBRATED)),
-        redrawn(PARTS["ablation"], ABLATION),
-        redrawn(PARTS["c20"], CHEAP),
-        redrawn(PARTS["c30"], CHEAP, CITATION[:2]),
     )
 }
 
-
-def fresh(name: str, title: str, rows: tuple[Row, ...], **setting: Any) -> Part:
-    """A part over fresh draws of the masks, one seed each, the smallest graphs first."""
-    setting = {"datasets": SMALLEST_FIRST} | setting
-    return Part(name, "", title, rows, data_seeds=FRESH_DRAWS, most_seeds=1, **setting)
-
-
-PLACES: dict[str, tuple[str, dict[str, Any]]] = {  # where one part is run after another
+# Where and on which draws a family of our own parts is run: the end of the part's name, its title.
+PLACES: dict[str, tuple[str, dict[str, Any]]] = {
     "": ("Louvain", {}),
     "-metis": ("METIS", {"partition": "metis"}),
     "-dirichlet": ("Dirichlet(0.5)", {"partition": "dirichlet"}),
-    "-heterophilous": ("graphs whose neighbours differ", {"datasets": SMALL_HETEROPHILOUS}),
+    "-dirichlet-0.1": ("Dirichlet(0.1)", {"partition": "dirichlet:alpha=0.1"}),
+    "-dirichlet-0.05": ("Dirichlet(0.05)", {"partition": "dirichlet:alpha=0.05"}),
+    "-masks": ("masks redrawn", {"data_seeds": DRAWS}),
+    "-heterophilous": ("graphs whose neighbours differ", {"datasets": HETEROPHILOUS}),
     "-twitch": (
-        "seven countries",
+        "seven countries, each a site",
         {"datasets": ("twitch",), "clients": (7,), "partition": "column"},
     ),
 }
-SKEWED: dict[str, tuple[str, dict[str, Any]]] = {
-    f"-dirichlet-{alpha}": (f"Dirichlet({alpha})", {"partition": f"dirichlet:alpha={alpha}"})
-    for alpha in ("0.1", "0.05")
+TITLES = {
+    "beyond": "Beyond the paper",
+    "models": "Every model",
+    "labels": "Every label",
+    "field": "The field",
 }
-PARTS |= {
-    f"labels{end}": fresh(f"labels{end}", f"Every label: {title}", REFERENCES, **setting)
-    for end, (title, setting) in PLACES.items()
-}
-PARTS |= {
-    f"field{end}": fresh(f"field{end}", f"The field: {title}", FIELD, **setting)
-    for end, (title, setting) in (PLACES | SKEWED).items()
-    if end != "-dirichlet"
-}
+FRESH: dict[str, Any] = {"data_seeds": FRESH_DRAWS, "most_seeds": 1}
+
+
+def add_parts(family: str, places: Iterable[str], rows: tuple[Row, ...], **setting: Any) -> None:
+    """A part of the family for each place; what a place says goes before the setting."""
+    for end in places:
+        title, own = PLACES[end]
+        every = {"datasets": AVAILABLE} | setting | own
+        name, title = f"{family}{end}", f"{TITLES[family]}: {title}"
+        PARTS[name] = Part(name, "", title, rows, **every)
+
+
+add_parts("beyond", [""], BEYOND, clients=MANY)
+add_parts("beyond", ["-metis", "-dirichlet"], BEYOND)
+add_parts("beyond", ["-masks"], CLOSED, most_seeds=2)
+add_parts("beyond", ["-heterophilous", "-twitch"], CLOSED)
+LARGEST_FIRST: dict[str, Any] = {
+    "datasets": AVAILABLE[::-1],
+    "models": EVERY_MODEL,
+}  # processes end together
+add_parts("models", [""], MODEL_ROWS, **LARGEST_FIRST)
+add_parts("models", ["-masks"], (PACE, RAW), most_seeds=1, **LARGEST_FIRST)
+add_parts("models", ["-heterophilous", "-twitch"], MODEL_ROWS, models=FEW_MODELS)
+for part in (
+    redrawn(PARTS["main"], (*MATRIX, *CALIBRATED)),
+    redrawn(PARTS["ablation"], ABLATION),
+    redrawn(PARTS["c20"], CHEAP),
+    redrawn(PARTS["c30"], CHEAP, CITATION[:2]),
+):
+    PARTS[part.name] = part
+OTHERS = ("-heterophilous", "-twitch")
+add_parts("labels", ["", "-metis", "-dirichlet", *OTHERS], REFERENCES, **FRESH)
+add_parts("field", ["", "-metis", *OTHERS, "-dirichlet-0.1", "-dirichlet-0.05"], FIELD, **FRESH)
 # Parts of our own, asked for together by the first word.
 FAMILIES = ("masks", "beyond", "models", "labels", "field")
 OWN = tuple(name for name in PARTS if name.split("-")[0] in FAMILIES)
