@@ -1,5 +1,5 @@
 """`pace bench`: how fast, against what everybody writes, measured beside it in the same run.
 
-Other rooms use `clock`, `command`, `measure`, `memory`, `models`, `numbers`, `picture`, `scale`,
+Other rooms use `clock`, `command`, `measure`, `picture`, `rows`, `scale`,
 `sealing` and `server`.
 """

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import typer
 
-from benchmarks import measure, models, rows
+from benchmarks import measure, rows
 from benchmarks.clock import Measurements, Point, Row, peak
 from benchmarks.command import PLAIN_SCRIPT, command
 from benchmarks.scale import SIZES, sweep
@@ -25,9 +25,7 @@ from pace.cli.given import As_json, Clients, Data_root, Datasets, Device, lists
 from pace.datasets import divide, load
 from pace.errors import PaceError, SettingError
 from pace.io import atomic
-from pace.methods import Pace
 from pace.models import GCN
-from pace.protocol import Federation
 
 OF_A_GRAPH = ("training", "models", "study", "steps", "partition", "numbers")
 PARTS = (*OF_A_GRAPH, "command", "server", "sealing", "scale", "rows")
@@ -137,19 +135,19 @@ def of_a_graph(
     """What one part measures on a dataset's client graphs."""
     loaded = load(name, root)
     graphs = divide(loaded, "louvain", clients)
-    federation = Federation(GCN((loaded.graph.features, 64, loaded.classes)), Pace())
-    if part == "models":
-        return models.training(
-            name, graphs, loaded.graph.features, loaded.classes, device=device, turns=turns
-        )
+    gcn = GCN((loaded.graph.features, 64, loaded.classes))
     if part == "steps":
-        return measure.step_rows(name, graphs, federation, turns)
+        return measure.step_rows(name, graphs, gcn, turns)
     if part == "partition":
         return measure.partitioning(name, loaded.graph, turns)
     if part == "numbers":
-        return measure.number_kinds(name, graphs, federation.model)
-    work = {"training": measure.training, "study": measure.study}[part]
-    return work(name, graphs, federation, device, turns)
+        return measure.number_kinds(name, graphs, gcn)
+    works = {
+        "training": measure.training,
+        "models": measure.every_model,
+        "study": measure.study,
+    }
+    return works[part](name, graphs, gcn, device, turns)
 
 
 def shown(part: str, taken: Row | Point) -> str:

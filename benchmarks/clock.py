@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import statistics
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -115,6 +117,14 @@ def spent(work: Callable[[], object], turns: int = 1) -> float:
         work()
         taken.append(time.process_time() - began)
     return statistics.median(taken[turns > 1 :])
+
+
+def by_itself(module: str, *words: object) -> dict[str, float]:
+    """The JSON that a module of this package prints, in a process whose peak memory is its own."""
+    command = [sys.executable, "-m", module, *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
 
 
 def peak() -> float:

@@ -5,30 +5,23 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
+from functools import partial
 
 from benchmarks import peers
 from benchmarks.clock import Point, Row, compared, timed, versus
-from pace.errors import SettingError
 from pace.graph import Graph
-from pace.merging import dense, propagated, unpack
+from pace.merging import RANK, dense, propagated, unpack
 from pace.methods import Pace, make
-from pace.models import GCN, Model
+from pace.models import GCN, MODELS, Model, sized
 from pace.protocol import KINDS, SEEDS, Federation, steps, wire
 from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled
-from pace.training import train_cohort
+from pace.training import Recipe, train_cohort
 
 EPOCHS = 100  # the paper's budget
 SAMPLE = 10  # epochs of it that the plain loop is made to run on a CPU, where a step is slow
 SHARED = ("local", "fedavg", "fedtad", "fedgta", "pace")  # methods that one training serves
 LOOP = "the plain PyG loop"
-
-
-def plain_gcn(federation: Federation) -> GCN:
-    """The federation's model, which the plain loop can train if it is the GCN."""
-    if not isinstance(federation.model, GCN):
-        raise SettingError("the plain loop trains the GCN only: choose the model gcn")
-    return federation.model
 
 
 def fresh(graph: Graph) -> Graph:
@@ -40,45 +33,70 @@ def fresh(graph: Graph) -> Graph:
 
 
 def training(
-    name: str, graphs: Sequence[Graph], federation: Federation, device: str, turns: int
+    name: str, graphs: Sequence[Graph], gcn: GCN, device: str, turns: int
 ) -> Iterator[Row]:
     """From client graphs to local models: one seed on a CPU, five at once on a GPU."""
-    gcn = plain_gcn(federation)
     seeds = SEEDS if device == "cuda" else SEEDS[:1]
-    starts = {seed: gcn.start(seed) for seed in seeds}
-
-    def ours(epochs: int = EPOCHS) -> None:
-        again = [fresh(graph) for graph in graphs]
-        recipe = Federation(gcn, federation.method, epochs=epochs).recipe
-        train_cohort(again, gcn, starts, recipe=recipe, device=device)
-
-    loop = plain_loop(graphs, gcn, device)
-    whole = compared("training", name, ours, (LOOP, loop), turns=turns, peer_times=len(seeds))
+    whole = against_loop("training", name, graphs, ("gcn", gcn), seeds, device=device, turns=turns)
     yield whole
     if device == "cuda":
         # Most of a short training on a GPU is setting up: graphs, dropout, a capture.
-        more = [(timed(lambda: ours(3 * EPOCHS)) - timed(ours)) / 2 for _ in range(turns)]
+        train = partial(train_anew, graphs, gcn, seeds, device)
+        more = [
+            (timed(partial(train, 3 * EPOCHS)) - timed(partial(train, EPOCHS))) / 2
+            for _ in range(turns)
+        ]
         if min(more) > 0:  # otherwise the clock's own noise is longer than they are
             yield versus("100 more epochs", whole, more)
 
 
-def plain_loop(graphs: Sequence[Graph], gcn: GCN, device: str) -> Callable[[], float]:
-    """The seconds that the plain loop takes for all clients and the paper's whole budget, one seed."""
-    placed = [graph.to(device) for graph in graphs]
+def every_model(
+    name: str, graphs: Sequence[Graph], gcn: GCN, device: str, turns: int
+) -> Iterator[Row]:
+    """Every kind of model with the GCN's widths, one seed."""
+    features, hidden, classes = gcn.widths
+    for kind in MODELS:
+        model = kind, sized(kind, features, hidden, 2, classes)
+        what = f"training {kind}"
+        yield against_loop(what, name, graphs, model, SEEDS[:1], device=device, turns=turns)
 
-    def loop(epochs: int) -> None:
-        for graph in placed:
-            peers.pyg_loop(graph, gcn, epochs, device)
 
-    return whole_budget(loop, device)
+def against_loop(
+    what: str,
+    name: str,
+    graphs: Sequence[Graph],
+    model: tuple[str, Model],
+    seeds: Sequence[int],
+    *,
+    device: str,
+    turns: int,
+) -> Row:
+    """One kind of model trained; what is constant is made anew in every turn."""
+    ours = partial(train_anew, graphs, model[1], seeds, device, EPOCHS)
+    peer = (LOOP, plain_loop(graphs, *model, device))
+    return compared(what, name, ours, peer, turns=turns, peer_times=len(seeds))
 
 
-def whole_budget(loop: Callable[[int], None], device: str) -> Callable[[], float]:
-    """The seconds of a loop over that many epochs for the paper's budget.
+def train_anew(
+    graphs: Sequence[Graph], model: Model, seeds: Sequence[int], device: str, epochs: int
+) -> None:
+    starts = {seed: model.start(seed) for seed in seeds}
+    train_cohort(list(map(fresh, graphs)), model, starts, recipe=Recipe(epochs), device=device)
+
+
+def plain_loop(
+    graphs: Sequence[Graph], kind: str, model: Model, device: str
+) -> Callable[[], float]:
+    """The seconds that the plain loop takes for all clients and the paper's whole budget, one seed.
 
     On a GPU all of it is run, with the data already there. On a CPU set-up and steps are timed apart
     and only the steps are scaled, from `SAMPLE` epochs to the budget.
     """
+    placed = [graph.to(device) for graph in graphs]
+
+    def loop(epochs: int) -> None:
+        for graph in placed:
+            peers.train_loop(peers.network(kind, model), graph, epochs, device)
 
     def seconds() -> float:
         if device == "cuda":
@@ -89,29 +107,23 @@ def whole_budget(loop: Callable[[int], None], device: str) -> Callable[[], float
     return seconds
 
 
-def study(
-    name: str, graphs: Sequence[Graph], federation: Federation, device: str, turns: int
-) -> Iterator[Row]:
+def study(name: str, graphs: Sequence[Graph], gcn: GCN, device: str, turns: int) -> Iterator[Row]:
     """Five methods that one training serves, through bytes, against a loop that trains for each."""
     methods = {method: make(method) for method in SHARED}
-    gcn = plain_gcn(federation)
     seeds = SEEDS if device == "cuda" else SEEDS[:1]
 
     def ours() -> None:
-        again = [fresh(graph) for graph in graphs]
-        list(run_trials(again, gcn, methods, seeds, device=device))
+        list(run_trials(list(map(fresh, graphs)), gcn, methods, seeds, device=device))
 
     said = f"{LOOP}, trained for each of {len(SHARED)} methods"
     times = len(SHARED) * len(seeds)
-    loop = plain_loop(graphs, gcn, device)
+    loop = plain_loop(graphs, "gcn", gcn, device)
     yield compared("study", name, ours, (said, loop), turns=turns, peer_times=times)
 
 
-def step_rows(
-    name: str, graphs: Sequence[Graph], federation: Federation, turns: int
-) -> Iterator[Row]:
+def step_rows(name: str, graphs: Sequence[Graph], gcn: GCN, turns: int) -> Iterator[Row]:
     """Moments, messages, merge and adopt at this dataset's shape."""
-    gcn, graph = plain_gcn(federation), graphs[0]
+    federation, graph = Federation(gcn, Pace()), graphs[0]
     starts = {federation.seed: federation.start}
     locals_ = train_cohort(graphs, gcn, starts, recipe=federation.recipe)[federation.seed]
     kept = [
@@ -136,11 +148,10 @@ def step_rows(
     safetensors = ("safetensors", lambda: peers.stored(decoded[0]))
     yield compared("encode and decode", name, there_and_back, safetensors, turns=turns)
 
-    rank = federation.method.rank if isinstance(federation.method, Pace) else None
-    svd = ("a dense SVD a client", lambda: peers.dense_merge(decoded, federation.start, rank or 1))
+    svd = ("a dense SVD a client", lambda: peers.dense_merge(decoded, federation.start, RANK))
     yield compared("merge", name, lambda: steps.merge(frames, federation), svd, turns=turns)
 
-    net = peers.Net(gcn)
+    net = peers.network("gcn", gcn)
     change = dense(unpack(wire.decode(returned).message, federation.start))
     two = ("two passes of PyG's layers", lambda: peers.pyg_adopt(net, locals_[0], change, graph))
     yield compared(

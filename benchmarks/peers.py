@@ -6,43 +6,65 @@ from collections.abc import Sequence
 
 import torch
 from safetensors.torch import load, save
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, dropout
-from torch_geometric.nn import GCNConv
+from torch_geometric import nn as pyg
 
 from pace.gates import calibrate
 from pace.graph import Graph
 from pace.merging import EPS
-from pace.models import GCN
+from pace.models import APPNP, GAT, GCN, Model
 from pace.models.propagation import propagation
 from pace.params import Params, add, subtract
 from pace.protocol import Message
 
 
-class Net(torch.nn.Module):
-    """Two GCNConv layers, normalised anew in every pass, as PyG's example has them."""
+class Stack(nn.Module):
+    """PyG's layers with ReLU and dropout between them, and what may come last."""
 
-    def __init__(self, gcn: GCN) -> None:
+    def __init__(self, layers: Sequence[nn.Module], rate: float, last: nn.Module | None) -> None:
         super().__init__()
-        features, hidden, classes = gcn.widths
-        self.first = GCNConv(features, hidden)
-        self.second = GCNConv(hidden, classes)
-        self.dropout = gcn.dropout
+        self.layers, self.rate, self.last = nn.ModuleList(layers), rate, last
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:
-        hidden = dropout(self.first(x, edges).relu(), self.dropout, self.training)
-        logits: Tensor = self.second(hidden, edges)
+        for place, layer in enumerate(self.layers):
+            if place:
+                x = dropout(x.relu(), self.rate, self.training)
+            x = layer(x) if isinstance(layer, nn.Linear) else layer(x, edges)
+        logits: Tensor = x if self.last is None else self.last(x, edges)
         return logits
 
 
-def pyg_loop(graph: Graph, gcn: GCN, epochs: int, device: str = "cpu") -> Net:
-    """Two GCNConv layers, trained."""
-    net = Net(gcn)
-    train_loop(net, graph, epochs, device)
-    return net
+def layer(kind: str, model: Model, place: int) -> nn.Module:
+    """One of PyG's layers, as its examples write it: SGC's features are cached."""
+    wide, out = model.widths[place : place + 2]
+    last = place + 2 == len(model.widths)
+    if kind == "sage":
+        made: nn.Module = pyg.SAGEConv(wide, out)
+    elif kind == "gin":
+        inside = wide if last and place else out
+        made = pyg.GINConv(
+            nn.Sequential(nn.Linear(wide, inside), nn.ReLU(), nn.Linear(inside, out))
+        )
+    elif isinstance(model, GAT):
+        made = pyg.GATConv(wide, model.channels(place), model.heads, concat=not last)
+    elif kind == "sgc":
+        made = pyg.SGConv(wide, out, K=len(model.widths) - 1, cached=True)
+    elif kind == "gcn":
+        made = pyg.GCNConv(wide, out)
+    else:
+        made = nn.Linear(wide, out)
+    return made
 
 
-def train_loop(net: torch.nn.Module, graph: Graph, epochs: int, device: str = "cpu") -> None:
+def network(kind: str, model: Model) -> Stack:
+    """The same network of PyG's layers."""
+    made = [layer(kind, model, place) for place in range(len(model.widths) - 1)]
+    last = pyg.APPNP(K=model.hops, alpha=model.teleport) if isinstance(model, APPNP) else None
+    return Stack(made, model.dropout, last)
+
+
+def train_loop(net: nn.Module, graph: Graph, epochs: int, device: str = "cpu") -> None:
     """Full-batch Adam on the training nodes."""
     net.to(device).train()
     optimiser = torch.optim.Adam(net.parameters(), lr=0.01, weight_decay=5e-4)
@@ -95,15 +117,14 @@ def dense_moments(local: Params, graph: Graph, gcn: GCN) -> list[Tensor]:
     return [message[graph.train].square().mean(0) for message in (first, spread @ hidden)]
 
 
-def pyg_adopt(net: Net, local: Params, correction: Params, graph: Graph) -> float:
+def pyg_adopt(net: Stack, local: Params, correction: Params, graph: Graph) -> float:
     """Load each model into the layers, evaluate both, choose alpha."""
     logits = []
     for params in (local, add(local, correction)):
-        names = zip(("first", "second"), ("0", "1"), strict=True)
         state = {}
-        for layer, number in names:
-            state[f"{layer}.lin.weight"] = params[f"{number}.weight"]
-            state[f"{layer}.bias"] = params[f"{number}.bias"]
+        for number in range(len(net.layers)):
+            state[f"layers.{number}.lin.weight"] = params[f"{number}.weight"]
+            state[f"layers.{number}.bias"] = params[f"{number}.bias"]
         net.load_state_dict(state)
         with torch.no_grad():
             logits.append(net.eval()(graph.x, graph.edges)[graph.val])

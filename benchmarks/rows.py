@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
 import torch
 
-from benchmarks.clock import peak
+from benchmarks.clock import by_itself, peak
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 PEER_ROWS = 1_000_000  # of 128 columns: half a gigabyte, and as much again in the solver
@@ -26,23 +25,16 @@ def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, float]]:
     """A point for each size, with the exponent of growth from the size before it."""
     last: dict[str, float] = {}
     for rows in sizes:
-        point = measured("pace", rows)
+        point = by_itself("benchmarks.rows", "pace", rows)
         if last:
             growth = math.log(rows / last["rows"])
             for key in ("seconds", "peak_mb"):
                 point[f"{key}_exponent"] = math.log(point[key] / last[key]) / growth
         last = point
         if rows <= PEER_ROWS:
-            peer = measured("sklearn", rows)
+            peer = by_itself("benchmarks.rows", "sklearn", rows)
             point |= {f"sklearn_{key}": peer[key] for key in ("seconds", "peak_mb")}
         yield point
-
-
-def measured(who: str, rows: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.rows", who, str(rows)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
 
 
 def blocks(rows: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:

@@ -1,7 +1,7 @@
 """Whether two versions of PACE give the same results: for a refactoring, which must change none.
 
-    PYTHONPATH=OLD/src python same_results.py record before.json --cells OLD/results/cells
-    PYTHONPATH=NEW/src python same_results.py record after.json --cells OLD/results/cells
+    PYTHONPATH=OLD/src:OLD/study python same_results.py record before.json --cells OLD/results/cells
+    PYTHONPATH=NEW/src:NEW/study python same_results.py record after.json --cells OLD/results/cells
     python same_results.py compare before.json after.json
 
 `record` writes a flat JSON, `path: value`, of what both versions must agree on:
@@ -36,27 +36,26 @@ import time
 import zlib
 from base64 import b64encode
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow.parquet
 import torch
 
 import pace
+from pace.cli import main
+from pace.datasets import divide, load
+from pace.io.plugins import allow
 from pace.jobs import signatures
+from pace.methods import make
 
 Leaf = str | int | None
 Leaves = Iterator[tuple[str, Leaf]]
 
-# Words of older versions in paths, as patterns, and what they are called now.
-RENAMED = {
-    r"\bnative\b": "external",
-    r"\b(evaluate|validation|test)/pace\b": r"\1/adopted",
-}
 UNLIKE = {"seconds", "versions", "command"}  # keys whose values differ from run to run
 DIGESTS = ("/federation", "/whole")  # ends of paths whose values follow from the digest
 NAMES = ("method", "reading", "seed", "name")  # keys that tell the items of a list apart
@@ -66,24 +65,14 @@ GRAPH, HIDDEN, SEED = "synthetic", 64, 104729
 FEW, CROWD = (3, 40), (70, 3)  # clients, epochs
 RUN = f"run --dataset {GRAPH} --clients {FEW[0]} --epochs {FEW[1]} --device cpu"
 ROUNDED = {"float16": "pace,fedavg,fedpub", "int8": "pace,fedavg,pace-duo:level=1.0"}
-# Names of older versions that are settings today, or methods of the study.
-SPELLED = {
-    "pace-duo-float32": "pace-duo:numbers=float32",
-    "pace-duo-simplex": "pace-duo:ridge=1000000.0,level=1.0",
-    "pace-duo-free": "pace-duo:level=1.0",
-    "pace-duo-guard20": "pace-duo:level=0.2",
-    "pace-duo-guard5": "pace-duo:level=0.05",
-    "pace-ridge-uncorrected": "pace-ridge:own=none",
-    "pace-ridge-neighbours": "pace-ridge:hops=2",
-    "pace-ridge-features": "pace-ridge:hops=0",
-    "pace-ridge-one": "pace-ridge:strengths=3.0",
-    "pace-ridge-every-class": "pace-ridge:smallest_class=1,nodes_per_row=1",
-    "pace-ridge-float32": "pace-ridge:numbers=float32",
-    "pace-int8": "pace_study.controls:Rounded",
-    "pace-tempered": "pace_study.controls:Tempered",
-    "pace-ridge-alone": "pace_study.controls:OwnRidge",
-}
-STORED = {"pace-duo-guard5": "pace-duo:level=0.05"}  # names of cells below, as they are stored
+VARIANTS = (  # settings of methods, and methods of the study
+    "pace-duo:numbers=float32", "pace-duo:ridge=1000000.0,level=1.0", "pace-duo:level=1.0",
+    "pace-duo:level=0.2", "pace-duo:level=0.05", "pace-ridge:own=none", "pace-ridge:hops=2",
+    "pace-ridge:hops=0", "pace-ridge:strengths=3.0",
+    "pace-ridge:smallest_class=1,nodes_per_row=1", "pace-ridge:numbers=float32",
+    "pace_study.controls:Rounded", "pace_study.controls:Tempered", "pace_study.controls:OwnRidge",
+)  # fmt: skip
+CONTROLS = {"pace-int8": "Rounded", "pace-tempered": "Tempered"}  # cells by the study's own names
 SITES, JOBS = ("north", "south", "west"), ("pace", "pace-duo", "fedavg", "fedgta")
 CELL = re.compile(r"(.+)/(.+)-c(\d+)-d(\d+)/(.+?)(?:-r(\d+|dense))?/(\d+)")
 CELLS = (
@@ -96,26 +85,8 @@ CELLS = (
     "citeseer/metis-c10-d2024/fednova/155921", "citeseer/dirichlet-c10-d2024/pace-int8-r6/181081",
     "pubmed/louvain-c10-d2024/pace-r6/206639", "pubmed/louvain-c30-d2024/fedprox/104729",
     "pubmed/dirichlet-c10-d2024/fedpub/155921", "pubmed/metis-c10-d2024/pace-tempered-r6/130363",
-    "computers/louvain-c10-d2024/pace-r6/206639", "cs/louvain-c10-d2024/pace-duo-guard5-r6/181081",
+    "computers/louvain-c10-d2024/pace-r6/206639", "cs/louvain-c10-d2024/pace-duo:level=0.05-r6/181081",
 )  # fmt: skip
-
-
-def lookup(name: str, *modules: str) -> Any:
-    """The object of this name in the first of the modules that has it."""
-    for module in modules:
-        try:
-            return getattr(import_module(module), name)
-        except (ImportError, AttributeError):
-            continue
-    raise ImportError(f"none of {', '.join(modules)} has {name}")
-
-
-# All that is not a public name: where it is now, then where it was.
-load = lookup("load", "pace.datasets", "pace.datasets.by_name")
-divide = lookup("divide", "pace.datasets.partition", "pace.datasets.partition.divide")
-main = lookup("main", "pace.cli")
-make_method = lookup("make", "pace.methods")
-allow = lookup("allow", "pace.io.plugins")
 
 
 def command(words: str) -> Any:
@@ -179,10 +150,9 @@ def divided(clients: int, partition: str) -> tuple[list[pace.Graph], pace.GCN]:
 def methods(at: str, partition: str, clients: int, epochs: int) -> Leaves:
     """fit, merge and adopt of every method."""
     graphs, network = divided(clients, partition)
-    allow(*(text for text in SPELLED.values() if "." in text.partition(":")[0]))
-    for name in (*pace.METHODS, *SPELLED):
-        method = make_method(SPELLED.get(name, name))
-        federation = pace.Federation(network, method, SEED, epochs)
+    allow(*(name for name in VARIANTS if name.startswith("pace_study")))
+    for name in (*pace.METHODS, *VARIANTS):
+        federation = pace.Federation(network, make(name), SEED, epochs)
         fitted = [pace.fit(graph, federation) for graph in graphs]
         returns = pace.merge([upload for _, upload in fitted], federation)
         for client, returned in enumerate(returns):
@@ -199,18 +169,11 @@ def methods(at: str, partition: str, clients: int, epochs: int) -> Leaves:
 
 def runs() -> Leaves:
     """What `pace run --json` says."""
-    every = ",".join((*pace.METHODS, *SPELLED.values()))
-    yield from named_before(leaves(command(f"{RUN} --methods {every} --seeds 2"), "run/float32"))
+    every = ",".join((*pace.METHODS, *VARIANTS))
+    yield from leaves(command(f"{RUN} --methods {every} --seeds 2"), "run/float32")
     for kind, some in ROUNDED.items():
         rounded = command(f"{RUN} --methods {some} --seeds 1 --numbers {kind} --layers 3")
-        yield from named_before(leaves(rounded, f"run/{kind}"))
-
-
-def named_before(found: Leaves) -> Leaves:
-    """With the names that methods had when they were not yet settings."""
-    names = {text: name for name, text in SPELLED.items()}
-    known = re.compile("|".join(sorted(map(re.escape, names), key=len, reverse=True)))
-    return ((known.sub(lambda match: names[match[0]], path), leaf) for path, leaf in found)
+        yield from leaves(rounded, f"run/{kind}")
 
 
 def files() -> Leaves:
@@ -285,74 +248,37 @@ def cells(stored: Path) -> Leaves:
         parts = CELL.fullmatch(path)
         assert parts is not None, path
         dataset, partition, clients, data_seed, method, rank, seed = parts.groups()
+        then = stored_cell(
+            stored / f"{dataset}.parquet",
+            partition=partition,
+            clients=int(clients),
+            data_seed=int(data_seed),
+            method=method,
+            rank=None if rank == "dense" else int(rank or 6),
+            seed=int(seed),
+        )
         where = f"--dataset {dataset} --partition {partition} --clients {clients}"
-        method = SPELLED.get(method, method)
-        what = f"--methods {method} --rank {rank or 6} --seeds {seed} --data-seed {data_seed}"
+        spelled = f"pace_study.controls:{CONTROLS[method]}" if method in CONTROLS else method
+        what = f"--methods {spelled} --rank {rank or 6} --seeds {seed} --data-seed {data_seed}"
         (now,) = command(f"run {where} {what} --device cpu")["trials"]
         yield from leaves(now, f"cells/{path}")
-        then, at = stored_cell(stored, path), f"cells/{path}/off by"
+        at = f"cells/{path}/off by"
         for part in ("upload", "returned", "dense"):
             yield f"{at}/{part}", int(now[part] != then[part])
         alphas = zip(now["alphas"], then["alphas"], strict=True)
         yield f"{at}/alpha", max(abs(one - other) for one, other in alphas).hex()
-        before = then["counts"] if "counts" in then else counted(then["confusions"])
-        counts = zip(counted(now["confusions"]), before, strict=True)
-        yield f"{at}/test nodes", sum(abs(one - other) for one, other in counts) // 2
+        moved = 0
+        for reading, matrices in now["confusions"].items():
+            counts = map(int, " ".join(matrices).replace(";", " ").split())
+            moved += sum(abs(a - b) for a, b in zip(counts, then[reading], strict=True))
+        yield f"{at}/test nodes", moved // 2
 
 
-def stored_cell(stored: Path, path: str) -> Any:
-    """A cell of a study: a row of its dataset's Parquet file, in older versions a JSON file."""
-    if (stored / f"{path}.json").is_file():
-        return json.loads((stored / f"{path}.json").read_text())
-    import pyarrow.parquet
-
-    parts = CELL.fullmatch(path)
-    assert parts is not None, path
-    dataset, partition, clients, data_seed, method, rank, seed = parts.groups()
-    wanted = {
-        "partition": partition,
-        "clients": int(clients),
-        "data_seed": int(data_seed),
-        "method": STORED.get(method, method),
-        "rank": None if rank == "dense" else int(rank or 6),
-        "seed": int(seed),
-    }
-    rows = pyarrow.parquet.read_table(stored / f"{dataset}.parquet").to_pylist()
-    (row,) = (row for row in rows if all(row[key] == value for key, value in wanted.items()))
-    counts = []
-    for reading in sorted(("local", "external", "adopted")):
-        size = len(row[reading]) // int(clients)  # numbers of one client's matrix
-        for client in sorted(
-            range(int(clients)), key=str
-        ):  # the order of paths, as `counted` has it
-            counts += row[reading][client * size : (client + 1) * size]
-    return row | {"counts": counts}
-
-
-def counted(confusions: Any) -> list[int]:
-    """All counts of all readings and clients, in an order that no renaming changes."""
-    ordered = sorted(renamed(leaves(confusions, "")).items())
-    rows = [text.split(";") for _, text in ordered if isinstance(text, str)]
-    return [count for matrix in rows for row in matrix for count in dense(row, len(matrix))]
-
-
-def dense(row: str, width: int) -> list[int]:
-    """A row of counts, `5 0 2`, or of those that are not zero, `0:5 2:2`."""
-    counts = [0] * width
-    for place, item in enumerate(row.split()):
-        column, _, count = item.rpartition(":")
-        counts[int(column or place)] = int(count)
-    return counts
-
-
-def renamed(found: Iterable[tuple[str, Leaf]]) -> dict[str, Leaf]:
-    """With today's words in the paths."""
-    made = {}
-    for path, leaf in found:
-        for old, new in RENAMED.items():
-            path = re.sub(old, new, path)
-        made[path] = leaf
-    return made
+def stored_cell(path: Path, **wanted: Any) -> Any:
+    """A cell of a study: the row of its dataset's Parquet file with these values."""
+    rows = pyarrow.parquet.read_table(path).to_pylist()
+    (row,) = (row for row in rows if row["model"] == "gcn" and wanted.items() <= row.items())
+    return row
 
 
 def record(out: Path, stored: Path) -> None:
@@ -383,7 +309,7 @@ def record(out: Path, stored: Path) -> None:
 
 def compare(before: Path, after: Path, *, other_digests: bool, shown: int = 40) -> int:
     """Print a table and the first differences; the exit code."""
-    old, new = (renamed(json.loads(path.read_text()).items()) for path in (before, after))
+    old, new = (json.loads(path.read_text()) for path in (before, after))
     sections: dict[str, Counter[str]] = defaultdict(Counter)
     lines = []
     for path in dict.fromkeys((*old, *new)):

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 
 import torch
 
-from benchmarks.clock import peak
+from benchmarks.clock import by_itself, peak
 
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000)
 DEGREE, FEATURES, CLASSES, EPOCHS = 28, 128, 40, 10  # a million nodes have ten million edges
 
 
 def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, float]]:
-    for nodes in sizes:
-        command = [sys.executable, "-m", "benchmarks.scale", str(nodes)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        found: dict[str, float] = json.loads(done.stdout)
-        yield found
+    return (by_itself("benchmarks.scale", nodes) for nodes in sizes)
 
 
 def one(nodes: int) -> dict[str, float]:

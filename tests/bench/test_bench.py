@@ -5,7 +5,7 @@ import pytest
 import torch
 import typer
 from benchmarks import __main__ as bench
-from benchmarks import models, peers
+from benchmarks import measure, peers
 from benchmarks.clock import compared, peak
 from benchmarks.server import Repeated, upload
 from typer.testing import CliRunner
@@ -50,7 +50,8 @@ def test_the_naive_moments_are_the_moments() -> None:
 def test_the_peer_trains() -> None:
     graph = clients(1)[0]
     torch.manual_seed(0)  # PyG's layers draw from the global generator
-    net = peers.pyg_loop(graph, GCN((FEATURES, 16, CLASSES)), 100)
+    net = peers.network("gcn", GCN((FEATURES, 16, CLASSES)))
+    peers.train_loop(net, graph, 100)
     hits = (net.eval()(graph.x, graph.edges).argmax(1) == graph.y)[graph.train]
     assert float(hits.float().mean()) > 0.8
 
@@ -101,7 +102,7 @@ def test_an_unknown_part_is_refused() -> None:
 def test_the_peer_of_a_model_is_the_same_network(kind: str) -> None:
     """As many parameters of the same shapes, and one round of the comparison runs."""
     model = sized(kind, FEATURES, 16, 2, CLASSES)
-    peer = models.network(kind, model)
+    peer = peers.network(kind, model)
     theirs = sorted(tuple(value.shape) for value in peer.parameters())
     assert theirs == sorted(model.shapes.values())
     graph = clients(1)[0]
@@ -110,7 +111,7 @@ def test_the_peer_of_a_model_is_the_same_network(kind: str) -> None:
 
 
 def test_every_model_is_compared() -> None:
-    rows = list(models.training("small", clients(1), FEATURES, CLASSES, device="cpu", turns=1))
+    rows = list(measure.every_model("small", clients(1), GCN((FEATURES, 64, CLASSES)), "cpu", 1))
     assert [row.what for row in rows] == [f"training {kind}" for kind in MODELS]
     assert all(row.ratio > 0 for row in rows)
 
