@@ -1,21 +1,9 @@
 #!/bin/sh
-# Three hospitals and a server that share nothing but files, all signed. Needs `pace` (with the extra
-# `crypto`) and python3; everything is made in the folder given, which must be empty or new:
+# Three hospitals and a server that share nothing but files, all signed. Needs `pace` and python3;
+# everything is made in the folder given, which must be empty or new:
 #
 #     examples/by_hand.sh FOLDER
-#
-# In real life every party works on a machine of its own, and `carry` is an e-mail or a USB stick.
-set -eu
-
-here=$(cd "$(dirname "$0")" && pwd)
-root=${1:?usage: by_hand.sh FOLDER}
-mkdir -p "$root"
-root=$(cd "$root" && pwd)
-[ -z "$(ls -A "$root")" ] || { echo "by_hand.sh: $root is not empty" >&2; exit 2; }
-
-say() { printf '\n── %s\n\n' "$*"; }
-at() { cd "$root/$1"; } # from here on, this party acts
-carry() { cp "$root/$1" "$root/$2"; echo "carried: $1"; }
+. "$(dirname "$0")/parties.sh"
 
 python3 "$here/hospitals.py" "$root"
 mkdir -p "$root/server/inbox"

@@ -7,17 +7,7 @@
 #
 # In real life every party works on a machine of its own, and `carry` is an e-mail or a USB stick. With
 # keys, as `examples/by_hand.sh` has them, everything travels signed.
-set -eu
-
-here=$(cd "$(dirname "$0")" && pwd)
-root=${1:?usage: from_tables.sh FOLDER}
-mkdir -p "$root"
-root=$(cd "$root" && pwd)
-[ -z "$(ls -A "$root")" ] || { echo "from_tables.sh: $root is not empty" >&2; exit 2; }
-
-say() { printf '\n── %s\n\n' "$*"; }
-at() { cd "$root/$1"; } # from here on, this party acts
-carry() { cp "$root/$1" "$root/$2"; echo "carried: $1"; }
+. "$(dirname "$0")/parties.sh"
 
 python3 "$here/messy_hospitals.py" "$root"
 mkdir -p "$root/server/inbox"

@@ -1,23 +1,12 @@
 #!/bin/sh
 # Three hospitals whose exports agree on nothing, from raw tables to predictions for new patients, by
 # commands and one edited file a site. Needs `pace` and python3; everything is made in the folder given,
-# which must be empty or new. With `sealed`, the server sees sums only (needs the extra `crypto`):
+# which must be empty or new. With `sealed`, the server sees sums only:
 #
 #     examples/three_exports.sh FOLDER [sealed]
-#
-# In real life every party works on a machine of its own, and `carry` is an e-mail or a USB stick.
-set -eu
+. "$(dirname "$0")/parties.sh"
 
-here=$(cd "$(dirname "$0")" && pwd)
-root=${1:?usage: three_exports.sh FOLDER [sealed]}
 sealed=${2:-}
-mkdir -p "$root"
-root=$(cd "$root" && pwd)
-[ -z "$(ls -A "$root")" ] || { echo "three_exports.sh: $root is not empty" >&2; exit 2; }
-
-say() { printf '\n── %s\n\n' "$*"; }
-at() { cd "$root/$1"; } # from here on, this party acts
-carry() { cp "$root/$1" "$root/$2"; echo "carried: $1"; }
 edit() { sed -i.bak "$@"; } # a person with an editor
 
 python3 "$here/three_exports.py" "$root"

@@ -4,14 +4,9 @@
 # given, which must be empty or new:
 #
 #     PACE_DATA=… examples/twitch_tables.sh FOLDER
-set -eu
+. "$(dirname "$0")/parties.sh"
 
-here=$(cd "$(dirname "$0")" && pwd)
-root=${1:?usage: twitch_tables.sh FOLDER}
 raw=${PACE_DATA:?Twitch\'s raw files are looked for in \$PACE_DATA/Twitch}/Twitch
-mkdir -p "$root"
-root=$(cd "$root" && pwd)
-[ -z "$(ls -A "$root")" ] || { echo "twitch_tables.sh: $root is not empty" >&2; exit 2; }
 countries="de engb es fr ptbr ru tw"
 
 python3 "$here/twitch_tables.py" "$raw" "$root"

@@ -99,6 +99,17 @@ with socket.socket(socket.AF_UNIX) as link:
         (folder / "pace").write_text(script)
         (folder / "pace").chmod(0o755)
 
+    def run_example(self, script: Path, folder: Path, *words: str) -> tuple[Path, str]:
+        """Run a shell script of examples/: the folder that it filled, and what it printed."""
+        (folder / "bin").mkdir()
+        self.on_path(folder / "bin")
+        places = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
+        command = ["sh", str(script), str(folder / "root"), *words]
+        environment = os.environ | {"PATH": places, "COLUMNS": "80"}
+        ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        return folder / "root", ended.stdout
+
 
 def ask(address: str, asked: dict[str, Any], files: list[int]) -> int:
     with socket.socket(socket.AF_UNIX) as link:

@@ -114,7 +114,7 @@ def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     if graph.weights is not None:
         tensors["weights"] = graph.weights
     if dataset.has_split:
-        tensors["split"] = graph.train + 2 * graph.val.byte() + 3 * graph.test.byte()
+        tensors["split"] = (graph.split + 1).byte()
     if dataset.owner is not None:
         tensors["owner"] = dataset.owner.int()
     if names.nodes:
@@ -200,10 +200,6 @@ def _dataset(path: Path, size: int, header: Header, tensors: dict[str, Tensor]) 
     for kind, count in counts.items():
         if (named := len(getattr(names, kind))) not in (0, count):
             raise GraphError(f"the file names {named:,} {kind}, and has {count:,}")
-    if owner is not None and (
-        owner.shape != y.shape or int(owner.min()) < 0 or int(owner.max()) >= len(names.clients)
-    ):
-        raise GraphError("the file's clients do not fit its nodes")
     return Dataset(
         header.name,
         graph,

@@ -20,18 +20,8 @@ SITES = ("nord", "süd", "west")
 
 
 @pytest.fixture(scope="module")
-def done(
-    pace: Preloaded, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, subprocess.CompletedProcess[str]]:
-    folder = tmp_path_factory.mktemp("tables")
-    (folder / "bin").mkdir()
-    pace.on_path(folder / "bin")
-    places = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
-    environment = os.environ | {"PATH": places, "COLUMNS": "80"}
-    command = ["sh", str(SCRIPT), str(folder / "root")]
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return folder / "root", ended
+def done(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    return pace.run_example(SCRIPT, tmp_path_factory.mktemp("tables"))
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -40,22 +30,22 @@ def rows(path: Path) -> list[dict[str, str]]:
 
 
 def test_nothing_but_descriptions_and_messages_is_carried(
-    done: tuple[Path, subprocess.CompletedProcess[str]],
+    done: tuple[Path, str],
 ) -> None:
-    root, ended = done
-    carried = re.findall(r"^carried: (.*)$", ended.stdout, re.MULTILINE)
+    root, printed = done
+    carried = re.findall(r"^carried: (.*)$", printed, re.MULTILINE)
     assert sorted({"".join(Path(name).suffixes[-1:]) for name in carried}) == [
         ".down", ".pace", ".roll", ".toml", ".up",
     ]  # fmt: skip
     for path in (root / "server").rglob("*.toml"):
         assert not re.search(r"[NSW]-0\d\d\d", path.read_text())  # no case
-    assert max(map(len, ended.stdout.splitlines())) <= 120
+    assert max(map(len, printed.splitlines())) <= 120
 
 
 def test_every_trap_is_right_or_said(
-    done: tuple[Path, subprocess.CompletedProcess[str]],
+    done: tuple[Path, str],
 ) -> None:
-    said = " ".join(done[1].stdout.split())
+    said = " ".join(done[1].split())
     for words in (
         "'case' is different in every row: taken as the id",
         "not UTF-8, so it was read as Windows-1252",
@@ -72,9 +62,7 @@ def test_every_trap_is_right_or_said(
     assert "Warning" not in said  # nothing is left unscaled
 
 
-def test_all_graphs_have_the_same_columns(
-    done: tuple[Path, subprocess.CompletedProcess[str]], pace: Preloaded
-) -> None:
+def test_all_graphs_have_the_same_columns(done: tuple[Path, str], pace: Preloaded) -> None:
     root, _ = done
     named = []
     for site in SITES:
@@ -85,7 +73,7 @@ def test_all_graphs_have_the_same_columns(
 
 
 def test_new_patients_are_predicted(
-    done: tuple[Path, subprocess.CompletedProcess[str]],
+    done: tuple[Path, str],
 ) -> None:
     root, _ = done
     hits = total = 0
@@ -105,9 +93,9 @@ def test_new_patients_are_predicted(
 
 
 def test_a_site_has_a_page_and_a_model_for_other_programs(
-    done: tuple[Path, subprocess.CompletedProcess[str]],
+    done: tuple[Path, str],
 ) -> None:
-    root, ended = done
+    root, printed = done
     for site in SITES:
         page = (root / site / "mine.model" / "index.html").read_text()
         assert f"PACE: the model of {site}" in page
@@ -115,14 +103,14 @@ def test_a_site_has_a_page_and_a_model_for_other_programs(
     about = json.loads((root / "nord" / "mine_torch" / "model.json").read_text())
     assert about["parts"][0]["name"] == "Local"
     assert len(about["features"]) == 14
-    assert "graph.npz, model.json, model.pt2" in ended.stdout
+    assert "graph.npz, model.json, model.pt2" in printed
 
 
 ENCODINGS = {"nord": "utf-8", "süd": "cp1252", "west": "utf-8-sig"}
 
 
 def test_the_order_of_a_table_does_not_change_who_was_trained_on(
-    done: tuple[Path, subprocess.CompletedProcess[str]], pace: Preloaded
+    done: tuple[Path, str], pace: Preloaded
 ) -> None:
     root, _ = done
     for site in SITES:
@@ -134,7 +122,7 @@ def test_the_order_of_a_table_does_not_change_who_was_trained_on(
 
 
 def test_without_a_codebook_unscaled_columns_are_warned_of_and_missing_ones_counted(
-    done: tuple[Path, subprocess.CompletedProcess[str]], pace: Preloaded
+    done: tuple[Path, str], pace: Preloaded
 ) -> None:
     root, _ = done
     tables = ("--nodes", "patients.csv", "--edges", "links.csv", "--out", "raw.graph")

@@ -3,9 +3,7 @@
 import csv
 import json
 import math
-import os
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -22,20 +20,10 @@ SITES = ("north", "süd", "west")
 COIN = math.log(2)
 
 
-def run(pace: Preloaded, folder: Path, *words: str) -> tuple[Path, str]:
-    (folder / "bin").mkdir()
-    pace.on_path(folder / "bin")
-    places = os.pathsep.join([str(folder / "bin"), os.environ["PATH"]])
-    command = ["sh", str(SCRIPT), str(folder / "root"), *words]
-    environment = os.environ | {"PATH": places, "COLUMNS": "80"}
-    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return folder / "root", " ".join(ended.stdout.split())
-
-
 @pytest.fixture(scope="module")
 def opened(pace: Preloaded, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    return run(pace, tmp_path_factory.mktemp("open"))
+    root, printed = pace.run_example(SCRIPT, tmp_path_factory.mktemp("open"))
+    return root, " ".join(printed.split())
 
 
 def rows(path: Path) -> list[dict[str, str]]:
@@ -114,8 +102,8 @@ def test_sealed_gives_the_same_answers(
     opened: tuple[Path, str], pace: Preloaded, tmp_path: Path
 ) -> None:
     pytest.importorskip("cryptography")
-    root, said = run(pace, tmp_path, "sealed")
-    assert "keep it here, it is your signature" in said
+    root, said = pace.run_example(SCRIPT, tmp_path, "sealed")
+    assert "keep it here, it is your signature" in " ".join(said.split())
     pairs = hidden(root)
     assert nll(pairs) < COIN
     assert json.loads((root / "north" / "mine.model" / "model.json").read_text())["roll"]
