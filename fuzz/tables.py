@@ -81,7 +81,7 @@ def _applied(path: Path) -> None:
 
 def _merged(path: Path) -> None:
     sites = {"north": read_proposal(path), "south": honest_proposal()}
-    book = merge_proposals(sites).codebook
+    book = merge_proposals(sites)[0]
     codebook_rows(book)
     codebook_discloses(sites, book)
 
@@ -112,7 +112,7 @@ def seeds() -> Mapping[str, list[bytes]]:
     offered = honest_proposal()
     rows: dict[str, Any] = {"id": ["a", "b"], "x": [1.5, None], "y": ["7", "z"]}
     packed = written(lambda path: parquet.write_table(pyarrow.table(rows), path))
-    book = merge_proposals({"north": offered, "south": offered}).codebook
+    book = merge_proposals({"north": offered, "south": offered})[0]
     return {
         "text": ["=a\x1b[2J\u202e<b>\n".encode(), b"not \xff UTF-8", b"[x](javascript:y) `|`"],
         "parsed": [b'{"a": [1, {"b": null}]}', b'[a]\nb.c = [1, 2.5, "x"]\n\'d\' = """e"""\n'],

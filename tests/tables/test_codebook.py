@@ -70,9 +70,9 @@ def imported(folder: Path, columns: dict[str, list[str]], book: Codebook, **aske
 
 def test_scaling_is_that_of_all_rows_together(tmp_path: Path) -> None:
     sites = {name: patients(40 + 20 * seed, seed=seed) for seed, name in enumerate("ns")}
-    merged = merge_proposals({name: proposed(tmp_path, each) for name, each in sites.items()})
+    book, _ = merge_proposals({name: proposed(tmp_path, each) for name, each in sites.items()})
     ages = [float(cell) for each in sites.values() for cell in each["age"] if cell]
-    (age,) = (column for column in merged.codebook.columns if column.name == "age")
+    (age,) = (column for column in book.columns if column.name == "age")
     assert age.centre == pytest.approx(statistics.mean(ages), rel=1e-5)
     assert age.scale == pytest.approx(statistics.pstdev(ages), rel=1e-5)
     assert (age.fill, age.indicator) == (age.centre, True)
@@ -82,14 +82,14 @@ def test_every_site_gets_the_same_columns_in_the_same_order(tmp_path: Path) -> N
     north, south = patients(wards="ab"), patients(wards="bc", seed=1)
     south = dict(reversed(south.items())) | {"notes": ["free text"] * 40}
     sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
-    merged = merge_proposals(sites)
-    assert merged.codebook.features == (
+    book, noted = merge_proposals(sites)
+    assert book.features == (
         "age", "age=missing", "ward=a", "ward=b", "ward=c", "ward=other", "born", "smoker",
     )  # fmt: skip
-    assert "'notes' is left out: not at north" in merged.notes
+    assert "'notes' is left out: not at north" in noted
     for columns in (north, south):
-        made = imported(tmp_path, columns, merged.codebook)
-        assert made.dataset.names.features == merged.codebook.features
+        made = imported(tmp_path, columns, book)
+        assert made.dataset.names.features == book.features
         assert made.dataset.names.classes == ("x", "y")
         x = made.dataset.graph.x
         assert x[3, :2].tolist() == [0, 1]  # filled with the mean, and marked
@@ -125,7 +125,7 @@ def test_numbers_of_very_few_rows_are_not_told(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_said(tmp_path: Path) -> None:
-    book = merge_proposals({"north": proposed(tmp_path, patients())}).codebook
+    book = merge_proposals({"north": proposed(tmp_path, patients())})[0]
     new = patients()
     new["ward"][4] = "z"
     new["age"][5] = "8000"
@@ -156,7 +156,7 @@ def test_without_a_place_a_missing_value_and_another_word_are_refused(tmp_path: 
 
 
 def test_a_table_without_the_label_is_for_prediction(tmp_path: Path) -> None:
-    book = merge_proposals({"north": proposed(tmp_path, patients())}).codebook
+    book = merge_proposals({"north": proposed(tmp_path, patients())})[0]
     columns = patients()
     del columns["kind"]
     made = imported(tmp_path, columns, book)
@@ -175,11 +175,11 @@ def test_robust_scaling_and_none(tmp_path: Path) -> None:
     columns = patients(200)
     columns["age"][0] = "90000"
     site = {"north": proposed(tmp_path, columns)}
-    robust = merge_proposals(site, scaling="robust").codebook.columns[0]
+    robust = merge_proposals(site, scaling="robust")[0].columns[0]
     assert 50 < robust.centre < 70
     assert 10 < robust.scale < 25
-    assert merge_proposals(site).codebook.columns[0].scale > 1000
-    plain = merge_proposals(site, scaling="none").codebook.columns[0]
+    assert merge_proposals(site)[0].columns[0].scale > 1000
+    plain = merge_proposals(site, scaling="none")[0].columns[0]
     assert (plain.centre, plain.scale) == (0, 1)
     assert plain.fill
     with pytest.raises(SettingError, match="--scale is 'max'"):
@@ -228,10 +228,10 @@ def test_many_columns_are_merged_in_time_in_proportion() -> None:
 
     sites = {"north": site("n", 5_000), "south": site("N", 5_000)}
     began = time.process_time()
-    merged = merge_proposals(sites)
-    assert len(merged.codebook.columns) == 5_000
-    assert "'n7' is left out: not at south ('N7' is another name)" in merged.notes
-    codebook_discloses(sites, merged.codebook)
+    book, noted = merge_proposals(sites)
+    assert len(book.columns) == 5_000
+    assert "'n7' is left out: not at south ('N7' is another name)" in noted
+    codebook_discloses(sites, book)
     assert time.process_time() - began < 5
     with pytest.raises(SettingError, match="100002 columns, expected at most"):
         site("n", 100_001 // 2 + 1)
@@ -250,7 +250,7 @@ def test_kinds_that_contradict_each_other_are_refused_together(tmp_path: Path) -
         "north": proposed(tmp_path, north, category=["age"], without=["smoker"]),
         "south": proposed(tmp_path, south, without=["smoker"]),
     }
-    assert merge_proposals(fixed).codebook.columns[0].words == ("old", "young", "other", "missing")
+    assert merge_proposals(fixed)[0].columns[0].words == ("old", "young", "other", "missing")
 
 
 def test_other_units_spellings_classes_and_names_are_told_of(tmp_path: Path) -> None:
@@ -259,17 +259,17 @@ def test_other_units_spellings_classes_and_names_are_told_of(tmp_path: Path) -> 
     south["kind"] = ["x"] * 40
     south["nr"] = south.pop("case")
     sites = {"north": proposed(tmp_path, north), "south": proposed(tmp_path, south)}
-    merged = merge_proposals(sites)
-    notes = "\n".join(merged.notes)
-    assert "another unit?" in "\n".join(merged.codebook.warnings)
+    book, noted = merge_proposals(sites)
+    notes = "\n".join(noted)
+    assert "another unit?" in "\n".join(book.warnings)
     assert "'A' and 'a' are 2 categories: if they are one, write them alike" in notes
     assert "class 'y' occurs at north only" in notes
     assert "the id is 'case'; south: give --id at import" in notes
-    told = codebook_discloses(sites, merge_proposals(sites).codebook)
+    told = codebook_discloses(sites, merge_proposals(sites)[0])
     assert "ward=A (south)" in told[1]
     with pytest.raises(SettingError, match="--classes lacks y"):
         merge_proposals(sites, classes=["x"])
-    assert merge_proposals(sites, classes=["y", "x", "z"]).codebook.classes == ("y", "x", "z")
+    assert merge_proposals(sites, classes=["y", "x", "z"])[0].classes == ("y", "x", "z")
 
 
 def test_words_among_numbers_are_asked_about_once(tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_what_is_wrong_with_a_codebook_by_hand_is_said(
 
 
 def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:
-    book = merge_proposals({"north": proposed(tmp_path, patients(wards='ä"'))}).codebook
+    book = merge_proposals({"north": proposed(tmp_path, patients(wards='ä"'))})[0]
     write_codebook(tmp_path / "codebook.toml", book)
     assert read_codebook(tmp_path / "codebook.toml") == book
     made = Job(
@@ -415,7 +415,7 @@ def test_the_commands(tmp_path: Path, pace: Preloaded) -> None:
 
 
 def test_scaled_features_are_what_the_codebook_says(tmp_path: Path) -> None:
-    book = merge_proposals({"north": proposed(tmp_path, patients())}).codebook
+    book = merge_proposals({"north": proposed(tmp_path, patients())})[0]
     x = imported(tmp_path, patients(), book).dataset.graph.x
     age, born = (x[:, book.features.index(name)] for name in ("age", "born"))
     assert torch.allclose(age.mean(), torch.tensor(0.0), atol=1e-4)
@@ -428,7 +428,7 @@ WEIGHTED = "from,to,strength\nn0,n1,2\nn1,n2,0.5\n"
 def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
     edges = {"weight": "strength", "directions": "keep"}
     one = proposed(tmp_path, patients(), **edges)
-    book = merge_proposals({"nord": one, "süd": one}).codebook
+    book = merge_proposals({"nord": one, "süd": one})[0]
     write_codebook(tmp_path / "book.toml", book)
     assert read_codebook(tmp_path / "book.toml") == book
     nodes = table(tmp_path / "nodes.csv", patients())
@@ -458,20 +458,20 @@ def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
 def test_a_column_in_another_case_is_named_where_it_is_left_out(tmp_path: Path) -> None:
     here = proposed(tmp_path, patients())
     there = proposed(tmp_path, {("Age" if k == "age" else k): v for k, v in patients().items()})
-    notes = merge_proposals({"nord": here, "süd": there}).notes
+    notes = merge_proposals({"nord": here, "süd": there})[1]
     assert "'age' is left out: not at süd ('Age' is another name)" in notes
 
 
 def test_classes_in_another_case_are_told_of(tmp_path: Path) -> None:
     here = proposed(tmp_path, patients())
     there = proposed(tmp_path, patients() | {"kind": ["X", "y"] * 20})
-    notes = merge_proposals({"nord": here, "süd": there}).notes
+    notes = merge_proposals({"nord": here, "süd": there})[1]
     assert "the label: 'X' and 'x' are 2 classes: if they are one, write them alike" in notes
 
 
 def test_codebooks_and_proposals_can_be_inspected(tmp_path: Path) -> None:
     found = proposed(tmp_path, patients())
-    book = merge_proposals({"nord": found}).codebook
+    book = merge_proposals({"nord": found})[0]
     write_codebook(tmp_path / "book.toml", book)
     said = plain_record(inspect(tmp_path / "columns.toml"))
     assert (said["kind"], said["rows"]) == ("a site's proposal of columns", 40)

@@ -44,7 +44,7 @@ def test_sites_without_a_class_in_common_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ProblemsError, match="in common: c has 'home', 'readmitted'"):
         merge_proposals(one_alone)
     every = ("N", "Y", "home", "ja", "nein", "readmitted")
-    assert merge_proposals(sites, classes=every).codebook.classes == every  # somebody has said so
+    assert merge_proposals(sites, classes=every)[0].classes == every  # somebody has said so
 
 
 def test_categories_without_a_word_in_common_are_refused(tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_categories_without_a_word_in_common_are_refused(tmp_path: Path) -> None
     with pytest.raises(ProblemsError, match="category 'sex' has no word in common"):
         merge_proposals({"a": one, "b": two})
     three = site(tmp_path, ("x", "y"), sex="m/d")
-    assert merge_proposals({"a": one, "b": three}).codebook.columns
+    assert merge_proposals({"a": one, "b": three})[0].columns
 
 
 @pytest.mark.parametrize("factor", [2.20462, 1000, 1 / 18])
@@ -61,14 +61,14 @@ def test_units_are_warned_of_and_again_when_the_job_is_made(
     tmp_path: Path, pace: Preloaded, factor: float
 ) -> None:
     sites = {"a": site(tmp_path, ("x", "y")), "b": site(tmp_path, ("x", "y"), factor)}
-    book = merge_proposals(sites).codebook
+    book = merge_proposals(sites)[0]
     assert "'weight' is about" in book.warnings[0]
     write_codebook(tmp_path / "codebook.toml", book)
     assert read_codebook(tmp_path / "codebook.toml") == book
     made = pace("new", "study.pace", "--codebook", "codebook.toml", cwd=tmp_path)
     assert made.code == 0
     assert "another unit?" in " ".join(made.out.split())
-    same = merge_proposals({"a": sites["a"], "b": site(tmp_path, ("y", "x"))}).codebook
+    same = merge_proposals({"a": sites["a"], "b": site(tmp_path, ("y", "x"))})[0]
     assert not same.warnings
 
 

@@ -417,12 +417,15 @@ def read_site(
     """
     import torch
 
-    from pace.cli.tables import read_known
+    from pace.datasets import read_graph
     from pace.runtimes.files import load_site, read_model, site_of_dataset
     from pace.tables import Columns, import_graph, read_mapping
 
     torch.set_num_threads(1)
-    columns["known"] = read_known(columns["known"], nodes)
+    if (known := columns["known"]) is not None:
+        if nodes is None:
+            raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
+        columns["known"] = read_graph(known)
     model = read_model(folder)
     if graph is not None and nodes is None and edges is None:
         return model, load_site(graph, model.job), None

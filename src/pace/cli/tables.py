@@ -15,7 +15,6 @@ from pace.io import plain_record
 from pace.tables import BOTH, Codebook, listed, read_codebook, write_codebook
 
 if TYPE_CHECKING:
-    from pace.datasets import Dataset
     from pace.tables import ColumnMapping, Imported, Proposal
 
 LISTED = 20  # classes or clients shown
@@ -149,15 +148,6 @@ def described(path: Path) -> Proposal | Codebook:
     return read_proposal(path)
 
 
-def read_known(known: Path | None, nodes: Path | None) -> Dataset | None:
-    """The graph whose nodes a table's edges may lead to."""
-    from pace.datasets import read_graph
-
-    if known is not None and nodes is None:
-        raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
-    return None if known is None else read_graph(known)
-
-
 @codebook.command()
 def merge(
     proposals: Annotated[list[Path], argument("What each site's `propose` wrote.")],
@@ -181,22 +171,21 @@ def merge(
         if name in sites:
             raise SettingError(f"two files are called {path.name}: give each site's its own name")
         sites[name] = read_proposal(path)
-    merged = merge_proposals(sites, scaling=scale, classes=options.words(classes) or ())
-    book = merged.codebook
+    book, notes = merge_proposals(sites, scaling=scale, classes=options.words(classes) or ())
     write_codebook(out, book)
     disclosed = codebook_discloses(sites, book)
     if as_json:
-        facts = {"features": list(book.features), "notes": merged.notes, "discloses": disclosed}
+        facts = {"features": list(book.features), "notes": notes, "discloses": disclosed}
         console.one_object(book.plain() | facts | {"file": str(out)})
         return
     show_codebook(book, f"Codebook of {', '.join(sites)}")
-    for line in [*(f"Note: {note}" for note in merged.notes), *disclosed]:
+    for line in [*(f"Note: {note}" for note in notes), *disclosed]:
         console.console().print(line)
     if book.warnings:
-        say = (
-            "settle them and delete them from the codebook; `pace new` repeats those that are left"
+        console.console().print(
+            "The warnings are in the file: settle them and delete them from the codebook; `pace new` "
+            "repeats those that are left."
         )
-        console.console().print(f"The warnings are in the file: {say}.")
     console.say(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
 
 
@@ -304,7 +293,7 @@ def import_(
         strangers=strangers,
         weight=weight,
         directions=directions,
-        known=read_known(known, nodes),
+        known=file.read_graph(known) if known else None,
         mapping=read_mapping(mapping) if mapping else None,
     )
     book = load_book(job) if job else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from pace.errors import GraphError, ProblemsError, SettingError
 from pace.io import many
@@ -20,18 +19,10 @@ NORMAL_QUARTILES = 1.349  # interquartile range of a normal distribution, in sta
 Sites = Mapping[str, Proposal]
 
 
-@dataclass(frozen=True)
-class Merged:
-    """The codebook, and what those who agree to it should look at."""
-
-    codebook: Codebook  # with `warnings`, which stay with it until somebody takes them out
-    notes: list[str]
-
-
 def merge_proposals(
     sites: Sites, *, scaling: str = "standard", classes: Sequence[str] = ()
-) -> Merged:
-    """One codebook for all sites; all columns whose kinds contradict each other are refused."""
+) -> tuple[Codebook, list[str]]:
+    """One codebook for all sites, and notes on it; columns whose kinds contradict are refused."""
     check_choice("--scale", scaling, SCALINGS)
     columns: dict[str, dict[str, Summary]] = {}
     for site, proposal in sites.items():
@@ -83,7 +74,7 @@ def merge_proposals(
         warnings=tuple(warnings),
         columns=tuple(merged),
     )
-    return Merged(codebook, notes)
+    return codebook, notes
 
 
 def _alone(words: Mapping[str, Sequence[str]]) -> str | None:
