@@ -314,6 +314,19 @@ def test_a_node_is_tried_again_after_every_end_that_nobody_asked_for(
     assert "s ahead of the server's" in said  # the clock is named with every reason
 
 
+def test_a_node_ends_though_flowers_process_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked to end by its operator, and deaf to it: it is killed after a while."""
+    north, program = made(tmp_path) / "north", tmp_path / "flower-supernode"
+    program.write_text(f"#!/bin/sh\ntrap '' TERM\nkill -TERM {os.getpid()}\nsleep 600\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(supernode, "program", lambda name: str(program))
+    monkeypatch.setattr(supernode, "GOODBYE", 0.5)
+    quiet(monkeypatch)
+    assert SuperNode.read(north / "node.toml").run() == -signal.SIGKILL
+
+
 RUNNING = """
 import sys
 from pathlib import Path

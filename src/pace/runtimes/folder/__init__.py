@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,7 +37,6 @@ from pace.runtimes.network.node import Node, respond
 
 ASK, ANSWER = "ask", "answer"
 LARGEST = 2**30  # bytes of a message; admission knows the exact size of an upload
-LEFTOVER = 3600.0  # seconds after which an unfinished write is one that was killed
 
 
 @dataclass(eq=False)
@@ -49,9 +47,7 @@ class SharedFolder:
     largest: int = LARGEST
     look: float = 1.0  # seconds between looks: each asks the share for every answer that is awaited
     asked: dict[str, str] = field(default_factory=dict)  # ticket -> node
-    read: dict[str, tuple[int, ...]] = field(
-        default_factory=dict
-    )  # node -> its answer, as last read
+    read: dict[str, tuple[int, ...]] = field(default_factory=dict)  # node -> stat of its answer
     given: set[str] = field(default_factory=set)  # tickets whose replies were given
 
     def nodes(self) -> set[str]:
@@ -132,9 +128,6 @@ class FolderNode(Node):
     def run(self, *, once: bool = False) -> int:
         """Answer what is asked, until this process ends or, `once`, what is there; how many were."""
         self.mine.mkdir(exist_ok=True)
-        for path in self.mine.glob(f".*{atomic.PART}"):
-            if time.time() - path.stat().st_mtime > LEFTOVER:
-                path.unlink(missing_ok=True)
         if not once:
             signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it made is removed
             threading.Thread(target=forkserver.ensure_running, daemon=True).start()
@@ -153,8 +146,12 @@ def _read(path: Path, largest: int = LARGEST) -> Letter | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    """Whole or absent where the file system can; else as it is, and its reader waits for the rest."""
+    """Whole or absent where the file system can; else as it is, and its reader waits for the rest.
+
+    One process writes a file, so what lies beside it is of one that was killed.
+    """
     try:
+        atomic.sweep(path)
         atomic.write(path, content)
     except OSError:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW

@@ -90,7 +90,8 @@ class Bindings:
     def open(cls, folder: Path, fixed: Mapping[str, str]) -> Bindings:
         """Those in the journal, except where the operator fixed others."""
         files = folder.glob("*.json")
-        nodes = {path.stem: load_record(Binding, path, LARGEST).node for path in files} | fixed
+        nodes = {path.stem: load_record(Binding, path, LARGEST).node for path in files}
+        nodes |= fixed
         return cls(folder, nodes, {node: name for name, node in nodes.items()})
 
     def check(self, name: str, node: str) -> None:
