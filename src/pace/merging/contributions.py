@@ -11,17 +11,18 @@ Where sites sent rows that stand for theirs, G_k is what these rows give: too sm
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import combinations
 
 import torch
 from torch import Tensor
 
 from pace.merging.ridge import solve_gram
 
-EXACT = 10  # sites up to which all 2^K rolls are solved
-ROLLS = 1024  # that are solved for more sites, in permutations
+ROLLS = 2**10  # that are solved at most: all of ten sites, else those of some permutations
+BUDGET = 2.5e11  # rolls · columns³ at most: beyond, fewer permutations
+TOGETHER = 8  # rolls whose sums are added up in one product
 SMALLEST = 1e-12  # of the eigenvalues of the rows, against the largest
 
 
@@ -50,16 +51,19 @@ class SiteSums:
         products = (self.grams @ answer - 2 * self.sums) * answer
         return self.nodes + products.sum((1, 2))
 
-    def answer(self, roll: Sequence[bool], strength: float) -> Tensor:
-        """W_S of a roll S."""
-        present = torch.tensor(roll)
-        gram, sums = (part[present].sum(0) for part in (self.grams, self.sums))
-        return solve_gram(gram, sums, [strength])[0]
+    def answers(self, rolls: Tensor, strength: float) -> Iterator[Tensor]:
+        """W_S of each roll S, a row of (rolls, sites): d³/3 operations each."""
+        for some in rolls.double().split(TOGETHER):
+            parts = (torch.tensordot(some, part, 1) for part in (self.grams, self.sums))
+            for gram, sums in zip(*parts, strict=True):
+                yield solve_gram(gram, sums, [strength])[0]
 
-    def value(self, roll: Sequence[bool], strength: float) -> float:
-        """v(S)."""
-        gained = self.nodes - self.losses(self.answer(roll, strength))
-        return float(gained.sum() / self.nodes.sum().clamp_min(1))
+    def values(self, rolls: Tensor, strength: float) -> Tensor:
+        """v(S) of each roll S, (rolls,)."""
+        gram, sums = self.grams.sum(0), self.sums.sum(0)
+        answers = self.answers(rolls, strength)
+        gained = [((2 * sums - gram @ answer) * answer).sum() for answer in answers]
+        return torch.stack(gained) / self.nodes.sum().clamp_min(1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +89,17 @@ def left_out_loss(parts: SiteSums, strength: float) -> Tensor:
 
 def _without(parts: SiteSums, strength: float, *absent: int) -> Tensor:
     """L_k of what all sites but these learn."""
-    roll = [site not in absent for site in range(len(parts.nodes))]
-    return parts.losses(parts.answer(roll, strength))
+    roll = torch.ones(1, len(parts.nodes))
+    roll[:, absent] = 0
+    return parts.losses(*parts.answers(roll, strength))
 
 
 def weigh_sites(parts: SiteSums, strength: float, seed: int = 0) -> Contributions:
-    """All of it, from 2^K solutions up to ten sites and from permutations beyond."""
+    """All of it, from 2^K solutions up to ten sites and from permutations beyond.
+
+    Costs d³/3 operations a solution, of at most `BUDGET`; ten sites and 600 columns take 7 · 10¹⁰, some
+    seconds of a core.
+    """
     nodes, alone = parts.nodes.clamp_min(1), left_out_loss(parts, strength)
     helps = torch.diag(alone - _without(parts, strength) / nodes)
     for pair in combinations(range(len(nodes)), 2):
@@ -103,26 +112,20 @@ def weigh_sites(parts: SiteSums, strength: float, seed: int = 0) -> Contribution
 
 def shapley_values(parts: SiteSums, strength: float, seed: int = 0) -> tuple[Tensor, float]:
     """φ_j = Σ_S |S|! (K - |S| - 1)! / K! (v(S + j) - v(S)); and the largest standard error."""
-    sites = len(parts.nodes)
-    if sites <= EXACT:
-        values = {
-            roll: parts.value(roll, strength) for roll in product((False, True), repeat=sites)
-        }
-        shares = torch.zeros(sites, dtype=torch.float64)
-        for roll, value in values.items():
-            size = sum(roll)
-            for site, present in enumerate(roll):
-                before = size - present  # of the roll that this site joins
-                weight = 1 / (sites * math.comb(sites - 1, before))
-                shares[site] += weight * value if present else -weight * value
-        return shares, 0.0
-    generator, gains = torch.Generator().manual_seed(seed), []
-    for _ in range(max(2, ROLLS // sites)):
-        joined, last, gained = [False] * sites, 0.0, torch.zeros(sites, dtype=torch.float64)
-        for site in torch.randperm(sites, generator=generator).tolist():
-            joined[site] = True
-            value = parts.value(joined, strength)
-            gained[site], last = value - last, value
-        gains.append(gained)
-    drawn = torch.stack(gains)
-    return drawn.mean(0), float((drawn.std(0) / len(drawn) ** 0.5).max())
+    sites, columns = parts.sums.shape[:2]
+    most = min(ROLLS, int(BUDGET / max(1, columns) ** 3))
+    if 2**sites <= most:
+        rolls = torch.cartesian_prod(*[torch.tensor([False, True])] * sites).view(-1, sites)
+        before = rolls.sum(1, keepdim=True) - rolls.long()  # size of the roll that a site joins
+        ways = [sites * math.comb(sites - 1, size) for size in range(sites)]
+        weights = 1 / torch.tensor(ways, dtype=torch.float64)[before]
+        signed = torch.where(rolls, weights, -weights)
+        return parts.values(rolls, strength) @ signed, 0.0
+    generator = torch.Generator().manual_seed(seed)
+    count = max(2, most // sites)
+    orders = [torch.randperm(sites, generator=generator) for _ in range(count)]
+    ranks = torch.stack(orders).argsort(1)  # when each site joins
+    rolls = ranks[:, None] <= torch.arange(sites)[:, None]  # (count, joined, sites)
+    values = parts.values(rolls.flatten(0, 1), strength).view(count, sites)
+    gained = values.diff(dim=1, prepend=values.new_zeros(count, 1)).gather(1, ranks)
+    return gained.mean(0), float((gained.std(0) / count**0.5).max())
