@@ -6,6 +6,7 @@ from typing import Any
 
 from pace.datasets import Dataset, Names, file
 from pace.graph import Graph
+from pace.jobs.editions import encode_record
 from pace.jobs.job import Job, write_job
 from pace.jobs.roll import Roll
 from pace.models.gcn import GCN
@@ -75,7 +76,7 @@ def roll(made: Job, name: str, upload: bytes, returned: bytes, **changes: object
         "refused": {},
         "missing": (),
     }
-    return Roll(**(settings | changes)).encode()  # type: ignore[arg-type]
+    return encode_record(Roll(**(settings | changes)))  # type: ignore[arg-type]
 
 
 # On a CPU, whatever is here: bytes are compared with those of a fit in this process.

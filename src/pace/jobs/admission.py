@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from pace.errors import ParticipantError, SignatureError, SizeError, WithdrawnError
 from pace.jobs import signatures
-from pace.jobs.editions import check_upload_signature
+from pace.jobs.editions import check_upload_signature, current_edition
 from pace.jobs.job import Job, is_name
 from pace.protocol import Message, steps, wire
 
@@ -34,7 +34,7 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
     if job.signed:
         key = signatures.signer(content)
         if key not in (names := _by_fingerprint(job)):
-            for left, leaver in (job.edition.left if job.edition else {}).items():
+            for left, leaver in current_edition(job).left.items():
                 if signatures.fingerprint(leaver.key) == key:
                     raise WithdrawnError(f"{left!r} left with edition {leaver.edition}")
             raise SignatureError(

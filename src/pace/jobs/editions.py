@@ -12,13 +12,14 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pace.errors import EditionError, FileError, SettingError, SignatureError, WithdrawnError
 from pace.io import plain_record, read_record, untrusted
 from pace.jobs import signatures
-from pace.jobs.signatures import SERVER, TRAILER, UPLOAD, WITHDRAWAL, Key
+from pace.jobs.signatures import SERVER, TRAILER, UPLOAD, WITHDRAWAL, Key, verify_digest
 
 if TYPE_CHECKING:
     from pace.jobs.job import Job
@@ -79,12 +80,11 @@ class Edition:
     left: Mapping[str, Leaver]
     format: str = "pace-edition-1"
 
-    def encode(self) -> bytes:
-        return _encode(self)
-
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.encode()).hexdigest()
+        """Of the record; that of the first edition, which has none, is the job's."""
+        first = self.number == 1
+        return self.job if first else hashlib.sha256(encode_record(self)).hexdigest()
 
     @property
     def new(self) -> list[str]:
@@ -96,8 +96,17 @@ class Edition:
         return {name: one for name, one in self.left.items() if one.edition == self.number}
 
 
-def _encode(record: object) -> bytes:
+def encode_record(record: object) -> bytes:
+    """A record as the bytes that are signed."""
     return json.dumps(plain_record(record), sort_keys=True, separators=(",", ":")).encode()
+
+
+def current_edition(job: Job) -> Edition:
+    """The edition that a signed job is in; the first is the job's own list."""
+    if job.edition is not None:
+        return job.edition
+    members = {name: Member(job.keys[name], 1) for name in job.participants}
+    return Edition(job.digest, 1, (), job.minimum, members, {})
 
 
 def enrol(job: Job, edition: Edition) -> Job:
@@ -128,10 +137,10 @@ def check_editions(job: Job) -> None:
 def check_edition(edition: Edition, job: Job) -> Job:
     """The job in an edition, which must be one of its own."""
     check_editions(job)
-    known, number = job.edition, edition.number
+    known, number = current_edition(job), edition.number
     if edition.job != job.digest or len(edition.history) != number - 1 or number < 2:
         raise EditionError(f"an edition of job {edition.job[:16]}, this is {job.digest[:16]}")
-    earlier = [job.digest] if known is None else [*known.history, known.digest]
+    earlier = [*known.history, known.digest]
     told = [*edition.history, edition.digest]
     if told[: len(earlier)] != earlier[: len(told)]:
         raise EditionError(
@@ -171,7 +180,7 @@ def signed_as(kind: str, number: int) -> str:
 
 def upload_kinds(job: Job, name: str) -> tuple[str, str]:
     """What an upload is signed as: for this edition alone, or for this and later ones."""
-    since = 1 if job.edition is None else job.edition.members[name].since
+    since = current_edition(job).members[name].since
     return signed_as(UPLOAD, job.number), f"{UPLOAD} from edition {since} on"
 
 
@@ -179,12 +188,8 @@ def check_upload_signature(digest: bytes, trailer: bytes, job: Job, name: str) -
     """Refuse an upload that its site did not sign for this edition; say so if it is of another."""
     others = [f"{UPLOAD} from edition {since} on" for since in range(1, job.number)]
     others += [signed_as(UPLOAD, number) for number in range(1, job.number)]
-
-    def check(kind: str) -> None:
-        public = job.keys[name]
-        signatures.verify_digest(digest, trailer, public, kind=kind, job=job.digest, name=name)
-
-    kind = _signed_kind(check, [*upload_kinds(job, name), *others])
+    verify = partial(verify_digest, digest, trailer, job.keys[name], job=job.digest, name=name)
+    kind = _signed_kind(verify, [*upload_kinds(job, name), *others])
     if kind not in upload_kinds(job, name):
         raise EditionError(
             f"{name!r} signed this as an {kind}, this is edition {job.number}: it can sign the same "
@@ -196,11 +201,8 @@ def verify_return(content: bytes, job: Job, name: str, number: int) -> bytes:
     """The frame of a return of this edition; one of another edition is told from a changed one."""
     expected = signed_as(signatures.RETURN, number)
     others = [signed_as(signatures.RETURN, other) for other in range(1, number + AHEAD)]
-
-    def check(kind: str) -> None:
-        signatures.verify(content, job.keys[SERVER], kind=kind, job=job.digest, name=name)
-
-    if (kind := _signed_kind(check, [expected, *others])) != expected:
+    verify = partial(signatures.verify, content, job.keys[SERVER], job=job.digest, name=name)
+    if (kind := _signed_kind(verify, [expected, *others])) != expected:
         raise EditionError(
             f"the return is of edition {others.index(kind) + 1}, its roll of edition {number}: take "
             "both from the same folder"
@@ -208,12 +210,12 @@ def verify_return(content: bytes, job: Job, name: str, number: int) -> bytes:
     return content[:-TRAILER]
 
 
-def _signed_kind(check: Callable[[str], None], kinds: Sequence[str]) -> str:
+def _signed_kind(verify: Callable[..., object], kinds: Sequence[str]) -> str:
     """The first of these that a message was signed as; if none, the first one's error."""
     refusals = []
     for kind in kinds:
         try:
-            check(kind)
+            verify(kind=kind)
             return kind
         except SignatureError as error:
             refusals.append(error)
@@ -225,9 +227,9 @@ def withdraw(job: Job, name: str, frame: bytes, key: Key, *, reason: str, time: 
     check_editions(job)
     if len(reason) > LONGEST or not reason.isprintable():
         raise SettingError(f"the reason is longer than {LONGEST} characters, or not one line")
-    since = 1 if job.edition is None else job.edition.members[name].since
+    since = current_edition(job).members[name].since
     upload = hashlib.sha256(frame).hexdigest()
-    record = _encode(Withdrawal(job.digest, name, upload, since, reason, time))
+    record = encode_record(Withdrawal(job.digest, name, upload, since, reason, time))
     return signatures.sign(record, key, kind=WITHDRAWAL, job=job.digest, name=name)
 
 
@@ -235,9 +237,8 @@ def read_withdrawal(path: Path, job: Job) -> Withdrawal:
     """The withdrawal of a file that a site of this job, or one that was in it, has signed."""
     content = _content(path)
     record = _record(Withdrawal, content[:-TRAILER], str(path))
-    left = {} if job.edition is None else job.edition.left
-    keys = {**{name: leaver.key for name, leaver in left.items()}, **job.keys}
-    public = keys.get(record.name)
+    left = job.edition.left if job.edition else {}
+    public = {**{name: leaver.key for name, leaver in left.items()}, **job.keys}.get(record.name)
     if public is None or record.name == SERVER or len(record.reason) > LONGEST:
         raise WithdrawnError(f"{path} is of {record.name[:64]!r}, who is not in the job")
     signatures.verify(content, public, kind=WITHDRAWAL, job=job.digest, name=record.name)
@@ -258,10 +259,8 @@ def next_edition(
         removed: whom the server takes off the list.
     """
     check_editions(job)
-    before, number = job.edition, job.number + 1
-    members = {name: Member(job.keys[name], 1) for name in job.participants}
-    members, left = (members, {}) if before is None else (dict(before.members), dict(before.left))
-    leavers = dict(removed)
+    before, number = current_edition(job), job.number + 1
+    members, left, leavers = dict(before.members), dict(before.left), dict(removed)
     for name, said in withdrawals.items():
         public = members[name].key if name in members else ""
         leavers[name] = Leaver(number, public, said.upload, said.reason, said.time, True)
@@ -289,7 +288,7 @@ def next_edition(
         raise SettingError("nobody would be left: keep the last site in, or delete the journal")
     everybody = job.minimum == len(job.participants)
     minimum = len(members) if everybody else min(job.minimum, len(members))
-    history = (job.digest,) if before is None else (*before.history, before.digest)
+    history = (*before.history, before.digest)
     edition = Edition(job.digest, number, history, minimum, dict(sorted(members.items())), left)
     enrol(job, edition)  # names and keys are checked as a job's are
     return edition

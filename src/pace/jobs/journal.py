@@ -38,7 +38,7 @@ from pace.io import atomic, load_record, optional, plain_record, untrusted
 from pace.jobs import signatures
 from pace.jobs.admission import Admitted, admit, evidence_of, exact_size, frame_of
 from pace.jobs.disclosure import Brought
-from pace.jobs.editions import Edition, check_upload_signature, read_edition
+from pace.jobs.editions import Edition, check_upload_signature, encode_record, read_edition
 from pace.jobs.job import Job, is_name, read_job, render_job
 from pace.jobs.signatures import Key
 
@@ -106,7 +106,7 @@ class Journal:
     def begin_edition(self, edition: Edition, key: Key) -> Journal:
         """Write an edition's record, which decides it, and go on with it."""
         content = signatures.sign(
-            edition.encode(), key, kind=signatures.EDITION, job=self.job.digest, name=""
+            encode_record(edition), key, kind=signatures.EDITION, job=self.job.digest, name=""
         )
         atomic.create(_room(self.folder, edition.number) / "edition", content)
         return Journal.open(self.folder, self.job)

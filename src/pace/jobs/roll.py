@@ -28,6 +28,7 @@ from pace.jobs.editions import (
     check_edition,
     check_upload_signature,
     edition_sentences,
+    encode_record,
     read_withdrawal,
 )
 from pace.jobs.job import SERVER, Job
@@ -68,9 +69,6 @@ class Roll:
     brought: Mapping[str, float] = field(default_factory=dict, metadata=OPTIONAL)
     """By name, how much the receiver's loss a label would rise without each other site's upload."""
     format: str = FORMAT
-
-    def encode(self) -> bytes:
-        return json.dumps(plain_record(self), sort_keys=True, separators=(",", ":")).encode()
 
     @property
     def number(self) -> int:
@@ -118,7 +116,7 @@ class Attendance:
     def roll(self, name: str, returned: bytes, key: Key | None) -> bytes:
         """The roll that goes with a return: the same bytes whenever it is asked for."""
         job = self.book.job
-        content = Roll(
+        told = Roll(
             job.digest,
             name,
             _sha256(frame_of(self.book.stored(name), job)),
@@ -128,8 +126,9 @@ class Attendance:
             **vars(self.absent),
             edition=job.edition,
             evidence=self._evidence,
-            brought={} if (told := self.book.brought()) is None else told.to_receiver(name),
-        ).encode()
+            brought={} if (sums := self.book.brought()) is None else sums.to_receiver(name),
+        )
+        content = encode_record(told)
         if key is None:
             return content
         return signatures.sign(content, key, kind=signatures.ROLL, job=job.digest, name=name)
