@@ -13,7 +13,7 @@ with app.setup:
 
     from pace import GCN, Adoption, Federation, Graph, Pace, adopt, fit, merge
     from pace.datasets import divide, load
-    from pace.gates import blend
+    from pace.gates import mix
     from pace.merging import batches, consensus, dense
     from pace.methods import read
     from pace.params import size, subtract
@@ -314,7 +314,7 @@ def _(adoptions, alpha, dataset, graphs, receiver):
 @app.function
 def accuracy(adoption: Adoption, graph: Graph, alpha: float) -> float:
     """Percent of the test nodes predicted right at this alpha."""
-    predicted = blend(adoption.local, adoption.external, alpha).argmax(1)
+    predicted = mix((adoption.local, adoption.external), (1 - alpha, alpha)).argmax(1)
     return 100 * float((predicted == graph.y)[graph.test].double().mean())
 
 

@@ -21,7 +21,7 @@ from PIL import Image
 from torch import Tensor
 
 from pace import Adoption, Graph
-from pace.gates import blend
+from pace.gates import mix
 from pace.task import nll
 
 # Okabe and Ito's colours, told apart by colour-blind readers too.
@@ -47,6 +47,11 @@ mpl.rcParams.update(
         "legend.fontsize": 8.5,
     }
 )
+
+
+def blend(local: Tensor, external: Tensor, alpha: float) -> Tensor:
+    """z(α) = (1 - α) z_L + α z_E."""
+    return mix((local, external), (1 - alpha, alpha))
 
 
 def panels(rows: int, columns: int, height: float, **options: Any) -> tuple[Figure, list[Axes]]:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from pace.datasets.partition.divide import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
-from pace.gates.cnll import blend, slope
+from pace.gates.cnll import slope
 from pace.graph import Graph
 from pace.models.gcn import GCN
 from pace.params import Params
@@ -24,11 +24,13 @@ from pace.protocol import number_formats
 from pace.task import nll
 from pace.training.recipe import Recipe
 from pace.training.train import train
+from tests.gates.blended import blend
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "mathematics.md").read_text()
 
 FUNCTIONS = re.compile(r"\[`([\w.]+)`\]\(\.\./src/pace/([\w/]+)\.py#([\w.]+)\)")
+OF_STUDY = re.compile(r"\[`(\w+)`\]\(\.\./(study/[\w/]+\.py)\)")
 TESTS = re.compile(r"\[`(test_\w+)`\]\(\.\./(tests/[\w/]+\.py)\)")
 
 
@@ -59,7 +61,7 @@ def test_every_equation_has_its_function_and_its_test(number: int) -> None:
     computed, shown = paragraph.split(
         "; shown by\n" if "; shown by\n" in paragraph else "; shown by "
     )
-    assert FUNCTIONS.search(computed)
+    assert FUNCTIONS.search(computed) or OF_STUDY.search(computed)
     assert TESTS.search(shown)
 
 
@@ -71,6 +73,8 @@ def test_every_function_on_the_page_exists() -> None:
         found = importlib.import_module(f"pace.{module.replace('/', '.')}")
         for part in name.split("."):
             found = getattr(found, part)
+    for name, path in OF_STUDY.findall(PAGE):
+        assert hasattr(importlib.import_module(path[len("study/") : -3].replace("/", ".")), name)
 
 
 def test_every_test_on_the_page_exists() -> None:

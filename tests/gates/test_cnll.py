@@ -13,12 +13,12 @@ from pace.gates.cnll import (
     FloatArray,
     Slopes,
     at_labels,
-    blend,
     calibrate,
     calibrate_all,
     slope,
 )
 from pace.task import nll
+from tests.gates.blended import blend
 from tests.gates.plain_mixture import excess
 
 Drawn = tuple[Tensor, Tensor, Tensor]

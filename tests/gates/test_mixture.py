@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from torch import Tensor
 
-from pace.gates.cnll import blend, calibrate
+from pace.gates.cnll import calibrate
 from pace.gates.mixture import HALVINGS, Problems, minimisers, mix, optimal, weigh
 from pace.task import nll
+from tests.gates.blended import blend
 
 Drawn = tuple[Tensor, Tensor]
 

@@ -142,13 +142,6 @@ def padded(rows: int) -> int:
     return 1 << max(0, rows - 1).bit_length()
 
 
-def blend(local: Tensor, external: Tensor, alpha: float) -> Tensor:
-    """z(α) = (1 - α) z_L + α z_E; at the ends the given logits themselves, bit for bit."""
-    if alpha in (0, 1):
-        return external if alpha else local
-    return (1 - alpha) * local + alpha * external
-
-
 def slope(local: Tensor, external: Tensor, labels: Tensor, alpha: float) -> float:
     """R'(α): the displacement the blend expects less the displacement of the true labels."""
     return float(Slopes([(local, external, labels)])(np.array([alpha]))[0])

@@ -29,7 +29,6 @@ from pace.merging.ridge import (
     expanded,
     limit_rows,
     nystrom,
-    own_residuals,
     public_matrix,
     sketched,
     solve_rows,

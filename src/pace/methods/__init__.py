@@ -1,6 +1,5 @@
 """The methods by name: built in (a line of `pace.registry`), of a package, or by their code's path."""
 
-from pace.errors import PaceError, SettingError
 from pace.gates import Fixed
 from pace.merging import RANK
 from pace.methods.about import about_method, every_method, make, proposal
@@ -10,7 +9,6 @@ from pace.methods.beyond.ridge import (
     LABELS,
     SCALE,
     SMALLEST_CLASS,
-    STRENGTHS,
     PaceFull,
     PaceRidge,
     Regressed,
@@ -18,7 +16,6 @@ from pace.methods.beyond.ridge import (
     fitted_rows,
     omega_of,
 )
-from pace.methods.beyond.ridge_sums import FullSums, RidgeSums, full
+from pace.methods.beyond.ridge_sums import FullSums, RidgeSums
 from pace.methods.pace import Limited, Pace, pairs, read
-from pace.protocol import Method
 from pace.registry import METHODS
