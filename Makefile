@@ -90,7 +90,7 @@ format: .venv/dev
 	touch $@
 
 .venv/dev: .venv/core
-	$(PIP) --editable '.[dev,docs,research,report,tracking,notebook]' --editable ./study
+	$(PIP) --editable '.[dev,docs,research,report,notebook]' --editable './study[tracking]'
 	touch $@
 
 .venv-flower/dev: pyproject.toml constraints.txt
@@ -108,13 +108,13 @@ format: .venv/dev
 .venv-lowest/dev: pyproject.toml constraints-lowest.txt
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints-lowest.txt \
-	  --only-binary :all: --editable '.[dev,research,report,tracking,notebook]' --editable ./study
+	  --only-binary :all: --editable '.[dev,research,report,notebook]' --editable './study[tracking]'
 	touch $@
 
 .venv-latest/dev: pyproject.toml
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade --upgrade-strategy eager \
-	  --editable '.[dev,research,report,tracking,notebook]' --editable ./study
+	  --editable '.[dev,research,report,notebook]' --editable './study[tracking]'
 	touch $@
 
 clean:

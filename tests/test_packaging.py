@@ -33,7 +33,8 @@ NEEDS = [
     ("pymetis", "research", ["partition", *SMALL, "--partition", "metis"]),
     ("pyarrow", "report", ["graph", "import", "--nodes", "nodes.parquet"]),
     ("onnxscript", "export", ["export", "mine.model", "--to", "onnx", "--out", "mine_onnx"]),
-    ("tensorboard", "tracking", [*QUICK, "--tensorboard", "runs"]),
+    ("tensorboard", "tracking", [*QUICK, "--track", "tensorboard=runs"]),
+    ("mlflow", "tracking", [*QUICK, "--track", "mlflow=runs"]),
     ("flwr", "flower", ["flower", "status"]),
 ]
 IMPORT = ["--edges", "edges.parquet", "--label", "kind", "--out", "mine.graph"]
@@ -139,8 +140,10 @@ def test_every_extra_is_in_the_readme_and_every_extra_named_exists() -> None:
 
 
 def test_the_oldest_versions_that_are_tested_are_the_oldest_that_are_allowed() -> None:
-    extras = ("research", "report", "tracking", "notebook", "dev")
+    extras = ("research", "report", "notebook", "dev")
     lines = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
+    study = tomllib.loads((ROOT / "study" / "pyproject.toml").read_text())["project"]
+    lines += study["optional-dependencies"]["tracking"]
     oldest = dict(
         re.findall(r"^([\w-]+)>=([\d.]+)", "\n".join(PROJECT["dependencies"] + lines), re.M)
     )
@@ -183,7 +186,8 @@ def test_a_missing_extra_is_named_with_the_command_that_installs_it(
     printed = capsys.readouterr()
     assert ended.value.code == 2
     assert library in printed.err
-    assert f"pip install 'pace-fgl[{extra}]'" in printed.err
+    package = "pace-study" if extra == "tracking" else "pace-fgl"
+    assert f"pip install '{package}[{extra}]'" in printed.err
     assert "Traceback" not in printed.err
     assert printed.out == ""
     left = {"nodes.parquet", "edges.parquet", ".pace-flower"}  # the last: Flower's settings

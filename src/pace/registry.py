@@ -286,3 +286,9 @@ PARTITIONS = Registry(
     },
     common=("dataset", "clients", "random"),
 )
+TRACKERS = Registry(
+    "tracker",
+    {},
+    common=("where",),
+    packages=dict.fromkeys(("tensorboard", "mlflow"), "pace-study"),
+)

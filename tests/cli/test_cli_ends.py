@@ -238,14 +238,19 @@ def test_workers_do_not_hear_ctrl_c() -> None:
     assert signal.getsignal(signal.SIGINT) is before
 
 
-@pytest.mark.parametrize("option", ["--out", "--tensorboard"])
-def test_work_that_could_not_be_written_is_not_begun(
-    option: str, pace: Preloaded, tmp_path: Path
-) -> None:
+def test_work_that_could_not_be_written_is_not_begun(pace: Preloaded, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    done = pace("run", option, "file/run", cwd=tmp_path)
+    done = pace("run", "--out", "file/run", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert done.err == f"pace: {option} is file/run, but file is a file: name a folder\n"
+    assert done.err == "pace: --out is file/run, but file is a file: name a folder\n"
+    for words, says in (
+        ("tensorboard=file", "that is a file, name a folder"),
+        ("tensorboard", "expected NAME=WHERE"),
+        ("tensorbord=runs", "did you mean 'tensorboard'?"),
+    ):
+        done = pace("run", "--track", words, cwd=tmp_path)
+        assert (done.code, done.out) == (2, "")
+        assert says in done.err
 
 
 def test_a_folder_that_may_not_be_written_to_is_named(

@@ -1,5 +1,7 @@
 import math
 import statistics
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from pace.datasets import load
 from pace.datasets.partition import divide
 from pace.merging.carrier import compress
-from pace.methods import FedAvg, Local, Pace
+from pace.methods import FedAvg, Local, Pace, make
 from pace.models.gcn import GCN
 from pace.params import size
 from pace.protocol import steps
@@ -121,3 +123,36 @@ def test_a_smaller_rank_sends_fewer_bytes() -> None:
         low = compress(update, rank)["w"]
         sizes.append(math.prod(low.left.shape) + math.prod(low.right.shape))  # type: ignore[union-attr]
     assert sizes == [2 * 164, 4 * 164, 6 * 164]
+
+
+def test_an_interrupted_run_trains_only_what_is_missing(tmp_path: Path) -> None:
+    graphs, methods = clients(3), {"local": Local(), "pace-full": make("pace-full")}
+
+    def run(**options: Any) -> list[object]:
+        found = run_trials(graphs, GCN_, methods, [1, 2], epochs=5, **options)
+        return [{**trial.plain(), "seconds": None} for trial in found]
+
+    whole = run()
+    told = 0
+
+    def interrupt(step: str) -> None:
+        nonlocal told
+        told += 1
+        if told == 8:  # local's six models and two trials; then pace-full's, of three fits
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(checkpoints=tmp_path, progress=interrupt)
+    before = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    assert len(before) == 6
+    damaged = min(tmp_path.iterdir())
+    damaged.write_bytes(damaged.read_bytes()[:20])
+    assert run(checkpoints=tmp_path) == whole
+    after = {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    kept = before.keys() - {damaged.name}
+    assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+    assert len(after) == 6 + 3 * 6
+    # Other settings share none of them.
+    run_other = run_trials(graphs, GCN_, {"local": Local()}, [1], epochs=6, checkpoints=tmp_path)
+    assert len(list(run_other)) == 1
+    assert len(list(tmp_path.iterdir())) == 24 + 3

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +15,7 @@ import pace
 from pace.cli import console, given, options
 from pace.cli.given import argument, option
 from pace.errors import SettingError
-from pace.registry import METHODS
+from pace.registry import METHODS, TRACKERS
 
 if TYPE_CHECKING:
     from pace.datasets import ClientFacts
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pace.reports import RunResult, Table
 
 BARS = "▁▂▃▄▅▆▇█"
+UNFINISHED = "unfinished"  # a folder of trained models, until the run is written
 ALWAYS = "local,pace,alone"  # what --against holds a method to
 
 
@@ -46,7 +48,10 @@ def run(
     device: given.Device = "auto",
     data_root: given.Data_root = None,
     out: Annotated[Path | None, option("Write results.json and its page.", "FOLDER")] = None,
-    tensorboard: Annotated[Path | None, option("Log in here for TensorBoard.", "FOLDER")] = None,
+    track: Annotated[
+        list[str] | None,
+        option("Log for tensorboard=FOLDER or mlflow=FILE (pace-study); repeat.", "NAME=WHERE"),
+    ] = None,
     replace: given.Replace = False,
     against: Annotated[
         str | None, option("Join a part of the study, such as field (pace-study).", "PART")
@@ -54,6 +59,8 @@ def run(
     as_json: given.As_json = False,
 ) -> None:
     """Run a whole federation in this process, every message in bytes.
+
+    With `--out`, models are kept as they are trained: interrupted, the same command goes on.
 
     Examples:
         pace run
@@ -65,7 +72,7 @@ def run(
         pace run --methods pace,my_methods.ties:Ties:density=0.3
         pace run --numbers int8
         pace run --methods fedavg,pace --sealed
-        pace run --tensorboard runs/
+        pace run --track tensorboard=runs
         pace run --methods my_methods.ties:Ties --against field --dataset cora
     """
     from pace.datasets import read_partition
@@ -78,7 +85,10 @@ def run(
         told = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
         run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **told)
         return
-    check_folders(out, tensorboard, replace=replace)
+    options.folder("--out", out)
+    if out and not replace and (out / "results.json").exists():
+        raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
+    trackers = [tracker(text) for text in track or ()]
     chosen_seeds, where = options.seeds(seeds), options.device(device)
     chosen = {name: make(name, options.rank(rank)) for name in options.method_names(methods) or ()}
     if not chosen:
@@ -100,6 +110,7 @@ def run(
                 device=where,
                 command=shlex.join(["pace", *sys.argv[1:]]),
                 progress=bar,
+                checkpoints=out and out / UNFINISHED,
                 epochs=epochs,
                 rate=lr,
                 decay=weight_decay,
@@ -108,17 +119,16 @@ def run(
             )
             for name, network in models.items()
         }
-    tell(results, write(results, out, tensorboard), as_json)
+    tell(results, write(results, out, trackers), as_json)
 
 
-def check_folders(out: Path | None, tensorboard: Path | None, *, replace: bool) -> None:
-    """Refuse what could not be written before anything is computed."""
-    options.folder("--out", out)
-    if out and not replace and (out / "results.json").exists():
-        raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
-    options.folder("--tensorboard", tensorboard)
-    if tensorboard:
-        options.need("--tensorboard", "tracking", "tensorboard")
+def tracker(text: str) -> Callable[[RunResult], object]:
+    """What `NAME=WHERE` names: it logs a run, and gives the place."""
+    name, _, where = text.partition("=")
+    if not where:
+        raise SettingError(f"--track is {text!r}, expected NAME=WHERE, such as tensorboard=runs")
+    log: Callable[[RunResult], object] = TRACKERS.factory(TRACKERS.allow(name))(where)
+    return log
 
 
 def run_against(part: str, **given: Any) -> None:
@@ -148,21 +158,22 @@ def sized_models(
     return {name: options.with_dropout(model, dropout) for name, model in models.items()}
 
 
-def write(results: dict[str, RunResult], out: Path | None, tensorboard: Path | None) -> list[Path]:
+def write(
+    results: dict[str, RunResult], out: Path | None, trackers: Sequence[Callable[..., object]]
+) -> list[object]:
     """Of several models each has a folder: `gat:heads=4` is in gat_heads=4."""
-    from pace.reports import write_tensorboard
-
-    written = []
+    written: list[object] = []
     for name, result in results.items():
         if out:
             folder = out if len(results) == 1 else out / re.sub(r"[^\w.=,-]", "_", name)
             written += [result.page(folder), result.write(folder)]
-        if tensorboard:
-            written.append(write_tensorboard(tensorboard, result))
+        written += [log(result) for log in trackers]
+    if out:
+        shutil.rmtree(out / UNFINISHED, ignore_errors=True)
     return written
 
 
-def tell(results: dict[str, RunResult], written: list[Path], as_json: bool) -> None:
+def tell(results: dict[str, RunResult], written: list[object], as_json: bool) -> None:
     from pace.reports import run_views
 
     (result, *others), to = results.values(), console.console()

@@ -26,5 +26,4 @@ from pace.reports.document import (
 )
 from pace.reports.run_result import NAME, RunResult, RunSettings, results
 from pace.reports.table import Cell, Column, Table, Value
-from pace.reports.tensorboard import write_tensorboard
-from pace.reports.trial import READINGS, Row, Trial, tidy_frame
+from pace.reports.trial import KEY, READINGS, SIZES, STEPS, Row, Trial, score_rows, tidy_frame

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from pace.params import Params, size
 from pace.protocol import SEEDS, Federation, Method, check_sealable, steps
 from pace.reports import READINGS, RunResult, RunSettings, Trial
 from pace.task import calibration_error, counted, reliability, roc_auc
-from pace.training import Forward, train_cohort
+from pace.training import Checkpoints, Forward, train_cohort
 
 
 def simulate(
@@ -32,6 +33,7 @@ def simulate(
     device: torch.device | str = "auto",
     command: str = "",
     progress: Callable[[str], None] = lambda step: None,
+    checkpoints: str | Path | None = None,
     **settings: Any,
 ) -> RunResult:
     """Run every method on every seed: all clients, the server, every message through bytes.
@@ -46,6 +48,8 @@ def simulate(
         device: where clients train: `cpu`, `cuda`, or `auto`.
         command: what to note as the command that made the result.
         progress: is told of each of `progress_steps(...)`.
+        checkpoints: a folder for models as they are trained; a run that was interrupted, called again
+            with the same arguments, trains only what is missing. Whoever is done may delete it.
         settings: of each `Federation`: `epochs`, `rate`, `decay`, `numbers`, `sealed`.
 
     Returns:
@@ -70,7 +74,8 @@ def simulate(
     seeds = _first_seeds(seeds) if isinstance(seeds, int) else seeds
     if settings.get("sealed"):
         settings["clients"] = len(graphs)
-    ran = run_trials(graphs, model, methods, seeds, device=device, progress=progress, **settings)
+    told = {"device": device, "progress": progress, "checkpoints": checkpoints}
+    ran = run_trials(graphs, model, methods, seeds, **told, **settings)
     threads, order = torch.get_num_threads(), list(methods)
     torch.set_num_threads(1)  # two threads on small products are slower than one
     try:
@@ -154,11 +159,13 @@ def run_trials(
     *,
     device: torch.device | str = "cpu",
     progress: Callable[[str], None] = lambda step: None,
+    checkpoints: str | Path | None = None,
     **settings: Any,
 ) -> Iterator[Trial]:
     """Run every method on every seed; `progress` is told of each of `progress_steps(...)`.
 
-    `settings` are the federations'. With `sealed`, a client's key lives as long as the trial.
+    `checkpoints` is a folder for trained models. `settings` are the federations'. With `sealed`, a
+    client's key lives as long as the trial.
     """
     if settings.get("sealed"):
         settings["clients"] = len(graphs)
@@ -168,7 +175,8 @@ def run_trials(
         name: [Federation(model, method, seed, **settings) for seed in seeds]
         for name, method in methods.items()
     }
-    for members in by_training({name: listed[0] for name, listed in federations.items()}).values():
+    groups = by_training({name: listed[0] for name, listed in federations.items()})
+    for setup, members in groups.items():
         shared = federations[members[0]]  # one training for all of them
         for graph in graphs:
             steps.check(graph, shared[0])
@@ -184,6 +192,9 @@ def run_trials(
             recipe=shared[0].recipe,
             device=device,
             progress=trained,
+            checkpoints=Checkpoints(Path(checkpoints), f"{setup} {device}")
+            if checkpoints
+            else None,
         )
         seconds = (time.perf_counter() - began) / len(seeds)
         forward = Forward(graphs, shared[0].network, device)

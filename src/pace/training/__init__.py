@@ -1,5 +1,6 @@
 """How a client trains: a fixed budget from the public start, on a CPU or for whole cohorts on a GPU."""
 
+from pace.training.checkpoints import Checkpoints
 from pace.training.gpu.cohort import Forward
 from pace.training.logistic import affine, logistic_regression
 from pace.training.optimiser import Optimiser, Proximal

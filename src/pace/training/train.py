@@ -13,6 +13,7 @@ from pace.graph import Graph
 from pace.models import FITS, GCN, Network, Refitted, fit_of, fitted_on, joined
 from pace.params import Params
 from pace.task import loss
+from pace.training.checkpoints import Checkpoints
 from pace.training.dropout import Activation, Dropout, scale
 from pace.training.gpu import cohort
 from pace.training.optimiser import Gradient, Optimiser, Proximal, Target
@@ -47,10 +48,12 @@ def train_cohort(
     recipe: Recipe,
     device: torch.device | str = "cpu",
     progress: Progress = lambda seed: None,
+    checkpoints: Checkpoints | None = None,
 ) -> dict[int, list[dict[str, Tensor]]]:
     """`train` for every client and every seed of `starts` (seed -> W_0): by seed, in order of clients.
 
-    `progress` is called with the seed of each model that is done. A CPU takes client by client and
+    `progress` is called with the seed of each model that is done; `checkpoints` has those that were
+    trained before, and takes the others. A CPU takes client by client and
     makes its constants once for all seeds; a GPU takes all clients and seeds at once. Each model
     equals what training it alone gives.
     """
@@ -63,6 +66,7 @@ def train_cohort(
                 recipe=recipe,
                 device=device,
                 progress=progress if fit == FITS[-1] else lambda seed: None,
+                checkpoints=checkpoints,
             )
             for fit in FITS
         ]
@@ -74,8 +78,20 @@ def train_cohort(
 
     def keep(client: int, seed: int, local: Params) -> None:
         learnt[seed][client] = {name: value.cpu() for name, value in local.items()}
+        if checkpoints:
+            checkpoints.write(graphs[client], seed, learnt[seed][client])
         progress(seed)
 
+    for client, graph in enumerate(graphs if checkpoints else ()):
+        for seed in starts:
+            if checkpoints and (earlier := checkpoints.read(graph, seed)):
+                learnt[seed][client] = earlier
+                progress(seed)
+    waiting = {
+        client: missing
+        for client in range(len(graphs))
+        if (missing := {s: starts[s] for s in starts if client not in learnt[s]})
+    }
     at_once: dict[int, Graph] = {}
     # A clipped step needs the norm of one client's gradient.
     together = torch.device(device).type == "cuda" and recipe.clip is None
@@ -83,7 +99,9 @@ def train_cohort(
         at_once = {
             client: graph
             for client, graph in enumerate(graphs)
-            if graph.train.any() and cohort.knows(graph)
+            if len(waiting.get(client, ())) == len(starts)
+            and graph.train.any()
+            and cohort.knows(graph)
         }
         batches = cohort.batches(at_once, starts, device)
         with torch.cuda.device(device):  # Triton and graphs take the current one
@@ -92,9 +110,9 @@ def train_cohort(
                 for seed, models in cohort.learn(chosen, model, starts, recipe, device).items():
                     for client, local in zip(batch, models, strict=True):
                         keep(client, seed, local)
-    for client in sorted(set(range(len(graphs))) - set(at_once)):
+    for client in sorted(set(waiting) - set(at_once)):
         learn = learner(graphs[client].to(device), model, recipe)
-        for seed, start in starts.items():
+        for seed, start in waiting[client].items():
             keep(client, seed, learn(start, seed))
     return {seed: [models[client] for client in sorted(models)] for seed, models in learnt.items()}
 

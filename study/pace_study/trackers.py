@@ -1,0 +1,148 @@
+"""A run in TensorBoard or MLflow: its settings, and every score, α, size and time, seed by seed.
+
+A method and reading is a run of the tracker's. Its steps are seeds, in order: a federation of one round
+has no other. Others add trackers by entry points of the group `pace.trackers`: a function of the text
+after `--track NAME=` that gives a function of a RunResult, which says where it was logged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from itertools import count
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from pace.errors import SettingError
+from pace.reports import KEY, SIZES, STEPS, RunResult, Trial, run_views, score_rows
+from pace.task import SCORES
+
+FAMILIES = {
+    "score": tuple(SCORES),
+    "adoption": ("alpha", "kept_local"),
+    "bytes": SIZES,
+    "seconds": STEPS,
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Tracked:
+    """One method and reading."""
+
+    name: str
+    reading: str
+    settings: dict[str, Any]
+    numbers: list[dict[str, float]]  # a seed each, `family/name`
+    trials: list[Trial]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """Over seeds."""
+        return {
+            f"mean_{name}": fmean(row[name] for row in self.numbers) for name in self.numbers[0]
+        }
+
+
+def tracked(run: RunResult) -> Iterator[Tracked]:
+    """Every method and reading of a run; models that several methods share come once."""
+    rows = [(trial, row) for key, trial in run.keyed() for row in score_rows(trial, key=key)]
+    columns = [column for column in (*KEY, "reading") if column != "seed"]
+    for scores in run_views.distinct(run.summary.results):
+        own = (scores.method, scores.reading)
+        chosen = [pair for pair in rows if (pair[1]["method"], pair[1]["reading"]) == own]
+        first = {name: chosen[0][1][name] for name in columns}
+        yield Tracked(
+            "-".join(own),
+            scores.reading,
+            {name: "none" if value is None else value for name, value in first.items()},
+            [
+                {
+                    f"{family}/{n}": float(row[n] or 0)
+                    for family in FAMILIES
+                    for n in FAMILIES[family]
+                }
+                for _, row in chosen
+            ],
+            [trial for trial, _ in chosen],
+        )
+
+
+def library(tracker: str, module: str) -> Any:
+    """What a tracker needs, or how to get it; asked for before anything is computed."""
+    try:
+        return import_module(module)
+    except ImportError:
+        raise SettingError(
+            f"--track {tracker} needs {module.partition('.')[0]}: pip install 'pace-study[tracking]'"
+        ) from None
+
+
+def title(run: RunResult) -> str:
+    settings = run.settings
+    name = f"{settings.dataset}-{settings.partition}-c{settings.clients}"
+    return re.sub(r"[^\w.=,-]", "_", name)
+
+
+def tensorboard(where: str) -> Callable[[RunResult], Path]:
+    """Log runs for TensorBoard, each in a new folder below `where`, such as `cora-louvain-c10-1`."""
+    library("tensorboard", "tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
+
+    if Path(where).is_file():
+        raise SettingError(f"--track tensorboard={where}: that is a file, name a folder")
+
+    def log(run: RunResult) -> Path:
+        paths = (Path(where) / f"{title(run)}-{number}" for number in count(1))
+        folder = next(path for path in paths if not path.exists())
+        folder.mkdir(parents=True)
+        for part in tracked(run):
+            with SummaryWriter(str(folder / part.name)) as writer:
+                writer.add_text("command", f"    {run.settings.command}")
+                writer.add_text("versions", f"    {json.dumps(run.settings.versions)}")
+                for step, (trial, numbers) in enumerate(
+                    zip(part.trials, part.numbers, strict=True)
+                ):
+                    for name, value in numbers.items():
+                        writer.add_scalar(name, value, step)
+                    if part.reading == "adopted":
+                        writer.add_histogram("adoption/by_client", torch.tensor(trial.alphas), step)
+                writer.add_hparams(part.settings, part.means, run_name=".")
+        return folder
+
+    return log
+
+
+def mlflow(where: str) -> Callable[[RunResult], str]:
+    """Log runs for MLflow: `where` is a database's file or a tracking server's address."""
+    address = where if "://" in where else f"sqlite:///{Path(where).resolve()}"
+    client: Any = library("mlflow", "mlflow.tracking").MlflowClient(tracking_uri=address)
+    try:
+        client.search_experiments(max_results=1)
+    except Exception as error:  # of its database, its network or its own
+        raise SettingError(f"--track mlflow={where}: MLflow cannot use it ({error})") from error
+
+    def log(run: RunResult) -> str:
+        name = title(run)
+        found = client.get_experiment_by_name(name)
+        experiment = found.experiment_id if found else client.create_experiment(name)
+        for part in tracked(run):
+            logged = client.create_run(experiment, run_name=part.name).info.run_id
+            for key, value in {**part.settings, "command": run.settings.command}.items():
+                client.log_param(logged, key, value)
+            for library_name, version in run.settings.versions.items():
+                client.set_tag(logged, f"version.{library_name}", version)
+            for step, numbers in enumerate(part.numbers):
+                for key, value in numbers.items():
+                    client.log_metric(logged, key, value, step=step)
+            for key, value in part.means.items():
+                client.log_metric(logged, key, value)
+            client.set_terminated(logged)
+        return f"{where}, experiment {name}"
+
+    return log
