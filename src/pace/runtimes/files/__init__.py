@@ -22,7 +22,6 @@ from pace.runtimes.files.merge import (
     refused_table,
     server_key,
     took_part_table,
-    upload_files,
     write_report,
 )
 from pace.runtimes.files.model import (

@@ -42,17 +42,8 @@ from pace.jobs import roll as rolls
 from pace.models import RowTable
 from pace.protocol import steps
 from pace.registry import installed
+from pace.runtimes.files import egress, sealed_jobs
 from pace.runtimes.files import model as models
-from pace.runtimes.files import sealed_jobs
-from pace.runtimes.files.egress import (
-    Egress,
-    decide,
-    earlier_egress,
-    egress_files,
-    limited,
-    measure_egress,
-    write_egress,
-)
 from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
 from pace.runtimes.files.outcome import Outcome, baseline_logits, mask_scores, temperatures
 from pace.runtimes.files.policy import Policy
@@ -74,7 +65,7 @@ def fit_files(
     overlapping: bool = False,
     editions: bool = False,
     policy: Policy | None = None,
-    tell: Callable[[Egress], object] = lambda report: None,
+    tell: Callable[[egress.Egress], object] = lambda report: None,
     confirm: Callable[[], bool] = lambda: True,
     by: str = "a program",
     progress: Callable[[int], None] | None = None,
@@ -105,15 +96,15 @@ def fit_files(
         if private is not None:
             kind = upload_kinds(job, name)[editions]
             content = signatures.sign(content, private, kind=kind, job=job.digest, name=name)
-        report = earlier_egress(keep, name, content) or measure_egress(
+        report = egress.earlier_egress(keep, name, content) or egress.measure_egress(
             job, site, kept, content, disclosed, device
         )
         if not report.agreed:
-            report = limited(report, job, policy, editions)
-            write_egress(keep, report)  # to be read before anybody is asked
+            report = egress.limited(report, job, policy, editions)
+            egress.write_egress(keep, report)  # to be read before anybody is asked
         tell(report)
         if not report.agreed:
-            report = decide(report, policy, keep, ask=confirm, by=by)
+            report = egress.decide(report, policy, keep, ask=confirm, by=by)
         if report.decision is None or not report.agreed:
             return None
         if job.sealed and private is not None:
@@ -211,7 +202,7 @@ def _train(
 
 def _earlier(job: Job, site: Site, name: str, *, keep: Path, upload: Path) -> KeptModel | None:
     """What an earlier run of this job kept."""
-    for path in (keep, upload, *egress_files(keep, name)):
+    for path in (keep, upload, *egress.egress_files(keep, name)):
         atomic.sweep(path)
     if not keep.exists():
         if upload.exists():

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -199,6 +199,16 @@ def earlier_egress(keep: Path, name: str, content: bytes) -> Egress | None:
     return report if report.sha256 == hashlib.sha256(content).hexdigest() else None
 
 
+KNOWN = "Compare fingerprints with keys that you got another way (--known FILE)."
+PURPOSE = (
+    "The server merges the uploads of all sites and returns a correction, which this site weighs "
+    "against its own model. It is good for this job, and for later editions if that was signed."
+)
+ATTACKER = (
+    "The attacker holds the message and, to ask whether a node was trained on, the node with its "
+    "edges and label. Others may learn more: these are simple attacks. In the sums, a model of this "
+    "site's own validation nodes stands for other sites, which are less alike: real sums tell less."
+)
 MEMBERSHIP = "A node was trained on, {} (AUC)"
 ROWS = {  # of the table of attacks: what guessing gives, digits, title
     "loss": (0.5, 2, MEMBERSHIP.format("by its loss")),
@@ -246,70 +256,58 @@ def egress_document(report: Egress) -> Document:
     """The page, section by section as an output checker asks."""
     decision, risk = report.decision, report.seen
     state = "waits for a decision"
+    decided = [("Decision", "nobody has agreed yet, and nothing was written for sending")]
     if decision is not None:
         state = f"{'agreed to' if decision.agreed else 'refused'} by {decision.by}"
+        decided = [("Decision", "it may leave" if decision.agreed else "it stays")]
+        decided += [("By", decision.by), *(("Because", reason) for reason in decision.reasons)]
+        decided.append(("In the log", decision.audit))
     headline = [(f"{report.bytes:,}", "bytes"), (str(len(report.parties) - 1), "sites take part")]
     if risk is not None and risk.auc is not None:
         told = "AUC: a node was trained on, best attack on what is seen"
         headline.append((f"{risk.auc:.2f}", told))
     headline.append((str(report.smallest), "training nodes in the smallest class"))
-    sections = {
-        "What leaves": _what(report),
-        "To whom": _whom(report),
-        "For what": _purpose(report),
-        "Risk": _risk(report),
+    purpose = (("Job", report.job), ("Digest", report.digest), ("Method", report.method))
+    sections: dict[str, tuple[Block, ...]] = {
+        "What leaves": (
+            Text(f"{report.bytes:,} bytes, SHA-256 {report.sha256}."),
+            item_table(report.disclosed),
+            *map(Text, report.disclosed.sentences),
+        ),
+        "To whom": (_party_table(report), Text(KNOWN)),
+        "For what": (Facts(purpose), Text(PURPOSE)),
+        "Risk": (risk_table(report), Text(ATTACKER), _class_table(report)),
         "Controls": _controls(report),
-        "Decision": _decision(report),
+        "Decision": (Facts(tuple(decided)),),
     }
     return Document(
         f"Egress report: {report.name}",
         f"One upload for job {report.job}, {state}. This page stays at the site: it has counts of "
         "training nodes.",
         tuple(headline),
-        tuple(Section(title, tuple(blocks)) for title, blocks in sections.items()),
+        tuple(Section(title, blocks) for title, blocks in sections.items()),
         flows=True,
     )
 
 
-def _what(report: Egress) -> Iterator[Block]:
-    yield Text(f"{report.bytes:,} bytes, SHA-256 {report.sha256}.")
-    yield item_table(report.disclosed)
-    yield from map(Text, report.disclosed.sentences)
-
-
-def _whom(report: Egress) -> Iterator[Block]:
+def _party_table(report: Egress) -> Table:
     reader = f"the server, reads {'sums over all sites' if report.sealed else 'every upload'}"
     rows = [[n, reader if n == SERVER else "takes part", key] for n, key in report.parties.items()]
     heads = ["Name", "Role", "Fingerprint of its key"]
-    yield Table.of("Everybody whom the job names", heads, rows, words=3)
-    yield Text("Compare fingerprints with keys that you got another way (--known FILE).")
+    return Table.of("Everybody whom the job names", heads, rows, words=3)
 
 
-def _purpose(report: Egress) -> Iterator[Block]:
-    yield Facts((("Job", report.job), ("Digest", report.digest), ("Method", report.method)))
-    yield Text(
-        "The server merges the uploads of all sites and returns a correction, which this site weighs "
-        "against its own model. It is good for this job, and for later editions if that was signed."
-    )
-
-
-def _risk(report: Egress) -> Iterator[Block]:
-    yield risk_table(report)
-    yield Text(
-        "The attacker holds the message and, to ask whether a node was trained on, the node with its "
-        "edges and label. Others may learn more: these are simple attacks. In the sums, a model of this "
-        "site's own validation nodes stands for other sites, which are less alike: real sums tell less."
-    )
+def _class_table(report: Egress) -> Table:
     told, total = report.upload.histogram, max(1, sum(report.counts.values()))
     rows = []
     for index, (name, count) in enumerate(report.counts.items()):
         estimate = f"{100 * told[index]:.0f} %" if told else "–"
         rows.append([name, f"{count:,}", f"{100 * count / total:.0f} %", estimate])
     heads = ["Class", "Training nodes", "Share", "Share it tells"]
-    yield Table.of("Classes", heads, rows, words=0)
+    return Table.of("Classes", heads, rows, words=0)
 
 
-def _controls(report: Egress) -> Iterator[Block]:
+def _controls(report: Egress) -> tuple[Block, ...]:
     signed = "no key" not in report.parties.values()
     facts = {
         "Sealed": "yes, the server sees sums" if report.sealed else "no",
@@ -318,16 +316,6 @@ def _controls(report: Egress) -> Iterator[Block]:
         "Formal privacy": "none is promised",
         "Limits": "below" if report.limits else "this site has set none (policy.toml)",
     }
-    yield Facts(tuple(facts.items()))
     verdicts = {True: "holds", False: "fails"}
     limits = (Finding(limit.rule, verdicts[limit.kept], limit.found) for limit in report.limits)
-    yield Findings(tuple(limits))
-
-
-def _decision(report: Egress) -> Iterator[Block]:
-    if (decision := report.decision) is None:
-        yield Text("Nobody has agreed yet, and nothing was written for sending.")
-        return
-    facts = [("Decision", "it may leave" if decision.agreed else "it stays"), ("By", decision.by)]
-    facts += [("Because", reason) for reason in decision.reasons]
-    yield Facts((*facts, ("In the log", decision.audit)))
+    return Facts(tuple(facts.items())), Findings(tuple(limits))

@@ -29,7 +29,7 @@ from pace.jobs import (
     read_job,
     signatures,
 )
-from pace.protocol import number_formats, ring, wire
+from pace.protocol import number_formats, wire
 from pace.runtimes.files import model
 from pace.runtimes.files.client import return_size
 from pace.runtimes.files.merge import sender
@@ -240,14 +240,11 @@ def _message(path: Path, job: Job | None) -> FileFacts:
         "signed_by": signatures.signer(content).hex() if signed else None,
     }
     details = {name: fact for name, fact in details.items() if fact is not None}
+    facts = _tensor_facts({} if sealed else frame.message, shapes.numbers)
     if sealed:  # nothing but shapes can be said
-        tensors = tuple(
-            TensorFacts(name, tuple(shape), ring.NUMBER * volume, "sealed")
-            for (name, shape), volume in zip(shapes.items(), shapes.volumes, strict=True)
-        )
-    else:
-        tensors = _tensor_facts(frame.message, shapes.numbers)
-    return FileFacts("upload" if upload else "return", version, sanity, details, tensors)
+        sizes = zip(shapes.items(), shapes.lengths, strict=True)
+        facts = tuple(TensorFacts(name, shape, size, "sealed") for (name, shape), size in sizes)
+    return FileFacts("upload" if upload else "return", version, sanity, details, facts)
 
 
 def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
