@@ -79,26 +79,18 @@ def merge(
 
 def show_report(report: MergeReport, out: Path) -> None:
     """The report in a terminal."""
-    from pace.runtimes.files import (
-        brought_table,
-        merge_sentences,
-        refused_table,
-        took_part_table,
-    )
+    from pace.runtimes.files import merge_sentences, report_tables
 
-    to, table = console.console(), took_part_table(report)
-    if report.took_part:
-        table.show(to)
-        if report.brought is not None:
-            brought_table(report.brought).show(to)
-    elif report.here:
+    to, tables = console.console(), report_tables(report)
+    if report.here and not report.took_part:
         to.print(f"Accepted so far: {', '.join(report.here)}")
-    if report.refused:
-        refused_table(f"Refused: {len(report.refused)}", report.refused).show(to)
+    for table in tables:
+        if table.rows:
+            table.show(to)
     for sentence in merge_sentences(report):
         to.print(sentence)
     if report.merged:
-        to.print(table.note)
+        to.print(tables[0].note)
         returns = console.many(len(report.took_part), "return")
         console.say(f"Written: {returns} and report.md in {out}")
 

@@ -15,13 +15,12 @@ from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.merge import (
     Changes,
     MergeReport,
-    brought_table,
     check_uploads,
     merge_files,
     merge_sentences,
     refused_table,
+    report_tables,
     server_key,
-    took_part_table,
     write_report,
 )
 from pace.runtimes.files.model import (

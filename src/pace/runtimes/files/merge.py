@@ -352,13 +352,19 @@ def merge_sentences(report: MergeReport) -> list[str]:
     return [*lines, f"A client's upload has {upload}, its return {returned}{signature}.{roll}"]
 
 
-def write_report(folder: Path, report: MergeReport, *more: Table) -> None:
-    """The report as data and as a page; with more tables, of a round."""
+def report_tables(report: MergeReport, *more: Table) -> list[Table]:
+    """Who took part, more tables such as a round's, what each brought and who was refused."""
     tables = [took_part_table(report), *more]
     if report.brought is not None:
         tables.append(brought_table(report.brought))
     if report.refused:
         tables.append(refused_table(f"Refused in this run: {len(report.refused)}", report.refused))
+    return tables
+
+
+def write_report(folder: Path, report: MergeReport, *more: Table) -> None:
+    """The report as data and as a page."""
+    tables = report_tables(report, *more)
     summary = Section("Summary", tuple(map(Text, merge_sentences(report))))
     sections = [Section(table.title, (replace(table, title=""),)) for table in tables]
     title, lede = f"Merge report: {report.job['name']}", f"Job {report.job['digest']}"

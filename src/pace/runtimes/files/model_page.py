@@ -6,7 +6,7 @@ There are counts on the page, and with few nodes a count is about few people: it
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -35,6 +35,10 @@ USES = {
     "test": "neither training nor the choice of weights has seen them",
     "validation": "the weights were chosen on them",
 }
+READ = (
+    "A node is a row of your table. Test nodes are those that neither training nor any choice has "
+    "seen; the interval says what other draws of as many nodes would have shown."
+)
 LISTED = 200  # participants in the table of who was in
 COUNTS = (  # sections that count nodes by class or list the upload
     *("Which nodes are counted", "By class", "Calibration", "Confusion matrix"),
@@ -48,8 +52,8 @@ def model_document(job: Job, outcome: Outcome) -> reports.Document:
     """What was adopted and why, by class, and what left the site."""
     masks = {"test": outcome.test, "validation": outcome.validation}
     scored = {mask: scores for mask, scores in masks.items() if scores.nodes}
-    sections = {
-        "The verdict": _verdict(outcome),
+    sections: dict[str, Iterable[Block]] = {
+        "The verdict": (reports.Findings(tuple(findings(outcome))), Text(READ)),
         "What was adopted, and why": _adopted(job, outcome, scored),
         "Which nodes are counted": _nodes(scored, outcome),
         **_by_class(job, scored),
@@ -111,14 +115,6 @@ def _headline(outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[tu
     if roll := outcome.roll:
         parties = len(roll.merged) + len(roll.refused) + len(roll.missing)
         yield f"{len(roll.merged)} of {parties}", "sites were merged"
-
-
-def _verdict(outcome: Outcome) -> Iterator[Block]:
-    yield reports.Findings(tuple(findings(outcome)))
-    yield Text(
-        "A node is a row of your table. Test nodes are those that neither training nor any choice has "
-        "seen; the interval says what other draws of as many nodes would have shown."
-    )
 
 
 def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[Block]:
