@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -187,12 +188,13 @@ def mask_scores(
             bins=task.reliability(calibrated, labels),
         )
 
+    scored: dict[str, Any] = {name: scores(logits, name) for name, logits in readings.items()}
     return MaskScores(
         mask=mask,
         nodes=len(labels),
         classes=classes,
         classes_present=len(labels.unique()),
-        **{name: scores(logits, name) for name, logits in readings.items()},
+        **scored,
         pairs={
             name: (int((used & ~hits[name]).sum()), int((hits[name] & ~used).sum()))
             for name in ("local", "baseline")
