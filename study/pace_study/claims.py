@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib import resources
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,8 @@ BRIEF = {"c20": "C = 20", "c30": "C = 30", "metis": "METIS", "dirichlet": "Diric
 TENTH = 0.1  # points: what "matching", "effectively tied" and "competitive" are held to
 ABOVE_ZERO, BELOW_ZERO = (math.ulp(0.0), math.inf), (-math.inf, -math.ulp(0.0))
 AT_LEAST_ZERO = (0.0, math.inf)
+MATCHING = (-TENTH, TENTH)
+COUNT: dict[str, Any] = {"half": 0.5, "unit": ".0f"}  # a sentence that prints a whole number
 
 Number = Callable[[Array], float]  # of values[setting, row, seed], or [..., receiver]
 
@@ -177,22 +180,17 @@ class Numbers:
         seeds: Sequence[int] | None = None,
     ) -> Array | None:
         """values[setting, row, seed], with receivers behind for `gains`; None unless all are there."""
+        seeds = self.seeds if seeds is None else seeds
+        every = product(settings, rows, seeds)
         try:
             places = [
-                [
-                    [
-                        self._index[
-                            *setting, row.method, row.rank or DENSE, row.reading, data_seed, seed
-                        ]
-                        for seed in (self.seeds if seeds is None else seeds)
-                    ]
-                    for row in rows
-                ]
-                for setting in settings
+                self._index[*place, row.method, row.rank or DENSE, row.reading, data_seed, seed]
+                for place, row, seed in every
             ]
         except KeyError:
             return None
-        found = self.scores[metric].to_numpy()[np.array(places)]
+        shape = len(settings), len(rows), len(seeds)
+        found = self.scores[metric].to_numpy()[np.array(places).reshape(shape)]
         return np.array(found.tolist()) if metric == "gains" else found
 
     def check(
@@ -261,49 +259,45 @@ def pairs_won(values: Array, kind: int = 0) -> float:
 Judge = Callable[[Numbers], list[Check]]
 
 
-def over_local(
-    numbers: Numbers, datasets: Sequence[str], clients: int = 10, exceptions: Sequence[str] = ()
+def both_metrics(
+    numbers: Numbers, form: str, number: Number, settings: Sequence[Setting], **more: Any
 ) -> list[Check]:
-    """PACE - Local in both metrics: above zero, and below it on the exceptions."""
-    count = f", C = {clients}" if clients != 10 else ""
+    """In each setting accuracy and weighted F1; the form says where in its name they stand."""
+    checks = []
+    for setting, (metric, word) in product(settings, METRICS.items()):
+        count = f", C = {setting.clients}" if setting.clients != 10 else ""
+        name = form.format(f"{title(setting.dataset)}{count} {word}")
+        checks.append(numbers.check(name, number, [setting], metric=metric, **more))
+    return checks
+
+
+def over_local(
+    numbers: Numbers, datasets: Sequence[str], clients: int = 10, **bounds: tuple[float, float]
+) -> list[Check]:
+    """PACE - Local in both metrics."""
+    settings = [Setting(name, clients=clients) for name in datasets]
+    return both_metrics(numbers, "{}", gap, settings, rows=(PACE, LOCAL), **bounds)
+
+
+def paces(numbers: Numbers, word: str, metric: str, **more: Any) -> list[Check]:
+    """A mean of PACE's on each dataset."""
     return [
         numbers.check(
-            f"{title(name)}{count} {word}",
-            gap,
-            [Setting(name, clients=clients)],
-            (PACE, LOCAL),
-            metric=metric,
-            bounds=BELOW_ZERO if name in exceptions else ABOVE_ZERO,
+            f"{title(name)} {word}", mean, [Setting(name)], (PACE,), metric=metric, **more
         )
-        for name in datasets
-        for metric, word in METRICS.items()
+        for name in AVAILABLE
     ]
 
 
 def adopted_and_better(numbers: Numbers) -> list[Check]:
-    adoption = [
-        numbers.check(
-            f"{title(name)} mean α", mean, [Setting(name)], (PACE,), metric="mean_alpha", unit=".3f"
-        )
-        for name in AVAILABLE
-    ]
+    adoption = paces(numbers, "mean α", "mean_alpha", unit=".3f")
     return [*adoption, *over_local(numbers, AVAILABLE), NOT_RUN]
 
 
 def leads(numbers: Numbers, rows: Sequence[Row], datasets: Sequence[str]) -> list[Check]:
     """The last row against the best of the others; a displayed tie counts as best."""
-    return [
-        numbers.check(
-            f"{title(name)} {word} ahead by",
-            lead,
-            [Setting(name)],
-            rows,
-            metric=metric,
-            bounds=AT_LEAST_ZERO,
-        )
-        for name in datasets
-        for metric, word in METRICS.items()
-    ]
+    settings = list(map(Setting, datasets))
+    return both_metrics(numbers, "{} ahead by", lead, settings, rows=rows, bounds=AT_LEAST_ZERO)
 
 
 def highest(numbers: Numbers) -> list[Check]:
@@ -330,20 +324,19 @@ def intervals(numbers: Numbers) -> list[Check]:
     return [*checks, NOT_RUN]
 
 
-def helped_and_harmed(numbers: Numbers) -> list[Check]:
+def counts(
+    numbers: Numbers, number: Callable[..., float], papers: Mapping[str, int], **more: Any
+) -> list[Check]:
+    """Gains, ties and losses, each as the paper counts it."""
     return [
-        numbers.check(
-            name,
-            partial(units, kind=kind),
-            CITED,
-            (PACE,),
-            metric="gains",
-            paper=paper,
-            half=0.5,
-            unit=".0f",
-        )
-        for kind, (name, paper) in enumerate((("helped", 118), ("tied", 15), ("harmed", 17)))
+        numbers.check(name, partial(number, kind=kind), CITED, paper=paper, **COUNT, **more)
+        for kind, (name, paper) in enumerate(papers.items())
     ]
+
+
+def helped_and_harmed(numbers: Numbers) -> list[Check]:
+    papers = {"helped": 118, "tied": 15, "harmed": 17}
+    return counts(numbers, units, papers, rows=(PACE,), metric="gains")
 
 
 def nonnegative(numbers: Numbers) -> list[Check]:
@@ -351,11 +344,7 @@ def nonnegative(numbers: Numbers) -> list[Check]:
         return 30 * float((gains[:, 0].mean(1) >= -TIE).mean())
 
     name = "receivers of 30 at or above Local"
-    return [
-        numbers.check(
-            name, of_thirty, CITED, (PACE,), metric="gains", paper=27, half=0.5, unit=".0f"
-        )
-    ]
+    return [numbers.check(name, of_thirty, CITED, (PACE,), metric="gains", paper=27, **COUNT)]
 
 
 def worst(numbers: Numbers) -> list[Check]:
@@ -384,19 +373,8 @@ def rank_six(numbers: Numbers) -> list[Check]:
 
 def few_bytes(numbers: Numbers) -> list[Check]:
     """Whatever the masks, a return has the same bytes: no redraws."""
-    checks = [
-        numbers.check(
-            f"{title(name)} return %",
-            mean,
-            [Setting(name)],
-            (PACE,),
-            metric="downlink_percent",
-            bounds=(9.55, 17.65),
-            unit=".2f",
-            redraw=False,
-        )
-        for name in AVAILABLE
-    ]
+    bounds = (9.55, 17.65)
+    checks = paces(numbers, "return %", "downlink_percent", bounds=bounds, unit=".2f", redraw=False)
     known = [check.here for check in checks if check.here is not None]
     least = min(known) if len(known) == len(AVAILABLE) else None
     return [*checks, Check("least", least, 9.55, 9.65, exact=True, unit=".1f"), NOT_RUN]
@@ -412,12 +390,18 @@ def gap_is(numbers: Numbers, dataset: str, rows: Sequence[Row], paper: float) ->
     return numbers.check(title(dataset), gap, [Setting(dataset)], rows, paper=paper)
 
 
-def cnll_recovers(numbers: Numbers) -> list[Check]:
-    rows = (PACE, TRANSPORT)
+def gaps_are(numbers: Numbers, rows: Sequence[Row], papers: Mapping[str, float]) -> list[Check]:
+    """On each dataset the paper's gap, and one above zero."""
     checks = []
-    for name, paper in (("cora", 16.88), ("pubmed", 1.13)):
+    for name, paper in papers.items():
         checks.append(gap_is(numbers, name, rows, paper))
         checks.append(gap_on(numbers, f"{title(name)} above zero", name, rows, ABOVE_ZERO))
+    return checks
+
+
+def cnll_recovers(numbers: Numbers) -> list[Check]:
+    rows = (PACE, TRANSPORT)
+    checks = gaps_are(numbers, rows, {"cora": 16.88, "pubmed": 1.13})
     return [*checks, gap_on(numbers, "CiteSeer kept", "citeseer", rows, (-TENTH, math.inf))]
 
 
@@ -433,14 +417,14 @@ def fixed_half(numbers: Numbers) -> list[Check]:
 def geometry(numbers: Numbers) -> list[Check]:
     rows = (RAW, MEAN)
     papers = zip(CITATION, (1.13, 1.61, 0.42), strict=True)
-    won = numbers.check("won of 15", pairs_won, CITED, rows, paper=15, half=0.5, unit=".0f")
+    won = numbers.check("won of 15", pairs_won, CITED, rows, paper=15, **COUNT)
     return [*(gap_is(numbers, name, rows, paper) for name, paper in papers), won]
 
 
 def propagated(numbers: Numbers) -> list[Check]:
     rows = (PACE, RAW)
     matching = [
-        gap_on(numbers, f"{title(name)}, matching", name, rows, (-TENTH, TENTH))
+        gap_on(numbers, f"{title(name)}, matching", name, rows, MATCHING)
         for name in ("cora", "pubmed")
     ]
     return [gap_is(numbers, "citeseer", rows, 0.44), *matching]
@@ -470,26 +454,13 @@ def most_consistent(numbers: Numbers) -> list[Check]:
 
 def anchored(numbers: Numbers) -> list[Check]:
     rows = (PACE, DIRECT)
-    checks = []
-    for name, paper in (("cora", 0.43), ("citeseer", 0.24)):
-        checks.append(gap_is(numbers, name, rows, paper))
-        checks.append(gap_on(numbers, f"{title(name)} above zero", name, rows, ABOVE_ZERO))
-    return [*checks, gap_on(numbers, "PubMed, tied", "pubmed", rows, (-TENTH, TENTH))]
+    checks = gaps_are(numbers, rows, {"cora": 0.43, "citeseer": 0.24})
+    return [*checks, gap_on(numbers, "PubMed, tied", "pubmed", rows, MATCHING)]
 
 
 def anchored_pairs(numbers: Numbers) -> list[Check]:
-    return [
-        numbers.check(
-            f"{name} of 15",
-            partial(pairs_won, kind=kind),
-            CITED,
-            (PACE, DIRECT),
-            paper=paper,
-            half=0.5,
-            unit=".0f",
-        )
-        for kind, (name, paper) in enumerate((("won", 11), ("tied", 1), ("lost", 3)))
-    ]
+    papers = {"won of 15": 11, "tied of 15": 1, "lost of 15": 3}
+    return counts(numbers, pairs_won, papers, rows=(PACE, DIRECT))
 
 
 def fair(numbers: Numbers) -> list[Check]:
@@ -499,11 +470,11 @@ def fair(numbers: Numbers) -> list[Check]:
 
 
 def more_clients(numbers: Numbers) -> list[Check]:
-    return [
-        check
-        for clients in (20, 30)
-        for check in over_local(numbers, AVAILABLE, clients, ["computers"])
-    ]
+    checks = []
+    for clients in (20, 30):
+        checks += over_local(numbers, AVAILABLE[:-1], clients)
+        checks += over_local(numbers, ("computers",), clients, bounds=BELOW_ZERO)
+    return checks
 
 
 def arxiv(numbers: Numbers) -> list[Check]:
