@@ -27,7 +27,7 @@ from pace.errors import PaceError
 from pace.graph import Graph
 from pace.methods import Limited, Pace, Regressed, make
 from pace.models import GCN
-from pace.protocol import Federation, Message, Method, steps, wire
+from pace.protocol import SEEDS, Federation, Message, Method, steps, wire
 from pace.reports import READINGS, Table
 from pace.runtimes.simulation import evaluate
 from pace.task import accuracy, pooled
@@ -39,11 +39,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CLIENTS, MOST = 10, 3
-SEEDS = (104729, 130363, 155921, 181081, 206639)
-RULES: dict[str, Method] = {
-    "paper": Pace(),
-    "limited": Limited(),
-}
+RULES: dict[str, Method] = {"paper": Pace(), "limited": Limited()}
 
 
 def times(factor: float) -> Callable[[Message], Message]:

@@ -26,14 +26,13 @@ from pace.graph import Graph
 from pace.methods import SMALLEST_CLASS, Pace, read
 from pace.models import GCN, unit_rows
 from pace.params import Params
-from pace.protocol import Federation, Message, Reading, steps, wire
+from pace.protocol import SEEDS, Federation, Message, Reading, steps, wire
 from pace.reports import Table
 from pace.runtimes.files import attacks
 from pace.training import train_cohort
 from pace_study.tables import write_tables
 
 CLIENTS = 10
-SEEDS = (104729, 130363, 155921, 181081, 206639)
 PLACES = ("synthetic", "cora")
 RARE = 1e-3  # of a mean moment: what a word costs that a site's moments know nothing of
 Scores = dict[str, float]

@@ -22,17 +22,14 @@ from pace.errors import FileError
 from pace.io import atomic, untrusted
 from pace.models import sized
 from pace.protocol import Federation
-from pace.registry import installed
-from pace.reports import READINGS, Trial
+from pace.reports import READINGS, STEPS, Trial, versions
 from pace_study.controls import study_method
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 HIDDEN, LAYERS = 64, 2  # of the study's network
-LIBRARIES = ("pace-fgl", "torch", "numpy", "scikit-network", "pymetis", "torch-geometric")
 JOURNAL = "journal.jsonl"
-STEPS = ("fit", "merge", "adopt")
 PATIENCE = 60.0  # seconds that a process waits for another one's write
 
 
@@ -136,7 +133,7 @@ class Store:
         row = _row(cell, trial) | {
             "epochs": epochs,
             "settings": cell.settings(),
-            "versions": json.dumps(installed(LIBRARIES)),
+            "versions": json.dumps(versions()),
             "device": device,
         }
         with self._alone(), (self.folder / JOURNAL).open("ab") as file:

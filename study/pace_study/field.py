@@ -31,10 +31,9 @@ from pace.reports import (
 from pace_study.beyond import Aim
 from pace_study.records import title
 from pace_study.rounds import ROUNDS
-from pace_study.scores import SETTING, Harm, of_part, t_interval
+from pace_study.scores import LEVEL, SETTING, Harm, of_part, t_interval
 from pace_study.study import ALONE, FRESH, FRESH_DRAWS, FULL, LOCAL, RIDGE, Part, Row
 
-LEVEL = 0.95
 NOTHING_SENT = ("local", "alone", "logistic")
 EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full")
 TRAINS = {"o-pfgl": "server, and after the return"}
@@ -84,9 +83,9 @@ def by_setting(
     order = {row.label: place for place, row in enumerate(rows)}
     lines: list[dict[str, object]] = []
     for (partition, clients), cells in here.groupby(["partition", "clients"], sort=False):
-        where = {"partition": partition, "clients": (clients,)}
-        where["datasets"] = tuple(cells.dataset.unique())
-        part = Part("", "", "", tuple(rows), **where, **FRESH)
+        place = {"partition": partition, "clients": (clients,)} | FRESH
+        datasets = tuple(cells.dataset.unique())
+        part = Part("", "", "", tuple(rows), datasets=datasets, **place)
         for where, trials in of_part(scores, part, seeds).groupby(SETTING, sort=False):
             by_label = {
                 label: found.sort_values("data_seed") for label, found in trials.groupby("label")

@@ -12,8 +12,17 @@ import numpy as np
 import pandas as pd
 
 from pace.protocol import SEEDS
-from pace_study.scores import SCORES, SHARES, Draws, of_part, of_rows, student_t
-from pace_study.study import CITATION, FAMILIES, PARTS, REDRAW_SEEDS, REDRAWS, Part, in_order
+from pace_study.scores import SCORES, Draws, of_part, of_rows, student_t
+from pace_study.study import (
+    CITATION,
+    FAMILIES,
+    PARTS,
+    REDRAW_SEEDS,
+    REDRAWS,
+    SHARES,
+    Part,
+    in_order,
+)
 
 TITLES = {
     "cora": "Cora",

@@ -13,12 +13,11 @@ import pandas as pd
 from pace.reports import READINGS
 from pace.task import mean_auc
 from pace_study.cell import KEY, STEPS, Store, confusions
-from pace_study.study import Part, Row
+from pace_study.study import SHARES, Part, Row
 
 Array = np.ndarray[Any, Any]
 
 SCORES = ("accuracy", "weighted_f1", "macro_f1")
-SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent")
 DENSE = 0  # the rank of dense messages in the table, which has no missing numbers
 SETTING = ["dataset", "partition", "clients"]
 COLUMNS = [*KEY, "reading", *SCORES, *SHARES, "roc_auc", "over_local", "upload", "returned"]

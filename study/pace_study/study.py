@@ -194,8 +194,8 @@ CLOSED = (LOCAL, PACE, DUO, RIDGE, SUMS)  # what is compared beyond the 25 setti
 FAIR = (LOCAL, replace(LOCAL, label="Local+CNLL"), *BOTH, PACE)
 ACCURACY, MACRO_F1 = ("accuracy",), ("macro_f1",)
 SHARES = ("mean_alpha", "alpha_zero_percent", "upload_percent", "downlink_percent")
-METIS = {"datasets": AVAILABLE, "partition": "metis"}
-DIRICHLET = {"datasets": AVAILABLE, "partition": "dirichlet"}
+METIS: dict[str, Any] = {"datasets": AVAILABLE, "partition": "metis"}
+DIRICHLET: dict[str, Any] = {"datasets": AVAILABLE, "partition": "dirichlet"}
 BYTES_AND_USE = "Communication and use of the correction"
 PARTS = {
     part.name: part
