@@ -74,7 +74,7 @@ def simulate(
     seeds = _first_seeds(seeds) if isinstance(seeds, int) else seeds
     if settings.get("sealed"):
         settings["clients"] = len(graphs)
-    told = {"device": device, "progress": progress, "checkpoints": checkpoints}
+    told: dict[str, Any] = {"device": device, "progress": progress, "checkpoints": checkpoints}
     ran = run_trials(graphs, model, methods, seeds, **told, **settings)
     threads, order = torch.get_num_threads(), list(methods)
     torch.set_num_threads(1)  # two threads on small products are slower than one
