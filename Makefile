@@ -84,37 +84,37 @@ format: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.venv/core: pyproject.toml constraints.txt $(wildcard study/pyproject.toml)
+.venv/core: pyproject.toml constraints.txt $(wildcard study/pyproject.toml network/pyproject.toml)
 	$(VENV)
-	$(PIP) --editable '.[research,report]' --editable ./study
+	$(PIP) --editable '.[research,report]' --editable ./study --editable ./network
 	touch $@
 
 .venv/dev: .venv/core
-	$(PIP) --editable '.[dev,docs,research,report,notebook]' --editable './study[tracking]'
+	$(PIP) --editable '.[dev,docs,research,report,notebook]' --editable './study[tracking]' --editable ./network
 	touch $@
 
-.venv-flower/dev: pyproject.toml constraints.txt
+.venv-flower/dev: pyproject.toml constraints.txt $(wildcard study/pyproject.toml network/pyproject.toml)
 	$(VENV)
 	.venv-flower/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-	  --editable '.[dev,research,report,flower]' --editable ./study
+	  --editable '.[dev,research,report]' --editable ./study --editable './network[flower]'
 	touch $@
 
-.venv-nvflare/dev: pyproject.toml constraints.txt
+.venv-nvflare/dev: pyproject.toml constraints.txt $(wildcard study/pyproject.toml network/pyproject.toml)
 	$(VENV)
 	.venv-nvflare/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-	  --editable '.[dev,research,report,nvflare]' --editable ./study
+	  --editable '.[dev,research,report]' --editable ./study --editable './network[nvflare]'
 	touch $@
 
 .venv-lowest/dev: pyproject.toml constraints-lowest.txt
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints-lowest.txt \
-	  --only-binary :all: --editable '.[dev,research,report,notebook]' --editable './study[tracking]'
+	  --only-binary :all: --editable '.[dev,research,report,notebook]' --editable './study[tracking]' --editable ./network
 	touch $@
 
 .venv-latest/dev: pyproject.toml
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade --upgrade-strategy eager \
-	  --editable '.[dev,research,report,notebook]' --editable './study[tracking]'
+	  --editable '.[dev,research,report,notebook]' --editable './study[tracking]' --editable ./network
 	touch $@
 
 clean:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from pace.runtimes.network.exchange import Reply, Words
+from pace_network.exchange import Reply, Words
 
 Handler = Callable[[str, Words], Words | None]  # kind, words -> reply; None: nothing ever comes
 

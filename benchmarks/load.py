@@ -39,10 +39,10 @@ from pace.jobs import roll as rolls
 from pace.models import GCN
 from pace.protocol import steps, wire
 from pace.runtimes.files import merge_files
-from pace.runtimes.folder import FolderNode, SharedFolder
-from pace.runtimes.network import exchange
-from pace.runtimes.network.exchange import UPLOAD, Exchange, Words
-from pace.runtimes.network.round import Settings, play_round
+from pace_network import exchange
+from pace_network.exchange import UPLOAD, Exchange, Words
+from pace_network.folder import FolderNode, SharedFolder
+from pace_network.round import Settings, play_round
 
 FEATURES, CLASSES = 40, 4
 HOSTILE = 100  # one in this many

@@ -24,7 +24,7 @@ from typing import Any
 from pace.datasets import Dataset, Synthetic, client_graphs, file, generator, synthetic
 from pace.jobs import SERVER, Job, write_job
 from pace.models import GCN
-from pace.runtimes.flower import kits
+from pace_network.flower import kits
 
 FEATURES, CLASSES, NODES = 100, 6, 200  # of a site's graph
 PORT = 23080

@@ -39,12 +39,12 @@ from pace.reports.trial import summarise
 from pace.runtimes.files.client import adopt_files, fit_files
 from pace.runtimes.files.merge import merge_files
 from pace.runtimes.files.site import load_site
-from pace.runtimes.network.round import play_round
 from pace.runtimes.simulation import run_trials
+from pace_network.round import play_round
 from tests.networked import connected, server_settings, site_nodes, stopped
 
 PAGE = Path(__file__).parent.parent / "docs" / "architecture.md"
-SOURCE = Path(__file__).parent.parent / "src"
+ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- walk: made by python -m tests.data_walk -->\n", "<!-- end of the walk -->\n"
 NAMES = ("north", "south", "west")
 EPOCHS = 2
@@ -63,7 +63,8 @@ class Hop:
     @property
     def link(self) -> str:
         module, _, name = self.symbol.partition(":")
-        path = f"src/{module.replace('.', '/')}.py"
+        folder = "network" if module.startswith("pace_network") else "src"
+        path = f"{folder}/{module.replace('.', '/')}.py"
         shown = f"{module.removeprefix('pace.')}.{name}"
         return f"[`{shown}`](../{path}#{name})"
 
@@ -123,19 +124,19 @@ FILES = (
     Hop("pace.runtimes.files.model:write_model", lambda a, r: "parameters, weights, outcome → `mine.model/`, whole or absent"),
 )  # fmt: skip
 NETWORK = (
-    Hop("pace.runtimes.flower.server:play_run", lambda a, r: "a run of Flower's → its grid as a `GridExchange`, and the journal", traced=False),
-    Hop("pace.runtimes.network.round:play_round", lambda a, r: f"job and exchange → `RoundReport`, finished with {len(r.contacts)} contacts"),
-    Hop("pace.runtimes.network.round:Round.collect", lambda a, r: "asks every node for its upload until all are here or time is up"),
-    Hop("pace.runtimes.flower.server:GridExchange.send", lambda a, r: "words for each node → Flower messages", traced=False),
-    Hop("pace.runtimes.network.exchange:answer_letters", lambda a, r: "a site's loop: a message of its inbox → `respond` → the reply", traced=False),
-    Hop("pace.runtimes.network.node:respond", lambda a, r: "a child process with a time limit", traced=False),
-    Hop("pace.runtimes.network.site_steps:answer_message", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
-    Hop("pace.runtimes.network.site_steps:make_upload", lambda a, r: "node and job → `NAME.up`, by `files.client.fit_files` as above"),
-    Hop("pace.runtimes.network.round:Round.take", lambda a, r: "an answer → `admit`, journal, and which node the name is bound to"),
+    Hop("pace_network.flower.server:play_run", lambda a, r: "a run of Flower's → its grid as a `GridExchange`, and the journal", traced=False),
+    Hop("pace_network.round:play_round", lambda a, r: f"job and exchange → `RoundReport`, finished with {len(r.contacts)} contacts"),
+    Hop("pace_network.round:Round.collect", lambda a, r: "asks every node for its upload until all are here or time is up"),
+    Hop("pace_network.flower.server:GridExchange.send", lambda a, r: "words for each node → Flower messages", traced=False),
+    Hop("pace_network.exchange:answer_letters", lambda a, r: "a site's loop: a message of its inbox → `respond` → the reply", traced=False),
+    Hop("pace_network.node:respond", lambda a, r: "a child process with a time limit", traced=False),
+    Hop("pace_network.site_steps:answer_message", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
+    Hop("pace_network.site_steps:make_upload", lambda a, r: "node and job → `NAME.up`, by `files.client.fit_files` as above"),
+    Hop("pace_network.round:Round.take", lambda a, r: "an answer → `admit`, journal, and which node the name is bound to"),
     Hop("pace.jobs.journal:Journal.close", lambda a, r: f"the decision: {len(r)} names"),
-    Hop("pace.runtimes.network.round:Round.deliver", lambda a, r: f"returns of the journal and rolls → nodes; {len(r)} not confirmed"),
+    Hop("pace_network.round:Round.deliver", lambda a, r: f"returns of the journal and rolls → nodes; {len(r)} not confirmed"),
     Hop("pace.runtimes.files.merge:make_returns", lambda a, r: f"uploads → returns in the journal, for {len(r)}"),
-    Hop("pace.runtimes.network.site_steps:adopt_return", lambda a, r: f"**return, {size(a['returned'])}**, and roll → the model folder, by `files.client.adopt_files` as above"),
+    Hop("pace_network.site_steps:adopt_return", lambda a, r: f"**return, {size(a['returned'])}**, and roll → the model folder, by `files.client.adopt_files` as above"),
 )  # fmt: skip
 
 
@@ -272,8 +273,8 @@ def written(page: str, text: str) -> str:
 
 def defined(link: str) -> bool:
     """Whether the file of a link defines what it names."""
-    path, _, name = re.sub(r".*\]\(\.\./src/(.*)\)", r"\1", link).partition("#")
-    source = (SOURCE / path).read_text()
+    path, _, name = re.sub(r".*\]\(\.\./(.*)\)", r"\1", link).partition("#")
+    source = (ROOT / path).read_text()
     return all(re.search(rf"^\s*(def|class) {part}\b", source, re.M) for part in name.split("."))
 
 

@@ -82,7 +82,7 @@ class Deployment:
 
     def certificate(self) -> bytes:
         """Of an authority that has nothing to do with this deployment."""
-        from pace.runtimes.flower.kits import certificates
+        from pace_network.flower.kits import certificates
 
         return certificates("other.example")["ca.crt"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from pace.runtimes.folder import FolderNode, SharedFolder
-from pace.runtimes.network import site_steps
-from pace.runtimes.network.exchange import Exchange, Reply, Words, answer_letters
+from pace_network import site_steps
+from pace_network.exchange import Exchange, Reply, Words, answer_letters
+from pace_network.folder import FolderNode, SharedFolder
 from tests.networked import Clock, connected, site_nodes
 from tests.sites import NAMES
 
@@ -51,8 +51,8 @@ def folder_node(root: Path, name: str, **changes: Any) -> FolderNode:
 
 
 def flower(root: Path) -> World:
-    pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
-    from pace.runtimes.flower.server import GridExchange
+    pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
+    from pace_network.flower.server import GridExchange
     from tests.flowered import HomeGrid
 
     nodes = site_nodes(root, NAMES)
@@ -60,7 +60,7 @@ def flower(root: Path) -> World:
 
 
 def nvflare(root: Path) -> World:
-    pytest.importorskip("nvflare", reason="needs pace-fgl[nvflare]: run `make test-nvflare`")
+    pytest.importorskip("nvflare", reason="needs pace-network[nvflare]: run `make test-nvflare`")
     from tests.nvflared import home_exchange
 
     return World(lambda: home_exchange(site_nodes(root, NAMES)))

@@ -13,9 +13,9 @@ from typing import Any
 from flwr.app import Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from pace.runtimes.flower.tasks import letter, pack, unpack
-from pace.runtimes.network import site_steps
-from pace.runtimes.network.node import Node
+from pace_network import site_steps
+from pace_network.flower.tasks import letter, pack, unpack
+from pace_network.node import Node
 
 UNAVAILABLE = 5
 

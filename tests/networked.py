@@ -14,10 +14,10 @@ from benchmarks.in_memory import Handler, InMemory
 from pace.io import records
 from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
-from pace.runtimes.network import site_steps
-from pace.runtimes.network.exchange import Words
-from pace.runtimes.network.node import Node
-from pace.runtimes.network.round import Settings, play_round
+from pace_network import site_steps
+from pace_network.exchange import Words
+from pace_network.node import Node
+from pace_network.round import Settings, play_round
 
 Tamper = Callable[[str, str, Words], Words | None]  # node, kind, its reply -> what arrives
 
@@ -38,7 +38,7 @@ class Clock:
 def stopped(patch: pytest.MonkeyPatch) -> Clock:
     """The round on such a clock."""
     clock = Clock()
-    patch.setattr("pace.runtimes.network.exchange.time", clock)
+    patch.setattr("pace_network.exchange.time", clock)
     return clock
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from nvflare.apis.controller_spec import Task
 from nvflare.apis.signal import Signal
 
-from pace.runtimes.network import site_steps
-from pace.runtimes.network.node import Node
-from pace.runtimes.nvflare.components import ControllerExchange, pack, unpack
+from pace_network import site_steps
+from pace_network.node import Node
+from pace_network.nvflare.components import ControllerExchange, pack, unpack
 
 
 def home_exchange(nodes: Mapping[str, Node]) -> ControllerExchange:

@@ -4,10 +4,12 @@ import ast
 from pathlib import Path
 
 import pace
+import pace_network
 from pace.methods import METHODS, make
 from pace_study.baselines import fedtad
 
 SOURCE = Path(pace.__file__).parent
+NETWORK = Path(pace_network.__file__).parent
 
 ROWS = [
     {"errors", "io", "registry"},
@@ -30,15 +32,18 @@ ONLY_IN = {
     "pymetis": {"datasets/partition/divide.py"},
     "matplotlib": {"reports/run_views.py", "reports/run_result.py"},
     "pyarrow": {"tables/table.py", "runtimes/files/model.py", "runtimes/files/rows.py"},
-    "cryptography": {
-        "jobs/signatures.py",
-        "runtimes/flower/kits.py",
-    },
+    "cryptography": {"jobs/signatures.py"},
     "pandas": {"reports/trial.py", "reports/run_result.py"},
     "jinja2": {"reports/document.py"},
     "triton": {f"training/gpu/kernels/{name}.py" for name in ("layers", "products", "steps")},
-    "nvflare": {"runtimes/nvflare/components.py"},
-    "flwr": {f"runtimes/flower/{name}.py" for name in ("control", "server", "superlink", "tasks")},
+    "pace_network": set(),
+    "pace_study": set(),
+}
+ONLY_IN_NETWORK = {
+    "cryptography": {"flower/kits.py"},
+    "nvflare": {"nvflare/components.py"},
+    "flwr": {f"flower/{name}.py" for name in ("control", "server", "superlink", "tasks")},
+    "pace_study": set(),
 }
 
 
@@ -78,13 +83,14 @@ def test_no_module_imports_from_below() -> None:
 
 
 def test_optional_libraries_are_imported_in_few_files() -> None:
-    for library, homes in ONLY_IN.items():
-        users = {
-            str(path.relative_to(SOURCE))
-            for path in SOURCE.rglob("*.py")
-            if any(name.split(".")[0] == library for name in imports(path))
-        }
-        assert users <= homes, f"{library} is imported in {users}"
+    for source, only_in in ((SOURCE, ONLY_IN), (NETWORK, ONLY_IN_NETWORK)):
+        for library, homes in only_in.items():
+            users = {
+                str(path.relative_to(source))
+                for path in source.rglob("*.py")
+                if any(name.split(".")[0] == library for name in imports(path))
+            }
+            assert users <= homes, f"{library} is imported in {users}"
 
 
 def readers(attribute: str, folder: Path = SOURCE) -> set[str]:
@@ -178,24 +184,25 @@ def given(place: tuple[str, ...]) -> set[str]:
     return {alias.name for node in lines for alias in node.names}
 
 
-WITHOUT_A_DOOR = {("runtimes",), ("runtimes", "network"), ("runtimes", "flower")}
+WITHOUT_A_DOOR = {("runtimes",)}
 
 
 def test_rooms_are_entered_by_the_front_door() -> None:
     """Another room imports `pace.protocol`, never `pace.protocol.wire`; a module by its `__init__`.
 
-    The runtimes but files have none: a node's own process waits neither for torch nor for Flower.
+    `pace.runtimes` has none, nor has the network: a node's process waits neither for torch nor Flower.
     """
     wrong = []
-    for path in SOURCE.rglob("*.py"):
-        home = room(path.relative_to(SOURCE).with_suffix("").parts)
+    for path in [*SOURCE.rglob("*.py"), *NETWORK.rglob("*.py")]:
+        ours = path.is_relative_to(SOURCE)
+        home = room(path.relative_to(SOURCE).with_suffix("").parts) if ours else ("network",)
         for module in modules(path):
             other = room(module)
             if other in (home, ("cli",)) or module == other or other in WITHOUT_A_DOOR:
                 continue
             inner = f"from pace.{'.'.join(module)} import" in path.read_text()
             if inner or module[len(other)] not in given(other):
-                wrong.append(f"{path.relative_to(SOURCE)} imports {'.'.join(module)}")
+                wrong.append(f"{path} imports {'.'.join(module)}")
     assert not wrong
 
 

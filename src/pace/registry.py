@@ -221,8 +221,8 @@ def installed(libraries: Iterable[str]) -> dict[str, str]:
 def not_installed(what: str, package: str) -> SettingError:
     """The error of asking for what another package of ours has."""
     return SettingError(
-        f"{what} comes with the package {package}: pip install {package}, or pip install ./study "
-        "in a clone"
+        f"{what} comes with the package {package}: pip install {package}, or pip install "
+        f"./{package.removeprefix('pace-')} in a clone"
     )
 
 

@@ -41,12 +41,17 @@ def test_the_list_of_commands_says_what_their_docstrings_say() -> None:
         assert manual.first(PAGES[f"pace {name}"][1].help) == about
 
 
+@pytest.mark.parametrize(("name", "package"), commands.PACKAGES.items())
 def test_a_command_of_a_package_that_is_not_installed_says_how_to_get_it(
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commands, "added_commands", dict)
-    with pytest.raises(SettingError, match="comes with the package pace-study: pip install"):
-        CliRunner().invoke(app, ["reproduce"], catch_exceptions=False)
+    says = f"comes with the package {package}: pip install {package}, or pip install ./"
+    with pytest.raises(SettingError, match=says):
+        CliRunner().invoke(app, [name], catch_exceptions=False)
+    listed = CliRunner().invoke(app, ["--help"]).output
+    assert f"  {name} " not in listed
+    assert "  client " in listed
 
 
 def test_all_commands_are_here() -> None:

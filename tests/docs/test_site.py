@@ -174,8 +174,10 @@ def test_every_module_stands_in_the_reference_once() -> None:
     baselines = (ROOT / "study").rglob("baselines/*.py")
     parts = [path.relative_to(SOURCE.parent).with_suffix("") for path in SOURCE.rglob("*.py")]
     parts += [path.relative_to(ROOT / "study").with_suffix("") for path in baselines]
+    network = (ROOT / "network").rglob("*.py")
+    parts += [path.relative_to(ROOT / "network").with_suffix("") for path in network]
     modules = {".".join(part.parts).removesuffix(".__init__") for part in parts}
-    commands = {name for name in modules if name.startswith(("pace.cli", "pace.__main__"))}
+    commands = {name for name in modules if name.startswith(("pace.cli", "pace_network.commands"))}
     told = [
         name
         for page in (ROOT / "docs" / "api").glob("*.md")

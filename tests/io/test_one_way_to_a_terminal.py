@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 import pace
+import pace_network
 
 SOURCE = Path(pace.__file__).parent
 WRITERS = {
     "cli/console.py",  # `say` and `one_object`, through `shown` and ASCII JSON
     "cli/manual.py",  # the help: our own words, in colour
-    "runtimes/network/exchange.py",  # a node's log, through `shown`
+    "pace_network/exchange.py",  # a node's log, through `shown`
 }
 WAYS = {
     "print", "typer.echo", "typer.secho", "click.echo", "click.secho", "rich.print",
@@ -32,7 +33,9 @@ def called(path: Path) -> list[tuple[str, ast.Call]]:
     return [(ast.unparse(each.func), each) for each in calls]
 
 
+NETWORK = Path(pace_network.__file__).parent
 MODULES = {str(path.relative_to(SOURCE)): path for path in sorted(SOURCE.rglob("*.py"))}
+MODULES |= {str(path.relative_to(NETWORK.parent)): path for path in sorted(NETWORK.rglob("*.py"))}
 
 
 @pytest.mark.fault(41)

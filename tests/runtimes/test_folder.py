@@ -14,11 +14,10 @@ from pace.io import atomic
 from pace.jobs import SERVER, Job, read_job, write_job
 from pace.jobs.journal import Journal
 from pace.protocol import steps
-from pace.runtimes import folder
-from pace.runtimes.folder import SharedFolder
-from pace.runtimes.network import site_steps
-from pace.runtimes.network.exchange import answer_letters, encode_words
-from pace.runtimes.network.round import play_round
+from pace_network import folder, site_steps
+from pace_network.exchange import answer_letters, encode_words
+from pace_network.folder import SharedFolder
+from pace_network.round import play_round
 from tests.engines import folder_node
 from tests.graphs import clients
 from tests.networked import Clock, files, only, server_settings, stopped

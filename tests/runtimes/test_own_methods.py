@@ -12,9 +12,9 @@ from pace.io import plugins
 from pace.jobs import explain
 from pace.jobs.job import Job, read_job, write_job
 from pace.protocol import steps
-from pace.runtimes.flower import kits
-from pace.runtimes.flower.supernode import SuperNode
-from pace.runtimes.network import site_steps
+from pace_network import site_steps
+from pace_network.flower import kits
+from pace_network.flower.supernode import SuperNode
 from tests import own_methods
 from tests.graphs import clients
 from tests.networked import site_node

@@ -44,7 +44,9 @@ OURS = {name: about for panel in PANELS.values() for name, about in panel.items(
 MODULES = dict.fromkeys(("new", "show", "keys", "export"), "job")
 MODULES |= {"partition": "run", "methods": "run", "report": "inspect"}
 MODULES |= {"codebook": "tables", "graph": "tables", "rows": "tables"}
-PACKAGES = {"reproduce": "pace-study"}  # commands of other packages that a reader may look for
+# Commands of our other packages, which a reader may look for.
+PACKAGES = {"reproduce": "pace-study"}
+PACKAGES |= dict.fromkeys(("flower", "folder", "nvflare"), "pace-network")
 
 
 class Commands(manual.Group):
@@ -52,17 +54,22 @@ class Commands(manual.Group):
 
     def __init__(self, *args: Any, **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.commands: Any = dict.fromkeys([*OURS, *added_commands()])
+        added = added_commands()
+        here = [name for name in OURS if name not in PACKAGES or name in added]
+        self.commands: Any = dict.fromkeys([*here, *added])
 
     def overview(self) -> Iterator[tuple[str, str, str]]:
         for title, panel in PANELS.items():
-            yield from ((title, name, about) for name, about in panel.items())
+            for name, about in panel.items():
+                if name in self.commands:
+                    yield title, name, about
             if title == ALONE:
-                for name, entry in added_commands().items():
-                    yield title, name, str(entry.dist.metadata["Summary"]) if entry.dist else name
+                for name in added_commands().keys() - OURS.keys():
+                    dist = added_commands()[name].dist
+                    yield title, name, str(dist.metadata["Summary"]) if dist else name
 
     def get_command(self, ctx: Any, name: str) -> Any:
-        if name in OURS:
+        if name in OURS and name not in PACKAGES:
             module = import_module(f"pace.cli.{MODULES.get(name, name)}")
             return click_command(name, getattr(module, name, None) or module.app)
         if name in added_commands():

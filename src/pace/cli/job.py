@@ -190,7 +190,7 @@ def export(
     from pace.runtimes.files import load_site, read_model
 
     if to == "onnx":
-        options.need("--to onnx", "export", "onnxscript")
+        options.need("--to onnx", "pace-fgl[export]", "onnxscript")
     adopted = read_model(model)
     site = None if graph is None else load_site(graph, adopted.job)
     files = export_model(adopted, to, out, site)

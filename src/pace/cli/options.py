@@ -80,12 +80,10 @@ def at_least_one(option: str, value: int) -> None:
         raise SettingError(f"{option} is {value}, expected 1 or more")
 
 
-def need(command: str, extra: str, *libraries: str) -> None:
-    """Refuse a command whose optional libraries are not installed, naming the extra that has them."""
+def need(command: str, package: str, *libraries: str) -> None:
+    """Refuse a command whose optional libraries are not installed; `package` with its extra has them."""
     if missing := [name for name in libraries if find_spec(name) is None]:
-        raise SettingError(
-            f"{command} needs {' and '.join(missing)}: pip install 'pace-fgl[{extra}]'"
-        )
+        raise SettingError(f"{command} needs {' and '.join(missing)}: pip install '{package}'")
 
 
 def folder(option: str, path: Path | None) -> None:

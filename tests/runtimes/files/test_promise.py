@@ -7,7 +7,7 @@ import pytest
 from pace.errors import SettingError
 from pace.jobs import check_promise
 from pace.methods import METHODS
-from pace.runtimes.network.node import Node
+from pace_network.node import Node
 from tests.preloaded import Preloaded
 from tests.runtimes.files.test_files import good, refused
 from tests.sites import FIT, job, write_sites

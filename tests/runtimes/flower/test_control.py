@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pace.cli import flower
 from pace.jobs.job import write_job
-from pace.runtimes.flower.kits import provision
+from pace_network.commands import flower
+from pace_network.flower.kits import provision
 from tests.preloaded import Preloaded
 from tests.sites import job
 
@@ -27,7 +27,7 @@ def kit(tmp_path: Path) -> Path:
 
 def answers(monkeypatch: pytest.MonkeyPatch, **replies: Any) -> list[str]:
     """A SuperLink that gives these replies; the calls it got."""
-    pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
+    pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
     from flwr.supercore.control import ControlHttpClient
 
     calls = []
@@ -61,10 +61,10 @@ def test_a_run_that_failed_is_a_command_that_failed(
     kit: Path, monkeypatch: pytest.MonkeyPatch, status: str, why: str, code: int
 ) -> None:
     """The operator is told why it did."""
-    pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
+    pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
     from flwr.proto.control_pb2 import ListNodesResponse, StartRunResponse
 
-    from pace.runtimes.flower import server
+    from pace_network.flower import server
 
     runs = listed(status, why)
     answers(monkeypatch, start_run=StartRunResponse(run_id=5), list_runs=runs,
@@ -88,7 +88,7 @@ def test_a_run_that_failed_is_a_command_that_failed(
 def test_a_node_is_registered_under_its_name_once(
     kit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
+    pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
     import httpx
     from flwr.proto.control_pb2 import ListNodesResponse, RegisterNodeResponse
     from flwr.proto.node_pb2 import NodeInfo
@@ -104,12 +104,12 @@ def test_a_node_is_registered_under_its_name_once(
 
 
 def test_what_flower_says_is_told_in_a_sentence(kit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
+    pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
     import httpx
 
     from pace.errors import FlowerError
-    from pace.runtimes.flower.control import Control
-    from pace.runtimes.flower.kits import ServerKit
+    from pace_network.flower.control import Control
+    from pace_network.flower.kits import ServerKit
 
     control = Control(ServerKit.read(kit))
     reply = httpx.Response(404, text='{"code": 18, "detail": "Run already finished."}')
@@ -126,9 +126,9 @@ def test_without_flower_the_command_says_what_to_install(
     pace: Preloaded, kit: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "httpx", None)
-    monkeypatch.delitem(sys.modules, "pace.runtimes.flower.control", raising=False)
+    monkeypatch.delitem(sys.modules, "pace_network.flower.control", raising=False)
     done = CliRunner().invoke(flower.app, ["status", "--kit", str(kit)])
-    assert "pace-fgl[flower]" in str(done.exception)
+    assert "pace-network[flower]" in str(done.exception)
 
 
 @pytest.mark.parametrize(

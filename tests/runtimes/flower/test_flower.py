@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
+pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
 
 from flwr.app import Message
 
@@ -20,11 +20,11 @@ from pace.io import plugins
 from pace.jobs.job import read_job
 from pace.models import sized
 from pace.protocol import steps
-from pace.runtimes.flower import server
-from pace.runtimes.flower.control import Control
-from pace.runtimes.flower.kits import ServerKit
-from pace.runtimes.flower.tasks import unpack
-from pace.runtimes.network import site_steps
+from pace_network import site_steps
+from pace_network.flower import server
+from pace_network.flower.control import Control
+from pace_network.flower.kits import ServerKit
+from pace_network.flower.tasks import unpack
 from tests import own_methods
 from tests.flowered import HomeGrid, answer, asking, unavailable
 from tests.graphs import CLASSES, FEATURES, clients

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
+pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
 from pace.jobs.job import Job, write_job
 from pace.methods import make
 from pace.protocol import steps
@@ -158,7 +158,7 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
 REPLAYING = """
 import sys
 from pathlib import Path
-from pace.runtimes.flower import supernode
+from pace_network.flower import supernode
 
 def respond(node, kind, words):
     if kind == "upload":
@@ -197,7 +197,7 @@ def test_a_replayed_upload_is_refused_and_the_job_ends_by_its_minimum(here: Depl
 HOLDING = """
 import sys, time
 from pathlib import Path
-from pace.runtimes.flower import supernode
+from pace_network.flower import supernode
 
 def respond(node, kind, words):
     if kind == "return":

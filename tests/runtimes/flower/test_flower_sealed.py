@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
+pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
 
 from pace.errors import TooFewError
 from pace.jobs.job import SERVER, Job, write_job

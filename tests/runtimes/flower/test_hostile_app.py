@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("flwr", reason="needs pace-fgl[flower]: run `make test-flower`")
+pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
 
 import httpx
 
 from pace.jobs.job import write_job
-from pace.runtimes.flower import QUIET
-from pace.runtimes.flower.supernode import SuperNode
-from pace.runtimes.flower.tasks import Runtime
+from pace_network.flower import QUIET
+from pace_network.flower.supernode import SuperNode
+from pace_network.flower.tasks import Runtime
 from tests.deployment import BIN, LONG, Deployment, wait
 from tests.graphs import clients
 from tests.sites import NAMES, job, write_graph

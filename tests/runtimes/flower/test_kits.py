@@ -23,8 +23,8 @@ from pace.errors import FileError, SettingError
 from pace.jobs import signatures
 from pace.jobs.job import write_job
 from pace.runtimes.files import sealed_jobs
-from pace.runtimes.flower import kits, supernode
-from pace.runtimes.flower.supernode import SuperNode
+from pace_network.flower import kits, supernode
+from pace_network.flower.supernode import SuperNode
 from tests.deployment import LONG, alive, wait
 from tests.graphs import clients
 from tests.preloaded import Preloaded
@@ -245,7 +245,7 @@ def test_a_node_knows_its_folder_wherever_the_kit_is_put(tmp_path: Path) -> None
 
 def test_the_process_beside_flowers_own_does_not_load_torch() -> None:
     """Hundreds of MB a node; the process that steps are forked from has loaded it already."""
-    code = "import pace.runtimes.flower.supernode, sys; sys.exit('torch' in sys.modules)"
+    code = "import pace_network.flower.supernode, sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 
@@ -330,8 +330,8 @@ def test_a_node_ends_though_flowers_process_does_not(
 RUNNING = """
 import sys
 from pathlib import Path
-from pace.runtimes.flower import supernode
-from pace.runtimes.flower.supernode import SuperNode
+from pace_network.flower import supernode
+from pace_network.flower.supernode import SuperNode
 supernode.program = lambda name: sys.argv[1]
 SuperNode.answer = lambda self, secret: None
 if __name__ == "__main__":

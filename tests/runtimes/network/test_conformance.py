@@ -10,8 +10,8 @@ import pytest
 from pace.jobs import Job, read_job
 from pace.jobs.journal import Journal
 from pace.protocol import steps
-from pace.runtimes.network.progress import Event
-from pace.runtimes.network.round import play_round
+from pace_network.progress import Event
+from pace_network.round import play_round
 from tests.engines import ENGINES, FAULTS, Failing, Restarted, StoppedError
 from tests.graphs import clients
 from tests.networked import files, server_settings, stopped

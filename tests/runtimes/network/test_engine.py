@@ -12,9 +12,9 @@ import pytest
 from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
 from pace.protocol import steps
-from pace.runtimes.network import site_steps
-from pace.runtimes.network.exchange import answer_letters
-from pace.runtimes.network.round import play_round
+from pace_network import site_steps
+from pace_network.exchange import answer_letters
+from pace_network.round import play_round
 from tests.graphs import clients
 from tests.networked import files, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
@@ -24,7 +24,7 @@ POST = '''
 
 from pathlib import Path
 
-from pace.runtimes.network.exchange import Letter, Reply, decode_words, encode_words
+from pace_network.exchange import Letter, Reply, decode_words, encode_words
 
 
 class Post:

@@ -8,10 +8,10 @@ import pytest
 
 from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
-from pace.runtimes.network import exchange
-from pace.runtimes.network.exchange import UPLOAD, Words
-from pace.runtimes.network.progress import Event, Progress, parse_event
-from pace.runtimes.network.round import play_round
+from pace_network import exchange
+from pace_network.exchange import UPLOAD, Words
+from pace_network.progress import Event, Progress, parse_event
+from pace_network.round import play_round
 from tests.networked import Clock, connected, run, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites
 

@@ -18,8 +18,8 @@ from pace.models import sized
 from pace.protocol import steps
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
-from pace.runtimes.network.exchange import MENDING, RETURN, UPLOAD, Reply, Words
-from pace.runtimes.network.round import RoundReport, round_sentences, run_round
+from pace_network.exchange import MENDING, RETURN, UPLOAD, Reply, Words
+from pace_network.round import RoundReport, round_sentences, run_round
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.networked import Clock, connected, files, only, run, server_settings, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites

@@ -8,7 +8,7 @@ import pytest
 from pace.jobs.job import SERVER, Job, write_job
 from pace.protocol import steps
 from pace.runtimes.files import model, sealed_jobs
-from pace.runtimes.network.node import Node
+from pace_network.node import Node
 from tests.graphs import clients
 from tests.networked import Clock, connected, files, run, site_nodes, stopped
 from tests.sealed import key_of, sealed_job, write_key

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pace.runtimes.network import status
-from pace.runtimes.network.progress import Event, Progress
-from pace.runtimes.network.status import StatusPage
+from pace_network import status
+from pace_network.progress import Event, Progress
+from pace_network.status import StatusPage
 from tests.browser import chromium, needs_chromium
 from tests.networked import connected, run, site_nodes, stopped
 from tests.sites import NAMES, job, write_sites

@@ -15,7 +15,7 @@ import pytest
 from pace.errors import FileError
 from pace.jobs import Job
 from pace.protocol import steps
-from pace.runtimes.nvflare import COMPONENTS, allow_components, export
+from pace_network.nvflare import COMPONENTS, allow_components, export
 from tests.deployment import descendants, free_port, kill, wait
 from tests.graphs import clients
 from tests.networked import only
@@ -77,7 +77,7 @@ def returns(agreed: Job, names: tuple[str, ...] = NAMES) -> dict[str, bytes]:
 
 
 def test_a_round_in_nvflares_simulator_gives_equal_bytes(tmp_path: Path) -> None:
-    pytest.importorskip("nvflare", reason="needs pace-fgl[nvflare]: run `make test-nvflare`")
+    pytest.importorskip("nvflare", reason="needs pace-network[nvflare]: run `make test-nvflare`")
     agreed = made(tmp_path)
     local = tmp_path / "ws/local"
     local.mkdir(parents=True)
@@ -175,7 +175,7 @@ class Federation:
 
 @pytest.fixture
 def federation(tmp_path: Path) -> Iterator[Federation]:
-    pytest.importorskip("nvflare", reason="needs pace-fgl[nvflare]: run `make test-nvflare`")
+    pytest.importorskip("nvflare", reason="needs pace-network[nvflare]: run `make test-nvflare`")
     found = Federation(tmp_path)
     try:
         yield found

@@ -29,8 +29,8 @@ from subprocess import PIPE, STDOUT, Popen
 
 from pace.errors import SettingError
 from pace.io import atomic, record_key
-from pace.runtimes.network.exchange import answer_letters, log, pass_on
-from pace.runtimes.network.node import Node, respond
+from pace_network.exchange import answer_letters, log, pass_on
+from pace_network.node import Node, respond
 
 LOOPBACK = "127.0.0.1"
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in
@@ -119,7 +119,7 @@ class SuperNode(Node):
 
     def answer(self, secret: bytes) -> None:
         """Answer what the SuperNode receives, as long as this process lives."""
-        from pace.runtimes.flower.tasks import Runtime, TaskInbox
+        from pace_network.flower.tasks import Runtime, TaskInbox
 
         inbox = TaskInbox(Runtime(f"{LOOPBACK}:{self.port}", secret))
         answer_letters(inbox, partial(respond, self))
@@ -196,5 +196,5 @@ def program(name: str) -> str:
     """One of Flower's commands, beside this Python or on the PATH."""
     path = shutil.which(name, path=Path(sys.executable).parent) or shutil.which(name)
     if path is None:
-        raise SettingError(f"{name} is not installed here: pip install 'pace-fgl[flower]'")
+        raise SettingError(f"{name} is not installed here: pip install 'pace-network[flower]'")
     return path

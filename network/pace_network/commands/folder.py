@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pace.cli import console, manual, rounds
+from pace.cli import console, manual
 from pace.cli.given import Allow, As_json, Job_file, argument, option
+from pace_network.commands import rounds
 
 EXAMPLES = """
 pace folder node node.toml --once
@@ -35,7 +36,7 @@ def node(
     pace folder node node.toml
     pace folder node node.toml --once
     """
-    from pace.runtimes.folder import FolderNode
+    from pace_network.folder import FolderNode
 
     site = FolderNode.read(settings)
     if check:
@@ -70,9 +71,9 @@ def run(
     """
     from pace.io import plain_record
     from pace.jobs import read_job
-    from pace.runtimes.folder import SharedFolder
-    from pace.runtimes.network.progress import Progress
-    from pace.runtimes.network.round import run_round
+    from pace_network.folder import SharedFolder
+    from pace_network.progress import Progress
+    from pace_network.round import run_round
 
     job = read_job(job_file)
     paths, times = (journal, out, key), (deadline, delivery, patience)

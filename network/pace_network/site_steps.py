@@ -23,8 +23,8 @@ from pace.errors import FormatError, OtherJobError
 from pace.io import atomic, plugins
 from pace.jobs import DOWN, ROLL_SUFFIX, UP, Job, read_job, roll_sentences
 from pace.runtimes.files import adopt_files, fit_files, load_site, read_policy
-from pace.runtimes.network.exchange import OK, RETURN, UPLOAD, Words, code_of, known_words, log
-from pace.runtimes.network.node import Node
+from pace_network.exchange import OK, RETURN, UPLOAD, Words, code_of, known_words, log
+from pace_network.node import Node
 
 LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
 

@@ -27,9 +27,9 @@ from pace.jobs import Attendance, Journal, Refusal, admit, read_job
 from pace.protocol import Received, steps
 from pace.reports import Table
 from pace.runtimes.files import merge, server_key
-from pace.runtimes.network.exchange import OK, RETURN, UPLOAD, Answer, Exchange, Words, ask
-from pace.runtimes.network.progress import ENGINE, Event, Progress, Row
-from pace.runtimes.network.status import StatusPage
+from pace_network.exchange import OK, RETURN, UPLOAD, Answer, Exchange, Words, ask
+from pace_network.progress import ENGINE, Event, Progress, Row
+from pace_network.status import StatusPage
 
 LARGEST = 4096  # bytes of a file that names one node
 Say = Callable[[Event], None]

@@ -13,7 +13,7 @@ from pathlib import Path
 from pace.io import atomic
 from pace.jobs import Job
 from pace.reports import Document, Section, Table, render_page
-from pace.runtimes.network.progress import ENGINE, Progress
+from pace_network.progress import ENGINE, Progress
 
 EVERY = 2.0  # seconds between two writes
 REFRESH = 5  # seconds until a browser reads it again

@@ -20,7 +20,7 @@ from nvflare.apis.signal import Signal
 
 from pace.errors import EngineError, PaceError
 from pace.jobs import read_job
-from pace.runtimes.network.exchange import (
+from pace_network.exchange import (
     Reply,
     Words,
     code_of,
@@ -28,10 +28,10 @@ from pace.runtimes.network.exchange import (
     encode_words,
     log,
 )
-from pace.runtimes.network.node import Node, read_settings, respond
-from pace.runtimes.network.progress import Event
-from pace.runtimes.network.round import Settings, round_sentences, run_round
-from pace.runtimes.nvflare import SETTINGS
+from pace_network.node import Node, read_settings, respond
+from pace_network.nvflare import SETTINGS
+from pace_network.progress import Event
+from pace_network.round import Settings, round_sentences, run_round
 
 PART = "pace"  # of a Shareable
 

@@ -27,7 +27,7 @@ from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.runtime import RuntimeHttpClient
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from pace.runtimes.network.exchange import Letter, Words, known_words
+from pace_network.exchange import Letter, Words, known_words
 
 RECORD = "pace"
 QUERY = "query."  # Flower's kind of message that our kinds are names of

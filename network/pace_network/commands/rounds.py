@@ -15,9 +15,9 @@ from pace.cli import console
 from pace.cli.given import argument, option
 
 if TYPE_CHECKING:
-    from pace.runtimes.network.node import Node
-    from pace.runtimes.network.progress import Event, Progress
-    from pace.runtimes.network.round import RoundReport, Settings
+    from pace_network.node import Node
+    from pace_network.progress import Event, Progress
+    from pace_network.round import RoundReport, Settings
 
 Journal = Annotated[
     Path | None, option("The job's crash-safe folder (default: JOB.journal).", "FOLDER")
@@ -45,7 +45,7 @@ def round_settings(
 ) -> Settings:
     """A round's settings, with the default places beside the job."""
     from pace.jobs import read_job
-    from pace.runtimes.network.round import Settings
+    from pace_network.round import Settings
 
     journal, out, key = paths
     job, stem = read_job(job_file), job_file.with_suffix("")
@@ -77,7 +77,7 @@ def show_progress(progress: Progress) -> None:
 
 def show_round(progress: Progress, report: RoundReport | None, out: Path) -> None:
     """Who got how far, and what to do next."""
-    from pace.runtimes.network.round import round_sentences
+    from pace_network.round import round_sentences
 
     show_progress(progress)
     if report:

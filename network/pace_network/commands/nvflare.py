@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pace.cli import console, manual, rounds
+from pace.cli import console, manual
 from pace.cli.given import Allow, As_json, Job_file, argument, option
+from pace_network.commands import rounds
 
 EXAMPLES = """
 pace nvflare export job.pace --out nv
@@ -36,7 +37,7 @@ def export(
 
     Then `pace nvflare allow` at the server and at each site, and `nvflare job submit -j nv/job`.
     """
-    from pace.runtimes.nvflare import export
+    from pace_network.nvflare import export
 
     names = export(job_file, out)
     line = f"Written: {out}/job to submit, and settings for the server and {', '.join(names)}"
@@ -55,7 +56,7 @@ def allow_components(
 
     Nothing else is allowed by it; what is there already is kept.
     """
-    from pace.runtimes.nvflare import allow_components
+    from pace_network.nvflare import allow_components
 
     written = [str(path) for path in allow_components(kit, settings)]
     console.answer({"written": written}, f"Written: {', '.join(written)}", as_json=as_json)
@@ -67,6 +68,6 @@ def check(settings: rounds.Node_toml, as_json: As_json = False) -> None:
 
     pace nvflare check north/local/pace.toml
     """
-    from pace.runtimes.network.node import Node
+    from pace_network.node import Node
 
     rounds.check_node(Node.read(settings), as_json=as_json)

@@ -24,7 +24,7 @@ from secrets import token_hex
 
 from pace.errors import PaceError
 from pace.io import atomic, untrusted
-from pace.runtimes.network.exchange import (
+from pace_network.exchange import (
     Letter,
     Reply,
     Words,
@@ -33,7 +33,7 @@ from pace.runtimes.network.exchange import (
     encode_words,
     log,
 )
-from pace.runtimes.network.node import Node, respond
+from pace_network.node import Node, respond
 
 ASK, ANSWER = "ask", "answer"
 LARGEST = 2**30  # bytes of a message; admission knows the exact size of an upload

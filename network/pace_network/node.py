@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pace.errors import PaceError, ParticipantError, SettingError
 from pace.io import load_toml, plugins, read_record
-from pace.runtimes.network.exchange import TOO_SLOW, Words, code_of, log
+from pace_network.exchange import TOO_SLOW, Words, code_of, log
 
 if TYPE_CHECKING:
     from pace.jobs import Job
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Any)
 LARGEST = 2**16  # bytes of a file of settings
 PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["pace.runtimes.network.site_steps"])
+PROCESSES.set_forkserver_preload(["pace_network.site_steps"])
 
 
 def read_settings(kind: type[T], path: Path) -> T:
@@ -143,7 +143,7 @@ def respond(node: Node, kind: str, words: Words) -> Words:
 
 def _step(sender: Connection, node: Node, kind: str, words: Words) -> None:
     """The child: one step, which ends with the process that asked for it."""
-    from pace.runtimes.network import site_steps
+    from pace_network import site_steps
 
     def end_with_parent() -> None:
         parent = multiprocessing.parent_process()

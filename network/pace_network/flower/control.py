@@ -22,7 +22,7 @@ from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from pace.errors import FileError, FlowerError
 from pace.io import untrusted
-from pace.runtimes.flower.kits import ServerKit, public_pem
+from pace_network.flower.kits import ServerKit, public_pem
 
 LOOK = 0.5  # seconds between two looks at a run that ends
 LARGEST = 4096  # bytes of a public key

@@ -22,11 +22,11 @@ from flwr.superlink.grid import HttpGrid
 
 from pace.errors import FlowerError, PaceError
 from pace.io import shown
-from pace.runtimes.flower.control import Control, Run
-from pace.runtimes.flower.tasks import LOOK, QUERY, Runtime, pack, unpack
-from pace.runtimes.network.exchange import Reply, Words
-from pace.runtimes.network.progress import Event
-from pace.runtimes.network.round import RoundReport, Settings, round_sentences, run_round
+from pace_network.exchange import Reply, Words
+from pace_network.flower.control import Control, Run
+from pace_network.flower.tasks import LOOK, QUERY, Runtime, pack, unpack
+from pace_network.progress import Event
+from pace_network.round import RoundReport, Settings, round_sentences, run_round
 
 FINAL = (1, 2, 6, 7)  # Flower's errors that asking again does not mend: nothing can run there
 STARTS = 60.0  # seconds until a run that was started has its task

@@ -16,7 +16,7 @@ from pace.errors import FileError, SettingError
 from pace.io import atomic, untrusted
 from pace.jobs import SERVER, read_job
 
-COMPONENTS = "pace.runtimes.nvflare.components"
+COMPONENTS = "pace_network.nvflare.components"
 SETTINGS = "pace.toml"
 LARGEST = 2**24  # bytes of a file of settings
 FILTERS: dict[str, object] = {"task_data_filters": [], "task_result_filters": [], "components": []}

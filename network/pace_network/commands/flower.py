@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pace.cli import console, manual, options, rounds
+from pace.cli import console, manual, options
 from pace.cli.given import Allow, As_json, Job_file, argument, option
 from pace.errors import FlowerError
+from pace_network.commands import rounds
 
 if TYPE_CHECKING:
-    from pace.runtimes.flower.control import Control
+    from pace_network.flower.control import Control
 
 EXAMPLES = """
 pace flower provision job.pace --host server.example --out kits
@@ -50,7 +51,7 @@ def provision(
     Then kits/server/start.sh at the server, kits/NAME/start.sh at each site, and
     kits/server/run.sh.
     """
-    from pace.runtimes.flower import kits
+    from pace_network.flower import kits
 
     names = kits.provision(job_file, host, out, port=port, node_port=node_port)
     written = f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}"
@@ -70,7 +71,7 @@ def node(settings: rounds.Node_toml, check: rounds.Check = False, as_json: As_js
     pace flower node node.toml --check
     pace flower node node.toml
     """
-    from pace.runtimes.flower.supernode import SuperNode
+    from pace_network.flower.supernode import SuperNode
 
     site = SuperNode.read(settings)
     if check:
@@ -89,7 +90,7 @@ def superlink(
     pace flower superlink --kit kits/server --address 10.0.0.5
     """
     server = _control(kit).kit
-    from pace.runtimes.flower.superlink import serve
+    from pace_network.flower.superlink import serve
 
     serve(server, address)
 
@@ -118,13 +119,13 @@ def run(
     Run again, it goes on where an earlier run of the job ended.
     """
     from pace.io import plain_record
-    from pace.runtimes.network.progress import Progress
-    from pace.runtimes.network.round import parse_nodes
+    from pace_network.progress import Progress
+    from pace_network.round import parse_nodes
 
     paths, times = (journal, out, key), (deadline, delivery, patience)
     settings = rounds.round_settings(kit / "job.pace", paths, parse_nodes(nodes), times)
     control = _control(kit)
-    from pace.runtimes.flower.server import play_run
+    from pace_network.flower.server import play_run
 
     number = control.start()
     console.say(
@@ -168,7 +169,7 @@ def status(
     pace flower status 1234 --kit kits/server --json
     """
     from pace.io import plain_record
-    from pace.runtimes.network.progress import Progress, parse_event
+    from pace_network.progress import Progress, parse_event
 
     control = _control(kit)
     runs, nodes = control.runs(number), control.nodes()
@@ -230,8 +231,8 @@ def register(
 
 def _control(kit: Path) -> Control:
     """The SuperLink of a kit."""
-    options.need("pace flower", "flower", "flwr", "httpx")
-    from pace.runtimes.flower.control import Control
-    from pace.runtimes.flower.kits import ServerKit
+    options.need("pace flower", "pace-network[flower]", "flwr", "httpx")
+    from pace_network.flower.control import Control
+    from pace_network.flower.kits import ServerKit
 
     return Control(ServerKit.read(kit))

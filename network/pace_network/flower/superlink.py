@@ -25,9 +25,9 @@ from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superl
 from flwr.superlink.main import create_app
 
 from pace.errors import FileError, FlowerError
-from pace.runtimes.flower.control import Control
-from pace.runtimes.flower.kits import ServerKit
-from pace.runtimes.network.exchange import log
+from pace_network.exchange import log
+from pace_network.flower.control import Control
+from pace_network.flower.kits import ServerKit
 
 FLEET = "/v1/fleet/"
 OPTIONS = (

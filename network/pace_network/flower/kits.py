@@ -28,7 +28,7 @@ from cryptography.x509.oid import NameOID
 from pace.errors import FileError, SettingError
 from pace.io import atomic
 from pace.jobs import SERVER, read_job
-from pace.runtimes.network.node import read_settings
+from pace_network.node import read_settings
 
 PRIVATE = ("ca.key", "tls.key", "secret", "node")  # for their owner's eyes only
 DAYS = 825  # of a certificate: the longest that common TLS clients accept

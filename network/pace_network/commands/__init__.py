@@ -1,0 +1,1 @@
+"""`pace flower`, `pace folder`, `pace nvflare`: rounds over a network."""
