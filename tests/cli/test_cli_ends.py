@@ -4,6 +4,7 @@ import errno
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -33,7 +34,8 @@ def raising(error: BaseException) -> Callable[..., None]:
     ("error", "code", "says"),
     [
         (SettingError("--rank is '0'"), 2, "pace: --rank is '0'\n"),
-        (OSError(errno.ENOSPC, "No space left"), 2, "pace: the system says: No space left\n"),
+        (OSError(errno.ENOSPC, "No space left"), 2, "pace: the system says: No space left; make"),
+        (OSError(errno.ENOSPC, "No space left", "a.up"), 2, "pace: cannot write a.up: No space"),
         (PermissionError(errno.EACCES, "Permission denied", "out"), 2, "cannot use out: Perm"),
         (KeyboardInterrupt(), 130, "pace: interrupted; every file is whole or absent"),
     ],
@@ -260,3 +262,51 @@ def test_a_folder_that_may_not_be_written_to_is_named(
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may always
     with pytest.raises(SettingError, match=f"but {tmp_path} cannot be written to"):
         options.folder("--out", tmp_path / "new" / "run")
+
+
+@pytest.mark.parametrize(
+    ("words", "file", "room"),
+    [
+        ("keys new north", "north.key", 10),
+        ("partition --clients 3 --out parts.json", "parts.json", 1000),
+        ("run --methods local --clients 3 --seeds 1 --epochs 1 --out out", "out/", 1000),
+    ],
+)
+def test_a_disk_without_room_names_the_file(
+    words: str, file: str, room: int, tmp_path: Path
+) -> None:
+    """A real limit of the system on what a file may hold; Python ignores its signal."""
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
+
+    ended = subprocess.run(
+        [*COMMAND, *words.split()],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        preexec_fn=limited,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr.startswith(f"pace: cannot write {file}")
+    assert "make room, then run this again" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("--help", 0), ("run --help", 0), ("run", 2), ("show study.pace", 2)]
+)
+def test_a_machine_without_torch_says_how_to_get_it(words: str, code: int) -> None:
+    program = f"import sys; sys.modules['torch'] = None; {COMMAND[-1]}"
+    ended = subprocess.run(
+        [sys.executable, "-c", program, *words.split()], capture_output=True, text=True
+    )
+    assert ended.returncode == code, ended.stderr
+    if code:
+        assert ended.stderr.startswith(
+            "pace: PACE needs torch, which this Python does not have: pip"
+        )
+        assert ended.stderr.count("\n") == 1
+    else:
+        assert ended.stderr == ""

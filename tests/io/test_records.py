@@ -113,9 +113,15 @@ def test_a_record_in_a_file_is_refused_when_it_is_damaged(tmp_path: Path) -> Non
     path = tmp_path / "column.json"
     path.write_text(json.dumps({"format": "column-1", **AGE, "later": 1}))
     assert records.load_record(Column, path, 1000, "column-1") == Column("age", "number")
-    for content in ('{"format": "column-2"}', "[]", '{"format": "column-1"}', "{"):
+    path.write_text('{"format": "column-2"}')
+    with pytest.raises(FileError, match=r"was made by a newer PACE .*: update PACE"):
+        records.load_record(Column, path, 1000, "column-1")
+    path.write_text('{"format": "row-2"}')
+    with pytest.raises(FileError, match="has format 'row-2', expected 'column-1': restore it"):
+        records.load_record(Column, path, 1000, "column-1")
+    for content in ("[]", '{"format": "column-1"}', "{"):
         path.write_text(content)
-        with pytest.raises(FileError, match=r"is damaged .*: restore it from a backup"):
+        with pytest.raises(FileError, match=r"column\.json .*: restore it from a backup"):
             records.load_record(Column, path, 1000, "column-1")
     with pytest.raises(FileError, match="cannot read"):
         records.load_record(Column, tmp_path / "absent", 1000)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace.errors import FileError, OtherJobError, SettingError
+from pace.io import dump_toml
 from pace.jobs.disclosure import disclosure
 from pace.jobs.explain import job_facts
 from pace.jobs.job import Job, digest, read_job, render_job, write_job
@@ -194,6 +195,19 @@ def test_what_is_no_job_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "job.pace").write_bytes(content)
     with pytest.raises(FileError, match=r"job\.pace"):
         read_job(tmp_path / "job.pace")
+
+
+def test_a_job_of_a_newer_pace_says_to_update(tmp_path: Path) -> None:
+    """By its format, or by a setting that this software has never heard of; both are as made."""
+    path = tmp_path / "job.pace"
+    for change in ({"format": "pace-job-2"}, {"weather": "fine"}):
+        content = {**change, **job().content, **change}
+        path.write_text(dump_toml({**content, "signed-off": {"sha256": digest(content)}}, {}))
+        with pytest.raises((FileError, SettingError), match=r"newer PACE.*pip install --upgrade"):
+            read_job(path)
+    path.write_text(render_job(job()).replace('"pace-job-1"', '"pace-graph-2"'))
+    with pytest.raises(FileError, match="expected 'pace-job-1': make a job"):
+        read_job(path)
 
 
 @pytest.mark.parametrize("numbers", KINDS)

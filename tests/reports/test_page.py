@@ -8,6 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
+import torch
 
 from pace.errors import FileError
 from pace.methods import make
@@ -38,7 +39,8 @@ from pace.reports import (
     render_page,
 )
 from pace.reports.run_result import RunResult
-from pace.reports.run_views import ranked, run_document
+from pace.reports.run_views import ranked, run_document, verdict
+from pace.reports.trial import Trial
 from pace.runtimes.simulation import simulate
 from pace.task import accuracy
 from tests.graphs import CLASSES, FEATURES, clients
@@ -196,6 +198,52 @@ def test_a_runs_page_holds_its_scores_alphas_and_bytes() -> None:
     assert HOSTILE in outline.texts
     assert outline.handlers == []
     assert all(link.startswith(("#", "data:")) for link in outline.links)
+
+
+def test_cards_and_sentence_are_the_most_accurate_methods() -> None:
+    """Whatever its name: each trial has one client of four test nodes, of which so many are right."""
+
+    def of(method: str, **right: int) -> Trial:
+        counts = {
+            reading: [torch.tensor([[hits, 4 - hits], [0, 0]])] for reading, hits in right.items()
+        }
+        return replace(first, method=method, counts=counts, alphas=[0.25])
+
+    found = run_example()
+    first = replace(found.trials[-1], upload=[1], returned=[1], roc_auc={})
+    long = "my_methods.ties:Ties:density=0.3"
+    trials = (
+        of("pace", local=2, external=2, adopted=2),
+        of(long, local=2, external=1, adopted=3),
+        of("fedavg", local=2, external=4, adopted=1),
+    )
+    setup = found.settings.setups["pace"]
+    setups = {"pace": setup, long: {**setup, "gate": "Guarded"}, "fedavg": setup}
+    run = replace(found, settings=replace(found.settings, setups=setups), trials=trials)
+    assert run_document(run).headline[:3] == (
+        ("50.00 %", "accuracy of its Local"),
+        ("75.00 %", f"accuracy with {long}"),
+        ("+25.00", "points gained"),
+    )
+    assert f"{long} is the most accurate of 3 methods" in verdict(run)
+    assert "by +25.00 points" in verdict(run)
+    readings = {row[0].text: row[1].text for row in run.table().rows}  # of each the last
+    assert readings == {"pace": "α by CNLL", long: "α by guarded mixture", "fedavg": "α by CNLL"}
+    worse = replace(run, trials=trials[2:])
+    assert run_document(worse).headline[2] == ("-25.00", "points lost")
+    assert '<dd class="loss">-25.00</dd>' in render_page(run_document(worse))
+
+
+def test_a_run_says_which_gate_chose() -> None:
+    methods = {name: make(name) for name in ("local", "pace", "pace-ridge", "pace-full")}
+    found = simulate(clients(2), methods, seeds=[1], epochs=2)
+    chosen = {row[0].text: row[1].text for row in found.table().rows}
+    assert chosen == {
+        "local": "α = 0, its own model",
+        "pace": "α by CNLL",
+        "pace-ridge": "α by mixture",
+        "pace-full": "α by guarded mixture",
+    }
 
 
 def test_best_and_second_are_marked_by_what_is_displayed() -> None:

@@ -99,7 +99,7 @@ def test_forty_clients_and_long_names_fit() -> None:
     methods = {method: MethodSummary(alpha, traffic, {})}
     to = Console(file=StringIO(), width=80, color_system=None, highlight=False, markup=False)
     with to.capture() as caught:
-        score_table(rows, title).show(to)
+        score_table(rows, title, {method: "Guarded"}).show(to)
         adoption_table(methods).show(to)
     text = caught.get()
     assert max(map(len, text.splitlines())) <= 80

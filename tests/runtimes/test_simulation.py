@@ -100,7 +100,7 @@ def test_a_harmful_transfer_is_turned_down() -> None:
 
 def test_tables_show_a_common_local_model_once() -> None:
     trials = list(run_trials(clients(2), GCN_, METHODS, [1, 2], epochs=2))
-    table = score_table(summarise(trials).results, "")
+    table = score_table(summarise(trials).results, "", dict.fromkeys(METHODS, "cnll"))
     assert [[value.text for value in row[:2]] for row in table.rows] == [
         ["local", "α = 0, its own model"],
         ["fedavg", "α = 1, what came back"],

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from pace.errors import GraphError, SettingError
+from pace.datasets import divide, file
+from pace.errors import FileError, GraphError, SettingError
 from pace.graph import UNKNOWN
 from pace.tables.cells import parse_dates, show_day
+from pace.tables.codebook import read_codebook
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.proposal import propose_columns
 
@@ -351,3 +353,32 @@ def test_both_ends_are_found_by_their_names(tmp_path: Path, names: str) -> None:
     made = imported(tmp_path, nodes, f"{names}\n0.5,a,b\n2,b,c\n", weight="weight")
     assert made.dataset.graph.edges.shape[1] == 4
     assert sorted(made.dataset.graph.weights.tolist()) == [0.5, 0.5, 2, 2]  # type: ignore[union-attr]
+
+
+def test_a_column_name_that_a_spreadsheet_broke_into_lines_is_one_line(tmp_path: Path) -> None:
+    """`--category 'Alter (Jahre)'` can be typed, and messages need no escapes."""
+    made = imported(tmp_path, 'id,"Alter\r\n (Jahre)",kind\na,1,x\nb,2,y\nc,3,x\n')
+    assert made.dataset.names.features == ("Alter (Jahre)",)
+    assert column(made) == [1, 2, 3]
+
+
+def test_a_quote_that_is_not_closed_is_said_in_words(tmp_path: Path) -> None:
+    book = tmp_path / "book.toml"
+    book.write_text('format = "pace-codebook-1"\nlabel = "kind\nid = "id"\n')
+    with pytest.raises(
+        FileError, match=r"a quote is opened and not closed on its line \(at line 2"
+    ):
+        read_codebook(book)
+
+
+def test_edges_with_features_and_graphs_without_labels_are_told_what_pace_does_not_do(
+    tmp_path: Path,
+) -> None:
+    nodes, edges = "id,f\na,1\nb,2\nc,3\n", "source,target,days\na,b,3\nb,c,9\n"
+    made = imported(tmp_path, nodes, edges, label=None)
+    assert any("days, as no model here reads features of edges" in note for note in made.notes)
+    file.write_graph(tmp_path / "mine.graph", made.dataset)
+    read = file.read_graph(tmp_path / "mine.graph")
+    assert (read.classes, read.graph.nodes) == (0, 3)
+    with pytest.raises(GraphError, match="classes of nodes, neither numbers nor links"):
+        divide(read, "louvain", clients=2)

@@ -5,6 +5,7 @@ Completing the values of its options loads it too: what needs torch is imported 
 
 import atexit
 import contextlib
+import errno
 import gc
 import io
 import os
@@ -24,6 +25,7 @@ from pace.errors import PaceError, ProblemsError
 from pace.io import allowed, coloured
 
 WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # of a disk, a quota, or a limit of the shell
 USAGE_ERROR: Any = typer.BadParameter.__mro__[2]  # click's, or that of Typer's own click
 
 PATIENCE = 1.0  # seconds that Python has to answer Ctrl-C
@@ -84,23 +86,36 @@ def main() -> None:
     except SystemExit as end:  # Typer's and rich's answer to a closed pipe, among others
         code = LEFT if isinstance(end.__context__, BrokenPipeError) else end.code
     except OSError as error:  # a full disk, a folder that may not be written to
-        where = f"cannot use {error.filename}" if error.filename else "the system says"
-        code = said(f"{where}: {error.strerror or error}", WRONG)
+        full = error.errno in FULL
+        where = f"cannot {'write' if full else 'use'} {error.filename}"
+        remedy = "; make room, then run this again" if full else ""
+        begin = where if error.filename else "the system says"
+        code = said(f"{begin}: {error.strerror or error}{remedy}", WRONG)
     except Exception as error:
-        for line in traceback.format_exc().splitlines():
-            say(line, err=True)
-        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-        running = {frame.f_globals.get("__name__") for frame in frames}
-        if own := running & {name.partition(":")[0] for name in allowed()}:
-            blamed = f"this is a mistake in {own.pop()}, not in pace: the lines above say where"
-            code = said(blamed, WRONG)
-        else:
-            code = said("this is a mistake in pace: please report the lines above", BUG)
+        code = blamed(error)
     if code == INTERRUPTED:
         said("interrupted; every file is whole or absent, and the command can be run again", 0)
     if code == LEFT:  # what is still to be written goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.exit(code)
+
+
+def blamed(error: Exception) -> int:
+    """Say whose mistake it is: a library that is not installed, code that was allowed, or ours."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    running = {frame.f_globals.get("__name__") for frame in frames}
+    own = running & {name.partition(":")[0] for name in allowed()}
+    library = (getattr(error, "name", None) or "pace").partition(".")[0]
+    if isinstance(error, ModuleNotFoundError) and library != "pace" and not own:
+        remedy = "pip install pace-fgl brings it, and `pace doctor` says what else is missing"
+        return said(f"PACE needs {library}, which this Python does not have: {remedy}", WRONG)
+    for line in traceback.format_exc().splitlines():
+        say(line, err=True)
+    if own:
+        return said(
+            f"this is a mistake in {own.pop()}, not in pace: the lines above say where", WRONG
+        )
+    return said("this is a mistake in pace: please report the lines above", BUG)
 
 
 def program() -> NoReturn:

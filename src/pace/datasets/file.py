@@ -34,7 +34,16 @@ from pace.datasets.dataset import Dataset, Names
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import GraphError, SettingError
 from pace.graph import MASKS, Graph
-from pace.io import OPTIONAL, atomic, optional, plain_record, read_record, split_settings, untrusted
+from pace.io import (
+    OPTIONAL,
+    atomic,
+    optional,
+    other_format,
+    plain_record,
+    read_record,
+    split_settings,
+    untrusted,
+)
 from pace.models import SPARSE_BELOW, density
 from pace.registry import DATASETS
 
@@ -145,10 +154,8 @@ def read_graph(path: Path) -> Dataset:
             with safe_open(f"/dev/fd/{file.fileno()}", framework="pt") as opened:
                 about = untrusted.json((opened.metadata() or {}).get("pace", "{}"))
                 if about.get("format") != FORMAT:
-                    raise GraphError(
-                        f"{path} has format {about.get('format')!r}, expected {FORMAT!r}: "
-                        "make it again with `pace graph import`"
-                    )
+                    remedy = "make it again with `pace graph import`"
+                    raise GraphError(f"{path} {other_format(about.get('format'), FORMAT, remedy)}")
                 present = TENSORS.intersection(opened.keys())
                 tensors = {name: opened.get_tensor(name) for name in present}
         header = read_record(Header, about)
@@ -172,7 +179,7 @@ def _dataset(path: Path, size: int, header: Header, tensors: dict[str, Tensor]) 
     if not (all(0 <= ratio <= 1 for ratio in ratios) and sum(ratios) < 1 + 1e-6):
         raise GraphError(f"{path} splits nodes by {ratios}, expected shares: make it again")
     # A small file must not ask for much memory: absent features and classes take no bytes.
-    if not 1 <= header.classes <= CLASSES:
+    if not bool((y >= 0).any()) <= header.classes <= CLASSES:  # without labels, perhaps none
         raise GraphError(f"{path} declares {header.classes} classes, expected 1 to {CLASSES:,}")
     if "x" not in tensors:
         if 4 * len(y) * header.features > (room := ROOM + ROOM_PER_BYTE * size):

@@ -13,10 +13,12 @@ from pace.io.plugins import (
 from pace.io.records import (
     OPTIONAL,
     REST,
+    UPDATE,
     dump_toml,
     load_record,
     load_toml,
     optional,
+    other_format,
     plain_record,
     read_record,
     record_key,

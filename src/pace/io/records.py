@@ -26,6 +26,7 @@ from pace.io import untrusted
 T = TypeVar("T")
 OPTIONAL, REST = {"optional": True}, {"rest": True}
 PLAIN = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
+UPDATE = "update PACE, pip install --upgrade pace-fgl"
 LONGEST = 80  # characters of a value in a message
 WIDTH, WRAPPED = 76, 90  # of a TOML list on one line, and of the lines of a longer one
 
@@ -110,15 +111,26 @@ def load_toml(path: Path, limit: int, remedy: str) -> dict[str, Any]:
         raise FileError(f"{path} is not TOML ({error}): {remedy}") from error
 
 
+def other_format(found: object, expected: str, remedy: str) -> str:
+    """What to say of a file's format that is not the expected one, such as `pace-job-1`."""
+    stem, _, number = expected.rpartition("-")
+    begin, _, other = str(found).rpartition("-")
+    if begin == stem and other.isdecimal() and int(other) > int(number):
+        return f"was made by a newer PACE (its format is {found!r}, {expected!r} here): {UPDATE}"
+    return f"has format {found!r}, expected {expected!r}: {remedy}"
+
+
 def load_record(kind: type[T], path: Path, limit: int, version: str | None = None) -> T:
     """The record of a JSON file that this software has written, with `version` as its `format`."""
     try:
         content = untrusted.json(untrusted.read(path, limit))
         if version is not None and (found := dict(content).get("format")) != version:
-            raise ValueError(f"its format is {found!r}, expected {version!r}")
+            raise FileError(f"{path} {other_format(found, version, 'restore it from a backup')}")
         return read_record(kind, content)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
+    except FileError:
+        raise
     except (ValueError, TypeError) as error:
         raise FileError(f"{path} is damaged ({error}): restore it from a backup") from error
 

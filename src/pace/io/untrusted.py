@@ -21,6 +21,7 @@ from pace.errors import FileError, SizeError
 
 DEPTH = 32  # of brackets
 PARTS = 8  # of a dotted key in TOML
+OPEN_QUOTE = "Illegal character '\\n'", "a quote is opened and not closed on its line"  # tomllib's
 WORD = 128  # characters of a number, a bare key or a date
 
 # Possessive quantifiers: a scan is linear whatever the text.
@@ -98,7 +99,10 @@ def toml(content: bytes) -> dict[str, Any]:
     """The table of a TOML text in UTF-8, with the mark that some editors put before it or without."""
     text = _decoded(content)
     _check_shape(TOML_TOKEN, text)
-    return tomllib.loads(text)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(str(error).replace(*OPEN_QUOTE)) from None
 
 
 def _check_shape(pattern: re.Pattern[str], text: str) -> None:

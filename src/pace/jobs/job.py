@@ -22,6 +22,7 @@ from pace.io import (
     NOTHING,
     OPTIONAL,
     REST,
+    UPDATE,
     atomic,
     check_code,
     code_digest,
@@ -29,6 +30,7 @@ from pace.io import (
     is_code_name,
     load_toml,
     optional,
+    other_format,
     plain_record,
     read_record,
 )
@@ -393,10 +395,8 @@ def read_job(path: Path) -> Job:
     """The job of a file that is as it was made; otherwise both digests, or both values, are shown."""
     content = load_toml(path, LARGEST_FILE, "make a job with `pace new`")
     if content.get("format") != FORMAT:
-        raise FileError(
-            f"{path} has format {content.get('format')!r}, this software reads {FORMAT!r}: "
-            "make a job with `pace new`"
-        )
+        wrong = other_format(content.get("format"), FORMAT, "make a job with `pace new`")
+        raise FileError(f"{path} {wrong}")
     signed = content.pop(SIGNED_OFF, None)
     says = signed.get("sha256") if isinstance(signed, dict) else None
     if digest(content) != says:
@@ -407,9 +407,11 @@ def read_job(path: Path) -> Job:
     try:
         job = _parse_job(content)
         theirs, ours = dict(_flat(content)), dict(_flat(job.content))
+    except NotAllowedError as error:
+        raise NotAllowedError(f"{path} cannot be used: {error}") from error
     except UNUSABLE as error:
-        kind = NotAllowedError if isinstance(error, NotAllowedError) else SettingError
-        raise kind(f"{path} cannot be used: {error}") from error
+        hint = f"if a newer PACE made it, {UPDATE}"
+        raise SettingError(f"{path} cannot be used: {error}; {hint}") from error
     for key in {**theirs, **ours}:
         if theirs.get(key) != ours.get(key):
             raise SettingError(

@@ -39,6 +39,7 @@ from pace.errors import (
     VersionError,
     WireError,
 )
+from pace.io import UPDATE
 from pace.protocol import number_formats, ring
 from pace.protocol.ring import Ring
 
@@ -152,7 +153,8 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
     _, version, digest, answers, count = HEAD.unpack_from(frame)
     if version not in VERSIONS.values():
         raise VersionError(
-            f"the frame has version {version}, this software reads {list(VERSIONS.values())}"
+            f"the frame has version {version}, this software reads {list(VERSIONS.values())}: if a "
+            f"newer PACE made it, {UPDATE}"
         )
     if not intact(frame):
         raise DamageError(

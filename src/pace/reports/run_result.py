@@ -48,13 +48,18 @@ class RunSettings:
     model: str
     """Its name in `pace.MODELS`."""
     setups: dict[str, dict[str, Any]] = field(metadata=record_key("settings"))
-    """By method: what `Federation.describe` says of the first seed's federation."""
+    """By method: what `Federation.describe` says of the first seed's federation, and its gate."""
 
     @property
     def shape(self) -> dict[str, Any]:
         """The shared model's fields: widths, dropout and the rest."""
         model: dict[str, Any] = next(iter(self.setups.values()))["model"]
         return model
+
+    @property
+    def gates(self) -> dict[str, str]:
+        """By method, what chose α."""
+        return {name: str(setup.get("gate", "its gate")) for name, setup in self.setups.items()}
 
     @property
     def numbers(self) -> str:
@@ -106,7 +111,7 @@ class RunResult:
 
     def table(self) -> Table:
         """Pooled test scores in percent, mean ± standard deviation over seeds."""
-        return run_views.score_table(self.summary.results, self.settings.title)
+        return run_views.score_table(self.summary.results, self.settings.title, self.settings.gates)
 
     def frame(self, by: str = "seed") -> pandas.DataFrame:
         """One tidy pandas table, a row for each method, reading and seed, or also each client.

@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 READING = {
     "local": "α = 0, its own model",
     "external": "α = 1, what came back",
-    "adopted": "α by CNLL",
+}
+GATES = {  # what chose α
+    "cnll": "α by CNLL",
+    "Mixture": "α by mixture",
+    "Guarded": "α by guarded mixture",
+    "Fixed": "α fixed",
 }
 SCORE = {"accuracy": "Accuracy", "weighted_f1": "W-F1", "macro_f1": "Macro-F1"}
 BINARY = {"roc_auc": "ROC AUC"}
@@ -47,20 +52,22 @@ def distinct(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
     return kept
 
 
-def score_table(results: Sequence[ScoreRow], title: str) -> Table:
-    """Pooled test scores in percent, best and second marked."""
+def score_table(results: Sequence[ScoreRow], title: str, gates: Mapping[str, str]) -> Table:
+    """Pooled test scores in percent, best and second marked; `gates` by method."""
     rows = distinct(results)
     scores = SCORE | (BINARY if all(row.roc_auc for row in rows) else {})
     marks = {score: ranked([row.scores[score].mean for row in rows]) for score in scores}
     values = []
     for line, row in enumerate(rows):
         spreads = [(row.scores[score], marks[score][line]) for score in scores]
-        values.append((*row_names(row), *(Value(percent(s), s.mean, mark) for s, mark in spreads)))
+        shown = (Value(percent(spread), spread.mean, mark) for spread, mark in spreads)
+        values.append((*row_names(row, gates), *shown))
     return Table(title, (*NAMES, *map(Column, scores.values())), tuple(values), NOTE, names=2)
 
 
-def row_names(row: ScoreRow) -> tuple[Value, Value]:
-    reading = READING[row.reading]
+def row_names(row: ScoreRow, gates: Mapping[str, str]) -> tuple[Value, Value]:
+    gate = gates.get(row.method, "its gate")
+    reading = READING.get(row.reading) or GATES.get(gate, f"α by {gate}")
     return Value(row.method, row.method), Value(reading, reading)
 
 
@@ -102,16 +109,31 @@ def client_bars(per_seed: Sequence[Sequence[float]]) -> str:
     return " ".join(groups) + ("…" if len(means) > MOST else "")
 
 
+def by_accuracy(run: RunResult) -> list[str]:
+    """Methods that exchange anything, the one whose receivers are most accurate first."""
+    adopted = [row for row in run.summary.results if row.reading == "adopted"]
+    return [row.method for row in sorted(adopted, key=lambda row: -row.accuracy.mean)]
+
+
+def local_and_adopted(run: RunResult, method: str) -> tuple[float, float]:
+    """Accuracies in percent."""
+    rows = {row.reading: row.accuracy for row in run.summary.results if row.method == method}
+    return 100 * rows["local"].mean, 100 * rows["adopted"].mean
+
+
 def verdict(run: RunResult) -> str:
-    """One sentence on what the receivers decided, where PACE ran."""
-    accuracy = {row.reading: row.accuracy for row in run.summary.results if row.method == "pace"}
-    if "adopted" not in accuracy:
+    """One sentence on what the receivers of the most accurate method decided."""
+    if not (methods := by_accuracy(run)):
         return ""
-    gain = 100 * (accuracy["adopted"].mean - accuracy["local"].mean)
-    alpha = run.summary.alpha
+    (before, after), alpha = (
+        local_and_adopted(run, methods[0]),
+        run.summary.methods[methods[0]].alpha,
+    )
+    most = f"is the most accurate of {len(methods)} methods and " if methods[1:] else ""
     return (
-        f"PACE changes Local's accuracy by {gain:+.2f} points; receivers gave External a mean "
-        f"weight of {alpha.mean:.2f}, and {100 * alpha.zero_share:.0f}% of them kept Local as it was."
+        f"{methods[0]} {most}changes its Local's accuracy by {after - before:+.2f} points; receivers "
+        f"gave what came back a mean weight of {alpha.mean:.2f}, and {100 * alpha.zero_share:.0f}% of "
+        "them kept Local as it was."
     )
 
 
@@ -172,7 +194,7 @@ def draw_run(run: RunResult) -> Figure:
 
 
 def run_document(run: RunResult) -> Document:
-    charts = [_changes(run, name) for name in _exchanging(run)]
+    charts = [_changes(run, name) for name in by_accuracy(run)]
     folded = [Fold(chart.caption, (chart,)) for chart in charts[1:]]
     clients: tuple[Block, ...] = (*charts[:1], *folded)
     return Document(
@@ -191,13 +213,13 @@ def run_document(run: RunResult) -> Document:
 
 
 def _headline(run: RunResult) -> Iterable[tuple[str, str]]:
-    rows = [row for row in run.summary.results if row.method == "pace"]
-    scores = {row.reading: 100 * row.accuracy.mean for row in rows}
-    if scores:
-        yield f"{scores['local']:.2f} %", "accuracy of Local"
-        yield f"{scores['adopted']:.2f} %", "accuracy with PACE"
-        yield f"{scores['adopted'] - scores['local']:+.2f}", "points gained"
-        yield f"{100 * run.summary.bytes.return_ratio:.1f} %", "of the dense bytes in a return"
+    for name in by_accuracy(run)[:1]:
+        before, after = local_and_adopted(run, name)
+        yield f"{before:.2f} %", "accuracy of its Local"
+        yield f"{after:.2f} %", f"accuracy with {name}"
+        yield f"{after - before:+.2f}", f"points {'gained' if after >= before else 'lost'}"
+        ratio = run.summary.methods[name].bytes.return_ratio
+        yield f"{100 * ratio:.1f} %", "of the dense bytes in a return"
 
 
 def _scores(run: RunResult) -> Iterable[Block]:
@@ -205,16 +227,13 @@ def _scores(run: RunResult) -> Iterable[Block]:
     yield replace(run.table(), title=caption)
     columns = (*NAMES, *(Column(str(seed)) for seed in run.settings.seeds))
     rows = tuple(
-        (*row_names(row), *(Value(f"{100 * v:.2f}", v) for v in row.accuracy.per_seed))
+        (
+            *row_names(row, run.settings.gates),
+            *(Value(f"{100 * v:.2f}", v) for v in row.accuracy.per_seed),
+        )
         for row in distinct(run.summary.results)
     )
     yield Fold("Seed by seed", (Table("Accuracy in percent, seed by seed", columns, rows),))
-
-
-def _exchanging(run: RunResult) -> list[str]:
-    """Methods that exchange anything, PACE first."""
-    methods = [name for name in run.summary.methods if name != "local"]
-    return sorted(methods, key=lambda name: name != "pace")
 
 
 def _changes(run: RunResult, method: str) -> page.Changes:
@@ -267,7 +286,7 @@ def _alphas(run: RunResult) -> Iterable[Block]:
     seeds = (Column(str(seed), "By seed") for seed in run.settings.seeds)
     columns = (Column("Client", numeric=False), Column("Mean α"), *seeds)
     choices = []
-    for name in _exchanging(run):
+    for name in by_accuracy(run):
         rows = []
         per_seed = run.summary.methods[name].alpha.per_seed
         for client, alphas in enumerate(zip(*per_seed, strict=True)):

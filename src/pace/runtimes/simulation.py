@@ -93,6 +93,7 @@ def simulate(
         model=kind_of(model),
         setups={
             name: Federation(model, method, seeds[0], **settings).describe()
+            | {"gate": getattr(method.gate, "__name__", type(method.gate).__name__)}
             for name, method in methods.items()
         },
     )

@@ -26,7 +26,15 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pace.errors import FileError, GraphError, SettingError
-from pace.io import atomic, dump_toml, load_toml, optional, plain_record, read_record
+from pace.io import (
+    atomic,
+    dump_toml,
+    load_toml,
+    optional,
+    other_format,
+    plain_record,
+    read_record,
+)
 from pace.tables.cells import MISSING
 from pace.tables.problems import check_choice
 
@@ -164,7 +172,7 @@ def read_columns(kind: type[T], path: Path, version: str, remedy: str, *, name: 
     """The codebook, mapping or proposal of a file, which a message calls `name`."""
     content = load_toml(path, LARGEST_FILE, remedy)
     if (found := content.pop("format", None)) != version:
-        raise GraphError(f"{path} has format {found!r}, expected {version!r}: {remedy}")
+        raise GraphError(f"{path} {other_format(found, version, remedy)}")
     try:
         return read_record(kind, content, name, strict=True)
     except SettingError as error:

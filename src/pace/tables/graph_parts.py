@@ -209,7 +209,8 @@ def _find_ends(
         check_option("weight", weight, columns, file.name)
     if ignored := [name for name in columns if name not in (*ends, weight)]:
         same = "" if weight else "; all edges weigh the same (--weight COLUMN reads weights)"
-        problems.notes.append(f"{file.name}: not used are {', '.join(ignored)}{same}")
+        unused = f"not used are {', '.join(ignored)}, as no model here reads features of edges"
+        problems.notes.append(f"{file.name}: {unused}{same}")
     return ends
 
 

@@ -102,7 +102,7 @@ class CsvFile:
             composed = (line if line.isascii() else normalize("NFC", line) for line in lines)
             reader = csv.reader(composed, delimiter=self.delimiter, strict=True)
             try:
-                yield 1 + self.skipped, [name.strip() for name in next(reader)]
+                yield 1 + self.skipped, [*map(_one_line, next(reader))]
                 for cells in reader:
                     if any(cells):
                         yield self.skipped + reader.line_num, cells
@@ -266,6 +266,11 @@ def _word(cell: object) -> str:
     if isinstance(cell, bool) or (isinstance(cell, float) and cell.is_integer()):
         return str(int(cell))  # an id or label that passed through floats is still the same
     return str(cell).strip()
+
+
+def _one_line(name: str) -> str:
+    """A column's name as options and messages write it: a spreadsheet may break it into lines."""
+    return " ".join(line.strip() for line in name.strip().splitlines())
 
 
 class TableFile(Protocol):

@@ -102,7 +102,7 @@ def divide(
         raise SettingError(f"the data seed is {data_seed}, expected 0 to {2**32 - 1}")
     if not dataset.classes:
         raise GraphError(
-            f"{dataset.name} has no labels: a model can predict such a graph, but not learn from it; "
+            f"{dataset.name} has no labels: PACE learns classes of nodes, neither numbers nor links; "
             "import it with --label COLUMN"
         )
     random = generator(data_seed)

@@ -180,7 +180,8 @@ def _train(
     of_rows = isinstance(site.graph, RowTable)
     if not of_rows and not (site.graph.train | site.graph.val | site.graph.test).any():
         raise GraphError(
-            "the graph has no labels, so there is nothing to learn from: import it with --label COLUMN"
+            "the graph has no labels: PACE learns classes of nodes, neither numbers nor links; "
+            "import it with --label COLUMN"
         )
     began = time.perf_counter()
     seal = job.seal(name, key) if job.sealed and key else None

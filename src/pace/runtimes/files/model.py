@@ -222,8 +222,9 @@ def read_tensors(path: Path, *versions: str) -> tuple[dict[str, Any], dict[str, 
         content = untrusted.read(path, LARGEST)
         about = untrusted.json(_header(content).get("__metadata__", {}).get("pace", "{}"))
         if about.get("format") not in versions:
-            expected = " or ".join(map(repr, versions))
-            raise FileError(f"{path} has format {about.get('format')!r}, expected {expected}")
+            remedy = "`pace inspect` says what it is"
+            wrong = records.other_format(about.get("format"), versions[0], remedy)
+            raise FileError(f"{path} {wrong}")
         return about, dict(sorted(load(content).items()))
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
