@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from pace.gates.cnll import calibrate
-from pace.gates.mixture import HALVINGS, Problems, minimisers, mix, optimal, weigh
+from pace.gates.mixture import HALVINGS, Problems, minimisers, mix, optimal, weigh, weigh_parts
 from pace.task import nll
 from tests.gates.blended import blend
 
@@ -218,3 +218,18 @@ def test_newtons_method_ends_where_rounding_leaves_no_way_down() -> None:
     )
     minimisers(problem)[0]
     assert 1 < problem.asked <= 1 + HALVINGS
+
+
+@given(problems(), RIDGES)
+@quick
+def test_a_fold_has_the_minimum_that_it_has_by_itself(drawn: Drawn, ridge: float) -> None:
+    """Wherever Newton's method begins: R is convex."""
+    sets, labels = drawn
+    folds = torch.arange(len(labels)) % 2 == torch.arange(2)[:, None]
+    for fold, weights in zip(folds, weigh_parts(list(sets), labels, folds, ridge), strict=True):
+        if not fold.any():
+            continue
+        alone = weigh(list(sets[:, fold]), labels[fold], ridge)
+        problem = Problem(sets[:, fold], labels[fold], ridge)
+        values = [value_at(problem, torch.tensor(each).double()) for each in (weights, alone)]
+        assert values[0] == pytest.approx(values[1], abs=1e-7)

@@ -129,11 +129,7 @@ def fit(
         for warning in warnings:
             to.print(f"Warning: {warning}", style="yellow")
         show_egress(report, upload, to)
-        show_consequences(job, editions, to)
-        to.print(f"All of it: {egress_page(keep, name)}")
-
-    def confirm() -> bool:
-        return yes or typer.confirm(shown(f"Write {upload}?"), err=as_json)
+        show_consequences(job, editions, to, egress_page(keep, name))
 
     with ExitStack() as waiting:
         bar = waiting.enter_context(console.progress(job.federation.recipe.epochs, "Training"))
@@ -147,7 +143,7 @@ def fit(
             editions=editions,
             policy=limits,
             tell=tell,
-            confirm=confirm,
+            confirm=lambda: yes or typer.confirm(shown(f"Write {upload}?"), err=as_json),
             by="a person, by --yes" if yes else "a person, when asked",
             progress=bar,
         )
@@ -223,8 +219,8 @@ def show_egress(report: Egress, upload: Path, to: Console) -> None:
         to.print(f"Policy: {limit.rule}: {limit.found}.")
 
 
-def show_consequences(job: Job, editions: bool, to: Console) -> None:
-    """What a site should do beside sending, and what its signature allows."""
+def show_consequences(job: Job, editions: bool, to: Console, page: Path) -> None:
+    """What a site should do beside sending, what its signature allows, and where all of it stands."""
     from pace.jobs import advice
 
     for sentence in advice(job):
@@ -232,6 +228,7 @@ def show_consequences(job: Job, editions: bool, to: Console) -> None:
     if job.signed and not job.sealed:
         serves = "and, unless you withdraw, later ones" if editions else "alone (no --editions)"
         to.print(f"Your signature lets it be merged in edition {job.number} {serves}.")
+    to.print(f"All of it: {page}")
 
 
 def egress_page(keep: Path, name: str) -> Path:

@@ -46,14 +46,20 @@ def weigh(sets: Sequence[Tensor], labels: Tensor, ridge: float = RIDGE) -> Weigh
 def weigh_parts(
     sets: Sequence[Tensor], labels: Tensor, parts: Tensor, ridge: float = RIDGE
 ) -> list[Weights]:
-    """What `weigh` gives for each of `parts`, masks of the nodes, (parts, nodes)."""
+    """What `weigh` gives for each of `parts`, masks of the nodes, (parts, nodes).
+
+    Several parts are most of the nodes each: their minimisers are looked for from that of all nodes.
+    """
     stacked = torch.stack([logits.double() for logits in sets])
     if not len(labels) or not (stacked.abs() < LARGEST).all():
         return [local_alone(sets)] * len(parts)
+    start = None
+    if len(parts) > 1:
+        start = minimisers(Problems(stacked, labels, parts.any(0)[None], ridge))[0]
     results: list[Weights] = []
     for some in parts.split(max(1, AT_ONCE // max(1, stacked.numel()))):
         problems = Problems(stacked, labels, some, ridge)
-        weights = minimisers(problems)
+        weights = minimisers(problems, start)
         alone = torch.zeros_like(weights)
         alone[:, 0] = weights.sum(1)  # as good only where the Externals say what Local says
         sound = some.any(1) & optimal(problems, weights) & ~optimal(problems, alone)
@@ -80,45 +86,40 @@ class Problems:
     """R of each part and its derivatives, for weights (parts, K) of sets (K, n, classes)."""
 
     def __init__(self, sets: Tensor, labels: Tensor, parts: Tensor, ridge: float) -> None:
-        # A constant added to a node's logits changes no probability; without it numbers are smaller.
-        self.sets = sets - sets.mean(2, keepdim=True)
+        # A constant added to a node's logits changes no probability: let its label's logit be zero.
+        self.sets = sets - at_labels(sets, labels)[..., None]
         self.flat = self.sets.flatten(1)
-        self.labels = labels
-        self.observed = at_labels(self.sets, labels)
-        counts = parts.sum(1).clamp(min=1)
-        self.share = parts.double() / counts[:, None]  # of each node in a part's mean
-        self.ridge = 2 * ridge / counts.double()
+        self.counts = parts.sum(1).clamp(min=1).double()
+        self.share = parts.double() / self.counts[:, None]  # of each node in a part's mean
+        self.ridge = 2 * ridge / self.counts
         self.scale = 1 + (self.sets.abs().amax(2) @ self.share.t()).amax(0)
 
     def logits(self, weights: Tensor) -> Tensor:
         return (weights @ self.flat).view(-1, *self.sets.shape[1:])
 
     def value(self, weights: Tensor) -> Tensor:
-        logs = self.logits(weights).log_softmax(2)
-        likelihood = logs.gather(2, self.labels.expand(len(weights), -1)[..., None]).squeeze(2)
         drawn = self.ridge / 2 * (weights.sum(1) - 1) ** 2
-        return drawn - (likelihood * self.share).sum(1)
+        return drawn + (self.logits(weights).logsumexp(2) * self.share).sum(1)
 
     def derivatives(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Gradients (parts, K), and the covariances that are the Hessians (parts, K, K)."""
-        chances = self.logits(weights).softmax(2)
-        expected = torch.einsum("bnc,knc->bkn", chances, self.sets)
-        excess = torch.einsum("bkn,bn->bk", expected - self.observed, self.share)
-        gradient = excess + (self.ridge * (weights.sum(1) - 1))[:, None]
-        spread = self.sets - expected[..., None]
-        weighted = spread * (chances * self.share[..., None])[:, None]
-        hessian = weighted.flatten(2) @ spread.flatten(2).mT + self.ridge[:, None, None]
-        return gradient, hessian
+        chances = self.logits(weights).softmax(2) * self.share[..., None]
+        weighted = self.sets * chances[:, None]
+        expected = weighted.sum(3)  # at each node, by its share
+        gradient = expected.sum(2) + (self.ridge * (weights.sum(1) - 1))[:, None]
+        moments = weighted.flatten(2) @ self.flat.T
+        squares = self.counts[:, None, None] * (expected @ expected.mT)
+        return gradient, moments - squares + self.ridge[:, None, None]
 
 
-def minimisers(problems: Problems) -> Tensor:
-    """Newton's method from Local; a part that is done stays where it is.
+def minimisers(problems: Problems, start: Tensor | None = None) -> Tensor:
+    """Newton's method from `start`, (K,), or from Local; a part that is done stays where it is.
 
     A weight at zero that R would have below zero is held there. A part is done when its gradient is
     small, or when rounding leaves no way down.
     """
-    weights = torch.zeros(len(problems.ridge), len(problems.sets), dtype=torch.float64)
-    weights[:, 0] = 1.0
+    start = torch.eye(len(problems.sets)).double()[0] if start is None else start
+    weights = start.repeat(len(problems.ridge), 1)
     going = torch.ones(len(weights), dtype=torch.bool)
     for _ in range(STEPS):
         gradient, hessian = problems.derivatives(weights)
