@@ -8,11 +8,15 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Page
 
+from pace.methods import make
 from pace.reports import Document, Figure, Section
 from pace.reports import render_page as render
+from pace.reports.run_views import run_document
+from pace.runtimes.simulation import simulate
 from pace_study.folder import Study
 from pace_study.page import write_study_page
 from tests.browser import chromium, needs_chromium
+from tests.graphs import clients
 from tests.studies import SEEDS, png, trial, write_study
 
 pytestmark = needs_chromium
@@ -215,3 +219,21 @@ def test_print_shows_everything_and_no_buttons(view: Page) -> None:
     assert not view.locator("nav").is_visible()
     arrow = "getComputedStyle(document.querySelector('thead button'), '::after').content"
     assert view.evaluate(arrow) == "none"
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_runs_page_holds_long_names_of_methods(browser: Browser, width: int) -> None:
+    """Cards, captions and first columns break a name that has no spaces."""
+    long = "my_methods.trimmed_and_signed:TrimmedSigned:density=0.3,rank=6"
+    methods = {long: make("pace"), "local": make("local")}
+    found = simulate(clients(2), methods, seeds=[1], epochs=2)
+    page = browser.new_page(viewport={"width": width, "height": 900})
+    page.set_content(render(run_document(found)))
+    assert long in page.inner_text(".headline")
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    parts = (
+        "[...document.querySelectorAll('.headline dt, tbody th, figcaption, h1, .lede, summary')]"
+    )
+    over = "e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth"
+    assert page.evaluate(f"{parts}.filter({over}).map(e => e.textContent)") == []
+    page.close()

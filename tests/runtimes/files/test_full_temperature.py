@@ -4,7 +4,7 @@ import torch
 
 import pace
 from pace import task
-from pace.runtimes.files.outcome import temperatures
+from pace.runtimes.files.outcome import on_unseen, temperatures
 from tests.graphs import clients
 
 
@@ -19,6 +19,9 @@ def test_temperatures_of_pace_full_come_from_rehearsals() -> None:
     labels = torch.cat([graphs[0].y[held] for _, _, held in parts])
     local = torch.cat([part[held] for part, _, held in parts])
     assert len(labels) > int(graphs[0].val.sum())  # training nodes are held out in their turn
+    used = torch.cat([part[held] for _, part, held in parts])
+    promised = on_unseen(task.nll, adoption, graphs[0])
+    assert promised == {"local": task.nll(local, labels), "adopted": task.nll(used, labels)}
     heat = temperatures(adoption, graphs[0], None)
     assert heat["local"] == task.temperature(local, labels)
     plain = pace.agree(graphs, "pace")

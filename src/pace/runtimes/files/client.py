@@ -45,9 +45,16 @@ from pace.registry import installed
 from pace.runtimes.files import egress, sealed_jobs
 from pace.runtimes.files import model as models
 from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
-from pace.runtimes.files.outcome import Outcome, baseline_logits, mask_scores, temperatures
+from pace.runtimes.files.outcome import (
+    Outcome,
+    baseline_logits,
+    mask_scores,
+    on_unseen,
+    temperatures,
+)
 from pace.runtimes.files.policy import Policy
 from pace.runtimes.files.site import Members, Site
+from pace.task import nll
 
 LARGEST_RECEIPT = 2**24  # bytes
 LIBRARIES = ("pace-fgl", "torch", "numpy", "scipy")  # which may change the last digit of a number
@@ -371,12 +378,13 @@ def _adopted(
         called = rolls.check_roll(
             roll, job, name, upload=kept.frame, returned=returned, withdrawals=withdrawals
         )
+    weighed = bool(graph.val.any())
     outcome = Outcome(
         job=job.digest,
         name=name,
         alpha=adoption.alpha,
         weights=tuple(adoption.weights),
-        decision=_decision(adoption, bool(graph.val.any())),
+        decision=_decision(adoption, weighed),
         upload=kept.kept.upload.hex(),
         returned=hashlib.sha256(returned).hexdigest(),
         roll=called,
@@ -389,6 +397,7 @@ def _adopted(
         test=scored(graph.test, mask="test"),
         temperature=heat["adopted"],
         local_temperature=heat["local"],
+        rehearsed=on_unseen(nll, adoption, graph) if adoption.rehearsals and weighed else {},
         trained_on=graph.trained_on,
         drawn=site.drawn,
         sent=upload_disclosure(job, site, kept),

@@ -35,6 +35,7 @@ USES = {
     "test": "neither training nor the choice of weights has seen them",
     "validation": "the weights were chosen on them",
 }
+REFITTED = "Those in use are fitted to both halves, training and validation nodes."
 READ = (
     "A node is a row of your table. Test nodes are those that neither training nor any choice has "
     "seen; the interval says what other draws of as many nodes would have shown."
@@ -128,13 +129,16 @@ def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> It
         f"it. What is used adds their logits, {formula}; the weights were chosen on this site's "
         "validation nodes."
     )
-    statement = "On this site's validation nodes, what is used has no higher NLL than Local."
+    nodes = "labelled nodes that neither was fitted to" if outcome.rehearsed else "validation nodes"
+    statement = f"On this site's {nodes}, what is used has no higher NLL than Local."
     verdict, evidence = "absent", "There are no validation nodes, so Local was kept."
     readings = outcome.validation.readings
     losses = {name: reading.nll for name, reading in readings.items() if reading.nll is not None}
-    if losses:
+    if losses := outcome.rehearsed or losses:
         values = ", ".join(f"{name} {nll:.4f}" for name, nll in losses.items())
         evidence = f"NLL on {many(outcome.validation.nodes, 'node')}: {values}."
+        if outcome.rehearsed:
+            evidence = f"NLL of models fitted on either half, on the other: {values}. {REFITTED}"
         if not promises(job.federation.method.gate):
             evidence += " The method makes no such promise."
         verdict = "holds" if losses["adopted"] <= losses["local"] else "fails"
@@ -162,7 +166,9 @@ def _nodes(scored: Mapping[str, MaskScores], outcome: Outcome) -> Iterator[Block
     pairs = []
     for mask, use in USES.items():
         count = scored[mask].nodes if mask in scored else 0
-        pairs.append((f"{mask.capitalize()}: {many(count, 'node')}", use if count else "none"))
+        more = ", and models were fitted to them" if outcome.rehearsed and mask != "test" else ""
+        words = f"{use}{more}" if count else "none"
+        pairs.append((f"{mask.capitalize()}: {many(count, 'node')}", words))
     trained = f"Training: {many(outcome.trained_on, 'node')}"
     yield Facts((*pairs, (trained, "Local was trained on them; no score here counts them")))
     if outcome.drawn is not None:

@@ -7,7 +7,7 @@ module of the runtime that reads labels.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
@@ -98,6 +98,9 @@ class Outcome:
     test: MaskScores
     temperature: float = records.optional(1.0)  # what its logits are divided by for probabilities
     local_temperature: float = records.optional(1.0)
+    rehearsed: dict[str, float] = field(default_factory=dict, metadata=records.OPTIONAL)
+    """NLL of Local and of what is used, fitted without the nodes they are measured on, where the models
+    in use are fitted to validation labels too."""
     trained_on: int  # nodes with a label that Local was trained on; they are counted nowhere else
     drawn: tuple[float, ...] | None  # shares of train, val and test, where the table had no split
     sent: Disclosure  # what the upload tells, as the site was told before it was sent
@@ -137,15 +140,22 @@ def baseline_logits(graph: Graph, classes: int) -> Tensor | None:
     return min(made, key=lambda logits: task.nll(logits[graph.val], labels) if len(made) > 1 else 0)
 
 
+def on_unseen(
+    score: Callable[[Tensor, Tensor], float], adoption: Adoption, graph: Graph
+) -> dict[str, float]:
+    """A score of Local and of what is used, on nodes whose labels neither was fitted to."""
+    local, adopted, nodes = zip(*adoption.unseen(graph.val), strict=True)
+    labels = torch.cat([graph.y[held] for held in nodes])
+    scores = {}
+    for name, logits in {"local": local, "adopted": adopted}.items():
+        pairs = zip(logits, nodes, strict=True)
+        scores[name] = score(torch.cat([part[held] for part, held in pairs]), labels)
+    return scores
+
+
 def temperatures(adoption: Adoption, graph: Graph, baseline: Tensor | None) -> dict[str, float]:
     """What the logits of each reading are divided by, chosen on the validation nodes."""
-    local, adopted, nodes = zip(*adoption.unseen(graph.val), strict=True)
-    parts = {"local": local, "adopted": adopted}
-    labels = torch.cat([graph.y[held] for held in nodes])
-    heat = {}
-    for name, logits in parts.items():
-        pairs = zip(logits, nodes, strict=True)
-        heat[name] = task.temperature(torch.cat([part[held] for part, held in pairs]), labels)
+    heat = on_unseen(task.temperature, adoption, graph)
     if baseline is not None:
         heat["baseline"] = task.temperature(baseline[graph.val], graph.y[graph.val])
     return heat
