@@ -74,6 +74,7 @@ class OwnRidge(Regressed):
 class Alone(OwnRidge):
     """A site that stays alone and uses every label: Local and its own ridges, all maps, refitted."""
 
+    version: ClassVar[int] = 2  # a guarded gate
     every_label: ClassVar[bool] = True
 
     strengths: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)

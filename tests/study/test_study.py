@@ -198,8 +198,12 @@ def test_a_changed_setting_never_reuses_a_stale_cell(
     assert not store.has(cell(), 50)
     for changed in (cell(rank=4), cell(seed=1), cell(clients=20), cell(data_seed=1)):
         assert not store.has(changed, None)
-    slower = replace(Pace().recipe, rate=0.02)
-    monkeypatch.setattr(Pace, "recipe", property(lambda self: slower))
+    with monkeypatch.context() as patched:
+        slower = replace(Pace().recipe, rate=0.02)
+        patched.setattr(Pace, "recipe", property(lambda self: slower))
+        assert not store.has(cell(), None)
+    assert store.has(cell(), None)
+    monkeypatch.setattr(Pace, "version", Pace.version + 1)
     assert not store.has(cell(), None)
 
 

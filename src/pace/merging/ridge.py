@@ -26,6 +26,7 @@ FULL = 1024  # short side up to which eigenvectors are computed in full
 KRYLOV = 8  # blocks of a Krylov space
 PULL = 1.0  # γ: how strongly the classes decide which rows stand for all
 SUPPORT = 2.0  # times the length of a row without any one group of clients
+USUAL = 0.9  # share of the rows whose length any row may have
 SMALLEST_EIGENVALUE = 1e-7  # of a sketch's core, against its largest: below it is rounding
 
 
@@ -306,13 +307,13 @@ def compressed(answers: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 
 
 def limit_rows(answers: Tensor, without: Sequence[Tensor]) -> Tensor:
-    """W with rows as long as several groups of clients support: at most twice what any can be missed.
+    """W with rows as long as several groups of clients support, or as long rows usually are.
 
-        factor_c = min_λ min(1, 2 max(r_c, median_k r_k) / ‖W_c‖),   r_c = min_g ‖W_c without group g‖
+        factor_c = min_λ min(1, 2 max(r_c, q) / ‖W_c‖),   r_c = min_g ‖W_c without group g‖
 
-    W_c is the row of feature c, centred over classes. A feature that one group alone ties to a class
-    has a short r_c. The liar's group is among those left out, so r_c is never above what the honest
-    others say. One factor for all λ keeps the rank of [W_λ …].
+    W_c is the row of feature c, centred over classes, and q the 90 % quantile of all r. A feature that
+    one group alone ties to a class has a short r_c. The liar's group is among those left out, so r is
+    never above what the honest others say. One factor for all λ keeps the rank of [W_λ …].
 
     Args:
         answers: W, (strengths, d, classes).
@@ -324,7 +325,7 @@ def limit_rows(answers: Tensor, without: Sequence[Tensor]) -> Tensor:
         return norms
 
     least = torch.stack([lengths(each) for each in without]).amin(0)
-    limit = SUPPORT * torch.maximum(least, least.median(1, keepdim=True).values)
+    limit = SUPPORT * torch.maximum(least, least.quantile(USUAL, dim=1, keepdim=True))
     whole = lengths(answers)
     factors = torch.where(whole > limit, limit / whole, 1.0).amin(0)
     return answers * factors[:, None]

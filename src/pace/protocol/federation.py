@@ -95,7 +95,10 @@ class Federation:
     def describe(self) -> dict[str, Any]:
         """The set-up as plain data: every setting, and the recipe and network that follow from them."""
         derived = {"recipe": describe(self.recipe), "network": describe(self.network)}
-        return {**describe(self), **derived}
+        settings = {**describe(self), **derived}
+        if self.method.version > 1:  # the first needs no mention
+            settings["method"]["version"] = self.method.version
+        return settings
 
     @cached_property
     def digest(self) -> bytes:

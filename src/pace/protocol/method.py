@@ -145,6 +145,8 @@ class Method(Protocol):
     """Why a sum over clients is not enough; empty where it is."""
     tensors: ClassVar[Mapping[str, str]] = {}
     """What the tensors of its messages are that are no parameters of the model; `hop/…` is any hop's."""
+    version: ClassVar[int] = 1
+    """Of its arithmetic: one more where equal settings no longer give equal results. Digests hold it."""
     every_label: ClassVar[bool] = False
     """Whether validation labels are fitted to as well, which the paper's protocol rules out."""
 

@@ -487,6 +487,7 @@ class PaceFull(PaceRidge):
     bytes. They are mixed with a refitted Local. The paper's rule: validation labels may only weigh.
     """
 
+    version: ClassVar[int] = 2  # a guarded gate, rows limited to what several clients support
     every_label: ClassVar[bool] = True
     needs: ClassVar[str] = "its server reads every client's rows (that of pace-full-sums does not)"
 

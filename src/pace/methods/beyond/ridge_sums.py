@@ -165,6 +165,7 @@ class FullSums(RidgeSums):
     refitted Local. The paper's rule: validation labels may only weigh.
     """
 
+    version: ClassVar[int] = 2  # a guarded gate
     every_label: ClassVar[bool] = True
 
 
