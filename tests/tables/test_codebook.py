@@ -4,6 +4,7 @@ import csv
 import json
 import random
 import statistics
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from pace.runtimes.files.inspect import inspect
 from pace.tables.agreement import codebook_discloses, merge_proposals, pooled_scaling
 from pace.tables.codebook import Codebook, Column, read_codebook, write_codebook
 from pace.tables.importing import Columns, Imported, import_graph
+from pace.tables.matching import propose_mapping
 from pace.tables.proposal import (
     Proposal,
     Spread,
@@ -29,6 +31,7 @@ from pace.tables.proposal import (
     read_proposal,
     write_proposal,
 )
+from pace.tables.table import open_table
 from tests.preloaded import Preloaded
 
 EDGES = "source,target\nn0,n1\nn1,n2\n"
@@ -487,3 +490,48 @@ def test_codebooks_and_proposals_can_be_inspected(tmp_path: Path) -> None:
     (tmp_path / "book.toml").write_text('format = "pace-codebook-1"\nlabel = 3\n')
     with pytest.raises(SettingError, match=r"book\.toml"):
         inspect(tmp_path / "book.toml")
+
+
+def test_tables_of_many_columns_take_time_in_proportion(tmp_path: Path) -> None:
+    """Proposed, written, read and merged: four times the columns, at most six times the steps."""
+
+    def steps(count: int) -> int:
+        nodes = tmp_path / f"{count}.csv"
+        header = ",".join(("id", "kind", *(f"c{column}" for column in range(count))))
+        rows = [f"n{row},{'xy'[row % 2]}" + f",{row % 2},red" * (count // 2) for row in range(6)]
+        nodes.write_text("\n".join((header, *rows)))
+        calls = 0
+
+        def count_call(*_: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        sys.setprofile(count_call)
+        try:
+            told = propose_columns(nodes, label="kind")[0]
+            write_proposal(tmp_path / "one.toml", told)
+            sites = {site: read_proposal(tmp_path / "one.toml") for site in ("north", "south")}
+            book, _ = merge_proposals(sites)
+            write_codebook(tmp_path / f"{count}.toml", book)
+            propose_mapping(open_table(nodes), "kind", None, [book])
+        finally:
+            sys.setprofile(None)
+        assert len(book.columns) == count
+        return calls
+
+    assert steps(400) < 6 * steps(100)
+
+
+def test_limits_of_columns_are_told(tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.csv"
+    nodes.write_text("id,kind" + ",c" * 100_000)
+    with pytest.raises(GraphError, match="has 100,002 columns, expected at most 100,000"):
+        propose_columns(nodes, label="kind")
+    names = [f"{chr(97 + column % 26)}{column}" for column in range(600)]
+    nodes.write_text(f"id,kind,{','.join(names)}\n" + f"1,x{',7' * 600}\n2,y{',8' * 600}\n")
+    theirs = tuple(Summary(f"other{column}", "number", 9) for column in range(600))
+    other = Proposal(9, "id", "kind", ("x", "y"), (), columns=theirs)
+    with pytest.raises(
+        GraphError, match="600 columns here and 600 of others have no name in common"
+    ):
+        propose_mapping(open_table(nodes), "kind", None, [other])

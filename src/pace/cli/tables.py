@@ -11,7 +11,6 @@ import pace
 from pace.cli import console, given, options
 from pace.cli.given import argument, option
 from pace.errors import SettingError
-from pace.io import plain_record
 from pace.tables import BOTH, Codebook, listed, read_codebook, write_codebook
 
 if TYPE_CHECKING:
@@ -301,8 +300,9 @@ def import_(
     file.write_graph(out, imported.dataset)
     facts = describe_graph(imported.dataset)
     if as_json:
-        remarks = {name: getattr(imported, name) for name in ("notes", "changes", "warnings")}
-        console.one_object(facts | plain_record(remarks))
+        changes = [vars(change) | {"rows": change.rows.tolist()} for change in imported.changes]
+        remarks = {"notes": imported.notes, "changes": changes, "warnings": imported.warnings}
+        console.one_object(facts | remarks)
         return
     show_facts(facts)
     tell(imported)

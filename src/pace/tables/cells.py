@@ -10,11 +10,14 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
+from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
-from typing import Any
+from itertools import islice
+from typing import Any, overload
 
 import numpy as np
 
@@ -48,7 +51,83 @@ GROUPED = re.compile(GROUPS)  # 1.234 for 1234
 ENGLISH = re.compile(GROUPS.replace(r"\.", ",") + r"(?:\.\d+)?")  # 1,234.5
 WHOLE = re.compile(rf"{SIGN}\d+")
 WITH_UNIT = re.compile(r"[+-]?\d[\d.,]*\s*(%|[^\W\d_][^\s\d]*)")  # 5 mg, 12 %
+NUL = "\0"
 FEW = 3  # different words; fewer show no pattern
+
+
+class Words(Sequence[str]):
+    """A column of text as UTF-8 with NUL after each cell: as strings, a cell takes 50 bytes more.
+
+    Every `SPAN` cells or more their number and their bytes are noted. A cell is found among those
+    that lie between two notes, which are kept decoded: reading in order decodes everything once.
+    """
+
+    SPAN = 512
+
+    def __init__(self, cells: Iterable[str] = ()) -> None:
+        self._bytes, self._count = bytearray(), 0
+        self._cells, self._starts = array("q", [0]), array("q", [0])
+        self._span, self._decoded = -1, list[str]()
+        self.extend(cells)
+
+    def extend(self, cells: Iterable[str]) -> None:
+        """Add cells at the end."""
+        cells, self._span = iter(cells), -1
+        while added := list(islice(cells, self.SPAN)):
+            self._bytes += "".join(f"{cell.replace(NUL, ' ')}{NUL}" for cell in added).encode()
+            self._count += len(added)
+            if self._count - self._cells[-1] >= self.SPAN:
+                self._cells.append(self._count)
+                self._starts.append(len(self._bytes))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        for span in range(len(self._starts)):
+            yield from self._read(span)
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(self._count))]
+        index = range(self._count)[index]
+        span = bisect_right(self._cells, index) - 1
+        if span != self._span:
+            self._span, self._decoded = span, self._read(span)
+        return self._decoded[index - self._cells[span]]
+
+    def _read(self, span: int) -> list[str]:
+        end = self._starts[span + 1] if span + 1 < len(self._starts) else len(self._bytes)
+        return self._bytes[self._starts[span] : end].decode().split(NUL)[:-1]
+
+
+class Marks(Mapping[int, str]):
+    """The few or many cells of a column that are no numbers, by index, in order."""
+
+    def __init__(self, marks: Mapping[int, str] | None = None) -> None:
+        self._places, self._words = array("i"), Words()
+        self.update(marks or {})
+
+    def update(self, marks: Mapping[int, str], after: int = 0) -> None:
+        """Add the marks of rows that follow; their indices count from `after`."""
+        self._places.extend(after + index for index in marks)
+        self._words.extend(marks.values())
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __getitem__(self, index: int) -> str:
+        place = bisect_left(self._places, index)
+        if place == len(self._places) or self._places[place] != index:
+            raise KeyError(index)
+        return self._words[place]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +135,7 @@ class Numbers:
     """A column read as numbers; NaN where a cell is none."""
 
     values: Array  # (rows,), kept as float32
-    text: dict[int, str]  # index -> what a cell holds that is no number
+    text: Mapping[int, str]  # index -> what a cell holds that is no number
     style: str = "plain"  # comma, point, plain, unclear (1,234 alone can be either) or mixed
 
     def __post_init__(self) -> None:
@@ -118,10 +197,11 @@ def parse_columns(
     if english := [name for name, style in styles.items() if style == "point" and not decimal]:
         notes.append(f"commas between thousands: {listed(english)}")
     readers = {"comma": _decimal_comma, "point": _decimal_point}
-    return {
-        name: parse_cells(cells, styles[name], readers.get(styles[name], float))
-        for name, cells in columns.items()
-    }
+    parsed = {}
+    for name, cells in columns.items():
+        numbers = parse_cells(cells, styles[name], readers.get(styles[name], float))
+        parsed[name] = replace(numbers, text=Marks(numbers.text))
+    return parsed
 
 
 def _style(cells: Sequence[str]) -> str:
@@ -158,15 +238,16 @@ def are_dates(cells: Collection[str]) -> bool:
 
 def unclear_days(cells: Sequence[str]) -> bool:
     """Whether day and month cannot be told apart in any of the dates with slashes."""
-    slashes = [match for cell in cells if (match := SLASHES.fullmatch(cell))]
-    return bool(slashes) and all(max(int(m[1]), int(m[2])) <= 12 for m in slashes)
+    larger = [max(int(match[1]), int(match[2])) for match in map(SLASHES.fullmatch, cells) if match]
+    return bool(larger) and max(larger) <= 12
 
 
-def parse_dates(cells: Sequence[str]) -> list[float]:
+def parse_dates(cells: Sequence[str]) -> Array:
     """Days since 2000-01-01 with the part of the day; NaN where a cell is no date."""
-    matches = [next(filter(None, (form.fullmatch(cell) for form in DATES)), None) for cell in cells]
-    month_first = any(match and match.re is SLASHES and int(match[2]) > 12 for match in matches)
-    return [math.nan if match is None else _days(match, month_first) for match in matches]
+    month_first = any(int(match[2]) > 12 for match in map(SLASHES.fullmatch, cells) if match)
+    matches = (next(filter(None, (form.fullmatch(cell) for form in DATES)), None) for cell in cells)
+    days = (math.nan if match is None else _days(match, month_first) for match in matches)
+    return np.fromiter(days, np.float64, len(cells))
 
 
 def _days(match: re.Match[str], month_first: bool) -> float:

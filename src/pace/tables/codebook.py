@@ -36,11 +36,10 @@ from pace.io import (
     read_record,
 )
 from pace.tables.cells import MISSING
-from pace.tables.problems import check_choice
+from pace.tables.problems import MOST_COLUMNS, check_choice
 
 CODEBOOK_FORMAT = "pace-codebook-1"
 LARGEST_FILE = 16 * 2**20  # bytes
-MOST_COLUMNS = 100_000  # and categories of one
 OTHER, ABSENT = "other", "missing"
 BOTH = "both"
 DIRECTIONS = (BOTH, "keep")  # of edges

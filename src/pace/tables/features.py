@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Changes = dict[str, list[int]]  # what was done -> the indices of its rows
+Changes = dict[str, Any]  # what was done -> the indices of its rows
 
 
 @dataclass(frozen=True)
@@ -34,10 +35,11 @@ class Change:
 
     column: str
     what: str
-    rows: list[int] = field(default_factory=list)
+    rows: Array
 
     def __str__(self) -> str:
-        rows = listed([*map(str, self.rows)], EXAMPLES)
+        more = f" and {len(self.rows) - EXAMPLES:,} more" if len(self.rows) > EXAMPLES else ""
+        rows = ", ".join(map(str, self.rows[:EXAMPLES])) + more
         return f"{self.column!r} in {many(len(self.rows), 'row')} ({rows}): {self.what}"
 
 
@@ -97,7 +99,8 @@ def encode_columns(
     changes: list[Change] | None = None,
 ) -> Tensor:
     """The features of all columns, (rows, features); `changes` gets what was done to which rows."""
-    blocks = [np.zeros((len(table.rows), 0), np.float32)]
+    x, at = np.empty((len(table.rows), sum(len(each.features) for each in columns)), np.float32), 0
+    rows = np.asarray(table.rows)
     words = {word.lower() for word in missing}
     for column in columns:
         if column.name not in table.numbers and column.name not in table.text:
@@ -108,42 +111,47 @@ def encode_columns(
         encode, key = (_words, "indicator") if column.kind == "category" else (_numbers, "fill")
         remedy = f"; {FILL}" if changes is None else f", and the codebook has no `{key}` for it"
         done: Changes = {}
-        blocks.append(encode(table, column, words, remedy, done))
+        block = encode(table, column, words, remedy, done)
+        x[:, at : at + block.shape[1]] = block
+        at += block.shape[1]
         if changes is not None:
             for what, indices in done.items():
-                changes.append(Change(column.name, what, [table.rows[index] for index in indices]))
-    return torch.from_numpy(np.concatenate(blocks, axis=1))
+                changes.append(
+                    Change(column.name, what, rows[np.asarray(indices)].astype(np.int32))
+                )
+    return torch.from_numpy(x)
 
 
 def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: Changes) -> Array:
     """One scaled feature, and with `indicator` another that is 1 where the value is missing."""
     name = column.name
     if column.kind == "date":
-        cells, values = dict(enumerate(table.cells(name))), table.days(name)
+        values = table.days(name)
+        cells: Iterable[tuple[int, str]] = enumerate(table.cells(name))
         expected = "a date such as 2024-03-31"
     else:
         numbers = table.numbers[name]
-        cells, values = numbers.text, numbers.values.astype(np.float64)
+        cells, values = numbers.text.items(), numbers.values.astype(np.float64)
         expected = "0 or 1" if column.kind == "flag" else numbers.expected
     missing = np.isnan(values) if "nan" in blanks else np.zeros(len(values), bool)
-    for index, cell in cells.items():
+    for index, cell in cells:
         missing[index] = cell.lower() in blanks
     right = np.isin(values, (0, 1)) if column.kind == "flag" else np.isfinite(values)
     for index in np.flatnonzero(~missing & ~right).tolist():
-        table.refuse_cell(index, name, cells.get(index, f"{values[index]:g}"), expected)
-    absent = np.flatnonzero(missing).tolist()
+        table.refuse_cell(index, name, table.cell(name, index), expected)
+    absent = np.flatnonzero(missing).astype(np.int32)
     if column.fill is None:
-        for index in absent:
-            table.refuse_cell(index, name, cells.get(index, "nan"), expected, remedy)
-    elif absent:
+        for index in absent.tolist():
+            table.refuse_cell(index, name, table.cell(name, index), expected, remedy)
+    elif len(absent):
         fill = show_day(column.fill) if column.kind == "date" else f"{column.fill:g}"
         done[f"missing, filled with {fill}{' and marked' * column.indicator}"] = absent
         values = np.where(missing, column.fill, values)
     scaled = (values - float(column.centre)) / float(column.scale)
     with np.errstate(invalid="ignore", over="ignore"):
-        far = np.flatnonzero(np.abs(scaled) > OUTLIER_SCALES).tolist()
+        far = np.flatnonzero(np.abs(scaled) > OUTLIER_SCALES).astype(np.int32)
         block = scaled.astype(np.float32)[:, None]
-    if far:
+    if len(far):
         example = f"(such as {values[far[0]]:g}; another unit?)"
         done[f"more than {OUTLIER_SCALES} scales from the centre {example}"] = far
     if column.kind == "number" and (column.centre, column.scale) != (0, 1):
@@ -181,12 +189,14 @@ def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Ch
             block[index, values[cell]] = 1
         elif cell.lower() in blanks and (column.indicator or column.other):
             block[index, features[ABSENT if column.indicator else OTHER]] = 1
-            done.setdefault(f"missing, {how}", []).append(index)
+            done.setdefault(f"missing, {how}", array("i")).append(index)
         elif cell.lower() in blanks:
             table.refuse_cell(index, column.name, cell, "a word", remedy)
         elif column.other:
             block[index, features[OTHER]] = 1
-            done.setdefault(f"{cell!r} is `other`", []).append(index)
+            what = f"{cell!r} is `other`"
+            what = what if what in done or len(done) < CATEGORIES else "more words are `other`"
+            done.setdefault(what, array("i")).append(index)
         else:
             table.refuse_cell(index, column.name, cell, "one of the codebook's values")
     return block

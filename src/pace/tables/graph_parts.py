@@ -7,13 +7,21 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from pace.errors import GraphError
 from pace.graph import UNKNOWN
 from pace.io import many
-from pace.tables.cells import alike_notes, in_order, is_number, missing_among, whole_number
+from pace.tables.cells import (
+    Words,
+    alike_notes,
+    in_order,
+    is_number,
+    missing_among,
+    whole_number,
+)
 from pace.tables.problems import Problems
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
 
@@ -59,12 +67,21 @@ def read_labels(
     number = {name: label for label, name in enumerate(names)}
     for index, cell in enumerate(cells):
         if cell and cell not in number:
-            wrong = f"label {cell!r} is not among the given classes"
-            table.refuse(index, wrong, kind=f"{wrong} ({', '.join(names[:12])})")
-    return torch.tensor([number.get(cell, UNKNOWN) for cell in cells]), tuple(names)
+            wrong = "is not among the given classes"
+            kind = f"the label {wrong} ({', '.join(names[:12])})"
+            table.refuse(index, f"label {cell!r} {wrong}", kind=kind, cell=cell)
+    return _numbered(cells, number, UNKNOWN), tuple(names)
 
 
-def _labels(table: Table, column: str, classes: Sequence[str], missing: Sequence[str]) -> list[str]:
+def _numbered(cells: Sequence[str], numbers: Mapping[str, int], other: int) -> Tensor:
+    """The number of each cell."""
+    found = (numbers.get(cell, other) for cell in cells)
+    return torch.from_numpy(np.fromiter(found, np.int64, len(cells)))
+
+
+def _labels(
+    table: Table, column: str, classes: Sequence[str], missing: Sequence[str]
+) -> Sequence[str]:
     """The labels as words, '' where one is unknown; whole numbers all in one spelling."""
     cells = table.text[column]
     absent = {word.lower() for word in missing_among(set(cells), missing)} - {""}
@@ -77,7 +94,7 @@ def _labels(table: Table, column: str, classes: Sequence[str], missing: Sequence
     whole = {cell: whole_number(cell) for cell in set(cells) - {"", *unknown}}
     if None not in whole.values():  # an unknown class is often written -1
         plain = {cell: str(value) for cell, value in whole.items() if value != UNKNOWN}
-        return [plain.get(cell, "") for cell in cells]
+        return Words(plain.get(cell, "") for cell in cells)
     if 2 * sum(value is None and is_number(cell) for cell, value in whole.items()) > len(whole):
         table.refuse(
             None,
@@ -90,7 +107,7 @@ def _labels(table: Table, column: str, classes: Sequence[str], missing: Sequence
             f"label column {column!r} holds several classes in a cell, such as {several!r}: PACE gives "
             "a node one class, so choose one of them, or make a label for each question",
         )
-    return ["" if cell in unknown else cell for cell in cells]
+    return Words("" if cell in unknown else cell for cell in cells)
 
 
 def _several_classes(labels: Collection[str]) -> str | None:
@@ -115,7 +132,7 @@ def read_clients(table: Table, column: str | None) -> tuple[Tensor | None, tuple
             table.refuse(index, f"the client ({column!r}) is empty")
     names = in_order(cell for cell in cells if cell)
     number = {name: client for client, name in enumerate(names)}
-    return torch.tensor([number.get(cell, 0) for cell in cells]), tuple(names)
+    return _numbered(cells, number, 0), tuple(names)
 
 
 def read_masks(table: Table, column: str | None, y: Tensor) -> dict[str, Tensor]:
@@ -150,14 +167,12 @@ def read_edges(
     ends = _find_ends(file, ids, problems, weight)
     table = read_table(file, problems, text=ends, numbers=[weight] if weight else [])
     if weight is not None:
-        numbers = table.numbers[weight]
-        weights = torch.from_numpy(numbers.values)
+        weights = torch.from_numpy(table.numbers[weight].values)
         unusable = ~(torch.isfinite(weights) & (weights > 0))
         for index in unusable.nonzero().flatten().tolist():
-            cell = numbers.text.get(index, f"{float(weights[index]):g}")
-            table.refuse_cell(index, weight, cell, "a number above 0")
+            table.refuse_cell(index, weight, table.cell(weight, index), "a number above 0")
     names = [table.text[end] for end in ends]
-    edges = torch.tensor([[ids.get(name, -1) for name in end] for end in names], dtype=torch.int64)
+    edges = torch.stack([_numbered(end, ids, -1) for end in names])
     strange = (edges < 0).any(0)
     count = int(strange.sum())
     if 2 * count > len(strange):
@@ -220,15 +235,14 @@ def _other_ids(
     """Where the ends of edges are, if most are not ids: in another column, or rewritten as numbers."""
     table = read_table(file, Problems(), text=[name for name in file.columns if name])
     for name, cells in table.text.items():
-        values = set(cells)
-        common = mentioned & values
-        if name != column and len(values) == len(cells) and 2 * len(common) > len(mentioned):
+        common = mentioned.intersection(cells) if name != column else set[str]()
+        if 2 * len(common) > len(mentioned) and len(set(cells)) == len(cells):
             return (
                 f"names nodes by values such as {min(common)!r}, which are in column {name!r} of "
                 f"{file.name}, a different one in every row: give --id {name}"
             )
-    whole = {number: name for name in ids if (number := _id_number(name)) is not None}
-    pairs = {end: whole[number] for end in mentioned if (number := _id_number(end)) in whole}
+    whole = {number: end for end in mentioned if (number := _id_number(end)) is not None}
+    pairs = {whole[number]: name for name in ids if (number := _id_number(name)) in whole}
     if 2 * len(pairs) <= len(mentioned):
         return None
     end = min(pairs)

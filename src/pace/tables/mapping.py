@@ -22,6 +22,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ from pace.io import OPTIONAL, dump_toml, optional, plain_record, record_key
 from pace.tables.cells import (
     MISSING,
     UNCLEAR_DAYS,
+    Marks,
     Numbers,
+    Words,
     are_dates,
     parse_columns,
     parse_dates,
@@ -177,18 +180,19 @@ class MappedFile:
         sources = [rule.source for rule in rules]
         sources += [rule.age_at for rule in rules if rule.age_at in self.file.columns]
         rows, raw, _ = self.file.read(list(dict.fromkeys(sources)), (), problems)
-        cells: dict[str, list[str]] = {}
+        cells: dict[str, Sequence[str]] = {}
         for rule in rules:
-            cells |= self._cells(rule, raw, problems)
+            made = self._cells(rule, raw, problems)
+            cells |= {name: Words(column) for name, column in made.items()}
         parsed = self._numbers(rules, cells, numbers)
         for name in (name for rule in rules if rule.is_number for name in rule.columns):
             values = parsed[name].values
             pairs = zip(values.tolist(), cells[name], strict=True)
-            cells[name] = [f"{value:.7g}" if value == value else cell for value, cell in pairs]
+            cells[name] = Words(f"{value:.7g}" if value == value else cell for value, cell in pairs)
         return rows, {n: cells[n] for n in text}, {n: parsed[n] for n in numbers}
 
     def _cells(
-        self, rule: Rule, raw: Mapping[str, list[str]], problems: Problems
+        self, rule: Rule, raw: Mapping[str, Sequence[str]], problems: Problems
     ) -> dict[str, list[str]]:
         """What the cells of a column become before they are read as numbers."""
         values = {word.casefold(): becomes for word, becomes in rule.values.items()}
@@ -205,7 +209,7 @@ class MappedFile:
             for column in (cells, ends):
                 if unclear_days(column):
                     problems.add(self.name, None, f"column {rule.source!r} {UNCLEAR_DAYS}")
-            born, until = np.array(parse_dates(cells)), np.array(parse_dates(ends))
+            born, until = parse_dates(cells), parse_dates(ends)
             for index in np.flatnonzero(np.isnan(until) & ~np.isnan(born)).tolist():
                 cells[index] = ends[index]  # a missing day is a missing age
             years = ((until - born) / YEAR).tolist()
@@ -216,7 +220,7 @@ class MappedFile:
         return {rule.name: cells}
 
     def _numbers(
-        self, rules: Sequence[Rule], cells: Mapping[str, list[str]], numbers: Sequence[str]
+        self, rules: Sequence[Rule], cells: Mapping[str, Sequence[str]], numbers: Sequence[str]
     ) -> dict[str, Numbers]:
         """Columns as numbers, in the notation of the whole file; limits and units as agreed."""
         by_name = {name: rule for rule in rules for name in rule.columns}
@@ -229,7 +233,7 @@ class MappedFile:
         columns = {}
         for name in asked:  # the numbers in `<3` and `60-69` are read like the others, behind them
             extra = [part for parts, _ in bounds.get(name, {}).values() for part in parts]
-            columns[name] = [*cells[name], *extra]
+            columns[name] = Words(chain(cells[name], extra))
         notes = list[str]()
         parsed = parse_columns(columns, self.decimal, self.delimiter, notes)
         self.notes += [note for note in notes if note not in self.notes]
@@ -248,7 +252,7 @@ def _converted(rule: Rule, numbers: Numbers, bounds: Mapping[int, tuple[Any, flo
         at += len(bound)
         text.pop(index, None)
     text = {index: cell for index, cell in text.items() if index < rows}
-    return Numbers(values * rule.factor + rule.offset, text, numbers.style)
+    return Numbers(values * rule.factor + rule.offset, Marks(text), numbers.style)
 
 
 def bound_parts(cell: str) -> tuple[list[str], float] | None:

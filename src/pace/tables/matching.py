@@ -14,7 +14,8 @@ from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import product
 
-from pace.tables.cells import MISSING, are_dates, fold, is_number, unit_of
+from pace.errors import GraphError
+from pace.tables.cells import MISSING, Words, are_dates, fold, is_number, unit_of
 from pace.tables.codebook import Codebook
 from pace.tables.features import CATEGORIES
 from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, MappedFile, Rule, bound_parts
@@ -22,6 +23,7 @@ from pace.tables.problems import Problems, listed
 from pace.tables.proposal import LEAST, Proposal, Spread, Summary, describe_column, possible_ids
 from pace.tables.table import TableFile, read_table
 
+MOST_PAIRS = 250_000  # of columns that are compared: half a minute
 ENOUGH = 1.5  # of likeness, for a name to be proposed
 COMPATIBLE = ({"number", "flag"}, {"category", "text"})  # kinds that may be one column
 YES = {"yes", "y", "ja", "j", "true", "oui", "si", "x", "positive", "positiv", "pos"}
@@ -74,7 +76,8 @@ def propose_mapping(
     names = [name for name in file.columns if name]
     _, cells, _ = file.read(names, (), Problems())
     present = {
-        name: [cell for cell in cells[name] if cell.casefold() not in MISSING] for name in names
+        name: Words(cell for cell in cells[name] if cell.casefold() not in MISSING)
+        for name in names
     }
     ids = possible_ids({name: cells[name] for name in names if name != label})
     id_column = id_column or (ids[0] if len(ids) == 1 else None)
@@ -168,13 +171,22 @@ def _several(rule: Rule, cells: Sequence[str], doubts: list[str]) -> Rule:
 
 
 def _matched(own: Mapping[str, Summary], theirs: Mapping[str, Summary]) -> dict[str, Summary]:
-    """Which of others' columns each is most like, each once, the most alike first."""
-    scores = [
-        (-_likeness(mine, other), mine.name, other.name)
-        for mine, other in product(own.values(), theirs.values())
-    ]
-    matched: dict[str, Summary] = {}
-    taken = set[str]()
+    """Which of others' columns each is most like, each once, the most alike first.
+
+    Columns of one name are found by it; every pair of the others is compared.
+    """
+    named = {fold_name(name): column for name, column in theirs.items()}
+    alike = {name: named.get(fold_name(name)) for name in own}
+    matched = {n: other for n, other in alike.items() if other and _likeness(own[n], other)}
+    taken = {other.name for other in matched.values()}
+    mine = [column for name, column in own.items() if name not in matched]
+    left = [column for name, column in theirs.items() if name not in taken]
+    if len(mine) * len(left) > MOST_PAIRS:
+        raise GraphError(
+            f"{len(mine):,} columns here and {len(left):,} of others have no name in common, too many "
+            f"to compare (at most {MOST_PAIRS:,} pairs): rename columns, or leave some out"
+        )
+    scores = [(-_likeness(one, two), one.name, two.name) for one, two in product(mine, left)]
     for unlike, name, other in sorted(scores):
         if -unlike >= ENOUGH and name not in matched and other not in taken:
             matched[name] = theirs[other]

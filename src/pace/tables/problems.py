@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pace.errors import ProblemsError, SettingError
 from pace.io import many
 
+MOST_COLUMNS = 100_000  # of a table or a codebook, and categories of one
 SHOWN = 50  # lines
 APART = 3  # problems of one kind are listed row by row up to this many; more become one line
 
@@ -22,7 +23,7 @@ class Problems:
     count: int = 0
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)  # by file and kind
     first: dict[tuple[str, str], list[Problem]] = field(default_factory=dict)
-    broken: set[tuple[str, int]] = field(default_factory=set)  # rows that need no second problem
+    broken: dict[str, bytearray] = field(default_factory=dict)  # rows that need no second problem
     notes: list[str] = field(default_factory=list)  # what was done on the way
     warnings: list[str] = field(default_factory=list)  # what will mislead, if it is left so
 
@@ -37,10 +38,13 @@ class Problems:
         breaks: bool = False,
     ) -> None:
         """A problem of a row, or of the whole file; many of one `kind` become one line with examples."""
-        if row is not None and (file, row) in self.broken:
-            return
-        if breaks and row is not None:
-            self.broken.add((file, row))
+        if row is not None:
+            broken = self.broken.setdefault(file, bytearray())
+            if row < len(broken) and broken[row]:
+                return
+            if breaks:
+                broken.extend(bytes(max(0, row + 1 - len(broken))))
+                broken[row] = True
         key = (file, kind or text)
         self.count += 1
         self.counts[key] += 1

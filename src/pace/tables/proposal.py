@@ -15,6 +15,7 @@ from pace.errors import GraphError, SettingError
 from pace.io import atomic, dump_toml, optional, plain_record
 from pace.tables.cells import (
     MISSING,
+    Words,
     are_dates,
     in_order,
     is_number,
@@ -23,11 +24,11 @@ from pace.tables.cells import (
     show_day,
     unit_of,
 )
-from pace.tables.codebook import BOTH, DIRECTIONS, MOST_COLUMNS, Kind, read_columns, refuse_repeated
+from pace.tables.codebook import BOTH, DIRECTIONS, Kind, read_columns, refuse_repeated
 from pace.tables.features import CATEGORIES
 from pace.tables.graph_parts import read_labels
 from pace.tables.mapping import ColumnMapping, bound_parts, open_mapped
-from pace.tables.problems import Problems, check_choice, listed
+from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 from pace.tables.table import Table, check_option, data_columns, read_table
 
 PROPOSAL_FORMAT = "pace-columns-1"
@@ -155,7 +156,8 @@ def propose_columns(
             f"the id {id_column!r} repeats in {repeated} rows: an import will refuse them"
         )
     words = dict.fromkeys((*MISSING, *(word.strip().lower() for word in missing)))
-    absent = missing_among({cell for name in left for cell in table.text[name]}, tuple(words))
+    signs = {"+"} if any("+" in table.text[name] for name in left) else set[str]()
+    absent = missing_among(signs, tuple(words))
     _, classes = read_labels(table, label, (), absent)
     columns = tuple(
         describe_column(table, name, absent, least=least, forced=name in category)
@@ -187,12 +189,11 @@ def possible_ids(columns: Mapping[str, Sequence[str]]) -> list[str]:
     """The column called id, or those that differ in every row and are no dates or measurements."""
     if "id" in columns:
         return ["id"]
-    unique = {name: set(cells) for name, cells in columns.items()}
     return [
         name
-        for name, cells in unique.items()
-        if len(cells) == len(columns[name]) > 1 and not are_dates(cells)
+        for name, cells in columns.items()
         if not any("," in cell or "." in cell for cell in cells)
+        if len(set(cells)) == len(cells) > 1 and not are_dates(cells)
     ]
 
 
@@ -200,10 +201,10 @@ def describe_column(
     table: Table, name: str, absent: Collection[str], *, least: int, forced: bool = False
 ) -> Summary:
     """A column by what its cells are: dates, numbers or words; `forced` if it must be a category."""
-    cells = [cell for cell in table.text[name] if cell.lower() not in absent]
+    cells = Words(cell for cell in table.text[name] if cell.lower() not in absent)
     missing = len(table.rows) - len(cells)
     if cells and not forced:
-        if are_dates(set(cells)):
+        if are_dates(cells):
             days = table.days(name)
             return _sized(name, "date", days[np.isfinite(days)], missing)
         if 2 * sum(map(is_number, cells)) > len(cells):

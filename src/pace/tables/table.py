@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,17 +26,20 @@ from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import open_regular, read_head, size_of
 from pace.tables.cells import (
     UNCLEAR_DAYS,
+    Marks,
     Numbers,
+    Words,
     is_number,
     parse_cells,
     parse_columns,
     parse_dates,
     unclear_days,
 )
-from pace.tables.problems import Problems, check_choice, listed
+from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 
-CHUNK = 2_000  # rows of CSV in memory as text at a time
+CHUNK = 2**15  # cells of CSV in memory as text at a time, or one row
 BLOCK = 2**20  # characters
+MOST_LACKING = 2**16  # cells at the ends of rows
 DELIMITERS = ",;\t"
 UTF8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
 WINDOWS_NOTE = "not UTF-8, so it was read as Windows-1252: look at the umlauts and accents"
@@ -47,7 +51,9 @@ NUMBER = re.compile(r"u?int\d+|halffloat|float|double")
 
 ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
 
-Read = tuple[Sequence[int], dict[str, list[str]], dict[str, Numbers]]  # row numbers, text, numbers
+Read = tuple[
+    Sequence[int], dict[str, Sequence[str]], dict[str, Numbers]
+]  # row numbers, text, numbers
 
 
 class CsvFile:
@@ -69,30 +75,42 @@ class CsvFile:
 
     def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
         """The row numbers, and columns as text and as numbers."""
-        records = self._records()
-        next(records)
-        width = len(self.columns)
+        records = self._rows(problems)
         position = {name: index for index, name in enumerate(self.columns)}
-        rows: list[int] = []
-        words: dict[str, list[str]] = {name: [] for name in text}
-        values = {name: [parse_cells([]).values] for name in numbers}
-        marked: dict[str, dict[int, str]] = {name: {} for name in numbers}
-        while chunk := list(islice(records, CHUNK)):
-            for index, (row, cells) in enumerate(chunk):
-                if len(cells) != width:
-                    wrong = f"has {len(cells)} cells, the header has {width} columns"
-                    problems.add(self.name, row, wrong, breaks=True)
-                    chunk[index] = row, (cells + [""] * width)[:width]
+        rows = array("q")
+        words = {name: Words() for name in text}
+        values = {name: array("f") for name in numbers}
+        marked = {name: Marks() for name in numbers}
+        while chunk := list(islice(records, max(1, CHUNK // len(self.columns)))):
             columns = list(zip(*(cells for _, cells in chunk), strict=True))
             for name in words:
-                words[name] += map(str.strip, columns[position[name]])
+                words[name].extend(map(str.strip, columns[position[name]]))
             for name in values:
                 part = parse_cells(columns[position[name]])
-                values[name].append(part.values)
-                marked[name] |= {len(rows) + index: cell for index, cell in part.text.items()}
-            rows += [row for row, _ in chunk]
-        parsed = {name: Numbers(np.concatenate(values[name]), marked[name]) for name in numbers}
-        return rows, words, parsed
+                values[name].frombytes(part.values.tobytes())
+                if part.text:
+                    marked[name].update(part.text, after=len(rows))
+            rows.extend(row for row, _ in chunk)
+        parsed = {
+            name: Numbers(np.frombuffer(column, np.float32), marked[name])
+            for name, column in values.items()
+        }
+        return rows, dict(words), parsed
+
+    def _rows(self, problems: Problems) -> Iterator[tuple[int, list[str]]]:
+        """The rows below the header, each as wide as it; a row that is not is a problem."""
+        records, width, lacking = self._records(), len(self.columns), 0
+        next(records)
+        for row, cells in records:
+            if len(cells) != width:
+                wrong = f"has {len(cells)} cells, the header has {width} columns"
+                problems.add(self.name, row, wrong, breaks=True)
+                lacking += max(0, width - len(cells))
+                if lacking > MOST_LACKING:  # each would be filled in
+                    wrong = f"so many cells are lacking that reading stopped at row {row}"
+                    problems.add(self.name, None, f"{wrong}: is this a table of {width} columns?")
+                    problems.stop()
+            yield row, cells if len(cells) == width else (cells + [""] * width)[:width]
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
         """Each row's number and cells, the header first; blank lines are no rows."""
@@ -186,7 +204,7 @@ class ParquetFile:
                     parsed[name] = Numbers(column.to_numpy(), dict.fromkeys(empty, ""))
                 else:
                     parsed[name] = parse_cells(_words(column))
-            words = {name: _words(table.column(name)) for name in text}
+            words: dict[str, Sequence[str]] = {n: _words(table.column(n)) for n in text}
         return range(1, len(table) + 1), words, parsed
 
     def _read_lists(self, name: str, cells: list[Any], problems: Problems) -> dict[str, Numbers]:
@@ -294,23 +312,29 @@ class Table:
 
     file: TableFile
     rows: Sequence[int]  # the number of each row, as people count
-    text: dict[str, list[str]]
+    text: dict[str, Sequence[str]]
     numbers: dict[str, Numbers]
     problems: Problems
 
-    def cells(self, column: str) -> list[str]:
+    def cells(self, column: str) -> Sequence[str]:
         """A column as words."""
         if column in self.text:
             return self.text[column]
+        return Words(self.cell(column, index) for index in range(len(self.rows)))
+
+    def cell(self, column: str, index: int) -> str:
+        """A cell as it is in the file, or as its number is written."""
+        if column in self.text:
+            return self.text[column][index]
         numbers = self.numbers[column]
-        return [numbers.text.get(row, f"{value:g}") for row, value in enumerate(numbers.values)]
+        return numbers.text.get(index, f"{numbers.values[index]:g}")
 
     def days(self, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
         """A column of dates; NaN where a cell is none."""
         cells = self.cells(column)
         if unclear_days(cells):
             self.refuse(None, f"column {column!r} {UNCLEAR_DAYS}")
-        return np.array(parse_dates(cells), np.float64)
+        return parse_dates(cells)
 
     def refuse(self, index: int | None, text: str, *, kind: str = "", cell: str = "") -> None:
         """A problem of one row, or of the whole file; see `Problems.add`."""
@@ -329,6 +353,11 @@ def open_table(path: Path) -> TableFile:
     if not path.is_file():
         raise GraphError(f"{path} not found: give a .csv or .parquet file")
     file: TableFile = ParquetFile(path) if path.suffix.lower() in PARQUET else CsvFile(path)
+    if len(file.columns) > MOST_COLUMNS:
+        raise GraphError(
+            f"{path.name} has {len(file.columns):,} columns, expected at most {MOST_COLUMNS:,}: leave "
+            "out those that are no features"
+        )
     counts = Counter(filter(None, file.columns))
     if twice := next((name for name, count in counts.items() if count > 1), None):
         raise GraphError(f"{path.name} has two columns called {twice!r}: rename one")
