@@ -34,16 +34,7 @@ from pace.datasets.dataset import Dataset, Names
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import GraphError, SettingError
 from pace.graph import MASKS, Graph
-from pace.io import (
-    OPTIONAL,
-    atomic,
-    optional,
-    other_format,
-    plain_record,
-    read_record,
-    split_settings,
-    untrusted,
-)
+from pace.io import atomic, records, split_settings, untrusted
 from pace.models import SPARSE_BELOW, density
 from pace.registry import DATASETS
 
@@ -67,8 +58,8 @@ class Header:
     classes: int
     ratios: tuple[float, float, float]
     names: Names
-    directed: bool = optional(False)
-    mapping: dict[str, Any] = field(default_factory=dict, metadata=OPTIONAL)
+    directed: bool = records.optional(False)
+    mapping: dict[str, Any] = field(default_factory=dict, metadata=records.OPTIONAL)
 
 
 def load(name: str, root: str | Path | None = None) -> Dataset:
@@ -134,7 +125,7 @@ def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     }
     own |= {"features": graph.features, "directed": graph.directed, "mapping": dataset.mapping}
     header = Header(FORMAT, **own, names=replace(names, nodes=()))
-    about = {"pace": json.dumps(plain_record(header))}
+    about = {"pace": json.dumps(records.plain_record(header))}
     atomic.write(path, save({key: part.contiguous() for key, part in tensors.items()}, about))
 
 
@@ -155,11 +146,13 @@ def read_graph(path: Path) -> Dataset:
                 about = untrusted.json((opened.metadata() or {}).get("pace", "{}"))
                 if about.get("format") != FORMAT:
                     remedy = "make it again with `pace graph import`"
-                    raise GraphError(f"{path} {other_format(about.get('format'), FORMAT, remedy)}")
+                    raise GraphError(
+                        f"{path} {records.other_format(about.get('format'), FORMAT, remedy)}"
+                    )
                 present = TENSORS.intersection(opened.keys())
                 tensors = {name: opened.get_tensor(name) for name in present}
-        header = read_record(Header, about)
-        if plain_record(header) != about:
+        header = records.read_record(Header, about)
+        if records.plain_record(header) != about:
             raise GraphError(f"{path} has a header that is not ours: make it again")
         return _dataset(path, size, header, tensors)
     except (SafetensorError, OSError) as error:

@@ -26,15 +26,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from pace.errors import FileError, GraphError, SettingError
-from pace.io import (
-    atomic,
-    dump_toml,
-    load_toml,
-    optional,
-    other_format,
-    plain_record,
-    read_record,
-)
+from pace.io import atomic, optional, records
 from pace.tables.cells import MISSING
 from pace.tables.problems import MOST_COLUMNS, check_choice
 
@@ -141,7 +133,7 @@ class Codebook:
 
     def plain(self) -> dict[str, Any]:
         """As a file has it."""
-        return dict(plain_record(self))
+        return dict(records.plain_record(self))
 
 
 def refuse_repeated(kind: str, names: Iterable[str]) -> None:
@@ -152,7 +144,7 @@ def refuse_repeated(kind: str, names: Iterable[str]) -> None:
 
 def write_codebook(path: Path, book: Codebook) -> None:
     """Write a new file; one that people may have edited is never replaced."""
-    write_new(path, f"{HEAD}\n{dump_toml({'format': CODEBOOK_FORMAT, **book.plain()}, {})}")
+    write_new(path, f"{HEAD}\n{records.dump_toml({'format': CODEBOOK_FORMAT, **book.plain()}, {})}")
 
 
 def write_new(path: Path, content: str) -> None:
@@ -169,10 +161,10 @@ def read_codebook(path: Path) -> Codebook:
 
 def read_columns(kind: type[T], path: Path, version: str, remedy: str, *, name: str) -> T:
     """The codebook, mapping or proposal of a file, which a message calls `name`."""
-    content = load_toml(path, LARGEST_FILE, remedy)
+    content = records.load_toml(path, LARGEST_FILE, remedy)
     if (found := content.pop("format", None)) != version:
-        raise GraphError(f"{path} {other_format(found, version, remedy)}")
+        raise GraphError(f"{path} {records.other_format(found, version, remedy)}")
     try:
-        return read_record(kind, content, name, strict=True)
+        return records.read_record(kind, content, name, strict=True)
     except SettingError as error:
         raise SettingError(f"{path}: {error}") from None

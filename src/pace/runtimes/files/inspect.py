@@ -176,22 +176,16 @@ def _codebook(path: Path, job: Job | None) -> FileFacts:
     if f'format = "{PROPOSAL_FORMAT}"'.encode() in untrusted.read_head(path, HEAD):
         kind, version, of = "a site's proposal of columns", PROPOSAL_FORMAT, read_proposal(path)
         sanity = ["sound: `pace codebook merge` can read it", "it holds no row"]
-        more: dict[str, object] = {"rows": of.rows, "discloses": proposal_discloses(of)}
+        more: dict[str, object] = {"discloses": proposal_discloses(of)}
     else:
         kind, version, of = "codebook", CODEBOOK_FORMAT, read_codebook(path)
         sanity, more = ["it can be used: `pace new --codebook`"], {"features": len(of.features)}
         if job is not None:
             same = job.codebook is not None and job.codebook.plain() == of.plain()
             sanity.append("it is the job's" if same else "NOT the job's codebook")
-    weights = f"weights in {of.weight!r}, " if of.weight else ""
-    columns = {
-        "label": of.label,
-        "id": of.id,
-        "classes": list(of.classes),
-        "columns": {column.name: column.kind for column in of.columns},
-        "edges": f"{weights}directions {of.directions}",
-    }
-    return FileFacts(kind, version, sanity, {**columns, **more})
+    more["columns"] = {column.name: column.kind for column in of.columns}
+    details = {name: fact for name, fact in of.plain().items() if name != "format"}
+    return FileFacts(kind, version, sanity, details | more)
 
 
 def _key(path: Path, job: Job | None) -> FileFacts:
