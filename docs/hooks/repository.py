@@ -110,9 +110,10 @@ def resolved(target: str, source: str) -> str:
 
 def module(path: str) -> str | None:
     """`src/pace/datasets/file.py` as `pace.datasets.file`; commands are not in the API reference."""
-    if not path.startswith("src/pace/") or not path.endswith(".py") or "/cli/" in path:
+    packages = ("src/pace/", "network/pace_network/")
+    if not path.startswith(packages) or not path.endswith(".py") or "/cli/" in path:
         return None
-    name = path.removeprefix("src/").removesuffix(".py").replace("/", ".")
+    name = path.partition("/")[2].removesuffix(".py").replace("/", ".")
     return name.removesuffix(".__init__")
 
 
