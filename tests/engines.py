@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,13 +25,13 @@ class World:
     turn: Callable[[], None] = lambda: None
 
 
-def memory(root: Path) -> World:
-    return World(lambda: connected(site_nodes(root, NAMES)))
+def memory(root: Path, names: Sequence[str] = NAMES) -> World:
+    return World(lambda: connected(site_nodes(root, names)))
 
 
-def folder(root: Path) -> World:
+def folder(root: Path, names: Sequence[str] = NAMES) -> World:
     (root / "share").mkdir()
-    nodes = [folder_node(root, name) for name in NAMES]
+    nodes = [folder_node(root, name) for name in names]
     for node in nodes:
         node.mine.mkdir()
 
@@ -50,20 +50,20 @@ def folder_node(root: Path, name: str, **changes: Any) -> FolderNode:
     return FolderNode(name=name, share=root / "share", **(settings | changes))
 
 
-def flower(root: Path) -> World:
+def flower(root: Path, names: Sequence[str] = NAMES) -> World:
     pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
     from pace_network.flower.server import GridExchange
     from tests.flowered import HomeGrid
 
-    nodes = site_nodes(root, NAMES)
+    nodes = site_nodes(root, names)
     return World(lambda: GridExchange(HomeGrid(nodes)))
 
 
-def nvflare(root: Path) -> World:
+def nvflare(root: Path, names: Sequence[str] = NAMES) -> World:
     pytest.importorskip("nvflare", reason="needs pace-network[nvflare]: run `make test-nvflare`")
     from tests.nvflared import home_exchange
 
-    return World(lambda: home_exchange(site_nodes(root, NAMES)))
+    return World(lambda: home_exchange(site_nodes(root, names)))
 
 
 ENGINES = {"memory": memory, "folder": folder, "flower": flower, "nvflare": nvflare}

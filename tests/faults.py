@@ -207,6 +207,10 @@ FAULTS = {
         "A job whose method takes what comes back whatever it does",
         "Refused at the maker and at every site unless asked for by an option",
     ),
+    58: Fault(
+        "A server that names a job or an edition which nobody at a node's site put there",
+        "The node refuses it, `other-job` or `other-edition`; a changed record is a false signature",
+    ),
 }
 
 

@@ -1,6 +1,7 @@
 """Three small sites as files, for the tests of what is carried between them."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,15 +39,15 @@ def write_graph(path: Path, graph: Graph, names: Names = WORDS) -> None:
     file.write_graph(path, Dataset(path.stem, graph, CLASSES, names=names))
 
 
-def write_sites(folder: Path, made: Job) -> list[Path]:
+def write_sites(folder: Path, made: Job, names: Sequence[str] = NAMES) -> list[Path]:
     """A folder for each site with its graph and the job, and one for the server with the job."""
-    for name, graph in zip(NAMES, clients(len(NAMES)), strict=True):
+    for name, graph in zip(names, clients(len(names)), strict=True):
         (folder / name).mkdir(parents=True)
         write_graph(folder / name / "mine.graph", graph)
         write_job(folder / name / "job.pace", made)
     (folder / "server" / "inbox").mkdir(parents=True)
     write_job(folder / "server" / "job.pace", made)
-    return [folder / name for name in NAMES]
+    return [folder / name for name in names]
 
 
 def fit_at(made: Job, site: Path, upload: Path, key: Path | None = None) -> dict[str, Any] | None:

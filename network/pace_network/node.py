@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from pace.errors import PaceError, ParticipantError, SettingError
+from pace.errors import EditionError, PaceError, ParticipantError, SettingError, SignatureError
 from pace.io import load_toml, plugins, read_record
 from pace_network.exchange import TOO_SLOW, Words, code_of, log
 
@@ -49,11 +49,13 @@ class Node:
 
     name: str
     job: Path = Path("job.pace")
+    jobs: Path = Path("jobs")  # a folder of more: jobs, and editions and withdrawals of all of them
     graph: Path = Path("mine.graph")
     folder: Path = Path("state")
     key: Path | None = None  # where the job has keys
     device: str = "cpu"
     limit: float = 600.0  # seconds for one step, after which its process is ended
+    editions: bool = False  # agree that the upload serves later editions of its job too
     overlapping: bool = False  # agree to what this and earlier sealed jobs tell together
     without_promise: bool = False  # take a method that may harm its receivers
     known: Path | None = None  # keys of other participants that the site got another way
@@ -76,7 +78,15 @@ class Node:
         from pace.jobs import UP, check_promise
         from pace.runtimes.files import identity, read_policy, sealed_jobs
 
-        owner, key = identity(job, Path(f"{self.name}{UP}"), self.key)
+        try:
+            owner, key = identity(job, Path(f"{self.name}{UP}"), self.key)
+        except SignatureError as error:
+            if job.sealed:
+                raise
+            raise EditionError(
+                f"{error} in edition {job.number}: if this site is in a later one, put its .edition "
+                f"file into {self.jobs}"
+            ) from error
         if owner != self.name:
             raise ParticipantError(f"{self.key} is the key of {owner!r}, this is {self.name!r}")
         if job.sealed and key is not None:
@@ -88,24 +98,30 @@ class Node:
 
     def problems(self) -> list[str]:
         """What would keep this site from taking part; a graph is read whole."""
-        from pace.jobs import read_job
+        from pace.jobs import newest_edition, read_job
         from pace.runtimes.files import load_site
 
         found: list[str] = []
 
-        def attempt(step: Callable[[], T]) -> T | None:
+        def attempt(step: Callable[..., T], *given: object) -> T | None:
             try:
-                return step()
+                return step(*given)
             except PaceError as error:
                 found.append(str(error))
                 return None
 
         with plugins.allowing(self.allow):
-            job = attempt(lambda: read_job(self.job))
-        if job is not None:
-            attempt(lambda: self.check(job))
-            attempt(lambda: load_site(self.graph, job))
+            for path in self.job_files():
+                job = attempt(read_job, path)
+                job = job and attempt(newest_edition, job, self.jobs)
+                if job is not None:
+                    attempt(self.check, job)
+                    attempt(load_site, self.graph, job)
         return found
+
+    def job_files(self) -> list[Path]:
+        """The jobs that this site's own person agreed to, by putting them here."""
+        return [self.job, *sorted(self.jobs.glob("*.pace"))]
 
     @property
     def fits(self) -> str:

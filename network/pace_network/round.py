@@ -26,7 +26,7 @@ from pace.io import atomic, load_record
 from pace.jobs import Attendance, Journal, Refusal, admit, read_job
 from pace.protocol import Received, steps
 from pace.reports import Table
-from pace.runtimes.files import merge, server_key
+from pace.runtimes.files import Changes, merge, server_key
 from pace_network.exchange import OK, RETURN, UPLOAD, Answer, Exchange, Words, ask
 from pace_network.progress import ENGINE, Event, Progress, Row
 from pace_network.status import StatusPage
@@ -53,6 +53,10 @@ class Settings:
             seconds = getattr(self, name)
             if seconds is not None and not 0 < seconds < float("inf"):
                 raise SettingError(f"{name} is {seconds:g}, expected seconds above 0")
+
+    def edition_folder(self, number: int) -> Path:
+        """Where a later edition's record and certificates are put for who needs them."""
+        return self.out / f"edition-{number}"
 
 
 def parse_nodes(text: str) -> dict[str, str]:
@@ -254,7 +258,12 @@ class Round:
         return sorted(waiting)
 
     def _invited(self, online: set[str]) -> set[str]:
-        return online & set(self.settings.nodes.values()) if self.settings.nodes else online
+        """Whom to ask: those the operator fixed, if any, without those who left."""
+        edition = self.book.job.edition
+        left = {self.bound.nodes.get(name, "") for name in (edition.left if edition else ())}
+        return (
+            online & set(self.settings.nodes.values()) if self.settings.nodes else online
+        ) - left
 
     def _question(self, node: str, kind: str) -> Words:
         self.say(Event("asked", node, self.bound.names.get(node)))
@@ -336,6 +345,17 @@ def play_round(
     )
 
 
+def begin_edition(settings: Settings, changes: Changes) -> Path | None:
+    """Begin a job's next edition in its journal; the file of its record, which who is new needs.
+
+    Changes that were made before are not made again, so the same call goes on after a crash.
+    """
+    job = read_job(settings.job)
+    with Journal.working(settings.journal, job) as journal:
+        journal = changes.begin(journal, server_key(job, settings.key))
+        return merge.put_edition(journal, settings.edition_folder(journal.job.number))
+
+
 def run_round(
     exchange: Exchange, settings: Settings, say: Say = lambda event: None, patience: float = 0.0
 ) -> RoundReport:
@@ -343,6 +363,9 @@ def run_round(
     torch.set_num_threads(1)  # returns are the same whatever the machine
     with Journal.working(settings.journal, read_job(settings.job), patience) as journal:
         report = play_round(exchange, settings, journal, say)
+        if report.merged:
+            place, key = settings.edition_folder(report.edition), settings.key
+            merge.put_certificates(journal, place, server_key(journal.job, key))
         merge.write_report(settings.out, report, participants_table(report))
     return report
 

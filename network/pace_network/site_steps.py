@@ -6,6 +6,7 @@
     FOLDER/JOB/NAME.roll      who was in, as the server says
     FOLDER/JOB/model/         the adopted model
     FOLDER/JOB/receipt.json   what was made for sending
+    FOLDER/JOB/edition-N/     upload, return and roll of a later edition
     FOLDER/JOB/NAME.egress.*  what attacks learn from it, and who agreed
 
 Every file is whole or absent, so a step that was killed is simply asked for again.
@@ -19,10 +20,20 @@ from pathlib import Path
 
 import torch
 
-from pace.errors import FormatError, OtherJobError
+from pace.errors import FormatError, OtherJobError, PaceError
 from pace.io import atomic, plugins
-from pace.jobs import DOWN, ROLL_SUFFIX, UP, Job, read_job, roll_sentences
-from pace.runtimes.files import adopt_files, fit_files, load_site, read_policy
+from pace.jobs import (
+    DOWN,
+    ROLL_SUFFIX,
+    UP,
+    WITHDRAWAL_SUFFIX,
+    Job,
+    files_of_job,
+    newest_edition,
+    read_job,
+    roll_sentences,
+)
+from pace.runtimes.files import adopt_files, edition_changes, fit_files, load_site, read_policy
 from pace_network.exchange import OK, RETURN, UPLOAD, Words, code_of, known_words, log
 from pace_network.node import Node
 
@@ -56,8 +67,9 @@ def make_upload(node: Node, digest: str) -> Path:
     """The upload's file; trained for if it is not there yet."""
     job = agreed_job(node, digest)
     folder = node.job_folder(job.digest)
-    upload = folder / f"{node.name}{UP}"
+    upload = edition_folder(folder, job.number) / f"{node.name}{UP}"
     node.check(job)
+    upload.parent.mkdir(parents=True, exist_ok=True)
     fit_files(
         job,
         load_site(node.graph, job),
@@ -67,6 +79,7 @@ def make_upload(node: Node, digest: str) -> Path:
         key=node.key,
         device=node.device,
         overlapping=node.overlapping,
+        editions=node.editions and job.signed and not job.sealed,
         policy=read_policy(node.policy),
         by="the operator, who put this job into node.toml",
     )
@@ -78,20 +91,37 @@ def adopt_return(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
     job = agreed_job(node, digest)
     folder = node.job_folder(job.digest)
     site = load_site(node.graph, job)
-    outcome = adopt_files(job, site, folder / LOCAL, folder / MODEL, returned=returned, roll=roll)
+    withdrawals = files_of_job(job, node.jobs, WITHDRAWAL_SUFFIX)
+    paths = (folder / LOCAL, folder / MODEL)
+    outcome = adopt_files(job, site, *paths, returned=returned, roll=roll, withdrawals=withdrawals)
     for suffix, payload in ((DOWN, returned), (ROLL_SUFFIX, roll)):
-        atomic.create(folder / f"{node.name}{suffix}", payload)
-    for sentence in (f"{outcome.decision}.", *roll_sentences(outcome.roll, job)):
+        place = edition_folder(folder, outcome.edition)
+        atomic.create(place / f"{node.name}{suffix}", payload)
+    sentences = [*roll_sentences(outcome.roll, job), *edition_changes(folder / MODEL, outcome)]
+    for sentence in (f"{outcome.decision}.", *sentences):
         log(f"{node.name}: {sentence}")
     return folder / MODEL
 
 
+def edition_folder(folder: Path, number: int) -> Path:
+    """Where the messages of an edition are: the first one's beside the model."""
+    return folder if number == 1 else folder / f"edition-{number}"
+
+
 def agreed_job(node: Node, digest: str) -> Job:
-    """The node's own copy of the job, which must be the one that the server names."""
-    job = read_job(node.job)
-    if job.digest != digest:
-        raise OtherJobError(
-            f"the server runs job {digest[:16]!r}, this node agreed to {job.digest[:16]}: "
-            "get the same job file, or start the node with another"
-        )
-    return job
+    """The node's own copy of the job that the server names, in the newest edition that is here."""
+    agreed = []
+    for path in node.job_files():
+        try:
+            job = read_job(path)
+        except PaceError:
+            if path == node.job:
+                raise
+            continue  # `check.sh` names it; it keeps no other job from its round
+        if job.digest == digest:
+            return newest_edition(job, node.jobs)
+        agreed.append(job.digest[:16])
+    raise OtherJobError(
+        f"the server runs job {digest[:16]!r}, this node agreed to {', '.join(agreed)}: get the same "
+        f"job file and put it into {node.jobs}, if this site agrees to it"
+    )

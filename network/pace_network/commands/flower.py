@@ -8,8 +8,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pace.cli import console, manual, options
-from pace.cli.given import Allow, As_json, Job_file, argument, option
-from pace.errors import FlowerError
+from pace.cli.given import (
+    Added,
+    Allow,
+    As_json,
+    Job_file,
+    Removed,
+    Withdrawals,
+    argument,
+    option,
+)
+from pace.errors import FlowerError, SettingError
 from pace_network.commands import rounds
 
 if TYPE_CHECKING:
@@ -21,6 +30,12 @@ pace flower run --kit kits/server
 pace flower status --kit kits/server
 """
 PORT = "The port that sites reach; the next one is for the operator, on this machine only."
+ADD = "Make one more site's kit, of the same authority; with its node's own public key; repeat."
+RENEW = "New certificates of the same authority, in the kits that are in the folder."
+RENEWED = (
+    "Start the server again. Nodes go on with the ca.crt that they have until its own date: give each "
+    "site the new {out}/NAME/ca.crt before"
+)
 HERE = Path()
 Kit = Annotated[Path, option("The server's kit.", "FOLDER", "--kit")]
 
@@ -34,8 +49,12 @@ app = typer.Typer(
 @app.command("provision", cls=manual.Command)
 def provision(
     job_file: Job_file,
-    host: Annotated[str, option("The server's name or address.", "HOST")],
-    out: Annotated[Path, option("The folder to make.", "FOLDER")],
+    out: Annotated[
+        Path, option("The folder to make, or with --add and --renew to add to.", "FOLDER")
+    ],
+    host: Annotated[str, option("The server's name or address.", "HOST")] = "",
+    add: Annotated[list[str] | None, option(ADD, "SITE[=KEY.pub]")] = None,
+    renew: Annotated[bool, option(RENEW, "", "--renew")] = False,
     port: Annotated[int, option(PORT, "N")] = 18080,
     node_port: Annotated[int, option("Of the first node's local API.", "N")] = 9094,
     allow: Allow = None,
@@ -47,18 +66,48 @@ def provision(
     adds its graph and, if the job has keys, its own key.
 
     pace flower provision job.pace --host server.example --out kits
+    pace flower provision job.pace --out kits --add east
+    pace flower provision job.pace --out kits --renew
 
     Then kits/server/start.sh at the server, kits/NAME/start.sh at each site, and
     kits/server/run.sh.
     """
     from pace_network.flower import kits
 
+    if add or renew:
+        _change_kits(job_file, out, add or [], renew=renew, node_port=node_port, as_json=as_json)
+        return
+    if not host:
+        raise SettingError("--host is not given: name the machine by which sites reach the server")
     names = kits.provision(job_file, host, out, port=port, node_port=node_port)
     written = f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}"
     private = (
         f"Keep {out}/server/ca.key, tls.key and secret private; give each site its own folder only."
     )
     console.answer({"kits": str(out), "sites": names}, written, private, as_json=as_json)
+
+
+def _change_kits(
+    job_file: Path, out: Path, add: list[str], *, renew: bool, node_port: int, as_json: bool
+) -> None:
+    """Renew the certificates in a folder of kits, and add kits there."""
+    from pace_network.flower import kits
+
+    sites, lines = [], []
+    renewed = list(map(str, kits.renew(out))) if renew else []
+    if renewed:
+        lines += [f"Written: {', '.join(renewed)}", RENEWED.format(out=out)]
+    for site in add:
+        name, _, public = site.partition("=")
+        key = kits.add_site(
+            job_file, out, name, Path(public) if public else None, node_port=node_port
+        )
+        sites.append(name)
+        lines += [
+            f"Written: {out}/{name}, and {key}. Other kits stay as they are.",
+            f"Where the server is running: pace flower register {key} --kit {out}/server",
+        ]
+    console.answer({"kits": str(out), "sites": sites, "renewed": renewed}, *lines, as_json=as_json)
 
 
 @app.command("node", cls=manual.Command)
@@ -98,6 +147,7 @@ def superlink(
 @app.command("run", cls=manual.Command)
 def run(
     kit: Kit = HERE,
+    job: Annotated[Path | None, option("Another job than the kit's job.pace.", "FILE")] = None,
     journal: rounds.Journal = None,
     out: rounds.Out = None,
     key: rounds.Key = None,
@@ -105,6 +155,9 @@ def run(
     deadline: rounds.Deadline = 600.0,
     delivery: rounds.Delivery = None,
     patience: rounds.Patience = None,
+    add: Added = None,
+    remove: Removed = None,
+    withdrawal: Withdrawals = None,
     allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
@@ -116,15 +169,19 @@ def run(
     pace flower run --kit kits/server
     pace flower run --kit kits/server --deadline 3600 --json
 
-    Run again, it goes on where an earlier run of the job ended.
+    Run again, it goes on where an earlier run of the job ended. --add, --remove and --withdrawal begin
+    the job's next edition, as in `pace server merge`: it is merged from the uploads that are here.
     """
     from pace.io import plain_record
     from pace_network.progress import Progress
     from pace_network.round import parse_nodes
 
+    server_key = kit / "server.key"
+    key = key or (server_key if server_key.exists() else None)
     paths, times = (journal, out, key), (deadline, delivery, patience)
-    settings = rounds.round_settings(kit / "job.pace", paths, parse_nodes(nodes), times)
+    settings = rounds.round_settings(job or kit / "job.pace", paths, parse_nodes(nodes), times)
     control = _control(kit)
+    rounds.begin_next_edition(settings, add, remove, withdrawal)
     from pace_network.flower.server import play_run
 
     number = control.start()

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pace.cli import console, manual
-from pace.cli.given import Allow, As_json, Job_file, argument, option
+from pace.cli.given import (
+    Added,
+    Allow,
+    As_json,
+    Job_file,
+    Removed,
+    Withdrawals,
+    argument,
+    option,
+)
 from pace_network.commands import rounds
 
 EXAMPLES = """
@@ -56,6 +66,9 @@ def run(
     deadline: rounds.Deadline = 86_400.0,
     delivery: rounds.Delivery = 86_400.0,
     patience: rounds.Patience = None,
+    add: Added = None,
+    remove: Removed = None,
+    withdrawal: Withdrawals = None,
     allow: Allow = None,
     as_json: As_json = False,
 ) -> None:
@@ -67,18 +80,21 @@ def run(
     pace folder run job.pace /mnt/share --key server.key
     pace folder run job.pace /mnt/share --deadline 60 --delivery 60
 
-    Run again, it goes on where an earlier run ended, also from cron.
+    Run again, it goes on where an earlier run ended, also from cron. --add, --remove and --withdrawal
+    begin the job's next edition, as in `pace server merge`.
     """
     from pace.io import plain_record
-    from pace.jobs import read_job
+    from pace.jobs import newest_job, read_job
     from pace_network.folder import SharedFolder
     from pace_network.progress import Progress
     from pace_network.round import run_round
 
     job = read_job(job_file)
     paths, times = (journal, out, key), (deadline, delivery, patience)
-    nodes = {name: name for name in job.participants}
-    settings = rounds.round_settings(job_file, paths, nodes, times)
+    settings = rounds.round_settings(job_file, paths, {}, times)
+    rounds.begin_next_edition(settings, add, remove, withdrawal)
+    members = newest_job(settings.journal, job).participants
+    settings = replace(settings, nodes={name: name for name in members})
     if not job.signed:
         console.say("the job has no keys: who may write to the share may forge messages", err=True)
     progress = Progress()

@@ -54,6 +54,26 @@ def round_settings(
     return Settings(job_file, journal, out, key or default, nodes, *times)
 
 
+def begin_next_edition(
+    settings: Settings,
+    add: list[str] | None,
+    remove: list[str] | None,
+    withdrawal: list[Path] | None,
+) -> None:
+    """Begin the job's next edition, where the options ask for one; say what who is new needs."""
+    from pace.cli.job import keys_of, keys_of_files
+    from pace.runtimes.files import Changes
+    from pace_network.round import begin_edition
+
+    if not (add or remove or withdrawal):
+        return
+    _, added, _ = keys_of(keys_of_files(add or []), None, sealed=False)
+    record = begin_edition(settings, Changes(added, withdrawal or (), remove or ()))
+    if added and record is not None:
+        who = ", ".join(added)
+        console.say(f"{who}: needs {record} in the node's folder jobs/, to take part", err=True)
+
+
 @contextmanager
 def following(title: str, progress: Progress, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
     """Show events as they come: a table that changes on a terminal, plain lines in a pipe."""

@@ -22,10 +22,9 @@ from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
 from pace.errors import FileError, FlowerError
 from pace.io import untrusted
-from pace_network.flower.kits import ServerKit, public_pem
+from pace_network.flower.kits import LARGEST_KEY, ServerKit, public_pem
 
 LOOK = 0.5  # seconds between two looks at a run that ends
-LARGEST = 4096  # bytes of a public key
 APP = """\
 [project]
 name = "pace-app"
@@ -125,8 +124,8 @@ class Control:
     def register(self, name: str, public: Path) -> str:
         """Let the holder of a key join under a name; the node's number."""
         try:
-            key = public_pem(untrusted.read(public, LARGEST))
-        except (OSError, ValueError) as error:
+            key = public_pem(untrusted.read(public, LARGEST_KEY))
+        except (OSError, FileError) as error:
             raise FileError(f"{public} is no public key of a node ({error})") from error
         try:
             node = self._call("register a node", "RegisterNode", public_key=key, name=name)

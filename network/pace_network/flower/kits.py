@@ -26,11 +26,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from pace.errors import FileError, SettingError
-from pace.io import atomic
-from pace.jobs import SERVER, read_job
+from pace.io import atomic, untrusted
+from pace.jobs import SERVER, check_name, read_job
 from pace_network.node import read_settings
 
 PRIVATE = ("ca.key", "tls.key", "secret", "node")  # for their owner's eyes only
+CURVE = ec.SECP256R1()
+LARGEST_KEY = 4096  # bytes of a node's public key
 DAYS = 825  # of a certificate: the longest that common TLS clients accept
 # What an authority's key is for; Python 3.13 refuses one that does not say so, as RFC 5280 asks.
 SIGNS_CERTIFICATES = x509.KeyUsage(
@@ -133,30 +135,99 @@ def provision(
     texts = _texts(SERVER_TEXTS, name=SERVER, port=port)
     kits = {SERVER: common | pems | {"secret": token_bytes(32)} | texts}
     for index, name in enumerate(agreed.participants):
-        private_key, public_key = node_key()
-        kits[SERVER][f"nodes/{name}.pub"] = public_key
-        key = NODE_KEY % name if agreed.signed else ""
-        address = json.dumps(f"{host}:{port}")
-        texts = _texts(SITE_TEXTS, name=name, address=address, key=key, port=node_port + index)
-        kits[name] = common | {"node": private_key, "node.pub": public_key} | texts
+        settings = _site_texts(name, f"{host}:{port}", node_port + index, signed=agreed.signed)
+        kits[name] = common | node_key() | settings
+        kits[SERVER][f"nodes/{name}.pub"] = kits[name]["node.pub"]
     with atomic.new_folder(out) as staged:
         for name, files in kits.items():
-            for file, content in files.items():
-                atomic.write(staged / name / file, content, private=file in PRIVATE)
-                if file.endswith(".sh"):
-                    (staged / name / file).chmod(0o755)
+            _write_kit(staged / name, files)
     return list(agreed.participants)
+
+
+def add_site(
+    job: Path, out: Path, name: str, public: Path | None = None, *, node_port: int = 9094
+) -> Path:
+    """Write one more site's kit beside the server's, whose authority stays; the node's public key there.
+
+    With `public`, the site made its node's key itself, and its kit has none.
+    """
+    server, agreed = ServerKit.read(out / SERVER), read_job(job)
+    check_name(name, "--add")
+    registered = server.folder / "nodes" / f"{name}.pub"
+    if name == SERVER or registered.exists() or (out / name).exists():
+        raise FileError(
+            f"{name!r} has a kit in {out}: `pace flower register` lets another key of a site in"
+        )
+    keys = node_key()
+    if public is not None:
+        keys = {"node.pub": untrusted.read(public, LARGEST_KEY)}
+        public_pem(keys["node.pub"])
+    port = node_port + len(list(server.folder.glob("nodes/*.pub")))
+    address = f"{_host(server.folder)}:{server.port}"
+    common = {"job.pace": job.read_bytes(), "ca.crt": (server.folder / "ca.crt").read_bytes()}
+    with atomic.new_folder(out / name) as staged:
+        settings = _site_texts(name, address, port, signed=agreed.signed)
+        _write_kit(staged, common | keys | settings)
+    atomic.create(registered, keys["node.pub"])
+    return registered
+
+
+def renew(out: Path) -> list[Path]:
+    """New certificates of the same authority, with its key, in the kits of this folder; the files.
+
+    Nodes that have the authority's former certificate go on until its own date.
+    """
+    server = out / SERVER
+    try:
+        ca_key = forms.load_pem_private_key((server / "ca.key").read_bytes(), None)
+        known = x509.load_pem_x509_certificate((server / "ca.crt").read_bytes()).public_key()
+    except FileNotFoundError as error:
+        raise FileError(
+            f"{error.filename} not found: only the authority's own key can renew; restore it from a "
+            "backup, or make new kits for everybody"
+        ) from error
+    except ValueError as error:
+        raise FileError(f"the authority of {server} cannot be read ({error})") from error
+    if not isinstance(ca_key, ec.EllipticCurvePrivateKey) or ca_key.public_key() != known:
+        raise FileError(f"{server / 'ca.key'} is not the key of ca.crt: restore it from a backup")
+    pems, written = certificates(_host(server), ca_key), []
+    for path in sorted(out.glob("*/ca.crt")):
+        atomic.write(path, pems["ca.crt"])
+        written.append(path)
+    for file in ("tls.key", "tls.crt"):
+        atomic.write(server / file, pems[file], private=file in PRIVATE)
+        written.append(server / file)
+    return written
+
+
+def _host(server: Path) -> str:
+    """The server's name, as its certificate has it."""
+    certificate = x509.load_pem_x509_certificate(untrusted.read(server / "tls.crt", 2**16))
+    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return str(next(iter(names)).value)
+
+
+def _site_texts(name: str, address: str, port: int, *, signed: bool) -> dict[str, bytes]:
+    key = NODE_KEY % name if signed else ""
+    return _texts(SITE_TEXTS, name=name, address=json.dumps(address), key=key, port=port)
+
+
+def _write_kit(folder: Path, files: Mapping[str, bytes]) -> None:
+    for file, content in files.items():
+        atomic.write(folder / file, content, private=file in PRIVATE)
+        if file.endswith(".sh"):
+            (folder / file).chmod(0o755)
 
 
 def _texts(templates: Mapping[str, str], **words: object) -> dict[str, bytes]:
     return {file: template.format(**words).encode() for file, template in templates.items()}
 
 
-def certificates(host: str) -> dict[str, bytes]:
-    """A new authority, and its certificate for the server's name and for this machine; as PEM files."""
+def certificates(host: str, ca_key: ec.EllipticCurvePrivateKey | None = None) -> dict[str, bytes]:
+    """An authority, new without `ca_key`, and its certificate for the server; as PEM files."""
     if not (host and host.isascii()):
         raise SettingError(f"--host is {host!r}, expected a machine's name or address")
-    ca_key, key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+    ca_key, key = ca_key or ec.generate_private_key(CURVE), ec.generate_private_key(CURVE)
     ca = (x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "PACE CA")]), ca_key)
     server = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host[:64])]), key)
     hosts: list[x509.GeneralName] = []
@@ -177,16 +248,19 @@ def certificates(host: str) -> dict[str, bytes]:
     }
 
 
-def node_key() -> tuple[bytes, bytes]:
-    """A node's key as Flower takes it, as by `ssh-keygen -t ecdsa -b 384`: private, public."""
+def node_key() -> dict[str, bytes]:
+    """A node's key as Flower takes it, as by `ssh-keygen -t ecdsa -b 384`: its two files."""
     key = ec.generate_private_key(ec.SECP384R1())
     public = key.public_key().public_bytes(forms.Encoding.OpenSSH, forms.PublicFormat.OpenSSH)
-    return _pem(key, forms.PrivateFormat.OpenSSH), public + b"\n"
+    return {"node": _pem(key, forms.PrivateFormat.OpenSSH), "node.pub": public + b"\n"}
 
 
 def public_pem(content: bytes) -> bytes:
     """A node's public key, as Flower registers it."""
-    key = forms.load_ssh_public_key(content)
+    try:
+        key = forms.load_ssh_public_key(content)
+    except ValueError as error:
+        raise FileError(f"no public key of a node, as ssh-keygen writes it ({error})") from error
     return key.public_bytes(forms.Encoding.PEM, forms.PublicFormat.SubjectPublicKeyInfo)
 
 

@@ -22,6 +22,8 @@ from pace.jobs.editions import (
     Leaver,
     check_editions,
     enrol,
+    files_of_job,
+    newest_edition,
     next_edition,
     read_edition,
     read_withdrawal,
@@ -41,6 +43,6 @@ from pace.jobs.job import (
     render_job,
     write_job,
 )
-from pace.jobs.journal import DOWN, UP, Journal, Refusal
+from pace.jobs.journal import DOWN, UP, Journal, Refusal, newest_job
 from pace.jobs.roll import LARGEST, ROLL_SUFFIX, Attendance, Roll, roll_sentences
 from pace.jobs.signatures import ephemeral_seals

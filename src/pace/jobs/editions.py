@@ -159,6 +159,21 @@ def read_edition(path: Path, job: Job) -> Job:
     return check_edition(_record(Edition, frame, str(path)), job)
 
 
+def newest_edition(job: Job, folder: Path) -> Job:
+    """The job in the newest of its editions in a folder, each of which must follow the one before."""
+    found = [read_edition(path, job) for path in files_of_job(job, folder, EDITION_SUFFIX)]
+    for enrolled in sorted(found, key=lambda one: one.number):
+        job = check_edition(current_edition(enrolled), job)
+    return job
+
+
+def files_of_job(job: Job, folder: Path, suffix: str) -> list[Path]:
+    """Editions or withdrawals in a folder, without those that say they are of another job."""
+    named = f'"job":"{job.digest}"'.encode()
+    paths = sorted(folder.glob(f"*{suffix}"))
+    return [path for path in paths if named in _content(path) or b'"job":"' not in _content(path)]
+
+
 def _content(path: Path) -> bytes:
     try:
         return untrusted.read(path, LARGEST)

@@ -86,7 +86,7 @@ class Journal:
                     f"{folder} is the journal of job {found.digest[:16]}, this is "
                     f"{job.digest[:16]}: give each job a journal of its own"
                 )
-        job = _newest(folder, job)
+        job = newest_job(folder, job)
         book = cls(folder, job)
         for part in (folder, *book._parts(), book.room):
             part.mkdir(exist_ok=True, parents=True)
@@ -312,7 +312,7 @@ def _room(folder: Path, number: int) -> Path:
     return folder if number == 1 else folder / "editions" / str(number)
 
 
-def _newest(folder: Path, job: Job) -> Job:
+def newest_job(folder: Path, job: Job) -> Job:
     """The job in its newest edition here."""
     newest = job
     while (path := _room(folder, newest.number + 1) / "edition").exists():

@@ -97,6 +97,71 @@ def test_the_certificate_is_the_authoritys_and_for_the_servers_name(tmp_path: Pa
     assert not reached("other.example")
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def test_a_site_is_added_under_the_same_authority_and_no_other_kit_changes(
+    tmp_path: Path, pace: Preloaded
+) -> None:
+    folder = made(tmp_path)
+    before = contents(folder)
+    words = ("flower", "provision", "job.pace", "--out", "kits", "--add")
+    done = pace(*words, "east", cwd=tmp_path)
+    assert done.code == 0, done.err
+    assert "pace flower register kits/server/nodes/east.pub" in done.out
+    after = contents(folder)
+    new = {name for name in after if name.startswith("east/")} | {"server/nodes/east.pub"}
+    assert {name: text for name, text in after.items() if name not in new} == before
+    assert after["east/ca.crt"] == before["server/ca.crt"]
+    assert after["east/node.pub"] == after["server/nodes/east.pub"]
+    assert {name.removeprefix("east/") for name in new if name.startswith("east/")} == {
+        name.removeprefix("north/") for name in before if name.startswith("north/")
+    }
+    node = SuperNode.read(folder / "east" / "node.toml")
+    assert (node.superlink, node.port) == ("server.example:18080", 9097)
+    (tmp_path / "theirs.pub").write_bytes(kits.node_key()["node.pub"])
+    assert pace(*words, "up=theirs.pub", cwd=tmp_path).code == 0  # a site with a key of its own
+    assert not (folder / "up" / "node").exists()
+    assert contents(folder)["server/nodes/up.pub"] == (tmp_path / "theirs.pub").read_bytes()
+    for name, says in (("north", "has a kit"), ("server", "has a kit"), ("../x", "cannot be used")):
+        done = pace(*words, name, cwd=tmp_path)
+        assert (done.code, says in done.err) == (2, True), done.err
+    (tmp_path / "theirs.pub").write_text("ssh-rsa nonsense")
+    assert pace(*words, "down=theirs.pub", cwd=tmp_path).code == 2
+    assert not (folder / "down").exists()
+    assert "--host is not given" in pace(*words[:3], "--out", "other", cwd=tmp_path).err
+
+
+def test_certificates_are_renewed_by_the_same_authority_or_not_at_all(tmp_path: Path) -> None:
+    """The former and the new certificates of authority and server fit each other."""
+    folder = made(tmp_path)
+    before = contents(folder)
+    kits.renew(folder)
+    after = contents(folder)
+    changed = {name for name in before if before[name] != after[name]}
+    sites = {f"{name}/ca.crt" for name in (*NAMES, "server")}
+    assert changed == sites | {"server/tls.crt", "server/tls.key"}
+    assert (folder / "server" / "tls.key").stat().st_mode & 0o777 == 0o600
+    for authority in (before, after):
+        for server in (before, after):
+            ca, leaf = (
+                kits.x509.load_pem_x509_certificate(text)
+                for text in (authority["north/ca.crt"], server["server/tls.crt"])
+            )
+            leaf.verify_directly_issued_by(ca)
+    (folder / "server" / "ca.key").write_bytes(before["server/tls.key"])
+    with pytest.raises(FileError, match=r"not the key of ca\.crt"):
+        kits.renew(folder)
+    (folder / "server" / "ca.key").unlink()
+    with pytest.raises(FileError, match="only the authority's own key can renew"):
+        kits.renew(folder)
+    assert {n: t for n, t in contents(folder).items() if n != "server/ca.key"} == {
+        n: t for n, t in after.items() if n != "server/ca.key"
+    }
+
+
 @contextmanager
 def answering(folder: Path, *, ahead: float = 0.0) -> Iterator[int]:
     """A server with the kit's certificate, whose clock may differ; its port."""

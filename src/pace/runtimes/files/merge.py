@@ -158,9 +158,7 @@ def merge_files(
             book = changes.begin(book, signer)
         job = book.job
         atomic.sweep(out)
-        if job.edition is not None:
-            content = (book.room / "edition").read_bytes()
-            _put(out / f"{job.name}.{job.number}{EDITION_SUFFIX}", content)
+        put_edition(book, out)
         for path in files:
             progress(f"upload {sender(path)}")
             if refusal := take(path, book):
@@ -181,8 +179,7 @@ def merge_files(
             _put(out / f"{name}{DOWN}", returned)
             _put(out / f"{name}{ROLL_SUFFIX}", roll)
             progress(f"return to {name}")
-        for name, certificate in certificates(book, decided, signer).items():
-            _put(out / f"{name}{CERTIFICATE_SUFFIX}", certificate)
+        put_certificates(book, out, signer)
         report = merge_report(book, refused, uploads, roll=largest)
         write_report(out, report)
     return report
@@ -217,13 +214,20 @@ class Changes:
         return book if edition is None else book.begin_edition(edition, key)
 
 
-def certificates(
-    book: Journal, decided: Mapping[str, str], key: signatures.Key | None
-) -> dict[str, bytes]:
+def put_edition(book: Journal, out: Path) -> Path | None:
+    """Write a later edition's signed record to `out`, for those who are new; its file."""
+    if book.job.edition is None:
+        return None
+    path = out / f"{book.job.name}.{book.job.number}{EDITION_SUFFIX}"
+    _put(path, (book.room / "edition").read_bytes())
+    return path
+
+
+def put_certificates(book: Journal, out: Path, key: signatures.Key | None) -> None:
     """For each who left with this edition: signed, who was merged before and now, and what remains."""
-    edition, contents = book.job.edition, dict[str, bytes]()
+    edition = book.job.edition
     if edition is None or key is None:
-        return contents
+        return
     for name, leaver in edition.gone.items():
         before = book.earlier_decision()
         record = {
@@ -233,13 +237,12 @@ def certificates(
             "edition": book.job.number,
             "left": records.plain_record(leaver),
             "merged_before": before,
-            "merged_now": dict(decided),
+            "merged_now": book.decision(),
             "sentences": REMAINS if name in before else REMAINS[:1],
         }
         content = json.dumps(record, indent=1, sort_keys=True).encode() + b"\n"
         statement = {"kind": signatures.CERTIFICATE, "job": book.job.digest, "name": name}
-        contents[name] = signatures.sign(content, key, **statement)
-    return contents
+        _put(out / f"{name}{CERTIFICATE_SUFFIX}", signatures.sign(content, key, **statement))
 
 
 def server_key(job: Job, path: Path | None) -> signatures.Key | None:
