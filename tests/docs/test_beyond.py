@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from pace.methods.about import SETTINGS, proposal
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "beyond.md").read_text()
 
@@ -21,6 +23,15 @@ def test_the_page_shows_the_stored_summary(name: str) -> None:
     (section,) = [part for part in stored.split("## ") if part.startswith("Over ")]
     title, table = section.strip().split("\n\n", 1)
     assert f"<!-- {name} -->\n{title}:\n\n{table}\n<!-- /{name} -->" in PAGE
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_new_job_names_the_gain_of_the_stored_summary(sealed: bool) -> None:
+    name, why = proposal(sealed=sealed)
+    stored = (ROOT / "results" / "tables" / "labels.md").read_text()
+    (row,) = re.findall(rf"(?m)^\| {name} \|(?: [\d.+-]+ \|){{4}} \+([\d.]+) \|", stored)
+    assert f"{name}: {float(row):.1f} points above a site alone" in why
+    assert f"Over {SETTINGS} settings" in stored
 
 
 @pytest.mark.parametrize(
