@@ -64,7 +64,7 @@ def table(data: bytes) -> None:
 
 def _table(path: Path) -> None:
     file, problems = open_table(path), Problems()
-    names = data_columns(file, [])
+    names = data_columns(file, Problems())
     read_table(file, problems, text=names[:1], numbers=names[1:])
     problems.stop()
 

@@ -37,6 +37,7 @@ from pace.datasets import file as graph_file
 from pace.datasets import read_partition, write_partition
 from pace.jobs import SERVER, Journal, Roll, admit, read_job, render_job, signatures
 from pace.jobs import roll as rolls
+from pace.jobs.editions import encode_record
 from pace.protocol import External, steps, wire
 from pace.runtimes.files import Members, inspect, model
 from pace.task import nll
@@ -226,7 +227,7 @@ def seeds() -> dict[str, list[bytes]]:
         "model": parts,
         "journal": [closed, refusal],
         "inspect": [honest, text, kept_bytes, compact, closed],
-        "roll": [attended.encode()],
+        "roll": [encode_record(attended)],
         "sealed": [sealed_fits()[0][1][-200:-4]],
         **tables.seeds(),
     }
