@@ -117,3 +117,11 @@ def test_accuracy_may_not_fall_by_more_than_chance(lost: int, kept_local: bool) 
     free, guarded = (gate(sets, labels) for gate in (Mixture(), Guarded(level=CHANCE)))
     assert free[1] > 0
     assert (guarded == (1.0, 0.0)) == kept_local
+
+
+def test_a_small_weight_is_guarded_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever share came back has: without evidence for it Local stays."""
+    monkeypatch.setattr("pace.gates.gate.weigh", lambda *given: (0.9, 0.1))
+    monkeypatch.setattr("pace.gates.gate.admitted", lambda *given: False)
+    sets = [torch.zeros(4, 2), torch.ones(4, 2)]
+    assert Guarded()(sets, torch.zeros(4, dtype=torch.int64)) == (1.0, 0.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import permutations
+from typing import Any
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 
 from pace.merging import contributions as bringing
 from pace.merging.contributions import SiteSums, shapley_values, weigh_sites
-from pace.merging.ridge import condensed
+from pace.merging.ridge import condensed, solve_gram
 
 STRENGTH = 3.0
 
@@ -119,6 +120,23 @@ def test_permutations_are_within_their_stated_error(monkeypatch: pytest.MonkeyPa
     assert error > 0
     assert float((drawn - exact).abs().max()) < 4 * error
     assert float(drawn.sum()) == pytest.approx(float(exact.sum()), abs=1e-9)
+
+
+@pytest.mark.parametrize("rolls", [64, 63, 30])
+def test_no_more_is_solved_than_the_budget_has(rolls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six sites have 64 rolls of 12³ operations each; with fewer, whole permutations of six."""
+    parts, solved = sums_of(*rows_of(sites=6)), 0
+
+    def counted(*given: Any) -> Tensor:
+        nonlocal solved
+        solved += 1
+        return solve_gram(*given)
+
+    monkeypatch.setattr(bringing, "BUDGET", rolls * 12**3)
+    monkeypatch.setattr(bringing, "solve_gram", counted)
+    _, error = shapley_values(parts, STRENGTH)
+    assert solved == (64 if rolls == 64 else 6 * (rolls // 6))
+    assert (error == 0) == (rolls == 64)
 
 
 def test_the_stated_error_of_a_few_rows_that_stand_for_many() -> None:

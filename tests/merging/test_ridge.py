@@ -168,6 +168,18 @@ def test_beyond_the_sketch_the_mean_of_what_it_leaves_out_beats_nothing() -> Non
     assert (with_tail - exact).norm() < 0.5 * (without - exact).norm()
 
 
+def test_of_orthonormal_rows_a_sketch_leaves_out_as_many_as_there_are_rows_beyond_it() -> None:
+    """All eigenvalues of G are one, so the mean of those left out is too, and W is B / (1 + λ)."""
+    random = torch.Generator().manual_seed(0)
+    rows = torch.linalg.qr(torch.randn(200, 80, generator=random, dtype=torch.float64)).Q.T
+    labels = one_hot(torch.arange(80) % CLASSES).double()
+    omega = public_matrix(200, random)
+    sketch, sums, trace = sketched(rows, labels, omega)
+    found = solve_sketch(sketch, sums, omega, STRENGTHS, float(trace))
+    expected = torch.stack([sums / (1 + strength) for strength in STRENGTHS])
+    torch.testing.assert_close(found, expected, atol=1e-9, rtol=1e-9)
+
+
 @pytest.mark.parametrize("count", [1, 10, 30, 100])
 def test_a_sketch_of_many_clients_is_as_near_as_its_bound_says(count: int) -> None:
     """|Ŵ - W| ≤ |G - Ĝ| |W| / λ, and Ĝ as near to G as a Gaussian sketch is on average."""
@@ -382,6 +394,29 @@ def test_rows_on_which_sites_agree_stay_as_they_are() -> None:
     assert torch.equal(limit_rows(whole, without)[:, said], whole[:, said])
     nothing = torch.zeros(2, 4, 3)
     assert torch.equal(limit_rows(nothing, [nothing] * 3), nothing)
+
+
+def test_a_row_as_long_as_others_stays_though_one_group_alone_says_it() -> None:
+    """Twice the usual length is open to everybody: a word of one site is no lie."""
+    direction = torch.tensor([1.0, -1.0, 0.0]).double()
+    whole = direction.repeat(1, 20, 1)
+    whole[0, 0] *= 1.5
+    without = whole.clone()
+    without[0, 0] = 0
+    assert torch.equal(limit_rows(whole, [without, whole, whole]), whole)
+    whole[0, 0] *= 10
+    limited = limit_rows(whole, [without, whole, whole])
+    torch.testing.assert_close(limited[0, 0], SUPPORT * direction)
+
+
+def test_nodes_of_small_classes_earn_no_row() -> None:
+    """Twelve of one class and four of another that is too small, a row for every four: three rows."""
+    rows = client(16, 9, 1)[0]
+    labels = torch.eye(CLASSES).double()[[0] * 12 + [1] * 4]
+    for held in (100, 5):  # by the rows themselves, and by their products
+        sent, classes = in_blocks(rows, labels, 5, 4, held).condensed(10, 4)
+        assert int((sent.norm(dim=1) > 1e-9).sum()) == 3
+        assert not classes[:, 1].any()
 
 
 def in_blocks(rows: Tensor, labels: Tensor, smallest: int, block: int, held: int) -> Gram:

@@ -93,6 +93,13 @@ def test_words_dates_and_lists(tmp_path: Path) -> None:
         read_table(wrong, Problems(), text=["age"])
 
 
+def test_without_the_day_of_admission_there_is_no_age(tmp_path: Path) -> None:
+    """What is told is the day that is missing, never the date of birth in place of years."""
+    text = "geb;da\n01.01.1950;NA\n01.01.1950;01.01.2020\n"
+    file = mapped(tmp_path / "n.csv", text, Rule("age", "geb", age_at="da"))
+    assert list(read_table(file, Problems(), text=["age"]).text["age"]) == ["NA", "70.00"]
+
+
 def test_a_day_that_may_be_a_month_is_a_problem(tmp_path: Path) -> None:
     file = mapped(tmp_path / "n.csv", "dob\n03/04/1950\n", Rule("age", "dob", age_at="2020-01-01"))
     problems = Problems()
@@ -196,6 +203,65 @@ def test_a_mapping_is_proposed_from_own_cells_and_others_descriptions(tmp_path: 
     assert 90 < spreads["glucose"].mean < 110
     assert 36 < spreads["temp"].mean < 38
     assert 35 < spreads["age"].mean < 90
+
+
+def proposed(folder: Path, other: str, mine: str) -> tuple[dict[str, Rule], dict[str, str]]:
+    """By column, the rules of a table beside another site's, and what is to be looked at."""
+    (folder / "mine.csv").write_text(mine)
+    told = described(folder, other)
+    mapping, doubts = propose_mapping(open_table(folder / "mine.csv"), "outcome", None, [told])  # type: ignore[list-item]
+    return {rule.source: rule for rule in mapping.columns}, doubts
+
+
+def rows(draw: random.Random, line: str, count: int = 60) -> str:
+    """Lines with {i}, {big}, {small}, {ward} and {y} filled in."""
+    return "".join(
+        line.format(
+            i=i,
+            big=f"{draw.gauss(7000, 10):.1f}",
+            small=f"{draw.gauss(3, 1):.2f}",
+            ward=draw.choice(["day", "dawn"]),
+            y=draw.choice(["home", "back"]),
+        )
+        + "\n"
+        for i in range(count)
+    )
+
+
+def test_a_unit_that_no_usual_conversion_explains_is_asked_about(tmp_path: Path) -> None:
+    draw = random.Random(2)
+    other = "id,crp,outcome\n" + rows(draw, "p{i},{big},{y}")
+    rules, doubts = proposed(tmp_path, other, "id,crp,outcome\n" + rows(draw, "p{i},{small},{y}"))
+    assert (rules["crp"].factor, rules["crp"].offset) == (1, 0)
+    assert "another unit? give factor, and offset" in doubts["crp"]
+
+
+def test_a_word_that_may_be_two_is_left_to_a_person(tmp_path: Path) -> None:
+    """Of `day` and `dawn`, `da` begins both."""
+    draw = random.Random(3)
+    other = "id,ward,outcome\n" + rows(draw, "p{i},{ward},{y}")
+    mine = other.replace("dawn", "da").replace("day", "Day")
+    rules, doubts = proposed(tmp_path, other, mine)
+    assert rules["ward"].values == {"Day": "day"}
+    assert "not da" in doubts["ward"]
+
+
+def test_columns_of_other_names_or_kinds_are_not_taken_for_one_another(tmp_path: Path) -> None:
+    draw = random.Random(4)
+    other = "id,platelet,weight,sex,outcome\n" + rows(draw, "p{i},{small},{small},{ward},{y}")
+    mine = "id,lactate,height,gender,outcome\n" + rows(draw, "p{i},{small},{small},{small},{y}")
+    rules, doubts = proposed(tmp_path, other, mine)
+    assert all(rules[name].name == name for name in ("lactate", "height", "gender"))
+    assert "no other site has such a column" in doubts["height"]
+
+
+def test_each_column_of_others_is_given_once(tmp_path: Path) -> None:
+    """The most alike has it; the other stays with its own name."""
+    draw = random.Random(5)
+    other = "id,weight,outcome\n" + rows(draw, "p{i},{small},{y}")
+    mine = "id,gewicht,weight_kg,outcome\n" + rows(draw, "p{i},{small},{small},{y}")
+    rules, _ = proposed(tmp_path, other, mine)
+    assert sorted(rule.name == "weight" for rule in rules.values()) == [False] * 3 + [True]
 
 
 def test_without_others_nothing_is_renamed(tmp_path: Path) -> None:

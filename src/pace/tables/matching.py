@@ -202,8 +202,11 @@ def _likeness(mine: Summary, other: Summary) -> float:
     if one == two:
         return 4.0
     score = 2 * SequenceMatcher(None, one, two).ratio() if min(len(one), len(two)) > 2 else 0.0
-    if any(one in group and two in group for group in NAMES):
+    known = [(one in group, two in group) for group in NAMES]
+    if (True, True) in known:
         score = 3.0
+    elif all(map(any, zip(*known, strict=True))):
+        return 0.0  # height is not weight, however alike they are spelt
     elif min(len(one), len(two)) > 2 and _begins(one, two):
         score = max(score, 1.8)
     if other.words and mine.words:

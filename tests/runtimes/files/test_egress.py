@@ -19,7 +19,7 @@ from pace.jobs import read_job, write_job
 from pace.methods import METHODS, Pace, RidgeSums, make
 from pace.models import GCN
 from pace.protocol import Messages, steps
-from pace.runtimes.files import attacks, fit_files, load_site, policy
+from pace.runtimes.files import attacks, egress, fit_files, load_site, policy
 from pace.runtimes.files.egress import Egress, egress_files
 from pace.runtimes.files.policy import Policy, append_decision, log_file, read_policy, verify_log
 from tests.graphs import clients, federation
@@ -185,6 +185,41 @@ def test_a_policy_agrees_within_its_limits_and_a_sealed_job_is_judged_by_its_sum
     assert report["sealed"]
     assert len(report["parties"]) == 4
     assert report["sums"]["membership"] != report["upload"]["membership"]
+
+
+def found(limits: Policy, smallest: int, auc: float | None, editions: bool = False) -> bool:
+    """Whether an upload of a job of PACE keeps the one limit that is set."""
+    risk = None if auc is None else attacks.Risk({"combined": auc})
+    (limit,) = limits.limits(job(), smallest, risk, editions)
+    return limit.kept
+
+
+def test_a_limit_is_kept_up_to_its_very_number() -> None:
+    assert [found(Policy(smallest_class=5), size, None) for size in (4, 5)] == [False, True]
+    values = (0.8, 0.81, None)  # what could not be measured is not within a limit
+    kept = [found(Policy(largest_auc=0.8), 9, auc) for auc in values]
+    assert kept == [True, False, False]
+    assert [found(Policy(editions=False), 9, None, later) for later in (False, True)] == [
+        True,
+        False,
+    ]
+
+
+def test_a_sealed_upload_is_limited_by_the_risk_of_its_sums(north: Path) -> None:
+    """And classes that do not occur here are none of the smallest."""
+    seen: list[Egress] = []
+    assert fitted(north, tell=seen.append, confirm=lambda: True)
+    risks = (attacks.Risk({"combined": 0.9}), attacks.Risk({"combined": 0.6}))
+    report = replace(seen[0], upload=risks[0], sums=risks[1], counts={"a": 0, "b": 7, "c": 4})
+    assert report.smallest == 4
+    for is_sealed in (False, True):
+        own = replace(report, sealed=is_sealed)
+        (limit,) = egress.limited(own, job(), Policy(largest_auc=0.7), False).limits
+        assert limit.kept == is_sealed
+    envelope = egress.item_table(report.disclosed).rows[len(report.disclosed.items)]
+    sent = sum(item.bytes for item in report.disclosed.items)
+    assert envelope[2].text == f"{report.disclosed.frame - sent:,}"
+    assert egress.earlier_egress(north / "mine.local", "north", b"other bytes") is None
 
 
 def test_a_policy_file_is_read_strictly(tmp_path: Path, state: Path) -> None:

@@ -193,6 +193,26 @@ def test_a_sample_is_drawn_from_all_rows_by_a_fixed_seed(
     assert torch.equal(one.maps["hop0"], other.maps["hop0"])  # type: ignore[attr-defined]
     assert [int(getattr(one, mask).sum()) for mask in ("train", "val", "test")] == [9, 9, 9]
     assert one.trained_on == whole.trained_on == int(whole.train.sum()) > 9
+    # Not the first of a split: a table that is sorted would show one kind of node only.
+    written = parquet.read_table(table).to_pydict()
+    pairs = zip(written["hop0"], written["split"], strict=True)
+    first = torch.tensor([row for row, split in pairs if split == "train"][:9])
+    assert not torch.equal(one.maps["hop0"][one.train], first)  # type: ignore[attr-defined]
+
+
+def test_rows_in_several_files_keep_their_ids_and_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = job(method="pace-ridge", minimum=1)
+    north, *_ = write_sites(tmp_path, made)
+    site = load_site(north / "mine.graph", made)
+    write_rows(tmp_path / "whole", site, made)
+    monkeypatch.setattr(rows, "PART", 17)
+    assert write_rows(tmp_path / "parts", site, made) == -(-site.graph.nodes // 17)
+    one, other = (parquet.read_table(tmp_path / name).to_pydict() for name in ("whole", "parts"))
+    for name in ("hop0", "hop2"):
+        torch.testing.assert_close(torch.tensor(one.pop(name)), torch.tensor(other.pop(name)))
+    assert one == other
 
 
 @pytest.mark.parametrize("count", [40_000])

@@ -17,6 +17,7 @@ from pace.runtimes.files.verdict import (
     compare,
     confidence,
     findings,
+    next_step,
     paired_interval,
     probabilities,
 )
@@ -41,6 +42,14 @@ def test_the_interval_holds_the_difference_in_about_95_percent_of_draws(
             ways = math.comb(nodes, gained) * math.comb(nodes - gained, lost)
             held += ways * first**gained * second**lost * (1 - first - second) ** rest
     assert held > 0.93
+
+
+def test_the_interval_is_the_published_formula() -> None:
+    """Bonett and Price (2012): p̃ = (count + 1) / (n + 2), ± 1.96 √((p̃₁ + p̃₂ − (p̃₁ − p̃₂)²) / (n + 2))."""
+    first, second = 41 / 102, 2 / 102
+    half = 1.959964 * math.sqrt((first + second - (first - second) ** 2) / 102)
+    expected = (first - second - half, first - second + half)
+    assert paired_interval(40, 1, 100) == pytest.approx(expected)
 
 
 def scores(gained: int, lost: int, nodes: int = 80) -> MaskScores:
@@ -82,7 +91,28 @@ def test_probabilities_are_held_against_what_is_right() -> None:
     assert probabilities(reading(78, 0.80)).verdict == "holds"
     assert "too high" in probabilities(reading(60, 0.92)).statement
     assert "too low" in probabilities(reading(90, 0.60)).statement
-    assert confidence((Bin(10, 5, 0.4), Bin(30, 27, 0.9)))[:2] == pytest.approx((0.775, 0.8))
+    assert probabilities(reading(70, 0.80)).verdict == "fails"  # chance: 1.96 · 4 nodes and a half
+    found = confidence((Bin(10, 5, 0.4), Bin(30, 27, 0.9)))
+    chance = 1.959964 * math.sqrt(10 * 0.24 + 30 * 0.09 + 0.25) / 40
+    assert found == pytest.approx((0.775, 0.8, chance))
+
+
+def test_what_to_do_next_follows_the_worst_verdict() -> None:
+    """And a difference that is within chance says on how many nodes it would not be."""
+    told = scores(9, 5)
+    worse = next_step(told, {"baseline": "worse", "local": "better"})
+    assert worse.startswith("A plain logistic regression is better here")
+    assert next_step(told, {"local": "worse", "baseline": "better"}).startswith("Use Local")
+    assert next_step(told, {"local": "better", "baseline": "open"}).startswith(
+        "Use it: `pace client"
+    )
+    text = next_step(told, {"local": "open"})
+    (needed,) = (
+        int(word.strip(").").replace(",", "")) for word in text.split() if word[0].isdigit()
+    )
+    larger = [round(count * needed / told.nodes) for count in (9, 5)]  # the same shares
+    assert paired_interval(*larger, needed)[0] == pytest.approx(0, abs=0.005)
+    assert paired_interval(9, 5, told.nodes)[0] < -0.03
 
 
 @pytest.fixture(scope="module")
