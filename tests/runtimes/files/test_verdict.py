@@ -110,8 +110,8 @@ def test_what_to_do_next_follows_the_worst_verdict() -> None:
     (needed,) = (
         int(word.strip(").").replace(",", "")) for word in text.split() if word[0].isdigit()
     )
-    larger = [round(count * needed / told.nodes) for count in (9, 5)]  # the same shares
-    assert paired_interval(*larger, needed)[0] == pytest.approx(0, abs=0.005)
+    gained, lost = (round(count * needed / told.nodes) for count in (9, 5))  # the same shares
+    assert paired_interval(gained, lost, needed)[0] == pytest.approx(0, abs=0.005)
     assert paired_interval(9, 5, told.nodes)[0] < -0.03
 
 
