@@ -125,3 +125,29 @@ def test_a_small_weight_is_guarded_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pace.gates.gate.admitted", lambda *given: False)
     sets = [torch.zeros(4, 2), torch.ones(4, 2)]
     assert Guarded()(sets, torch.zeros(4, dtype=torch.int64)) == (1.0, 0.0)
+
+
+@pytest.mark.parametrize("gate", [Mixture(), Guarded(level=CHANCE)])
+def test_of_many_nodes_a_sample_says_nearly_what_all_say(
+    gate: Mixture | Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = torch.Generator().manual_seed(3)
+    labels = torch.randint(3, (6000,), generator=generator)
+    truth = torch.nn.functional.one_hot(labels, 3).double()
+    sets = [
+        strength * truth + torch.randn(6000, 3, generator=generator).double()
+        for strength in (0.7, 1.0, 0.4)
+    ]
+    everyone = gate(sets, labels)
+    monkeypatch.setattr("pace.gates.gate.MOST", 6000)
+    assert gate(sets, labels) == everyone  # to the bit: nothing was left out
+    monkeypatch.setattr("pace.gates.gate.MOST", 3000)
+    some = gate(sets, labels)
+    assert some == gate(sets, labels)
+    assert some != everyone
+    assert some == pytest.approx(everyone, abs=0.15)
+    order = torch.arange(6000) % 10 == 0  # nodes that stand in a pattern are not drawn by it
+    biased = [torch.where(order[:, None], -logits, logits) for logits in sets]
+    assert gate(biased, labels) == pytest.approx(
+        weigh_parts(biased, labels, torch.ones(1, 6000) > 0)[0], abs=0.15
+    )
