@@ -120,7 +120,7 @@ def chosen(only: str, datasets: str) -> tuple[list[str], list[str]]:
     if not names:
         raise SettingError("--datasets is empty: name at least one, such as synthetic")
     if "command" in parts and set(names) & set(PLAIN_SCRIPT):
-        options.need("python -m benchmarks --only command", "dev", "sklearn")
+        options.need("python -m benchmarks --only command", "pace-fgl[dev]", "sklearn")
     elif parts == ["command"]:
         raise SettingError(
             f"--only command has nothing to compare {', '.join(names)} with: its plain script reads "

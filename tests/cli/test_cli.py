@@ -193,4 +193,4 @@ def test_a_missing_extra_is_named_before_anything_is_computed(
 
     monkeypatch.setattr(options, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r"needs matplotlib: pip install 'pace-fgl\[report\]'"):
-        options.need("pace reproduce", "report", "matplotlib")
+        options.need("pace reproduce", "pace-fgl[report]", "matplotlib")

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from pace.datasets.partition.divide import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
+from pace.gates.cnll import slope
 from pace.graph import Graph
 from pace.models.gcn import GCN
 from pace.params import Params
@@ -23,7 +24,7 @@ from pace.protocol import number_formats
 from pace.task import nll
 from pace.training.recipe import Recipe
 from pace.training.train import train
-from tests.gates.blended import blend, slope
+from tests.gates.blended import blend
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "mathematics.md").read_text()

@@ -15,9 +15,10 @@ from pace.gates.cnll import (
     at_labels,
     calibrate,
     calibrate_all,
+    slope,
 )
 from pace.task import nll
-from tests.gates.blended import blend, slope
+from tests.gates.blended import blend
 from tests.gates.plain_mixture import excess
 
 Drawn = tuple[Tensor, Tensor, Tensor]

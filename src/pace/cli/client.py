@@ -513,9 +513,8 @@ def predict(
     if as_json:
         record = {"predictions": str(out), "nodes": total, "differ_from_local": differ[True]}
         record |= {"alpha": adopted.outcome.alpha, "split": counts}
-        for name in ("notes", "changes", "warnings"):
-            record[name] = [] if imported is None else plain_record(getattr(imported, name))
-        console.one_object(record)
+        nothing: dict[str, Any] = {"notes": [], "changes": [], "warnings": []}
+        console.one_object(record | (imported.remarks() if imported else nothing))
         return
     if imported is not None:
         tell(imported)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from pace.errors import SettingError
-from pace.io import ENVIRONMENT
+from pace.io import ENVIRONMENT, one_line
 from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS, Registry
 
 NUMBERS = ("float32", "float16", "int8")
@@ -21,6 +21,8 @@ def option(
 ) -> Any:
     """An option, what its help says, and the word for its value; a flag has none."""
     settings |= {"help": about, "metavar": metavar or None, "autocompletion": complete}
+    if metavar == "COLUMN":
+        settings["callback"] = lambda name: name and one_line(name)
     return typer.Option(*names, **settings)
 
 

@@ -215,7 +215,7 @@ def show_new(job: Job, path: Path, why: str) -> None:
     """Print a job that was just written, why its method was proposed, and what to do with it."""
     tell(job)
     if why:
-        console.say(why)
+        console.console().print(why)
     console.say(f"Written: {path}")
     console.say("Send this very file to everybody who takes part.")
 

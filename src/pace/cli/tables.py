@@ -300,9 +300,7 @@ def import_(
     file.write_graph(out, imported.dataset)
     facts = describe_graph(imported.dataset)
     if as_json:
-        changes = [vars(change) | {"rows": change.rows.tolist()} for change in imported.changes]
-        remarks = {"notes": imported.notes, "changes": changes, "warnings": imported.warnings}
-        console.one_object(facts | remarks)
+        console.one_object(facts | imported.remarks())
         return
     show_facts(facts)
     tell(imported)

@@ -142,6 +142,11 @@ def padded(rows: int) -> int:
     return 1 << max(0, rows - 1).bit_length()
 
 
+def slope(local: Tensor, external: Tensor, labels: Tensor, alpha: float) -> float:
+    """R'(α): the displacement the blend expects less the displacement of the true labels."""
+    return float(Slopes([(local, external, labels)])(np.array([alpha]))[0])
+
+
 def at_labels(sets: Tensor, labels: Tensor) -> Tensor:
     """z_{v,y_v} of each of (K, n, classes), (K, n)."""
     return sets.gather(2, labels.expand(len(sets), -1)[..., None]).squeeze(2)

@@ -34,5 +34,5 @@ from pace.io.settings import (
 )
 from pace.io.state import state_folder
 from pace.io.terminal import WIDTH, coloured, console, drawn, facts, live, many, progress, rule
-from pace.io.text import FORMULA, NUMBER, Medium, shown
+from pace.io.text import FORMULA, NUMBER, Medium, one_line, shown
 from pace.io.untrusted import open_regular, read_head, size_of

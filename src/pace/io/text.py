@@ -58,6 +58,11 @@ def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
     return line
 
 
+def one_line(name: str) -> str:
+    """A column's name as tables and options have it: a spreadsheet may break it into lines."""
+    return " ".join(line.strip() for line in name.strip().splitlines())
+
+
 def _visible(letter: str) -> str:
     if letter.isprintable():
         return letter

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -55,6 +56,11 @@ class Imported:
     changes: list[Change] = field(default_factory=list)  # by the codebook, to which rows
     warnings: list[str] = field(default_factory=list)  # what will mislead, if it is left so
     rows: int = 0  # nodes of the table; those of `Columns.known` follow them
+
+    def remarks(self) -> dict[str, Any]:
+        """Notes, changes and warnings as JSON has them."""
+        changes = [vars(change) | {"rows": change.rows.tolist()} for change in self.changes]
+        return {"notes": self.notes, "changes": changes, "warnings": self.warnings}
 
 
 def import_graph(

@@ -23,7 +23,7 @@ from unicodedata import normalize
 import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
-from pace.io import open_regular, read_head, size_of
+from pace.io import one_line, open_regular, read_head, size_of
 from pace.tables.cells import (
     UNCLEAR_DAYS,
     Marks,
@@ -120,7 +120,7 @@ class CsvFile:
             composed = (line if line.isascii() else normalize("NFC", line) for line in lines)
             reader = csv.reader(composed, delimiter=self.delimiter, strict=True)
             try:
-                yield 1 + self.skipped, [*map(_one_line, next(reader))]
+                yield 1 + self.skipped, [*map(one_line, next(reader))]
                 for cells in reader:
                     if any(cells):
                         yield self.skipped + reader.line_num, cells
@@ -284,11 +284,6 @@ def _word(cell: object) -> str:
     if isinstance(cell, bool) or (isinstance(cell, float) and cell.is_integer()):
         return str(int(cell))  # an id or label that passed through floats is still the same
     return str(cell).strip()
-
-
-def _one_line(name: str) -> str:
-    """A column's name as options and messages write it: a spreadsheet may break it into lines."""
-    return " ".join(line.strip() for line in name.strip().splitlines())
 
 
 class TableFile(Protocol):
