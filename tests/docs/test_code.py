@@ -78,7 +78,8 @@ class Reader:
             stderr=subprocess.STDOUT,
             text=True,
         )
-        self.printed = re.sub(r"^.* after \d+ s(, about \d+ s left)?\n", "", done.stdout, flags=re.M)  # a slow step
+        slow_step = r"^.* after \d+ s(, about \d+ s left)?\n"
+        self.printed = re.sub(slow_step, "", done.stdout, flags=re.M)
         expected = int(block.mark("fails with") or 0)
         assert done.returncode == expected, f"{block} ended with {done.returncode}:\n{done.stdout}"
 
