@@ -1,7 +1,7 @@
 """Options that several commands share, and what a shell completes their values to."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,17 +43,21 @@ def argument(about: str, **settings: Any) -> Any:
     return typer.Argument(help=about, **settings)
 
 
-def words(*names: str) -> Complete:
-    """Complete to one of these."""
-    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+def words(*names: str | Registry) -> Complete:
+    """Complete to one of these; a registry asks what is installed only when it is needed."""
+    return lambda incomplete: [name for name in _flat(names) if name.startswith(incomplete)]
 
 
-def lists(*names: str) -> Complete:
+def _flat(names: Iterable[str | Registry]) -> list[str]:
+    return [one for name in names for one in ([name] if isinstance(name, str) else name)]
+
+
+def lists(*names: str | Registry) -> Complete:
     """Complete the last word of a list that commas separate."""
 
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
-        others = [name for name in names if name not in before.split(",")]
+        others = [name for name in _flat(names) if name not in before.split(",")]
         return [f"{before}{comma}{name}" for name in words(*others)(last)]
 
     return complete
@@ -72,7 +76,7 @@ def graphs(incomplete: str) -> list[str]:
 
 def datasets(incomplete: str) -> list[str]:
     """Complete to a dataset's name or a .graph file."""
-    return [*words(*DATASETS)(incomplete), *graphs(incomplete)]
+    return [*words(DATASETS)(incomplete), *graphs(incomplete)]
 
 
 def typed(registry: Registry) -> Callable[[str | None], str | None]:
@@ -128,7 +132,7 @@ Datasets = Annotated[
     str,
     option(
         "Datasets, separated by commas.", "NAMES", "--datasets", "--dataset",
-        complete=lists(*DATASETS), callback=typed(DATASETS),
+        complete=lists(DATASETS), callback=typed(DATASETS),
     ),
 ]  # fmt: skip
 Partition = Annotated[
@@ -136,20 +140,20 @@ Partition = Annotated[
     option(
         "louvain, metis, dirichlet or column, the graph's own clients (default: the dataset's).",
         "NAME",
-        complete=words(*PARTITIONS),
+        complete=words(PARTITIONS),
         callback=typed(PARTITIONS),
     ),
 ]
-Model = Annotated[str, option(f"A model: {MODEL_NAMES}", "NAME", complete=words(*MODELS))]
+Model = Annotated[str, option(f"A model: {MODEL_NAMES}", "NAME", complete=words(MODELS))]
 Models = Annotated[
-    str, option(f"Models: {MODEL_NAMES}", "NAMES", "--models", "--model", complete=lists(*MODELS))
+    str, option(f"Models: {MODEL_NAMES}", "NAMES", "--models", "--model", complete=lists(MODELS))
 ]
 Method = Annotated[
     str | None,
     option(
         "The method (default: pace-full, sealed pace-full-sums; pace with --rank).",
         "NAME",
-        complete=words(*METHODS),
+        complete=words(METHODS),
     ),
 ]
 Methods = Annotated[
@@ -158,7 +162,7 @@ Methods = Annotated[
         f"Methods, or the groups {', '.join(METHODS.groups)}; settings as in fedprox:mu=0.1, your "
         "own as package.module:Name. `pace methods` lists them.",
         "NAMES",
-        complete=lists(*METHODS.groups, *METHODS),
+        complete=lists(*METHODS.groups, METHODS),
     ),
 ]
 With = Annotated[

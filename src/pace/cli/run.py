@@ -269,7 +269,7 @@ def methods(
         list[str] | None,
         argument(
             "Only these, with their settings (default: all).",
-            autocompletion=given.words(*METHODS.groups, *METHODS),
+            autocompletion=given.words(*METHODS.groups, METHODS),
         ),
     ] = None,
     as_json: given.As_json = False,
