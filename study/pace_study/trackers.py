@@ -91,11 +91,10 @@ def title(run: RunResult) -> str:
 
 def tensorboard(where: str) -> Callable[[RunResult], Path]:
     """Log runs for TensorBoard, each in a new folder below `where`, such as `cora-louvain-c10-1`."""
-    library("tensorboard", "tensorboard")
-    from torch.utils.tensorboard import SummaryWriter
-
     if Path(where).is_file():
         raise SettingError(f"--track tensorboard={where}: that is a file, name a folder")
+    library("tensorboard", "tensorboard")
+    from torch.utils.tensorboard import SummaryWriter
 
     def log(run: RunResult) -> Path:
         paths = (Path(where) / f"{title(run)}-{number}" for number in count(1))
