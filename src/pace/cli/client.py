@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pace.jobs import Job
-    from pace.runtimes.files import Egress, MaskScores, Outcome, Site, SiteModel
+    from pace.runtimes.files import Egress, MaskScores, Outcome, Policy, Site, SiteModel
     from pace.tables import Imported
 
 Model_folder = Annotated[Path, argument("A model folder.")]
@@ -96,18 +97,12 @@ def fit(
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
         --key mine.key --edition job.2.edition --editions
     """
-    from contextlib import ExitStack
-
-    import torch
-
     from pace.cli import options
     from pace.io import shown
     from pace.jobs import check_promise
-    from pace.runtimes.files import apart, check_known, fit_files, identity, read_policy
+    from pace.runtimes.files import apart, check_known, fit_files, identity
 
-    limits = read_policy(policy)
-    if not (yes or (limits and limits.agree) or sys.stdin.isatty()):
-        raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
+    limits = limits_of(policy, agreed=yes)
     files = (keep, upload, receipt or keep.with_name(f"{keep.stem}.receipt.json"))
     inputs = {"the job": job_file, "the graph": graph, "--rows": rows, "--key": key}
     apart(inputs | dict(zip(("--keep", "--upload", "--receipt"), files, strict=True)))
@@ -118,7 +113,6 @@ def fit(
         check_known(job, name, known, least_known)
     site = site_of(graph, rows, job)
     warnings = site_warnings(site, job) if rows is None else []
-    torch.set_num_threads(1)  # two threads on small products are slower than one
     to = console.console(stderr=as_json)
 
     def tell(report: Egress) -> None:
@@ -147,13 +141,20 @@ def fit(
             by="a person, by --yes" if yes else "a person, when asked",
             progress=bar,
         )
-    if record is None:
-        console.say("Nothing was written for sending.", err=True)
-        raise typer.Exit(1)
-    if as_json:
+    if record is not None and as_json:
         console.one_object({**record, "warnings": warnings})
     else:
         show_written(record, *files, egress_page(keep, name))
+
+
+def limits_of(policy: Path | None, *, agreed: bool) -> Policy | None:
+    """The site's policy; refuse to go on where nobody has agreed or can be asked."""
+    from pace.runtimes.files import read_policy
+
+    limits = read_policy(policy)
+    if not (agreed or (limits and limits.agree) or sys.stdin.isatty()):
+        raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
+    return limits
 
 
 def job_in(job_file: Path, edition: Path | None) -> Job:
@@ -177,8 +178,11 @@ def site_warnings(site: Site, job: Job) -> list[str]:
     return [*filter(None, warnings)]
 
 
-def show_written(record: Mapping[str, Any], *files: Path) -> None:
-    """How long a fit took, and what each of its files is for."""
+def show_written(record: Mapping[str, Any] | None, *files: Path) -> None:
+    """How long a fit took, and what each of its files is for; of none, that nothing may leave."""
+    if record is None:
+        console.say("Nothing was written for sending.", err=True)
+        raise typer.Exit(1)
     again = "The same upload as before; nothing was trained again."
     console.say(again if record["again"] else f"Trained in {record['seconds']:.1f} s.")
     purposes = ("keep it: nobody else needs it", "send it to the server", *["for your records"] * 2)
@@ -188,9 +192,12 @@ def show_written(record: Mapping[str, Any], *files: Path) -> None:
 
 
 def site_of(graph: Path | None, rows: Path | None, job: Job, *, sample: bool = False) -> Site:
-    """A graph file, or a folder of rows."""
+    """A graph file, or a folder of rows; what follows runs on one thread."""
+    import torch
+
     from pace.runtimes.files import load_rows, load_site
 
+    torch.set_num_threads(1)  # two threads on small products are slower than one
     if (graph is None) == (rows is None):
         raise SettingError("give a .graph file, or --rows with a folder of Parquet files")
     return load_site(graph, job) if graph else load_rows(rows or Path(), job, sample=sample)
@@ -292,13 +299,10 @@ def adopt(
         pace client adopt job.pace mine.graph --kept mine.local --return mine.down
         --out mine.model
     """
-    import torch
-
     from pace.io import untrusted
     from pace.jobs import WITHDRAWAL_SUFFIX, read_job
     from pace.runtimes.files import adopt_files, edition_changes, return_size
 
-    torch.set_num_threads(1)
     job = read_job(job_file)
     outcome = adopt_files(
         job,
@@ -476,7 +480,6 @@ def predict(
 
     import torch
 
-    from pace.cli.tables import tell
     from pace.runtimes.files import RowFiles, prediction_table, read_model, write_predictions
 
     imported, counts, differ = None, Counter[str](), Counter[bool]()
@@ -509,19 +512,26 @@ def predict(
             yield table
 
     write_predictions(out, tables(), replaces=replace)
-    total = counts.total()
+    record = {"predictions": str(out), "nodes": counts.total(), "differ_from_local": differ[True]}
+    record |= {"alpha": adopted.outcome.alpha, "split": counts}
+    show_predicted(record, imported, as_json=as_json)
+
+
+def show_predicted(record: dict[str, Any], imported: Imported | None, *, as_json: bool) -> None:
+    """How many nodes were predicted, and what was said of the tables they came from."""
+    from pace.cli.tables import tell
+
     if as_json:
-        record = {"predictions": str(out), "nodes": total, "differ_from_local": differ[True]}
-        record |= {"alpha": adopted.outcome.alpha, "split": counts}
         nothing: dict[str, Any] = {"notes": [], "changes": [], "warnings": []}
         console.one_object(record | (imported.remarks() if imported else nothing))
         return
     if imported is not None:
         tell(imported)
-    console.say(f"{total:,} nodes; on {differ[True]:,} of them PACE differs from Local.")
-    listed = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    differ = record["differ_from_local"]
+    console.say(f"{record['nodes']:,} nodes; on {differ:,} of them PACE differs from Local.")
+    listed = ", ".join(f"{name} {count:,}" for name, count in record["split"].items())
     console.say(f"When the model was made they were: {listed}.")
-    console.say(f"Written: {out}")
+    console.say(f"Written: {record['predictions']}")
 
 
 @app.command()

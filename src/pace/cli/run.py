@@ -85,9 +85,7 @@ def run(
         told = {"datasets": dataset, "out": out or Path("results"), "as_json": as_json}
         run_against(against, methods=f"{ALWAYS},{methods}", **setting, **computing, **told)
         return
-    options.folder("--out", out)
-    if out and not replace and (out / "results.json").exists():
-        raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
+    check_out(out, replace=replace)
     trackers = [tracker(text) for text in track or ()]
     chosen_seeds, where = options.seeds(seeds), options.device(device)
     chosen = {name: make(name, options.rank(rank)) for name in options.method_names(methods) or ()}
@@ -120,6 +118,13 @@ def run(
             for name, network in models.items()
         }
     tell(results, write(results, out, trackers), as_json)
+
+
+def check_out(out: Path | None, *, replace: bool) -> None:
+    """Refuse a folder that cannot be written to, or that holds an earlier run."""
+    options.folder("--out", out)
+    if out and not replace and (out / "results.json").exists():
+        raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
 
 
 def tracker(text: str) -> Callable[[RunResult], object]:

@@ -91,13 +91,15 @@ def simulate(
         seeds=tuple(seeds),
         device=str(device),
         model=kind_of(model),
-        setups={
-            name: Federation(model, method, seeds[0], **settings).describe()
-            | {"gate": getattr(method.gate, "__name__", type(method.gate).__name__)}
-            for name, method in methods.items()
-        },
+        setups={name: _setup(model, methods[name], seeds[0], settings) for name in methods},
     )
     return RunResult(about, tuple(trials))
+
+
+def _setup(model: Model, method: Method, seed: int, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """A federation as plain data, and what its method's gate is called."""
+    gate = getattr(method.gate, "__name__", type(method.gate).__name__)
+    return Federation(model, method, seed, **settings).describe() | {"gate": gate}
 
 
 def _first_seeds(count: int) -> Sequence[int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
@@ -53,27 +53,13 @@ def train_cohort(
     """`train` for every client and every seed of `starts` (seed -> W_0): by seed, in order of clients.
 
     `progress` is called with the seed of each model that is done; `checkpoints` has those that were
-    trained before, and takes the others. A CPU takes client by client and
-    makes its constants once for all seeds; a GPU takes all clients and seeds at once. Each model
-    equals what training it alone gives.
+    trained before, and takes the others. A CPU takes client by client and makes its constants once
+    for all seeds; a GPU takes all clients and seeds at once. Each model equals what training it alone
+    gives.
     """
     if isinstance(model, Refitted):
-        by_fit = [
-            train_cohort(
-                [fitted_on(graph, fit) for graph in graphs],
-                model.inner,
-                {seed: fit_of(start, fit) for seed, start in starts.items()},
-                recipe=recipe,
-                device=device,
-                progress=progress if fit == FITS[-1] else lambda seed: None,
-                checkpoints=checkpoints,
-            )
-            for fit in FITS
-        ]
-        return {
-            seed: [joined(fits) for fits in zip(*(models[seed] for models in by_fit), strict=True)]
-            for seed in starts
-        }
+        how = {"recipe": recipe, "device": device, "checkpoints": checkpoints}
+        return _train_refits(graphs, model, starts, progress, **how)
     learnt: dict[int, dict[int, dict[str, Tensor]]] = {seed: {} for seed in starts}
 
     def keep(client: int, seed: int, local: Params) -> None:
@@ -115,6 +101,30 @@ def train_cohort(
         for seed, start in waiting[client].items():
             keep(client, seed, learn(start, seed))
     return {seed: [models[client] for client in sorted(models)] for seed, models in learnt.items()}
+
+
+def _train_refits(
+    graphs: Sequence[Graph],
+    model: Refitted,
+    starts: Mapping[int, Params],
+    progress: Progress,
+    **how: Any,
+) -> dict[int, list[dict[str, Tensor]]]:
+    """`train_cohort` of each fit; models are counted as done with the last."""
+    by_fit = [
+        train_cohort(
+            [fitted_on(graph, fit) for graph in graphs],
+            model.inner,
+            {seed: fit_of(start, fit) for seed, start in starts.items()},
+            progress=progress if fit == FITS[-1] else lambda seed: None,
+            **how,
+        )
+        for fit in FITS
+    ]
+    return {
+        seed: [joined(fits) for fits in zip(*(models[seed] for models in by_fit), strict=True)]
+        for seed in starts
+    }
 
 
 def has_closed_form(model: Network, recipe: Recipe) -> TypeGuard[GCN]:
