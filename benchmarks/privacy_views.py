@@ -19,7 +19,7 @@ class Seen:
     def view(self, uploads: Sequence[Message], site: int, federation: Federation) -> Reading:
         """What can be read about a site; of sums it is the same for every site."""
         seen = uploads if self.sums else [uploads[site]]
-        return federation.method.reading(Messages(seen), federation)
+        return federation.method.explain(Messages(seen), federation).reading()
 
 
 VIEWS: Mapping[str, Seen] = {

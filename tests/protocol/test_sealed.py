@@ -102,9 +102,8 @@ def test_sealing_leaves_out_no_hook() -> None:
     assert when_sealed - when_open <= SEALED_ONLY
     hooks = {name for name in vars(Method) if not name.startswith("_")}
     reported = {"needs"}  # for people, before a round begins
-    # Of one site by itself, before an upload leaves or in place of a graph; and of open uploads alone.
-    reported |= {"reading", "site_sums", "every_label"}
-    reported |= {"rows_of", "fit_rows", "row_columns", "local_columns", "local_logits"}
+    reported |= {"every_label"}
+    reported |= {"closed_form"}  # of a table of rows in place of a graph, and of open uploads alone
     assert hooks - reported - OPEN_ONLY <= when_sealed
 
 

@@ -383,8 +383,7 @@ def rows(
     job = read_job(job_file)
     site = load_site(graph, job)
     local = None if kept is None else read_kept(kept, job).kept.local
-    count = write_rows(out, site, job, local)
-    columns = list(job.federation.method.row_columns(job.federation))
+    columns, count = write_rows(out, site, job, local)
     if as_json:
         facts = {"folder": str(out), "rows": site.graph.nodes, "files": count, "maps": columns}
         console.one_object(facts)

@@ -125,32 +125,21 @@ class Pace(Summable):
             yield from unbatched(pack(batch))
 
     def explain(
-        self, message: Message, federation: Federation, features: Sequence[str] = ()
+        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
     ) -> Explanation:
+        message = next(iter(uploads))
         whole = {name for name in federation.model.averaged if not name.endswith("bias")}
         tensors = {
             name: tensor_sentence(name, self.tensors, update=True)
             + (AVERAGED if name in whole else "")
             for name in message
         }
-        explanation = Explanation(tensors)
+        explanation = Explanation(tensors, reading=lambda: read_sums(uploads, self, federation))
         moment = next((value for name, value in message.items() if name.endswith("/m")), None)
         if moment is None:
             return explanation
         told = moment_sentences(moment, features, rounded=federation.numbers != KINDS[0])
         return replace(explanation, sentences=(*explanation.sentences, *told))
-
-    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
-        """The carrier is an update of W_0, and a column that no training node uses has no moment."""
-        total, start = self.total(uploads, federation), federation.start
-        moments = {
-            name: (total[f"{name}/m"] - EPS * len(uploads)).clamp_min(0)
-            for name in start
-            if f"{name}/m" in total
-        }
-        update = {name: value.float() for name, value in mean(total).items()}
-        words = next((m for m in moments.values() if len(m) == federation.model.features), None)
-        return Reading(External(add(start, update)), moments, words)
 
     def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """A client's share is its weight C_k / Σ C in a column, averaged over all numbers of the model.
@@ -212,6 +201,19 @@ def limited(external: External, local: Params, graph: Graph, federation: Federat
         factors = column_factors(change, own, seen(rows[graph.val]))
         params[name] = local[name] + change * factors.to(change.dtype)
     return External(params, external.name, returned=external.params)
+
+
+def read_sums(uploads: Uploads, method: Pace, federation: Federation) -> Reading:
+    """The carrier is an update of W_0, and a column that no training node uses has no moment."""
+    total, start = method.total(uploads, federation), federation.start
+    moments = {
+        name: (total[f"{name}/m"] - EPS * len(uploads)).clamp_min(0)
+        for name in start
+        if f"{name}/m" in total
+    }
+    update = {name: value.float() for name, value in mean(total).items()}
+    words = next((m for m in moments.values() if len(m) == federation.model.features), None)
+    return Reading(External(add(start, update)), moments, words)
 
 
 def moment_sentences(moment: Tensor, features: Sequence[str], *, rounded: bool) -> Iterator[str]:

@@ -4,6 +4,7 @@ from pace.protocol import number_formats, ring, steps, wire
 from pace.protocol.federation import SEED, SEEDS, Federation
 from pace.protocol.method import (
     NO_PROMISE,
+    ClosedForm,
     Explanation,
     External,
     Message,

@@ -78,6 +78,8 @@ class Explanation:
     """What each tensor is."""
     sentences: tuple[str, ...] = (f"{PLAIN} {NO_PROMISE}",)
     """What can be read out of it; the first says what it does not hold."""
+    reading: Callable[[], Reading] = Reading
+    """What can be computed from it, for a site that attacks its own upload before it leaves."""
 
 
 @dataclass(frozen=True)
@@ -149,11 +151,13 @@ class Method(Protocol):
     """Of its arithmetic: one more where equal settings no longer give equal results. Digests hold it."""
     every_label: ClassVar[bool] = False
     """Whether validation labels are fitted to as well, which the paper's protocol rules out."""
+    numbers: str = KINDS[0]
+    """How its messages are written unless the federation says otherwise: exactly."""
 
     @property
-    def numbers(self) -> str:
-        """How its messages are written unless the federation says otherwise: exactly."""
-        return KINDS[0]
+    def closed_form(self) -> ClosedForm | None:
+        """What more can be asked of a method whose models are regressions on rows; None otherwise."""
+        return None
 
     @property
     def recipe(self) -> Recipe:
@@ -188,24 +192,15 @@ class Method(Protocol):
         return [External({**local, **returned})]
 
     def explain(
-        self, message: Message, federation: Federation, features: Sequence[str] = ()
+        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
     ) -> Explanation:
-        """What an upload holds and what it tells the server; `features` are the columns' names."""
-        return Explanation({name: tensor_sentence(name, self.tensors) for name in message})
+        """What an upload, or the sum of several, holds and tells; `features` are the columns' names.
 
-    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
-        """What somebody who has one upload, or the sum of several, can read out of it.
-
-        A site attacks its own upload by this before it leaves. By default, the mean of the models that
-        are sent, W_0 in place of what is not; a method that sends anything else says how it is read.
+        Sentences are about the first upload. By default the reading is the mean of the models that are
+        sent; a method that sends anything else says how it is read.
         """
-        start = federation.start
-        sent = [upload for upload in uploads if start.keys() & upload.keys()]
-        if not sent:
-            return Reading()
-        models = ([upload.get(name, start[name]) for upload in sent] for name in start)
-        means = (torch.stack(values).mean(0) for values in models)
-        return Reading(External(dict(zip(start, means, strict=True))))
+        tensors = {name: tensor_sentence(name, self.tensors) for name in next(iter(uploads), {})}
+        return Explanation(tensors, reading=lambda: mean_model(uploads, federation.start))
 
     def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """How much each upload weighs; by default, only the norm of a model that is sent whole."""
@@ -216,12 +211,6 @@ class Method(Protocol):
             weights.append(Weight(norm=norm(subtract(whole, start)) if sent else None))
         return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
 
-    def site_sums(
-        self, uploads: Uploads, federation: Federation
-    ) -> Mapping[tuple[str, float], SiteSums]:
-        """By map and λ, what each site adds to a regression that the server solves; default: none."""
-        return {}
-
     def rehearse(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> Sequence[Rehearsal]:
@@ -231,25 +220,45 @@ class Method(Protocol):
         """
         return ()
 
+
+class ClosedForm(Protocol):
+    """A method whose models are regressions on rows, so that rows are all it reads of a graph."""
+
     def row_columns(self, federation: Federation) -> Mapping[str, int]:
-        """Where rows are all it reads of a graph, their maps with how many columns each has."""
-        return {}
+        """Its maps of a graph to rows, with how many columns each has."""
+        ...
 
     def local_columns(self) -> Mapping[str, str]:
         """By what they were fitted on, the columns of Local's logits that a table of rows may bring."""
-        return {}
+        ...
 
     def rows_of(self, graph: Graph, nodes: Tensor, federation: Federation) -> Mapping[str, Tensor]:
         """The rows of some nodes by each map of `row_columns`."""
-        return {}
+        ...
 
     def fit_rows(self, graph: Graph, federation: Federation) -> Params:
         """A Local model of a table of rows that brings no logits."""
-        return {}
+        ...
 
     def local_logits(self, local: Params, graph: Graph, fit: str, federation: Federation) -> Tensor:
         """What Local says of every node; `fit` is one of `local_columns`."""
-        return federation.network(local, graph).logits
+        ...
+
+    def site_sums(
+        self, uploads: Uploads, federation: Federation
+    ) -> Mapping[tuple[str, float], SiteSums]:
+        """By map and λ, what each site adds to a regression that the server solves, if it does."""
+        return {}
+
+
+def mean_model(uploads: Uploads, start: Params) -> Reading:
+    """The mean of the models that are sent, W_0 in place of what is not."""
+    sent = [upload for upload in uploads if start.keys() & upload.keys()]
+    if not sent:
+        return Reading()
+    models = ([upload.get(name, start[name]) for upload in sent] for name in start)
+    means = (torch.stack(values).mean(0) for values in models)
+    return Reading(External(dict(zip(start, means, strict=True))))
 
 
 class Summable(Method):

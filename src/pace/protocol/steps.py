@@ -38,7 +38,15 @@ from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import sealing, wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import Explanation, External, Rehearsal, Summable, Weight, bounded
+from pace.protocol.method import (
+    ClosedForm,
+    Explanation,
+    External,
+    Rehearsal,
+    Summable,
+    Weight,
+    bounded,
+)
 from pace.protocol.sealing import Seal
 from pace.protocol.uploads import Message, Messages, Received, Uploads, opened
 from pace.training import train
@@ -188,9 +196,9 @@ def fit_rows(
 
     Where the table brings Local's logits there is no Local to keep.
     """
-    method = federation.method
-    brought = set(method.local_columns().values()) <= set(table.maps)
-    local = {} if brought else method.fit_rows(table, federation)
+    form = _closed_form(federation)
+    brought = set(form.local_columns().values()) <= set(table.maps)
+    local = {} if brought else form.fit_rows(table, federation)
     return share(local, table, federation, seal)
 
 
@@ -198,17 +206,21 @@ def _logits_beside(local: Params, graph: Graph, federation: Federation) -> Tenso
     """Local's logits where they are not those of the network that clients train."""
     if not isinstance(graph, RowTable) and local.keys() == federation.start.keys():
         return None
-    *_, fit = federation.method.local_columns()
+    form = _closed_form(federation)
+    *_, fit = form.local_columns()
     with torch.no_grad():
-        return federation.method.local_logits(local, graph, fit, federation)
+        return form.local_logits(local, graph, fit, federation)
 
 
 def local_layouts(federation: Federation) -> tuple[wire.Layout, wire.Layout]:
     """The names and shapes of Local: of the network, and of a table of rows."""
-    features, none = federation.model.features, torch.zeros(0, dtype=torch.int64)
-    columns = federation.method.row_columns(federation)
-    maps = {name: torch.zeros(0, width) for name, width in columns.items()}
-    of_rows = federation.method.fit_rows(RowTable.of(none, none, maps, features), federation)
+    form, none = federation.method.closed_form, torch.zeros(0, dtype=torch.int64)
+    of_rows: Params = {}
+    if form is not None:
+        columns = form.row_columns(federation)
+        maps = {name: torch.zeros(0, width) for name, width in columns.items()}
+        table = RowTable.of(none, none, maps, federation.model.features)
+        of_rows = form.fit_rows(table, federation)
     return wire.layout(federation.start), wire.layout(of_rows)
 
 
@@ -578,9 +590,9 @@ def explain_upload(
 ) -> Explanation:
     """What an upload holds, and what a server, or one that sees sums only, can read out of it."""
     if not federation.sealed:
-        return federation.method.explain(message, federation, features)
+        return federation.method.explain(Messages([message]), federation, features)
     blank = {name: torch.zeros(shape) for name, shape in upload_layout(federation).items()}
-    plain = {**federation.method.explain(blank, federation).tensors}
+    plain = {**federation.method.explain(Messages([blank]), federation).tensors}
     plain[sealing.ONE] = sealing.ONE_SENTENCE
     tensors = {name: f"sealed: {sentence}" for name, sentence in plain.items()}
     sentences = sealing.sealed_sentences(federation.clients, _summable(federation))
@@ -596,12 +608,19 @@ def upload_weights(uploads: Uploads, federation: Federation) -> list[Weight]:
 
 def site_sums(uploads: Uploads, federation: Federation) -> Mapping[tuple[str, float], SiteSums]:
     """What each site adds to the regressions that the server solves; of sealed sums nothing shows."""
-    return {} if federation.sealed else federation.method.site_sums(uploads, federation)
+    form = None if federation.sealed else federation.method.closed_form
+    return {} if form is None else form.site_sums(uploads, federation)
 
 
 def external_names(federation: Federation) -> tuple[str, ...]:
     """What the Externals are called, in order."""
     return tuple(external.name for external in blank_externals(federation))
+
+
+def _closed_form(federation: Federation) -> ClosedForm:
+    form = federation.method.closed_form
+    assert form is not None  # a table of rows is read for no other method
+    return form
 
 
 def _summable(federation: Federation) -> Summable:

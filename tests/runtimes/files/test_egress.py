@@ -18,7 +18,7 @@ from pace.errors import FileError, PolicyError, SettingError
 from pace.jobs import read_job, write_job
 from pace.methods import METHODS, Pace, RidgeSums, make
 from pace.models import GCN
-from pace.protocol import Messages, steps
+from pace.protocol import Federation, Message, Messages, Reading, steps
 from pace.runtimes.files import attacks, egress, fit_files, load_site, policy
 from pace.runtimes.files.egress import Egress, egress_files
 from pace.runtimes.files.policy import Policy, append_decision, log_file, read_policy, verify_log
@@ -39,6 +39,10 @@ def test_the_auc_is_scikit_learns_and_the_combined_one_is_of_held_out_nodes() ->
     two = noise[:, :2] + positive[:, None] * torch.tensor([1.0, 0.5])
     oracle = cross_val_score(LogisticRegression(), two, positive, scoring="roc_auc", cv=5).mean()
     assert attacks.held_out_auc(two, positive) == pytest.approx(oracle, abs=0.02)
+
+
+def reading(message: Message, agreed: Federation) -> Reading:
+    return agreed.method.explain(Messages([message]), agreed).reading()
 
 
 @pytest.mark.fault(38)
@@ -64,10 +68,10 @@ def test_an_upload_is_attacked_more_than_its_sums_would_be() -> None:
     (graph,) = divide(Dataset("small", made, 4), "dirichlet", 1)
     agreed = replace(federation(Pace()), model=GCN((200, 16, 4)), epochs=40)
     message = steps.check_upload(steps.fit(graph, agreed)[1], agreed)
-    risk = attacks.attack(agreed.method.reading(Messages([message]), agreed), graph, agreed)
-    reading = attacks.sums_with(message, graph, agreed, 10)
-    assert reading is not None
-    sums = attacks.attack(reading, graph, agreed)
+    risk = attacks.attack(reading(message, agreed), graph, agreed)
+    of_sums = attacks.sums_with(message, graph, agreed, 10)
+    assert of_sums is not None
+    sums = attacks.attack(of_sums, graph, agreed)
     assert risk.auc is not None
     assert sums.auc is not None
     assert risk.auc > max(0.65, sums.auc + 0.1)
@@ -88,7 +92,7 @@ def test_a_node_alone_in_its_class_is_said_to_be_read_whole() -> None:
     few = replace(graph, train=train)
     single = int((torch.bincount(few.training_labels) == 1).sum())
     message = agreed.method.share(agreed.start, few, agreed)
-    risk = attacks.attack(agreed.method.reading(Messages([message]), agreed), few, agreed)
+    risk = attacks.attack(reading(message, agreed), few, agreed)
     assert risk.read_whole == single > 0
 
 
@@ -96,7 +100,7 @@ def test_a_node_alone_in_its_class_is_said_to_be_read_whole() -> None:
 def test_every_method_can_be_attacked_or_has_nothing_to_attack(name: str) -> None:
     (graph,), agreed = clients(1), federation(make(name))
     message = agreed.method.share(agreed.start, graph, agreed)
-    risk = attacks.attack(agreed.method.reading(Messages([message]), agreed), graph, agreed)
+    risk = attacks.attack(reading(message, agreed), graph, agreed)
     assert (risk.auc is None) == (not message)
     assert all(0 <= value <= 1 for value in risk.membership.values())
 

@@ -46,7 +46,7 @@ def pair(made: Job, folder: Path) -> tuple[Path, Path]:
     site = load_site(graph, made)
     fit_files(made, site, north / "mine.local", folder / "north.up", north / "receipt.json")
     kept = rows_kept(north / "mine.local", made)
-    assert write_rows(north / "mine.rows", site, made, kept) > 1
+    assert write_rows(north / "mine.rows", site, made, kept)[1] > 1
     return graph, north / "mine.rows"
 
 
@@ -208,7 +208,7 @@ def test_rows_in_several_files_keep_their_ids_and_labels(
     site = load_site(north / "mine.graph", made)
     write_rows(tmp_path / "whole", site, made)
     monkeypatch.setattr(rows, "PART", 17)
-    assert write_rows(tmp_path / "parts", site, made) == -(-site.graph.nodes // 17)
+    assert write_rows(tmp_path / "parts", site, made)[1] == -(-site.graph.nodes // 17)
     one, other = (parquet.read_table(tmp_path / name).to_pydict() for name in ("whole", "parts"))
     for name in ("hop0", "hop2"):
         torch.testing.assert_close(torch.tensor(one.pop(name)), torch.tensor(other.pop(name)))

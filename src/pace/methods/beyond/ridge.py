@@ -52,6 +52,7 @@ from pace.params import Params
 from pace.protocol import (
     KINDS,
     NO_PROMISE,
+    ClosedForm,
     Explanation,
     External,
     Federation,
@@ -110,7 +111,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Regressed(Method):
+class Regressed(Method, ClosedForm):
     """What a receiver makes of W_λ of each map, however the server came by them.
 
     A map makes a row of each node: its features after some hops and, where every label is read,
@@ -153,6 +154,10 @@ class Regressed(Method):
     @property
     def gate(self) -> Gate:
         return Guarded(self.ridge, CHANCE) if self.every_label else Mixture(self.ridge)
+
+    @property
+    def closed_form(self) -> ClosedForm:
+        return self
 
     def network(self, model: Model) -> Network:
         return Refitted(model) if self.every_label else model
@@ -388,9 +393,9 @@ class PaceRidge(Regressed):
         return message
 
     def explain(
-        self, message: Message, federation: Federation, features: Sequence[str] = ()
+        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
     ) -> Explanation:
-        labels = message[f"{self.maps[0]}/labels"]
+        labels = next(iter(uploads))[f"{self.maps[0]}/labels"]
         kind = "labelled" if self.every_label else "training"
         told = (
             f"{int(labels.any(1).sum())} rows of each kind are weighted sums of your {kind} nodes' "
@@ -400,8 +405,8 @@ class PaceRidge(Regressed):
             f"{int(labels.any(0).sum())} classes here. Classes with fewer than {self.smallest_class} "
             f"{kind} nodes are not in it."
         )
-        tensors = super().explain(message, federation).tensors
-        return Explanation(tensors, (NO_NODE, told))
+        tensors = super().explain(uploads, federation).tensors
+        return Explanation(tensors, (NO_NODE, told), lambda: self.reading(uploads, federation))
 
     def reading(self, uploads: Uploads, federation: Federation) -> Reading:
         """Z and M of each hop: B ≈ ZᵀM by class."""

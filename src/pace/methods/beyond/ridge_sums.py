@@ -79,17 +79,17 @@ class RidgeSums(Regressed, Summable):
         return least if classes <= FEW_CLASSES else max(least, classes - 1)
 
     def explain(
-        self, message: Message, federation: Federation, features: Sequence[str] = ()
+        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
     ) -> Explanation:
-        sums = message[f"{self.maps[0]}/class sums"]
+        sums = next(iter(uploads))[f"{self.maps[0]}/class sums"]
         single = int(((sums.norm(dim=0) - 1).abs() < SINGLE).sum())
         told = (
             "The class sums are the sum of your training nodes' features, scaled to length one, over "
             "each class. A class with one training node sends that node's features: here "
             f"{single} of {sums.shape[1]} classes look like that. Meant for jobs whose sums are sealed."
         )
-        tensors = super().explain(message, federation).tensors
-        return Explanation(tensors, (NO_NODE, told))
+        tensors = super().explain(uploads, federation).tensors
+        return Explanation(tensors, (NO_NODE, told), lambda: self.reading(uploads, federation))
 
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: value.double() for name, value in upload.items()}

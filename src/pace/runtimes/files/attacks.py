@@ -184,7 +184,7 @@ def sums_with(
     other = replace(graph, train=graph.val, val=torch.zeros_like(graph.val))
     message = steps.check_upload(steps.fit(other, federation, device=device)[1], federation)
     others = [message] * (min(parties, PARTIES) - 1)
-    return federation.method.reading(Messages([own, *others]), federation)
+    return federation.method.explain(Messages([own, *others]), federation).reading()
 
 
 def auc(scores: Tensor, positive: Tensor) -> float | None:

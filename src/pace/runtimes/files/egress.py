@@ -102,7 +102,8 @@ def measure_egress(
     message = kept.message
     if job.sealed:  # what is under the masks
         message = federation.method.share(kept.kept.local, graph, alone)
-    risk = attacks.attack(federation.method.reading(Messages([message]), alone), graph, alone)
+    told = federation.method.explain(Messages([message]), alone)
+    risk = attacks.attack(told.reading(), graph, alone)
     sums = None
     if kept.about.seconds <= SLOW:
         parties = len(job.participants) or job.minimum

@@ -76,13 +76,13 @@ class RowFiles:
 
     @classmethod
     def found(cls, folder: Path, job: Job) -> RowFiles:
-        method, federation = job.federation.method, job.federation
-        columns = dict(method.row_columns(federation))
-        if not columns:
+        form = job.federation.method.closed_form
+        if form is None:
             raise SettingError(
                 "the job's method reads edges, so rows are not enough for it: give the graph, or make "
                 "a job with --method pace-ridge or pace-full"
             )
+        columns = dict(form.row_columns(job.federation))
         files = tuple(sorted(folder.rglob("*.parquet")))
         if not files:
             raise FileError(
@@ -94,7 +94,7 @@ class RowFiles:
                 f"{files[0]} has no column {absent[0]!r}: expected {', '.join((*ABOUT, *columns))}; "
                 f"it has {', '.join(names[:12])}"
             )
-        logits = method.local_columns().values()
+        logits = form.local_columns().values()
         if all(name in names for name in logits):
             columns |= dict.fromkeys(logits, job.model.classes)
         return cls(files, columns, job)
@@ -189,24 +189,27 @@ def _numbers(column: Any, width: int, what: str) -> Tensor:
     return rows
 
 
-def write_rows(folder: Path, site: Site, job: Job, local: Params | None = None) -> int:
-    """Write a graph's rows, with Local's logits if it is given; how many files there are."""
+def write_rows(
+    folder: Path, site: Site, job: Job, local: Params | None = None
+) -> tuple[list[str], int]:
+    """Write a graph's rows, with Local's logits if it is given; the maps, and how many files."""
     import pyarrow
 
     parquet, graph, federation = parquet_library(), site.graph, job.federation
-    if not federation.method.row_columns(federation):
+    form = federation.method.closed_form
+    if form is None:
         raise SettingError("the job's method reads edges, so it has no rows to write")
     logits = {}
     if local is not None:
         with torch.no_grad():
-            for fit, name in federation.method.local_columns().items():
-                logits[name] = federation.method.local_logits(local, graph, fit, federation)
+            for fit, name in form.local_columns().items():
+                logits[name] = form.local_logits(local, graph, fit, federation)
     labels = known_labels(graph, job.classes or tuple(map(str, range(job.model.classes))))
     split = [(*MASKS, "")[number] for number in graph.split.tolist()]
     parts = torch.arange(graph.nodes).split(PART)
     with atomic.new_folder(folder, private=True) as staged:
         for number, nodes in enumerate(parts):
-            maps = federation.method.rows_of(graph, nodes, federation)
+            maps = form.rows_of(graph, nodes, federation)
             maps = {**maps, **{name: rows[nodes] for name, rows in logits.items()}}
             texts = {"id": site.nodes, "split": split, "label": labels}
             part = slice(int(nodes[0]), int(nodes[-1]) + 1)
@@ -216,4 +219,4 @@ def write_rows(folder: Path, site: Site, job: Job, local: Params | None = None) 
                 table[name] = pyarrow.FixedSizeListArray.from_arrays(flat, rows.shape[1])
             path = staged / f"part-{number:05}.parquet"
             parquet.write_table(pyarrow.table(table), path, row_group_size=BATCH)
-    return len(parts)
+    return list(form.row_columns(federation)), len(parts)
