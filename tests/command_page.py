@@ -4,6 +4,7 @@
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ import typer
 
 from pace.cli import app, manual
 
+Row = tuple[str, str]  # an argument or option, and its explanation
+
 PAGE = Path(__file__).parent.parent / "docs" / "command-line.md"
 START = "## The commands\n\n<!-- From here on it is made by `python -m tests.command_page`. -->\n"
-MARK = "<!-- not run: tests/cli/test_cli_help.py parses every example, and runs those that are quick -->"
+EVERYWHERE = ("--help", "--json")
+OFTEN = 3  # commands: what so many explain alike is explained once, at the top
 
 
 def pages() -> Iterator[tuple[manual.Page, Any]]:
@@ -32,26 +36,44 @@ def pages() -> Iterator[tuple[manual.Page, Any]]:
 
 
 def render() -> str:
-    return "\n".join(section(page) for page, _ in pages() if page.command != "pace")
+    shown = [page for page, _ in pages() if page.command != "pace"]
+    counts = Counter(row for page in shown for row in own_rows(page))
+    shared = [row for row, count in counts.items() if count >= OFTEN and row[0].startswith("--")]
+    return "\n".join([legend(shared), *(section(page, set(shared)) for page in shown)])
 
 
-def section(page: manual.Page) -> str:
+def own_rows(page: manual.Page) -> list[Row]:
+    """A command's arguments and options; the usage shows which are required."""
+    rows = [row for title in manual.OWN for row in page.sections.get(title, [])]
+    return [
+        (name, words.removesuffix(" (required)")) for name, words in rows if name not in EVERYWHERE
+    ]
+
+
+def legend(shared: list[Row]) -> str:
+    intro = "A usage line shows what a command must be given. Options after *Also* are these:"
+    return "\n".join([intro, "", *map(item, shared)]) + "\n"
+
+
+def section(page: manual.Page, shared: set[Row]) -> str:
     depth = "#" * (1 + len(page.command.split()))
     lines = [f"{depth} `{page.command}`", "", *"\n\n".join(map(escaped, page.about)).split("\n")]
-    lines += ["", f"    {page.usage}"]
-    for title, rows in page.sections.items():
-        shown = [(name, words) for name, words in rows if name != "--help"]
-        if shown and title != "Commands":
-            lines += ["", f"| {title.removesuffix('s')} | |", "| --- | --- |"]
-            lines += [f"| `{name}` | {escaped(words)} |" for name, words in shown]
-    if "Commands" not in page.sections:  # a group's examples and notes are its commands'
-        lines += ["", MARK, "```sh"]
-        for example in page.examples:
-            lines += [line.removeprefix("  ") for line in manual.broken(example, 82)]
-        lines += ["```"]
-        for note in page.notes:
-            lines += ["", escaped(note)]
+    if "Commands" in page.sections:  # a group's examples and notes are its commands'
+        return "\n".join(lines) + "\n"
+    usage = page.usage.removesuffix(" [OPTIONS]")
+    lines += ["", *[f"    {usage}", ""] * (usage != page.command)]
+    lines += [item(row) for row in own_rows(page) if row not in shared]
+    also = [f"`{name.split()[0]}`" for name, words in own_rows(page) if (name, words) in shared]
+    lines += [f"- Also {', '.join(also)}."] * bool(also)
+    lines += ["", "For example:" if len(page.examples) == 1 else "Examples:", ""]
+    lines += [f"  {line}" for example in page.examples for line in manual.broken(example, 82)]
+    for note in page.notes:
+        lines += ["", escaped(note)]
     return "\n".join(lines) + "\n"
+
+
+def item(row: Row) -> str:
+    return f"- `{row[0]}`: {escaped(row[1])}"
 
 
 def escaped(words: str) -> str:
