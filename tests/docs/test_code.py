@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests import command_page
 from tests.blocks import MARKS, PAGES, ROOT, Block, agree, blocks
 from tests.preloaded import Preloaded
 
@@ -148,6 +150,30 @@ def test_commands_are_in_blocks_that_are_run() -> None:
         if block.language in ("bash", "shell", "console", "py"):
             wrong.append(f"{block}: not {block.language} but sh or python, which are run")
     assert not wrong
+
+
+def pace_commands(text: str) -> list[str]:
+    """Every `pace` command of a block of shell, on one line and without its comment."""
+    joined = re.sub(r"\\\n\s*", "", text)
+    lines = (line.partition(" #")[0] for line in joined.splitlines())
+    pieces = (piece.strip() for line in lines for piece in re.split(r"&&|\|\||;|\$\(", line))
+    return [piece for piece in pieces if re.match(r"pace [a-z]", piece)]
+
+
+def test_commands_that_no_page_runs_are_understood() -> None:
+    """Where a test runs them elsewhere, or nothing can: they exist, and so do their options."""
+    leaves = {page.command: command for page, command in command_page.pages()}
+    seen = 0
+    for block in (block for page in PAGES for block in blocks(page)):
+        if block.language != "sh" or block.runs:
+            continue
+        for command in pace_commands(block.text):
+            words = shlex.split(command)
+            depth = max(n for n in range(1, len(words) + 1) if " ".join(words[:n]) in leaves)
+            name = " ".join(words[:depth])
+            leaves[name].make_context(name, words[depth:])  # parses, and runs nothing
+            seen += 1
+    assert seen > 40
 
 
 def test_marks_stand_right_above_a_block() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from functools import partial
 from pathlib import Path
@@ -18,6 +19,7 @@ from pace_network import folder, site_steps
 from pace_network.exchange import answer_letters, encode_words
 from pace_network.folder import SharedFolder
 from pace_network.round import play_round
+from tests.blocks import ROOT, blocks
 from tests.engines import folder_node
 from tests.graphs import clients
 from tests.networked import Clock, files, only, server_settings, stopped
@@ -25,6 +27,8 @@ from tests.preloaded import Preloaded
 from tests.sealed import key_of, write_key
 from tests.sites import NAMES, job, write_graph, write_sites
 
+PAGE = ROOT / "docs" / "operator.md"
+HERE = str(Path(__file__).relative_to(ROOT))
 FIVE = ("east", "middle", "north", "south", "west")
 NODE = 'name = "{name}"\nshare = "../share"\nkey = "{name}.key"\nlimit = 600.0\n'
 
@@ -47,10 +51,16 @@ def signed_sites(root: Path) -> Job:
 
 
 def test_a_signed_round_of_five_sites_from_cron_alone(pace: Preloaded, tmp_path: Path) -> None:
-    """Server and sites take turns and are never there together; each is a new process."""
+    """Server and sites take turns and are never there together; each is a new process.
+
+    The commands are those of the operator's page.
+    """
     made = signed_sites(tmp_path)
-    run = ("folder", "run", "job.pace", "../share", "--deadline", "1", "--delivery", "1", "--json")
-    look = ("folder", "node", "node.toml", "--once", "--json")
+    (block,) = (block for block in blocks(PAGE) if block.mark("run by") == HERE)
+    server, _, site = (shlex.split(line, comments=True) for line in block.text.splitlines())
+    assert server.pop(4) == "/mnt/share"
+    run = (*server[1:], "../share", "--deadline", "1", "--delivery", "1", "--json")
+    look = (*site[1:], "--json")
 
     def sites(*, answered: int) -> None:
         for name in FIVE:
