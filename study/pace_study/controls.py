@@ -23,6 +23,7 @@ from pace.registry import METHODS
 from pace.task import nll
 from pace.training import Recipe
 from pace_study.baselines.fedrcl import FedRCL
+from pace_study.baselines.generative import Dense, Ghost, Spire
 from pace_study.baselines.rivals import GaussianHead, OpFGL, Spear
 from pace_study.rounds import ROUNDS, Played
 
@@ -162,6 +163,9 @@ CONTROLS: Mapping[str, Callable[[], Method]] = {
     "spear": Spear,
     "gh-ofl": GaussianHead,
     "o-pfgl": OpFGL,
+    "spire": Spire,
+    "ghost": Ghost,
+    "dense": Dense,
 }
 
 

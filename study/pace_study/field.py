@@ -32,11 +32,11 @@ from pace_study.beyond import Aim
 from pace_study.records import title
 from pace_study.rounds import ROUNDS
 from pace_study.scores import LEVEL, SETTING, Harm, of_part, t_interval
-from pace_study.study import ALONE, FRESH, FRESH_DRAWS, FULL, LOCAL, RIDGE, Part, Row
+from pace_study.study import ALONE, FRESH, FRESH_DRAWS, FULL, LOCAL, RIDGE, TRAINERS, Part, Row
 
 NOTHING_SENT = ("local", "alone", "logistic")
-EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full")
-TRAINS = {"o-pfgl": "server, and after the return"}
+EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full", "fens")
+TRAINS = {"o-pfgl": "server, and after the return"} | dict.fromkeys(TRAINERS, "server")
 HEADS = (
     "Setting", "Method", "Accuracy", "− Local", "95 % by draw", "− alone", "95 % by draw",
     "Macro-F1", "ROC AUC", "ECE", "Harmed", "Worst", "Upload", "Return", "Rounds", "Seconds",

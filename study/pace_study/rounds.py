@@ -43,7 +43,8 @@ from pace.protocol import (
     wire,
 )
 from pace.reports import Trial
-from pace.training import Recipe, learner, train
+from pace.task import targets
+from pace.training import Optimiser, Recipe, learner, train
 
 EVERY = 5  # rounds between two looks at the validation nodes
 TUNED = 10  # epochs of fine-tuning
@@ -256,6 +257,64 @@ class Averaged:
         return best
 
 
+@dataclass(frozen=True)
+class Stacked:
+    """FENS: every client gets everybody's model and they train what weighs them (Allouah et al., 2024).
+
+        logits = [z_1, ..., z_K] A + b,   A and b trained over rounds, from the mean of the K models
+
+    The authors train A on training data that the models have not seen; here those are the validation
+    nodes, so no gate weighs it beside Local. A round is one gradient of all clients with Adam, which is
+    a step on their nodes together; A is linear, their simplest.
+    """
+
+    rounds: int = 100
+    rate: float = 0.01
+    every_label: bool = False
+
+    def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome:
+        began, network, classes = time.perf_counter(), federation.model, federation.model.classes
+        start = network.start(federation.seed)
+        models = [
+            train(graph, network, start, recipe=federation.recipe, seed=federation.seed)
+            for graph in graphs
+        ]
+        reader = Ensemble(network, tuple(models))
+        held_out = [(reader.stacked(graph)[graph.val], graph.y[graph.val]) for graph in graphs]
+        rows, labels = (torch.cat(part) for part in zip(*held_out, strict=True))
+        mean = torch.eye(classes).repeat(len(models), 1) / len(models)
+        optimiser = Optimiser(
+            {"weight": mean, "bias": torch.zeros(classes)}, Recipe(rate=self.rate)
+        )
+        hot = targets(labels, classes)
+        for _ in range(self.rounds if len(rows) else 0):
+            params = optimiser.params
+            apart = ((rows @ params["weight"] + params["bias"]).softmax(1) - hot) / len(rows)
+            optimiser.gradients["weight"].copy_(rows.T @ apart)
+            optimiser.gradients["bias"].copy_(apart.sum(0))
+            optimiser.step()
+        head = optimiser.result()
+        held = [[External(head, "FENS", reader)] for _ in graphs]
+        each, small = size(start), size(head) * self.rounds
+        seconds = time.perf_counter() - began
+        return Outcome({FITS[0]: held}, each + small, each * len(models) + small, seconds)
+
+
+@dataclass(frozen=True, eq=False)
+class Ensemble:
+    """How FENS predicts: all models' logits side by side, weighed by the trained head."""
+
+    network: Network
+    models: tuple[Params, ...]
+
+    def stacked(self, graph: Graph) -> Tensor:
+        with torch.no_grad():
+            return torch.cat([self.network(params, graph).logits for params in self.models], 1)
+
+    def __call__(self, params: Params, graph: Graph) -> Tensor:
+        return self.stacked(graph) @ params["weight"] + params["bias"]
+
+
 def merged(
     trained: Sequence[Params], graphs: Sequence[Graph], federation: Federation
 ) -> list[Params]:
@@ -327,6 +386,7 @@ ROUNDS: Mapping[str, Rounds] = {
     "fedavg-rounds": Averaged("fedavg"),
     "fedpub-rounds": Averaged("fedpub"),
     "fedgta-rounds": Averaged("fedgta"),
+    "fens": Stacked(),
     "fedadam": FedAdam(),
     "fedadam-rows": FedAdam(features=True),
     "fedadam-full": FedAdam(features=True, every_label=True),

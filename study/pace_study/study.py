@@ -109,15 +109,17 @@ FEDADAM = (
 )
 REFERENCES = (LOCAL, PACE, RIDGE, FULL, FULL_SUMS, ALONE, LOGISTIC, *FEDADAM)
 RIVALS = {"spear": "SPEAR", "gh-ofl": "GH-OFL's LDA", "o-pfgl": "O-pFGL"}
+TRAINERS = {"spire": "SPIRE", "ghost": "GHOST", "dense": "DENSE"}  # rivals whose server generates
 REPEATED = {"fedavg-rounds": "FedAvg", "fedgta-rounds": "FedGTA", "fedpub-rounds": "FedPub"}
 FIELD = (
     *REFERENCES,
     Row("FedAvg + CNLL", "fedavg"),
     *(
         Row(f"{label}{end}", method, reading)
-        for method, label in RIVALS.items()
+        for method, label in (RIVALS | TRAINERS).items()
         for end, reading in (("", "external"), (" + gate", "adopted"))
     ),
+    Row("FENS, 100 small rounds", "fens", "external"),
     *(Row(f"{label}, 100 rounds", method) for method, label in REPEATED.items()),
 )
 CORE = tuple(

@@ -5,7 +5,7 @@ Each from its paper, as far as that says; what differs from it is listed in its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import ClassVar
@@ -19,7 +19,7 @@ from pace.graph import Graph
 from pace.methods import SCALE
 from pace.models import fitted_labels, unit_rows
 from pace.params import Params
-from pace.protocol import External, Federation, Message, Method, Summable, Uploads
+from pace.protocol import External, Federation, Message, Method, Reading, Summable, Uploads
 from pace.task import called, targets
 from pace.training import Recipe, train
 
@@ -42,8 +42,30 @@ class Linear:
         return unit_rows(graph, HOP) @ weight + params["bias"]
 
 
+class Rival(Method):
+    """A method that gives everybody one model, which a receiver weighs beside Local as pace-ridge's."""
+
+    @property
+    def gate(self) -> Gate:
+        return Mixture()
+
+    def predictor(self, federation: Federation) -> Callable[[Params, Graph], Tensor] | None:
+        """How its model predicts; None: as the network does."""
+        return None
+
+    def adopt(
+        self, local: Params, returned: Message, graph: Graph, federation: Federation
+    ) -> list[External]:
+        return [External(dict(returned), type(self).__name__, self.predictor(federation))]
+
+    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
+        """The model that these uploads alone give."""
+        returned = next(iter(self.merge(uploads, federation)))
+        return Reading(External(dict(returned), predict=self.predictor(federation)))
+
+
 @dataclass(frozen=True)
-class Spear(Summable):
+class Spear(Rival, Summable):
     """SPEAR: class prototypes of rows smoothed along edges, shrunk by sample size (arXiv 2609.06154).
 
     p_c = (Σ h_v + τ m) / (n_c + τ),   m the mean of all rows; a node is of the nearest prototype's class
@@ -61,10 +83,6 @@ class Spear(Summable):
 
     shrinkage: float = 5.0  # τ
 
-    @property
-    def gate(self) -> Gate:
-        return Mixture()
-
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         rows = unit_rows(graph, HOP)[graph.train]
         labels = targets(graph.training_labels, federation.model.classes)
@@ -81,14 +99,12 @@ class Spear(Summable):
         bias = torch.where(counts > 0, bias, torch.full_like(bias, -2.0))
         return {"weight": SCALE * prototypes.T.float(), "bias": SCALE * bias.float()}
 
-    def adopt(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[External]:
-        return [External(dict(returned), "prototypes", Linear())]
+    def predictor(self, federation: Federation) -> Linear:
+        return Linear()
 
 
 @dataclass(frozen=True)
-class GaussianHead(Summable):
+class GaussianHead(Rival, Summable):
     """GH-OFL's LDA from class sums and second moments (arXiv 2602.01186), on hop rows.
 
     Σ = (B - Σ_c n_c μ_c μ_cᵀ) / (n - C), shrunk towards its mean variance; logits x Σ⁻¹μ_c + b_c
@@ -106,10 +122,6 @@ class GaussianHead(Summable):
     }
 
     shrinkage: float = 0.05
-
-    @property
-    def gate(self) -> Gate:
-        return Mixture()
 
     def projection(self, federation: Federation) -> Tensor | None:
         """From the seed; None where there are few features."""
@@ -143,14 +155,12 @@ class GaussianHead(Summable):
         bias = prior - (means * weight.T).sum(1) / 2
         return {"weight": weight.float(), "bias": bias.float()}
 
-    def adopt(
-        self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[External]:
-        return [External(dict(returned), "LDA", Linear(self.projection(federation)))]
+    def predictor(self, federation: Federation) -> Linear:
+        return Linear(self.projection(federation))
 
 
 @dataclass(frozen=True)
-class OpFGL(Method):
+class OpFGL(Rival):
     """O-pFGL: a surrogate graph from class statistics, then personal training (arXiv 2411.11304).
 
     Upload: class sums of features after one hop. The server trains the model on a graph with one node a
@@ -175,10 +185,6 @@ class OpFGL(Method):
     largest: float = 0.15
     epochs: int = 100
     rate: float = 1e-3
-
-    @property
-    def gate(self) -> Gate:
-        return Mixture()
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         labels = targets(graph.training_labels, federation.model.classes)
