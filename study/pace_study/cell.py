@@ -153,6 +153,8 @@ class Store:
         if not (self.folder / JOURNAL).exists():
             return
         with self._alone():
+            if not (self.folder / JOURNAL).exists():  # another process has folded it meanwhile
+                return
             changed = {_cell(row).file for row in self._journal()}
             for name in sorted(changed):
                 cells = sorted((cell for cell in self.rows if cell.file == name), key=_order)

@@ -1,13 +1,13 @@
 """The field in one table: every method under one protocol, over fresh draws of the masks.
 
-A setting is a graph under a partition. A row is shown in a setting where all of the draws are stored;
-differences are paired by draw, and their intervals are over draws.
+A setting is a graph under a partition. A row is shown in a setting where at least three of the draws are
+stored; differences are paired by draw, and their intervals are over draws.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,20 +31,21 @@ from pace.reports import (
 from pace_study.beyond import Aim
 from pace_study.records import title
 from pace_study.rounds import ROUNDS
-from pace_study.scores import LEVEL, SETTING, Harm, of_part, t_interval
-from pace_study.study import ALONE, FRESH, FRESH_DRAWS, FULL, LOCAL, RIDGE, TRAINERS, Part, Row
+from pace_study.scores import LEVEL, SETTING, Harm, of_rows, t_interval
+from pace_study.study import ALONE, FRESH_DRAWS, FULL, LOCAL, RIDGE, TRAINERS, Part, Row, in_order
 
 NOTHING_SENT = ("local", "alone", "logistic")
 EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full", "fens")
 TRAINS = {"o-pfgl": "server, and after the return"} | dict.fromkeys(TRAINERS, "server")
+FEWEST_DRAWS = 3  # of a row that is shown
 HEADS = (
     "Setting", "Method", "Accuracy", "− Local", "95 % by draw", "− alone", "95 % by draw",
-    "Macro-F1", "ROC AUC", "ECE", "Harmed", "Worst", "Upload", "Return", "Rounds", "Seconds",
+    "Macro-F1", "ROC AUC", "ECE", "Harmed", "Worst", "Upload", "Return", "Rounds", "Seconds", "Draws",
     "Labels", "Trains besides",
 )  # fmt: skip
 SUMMARY_HEADS = (
     "Method", "Mean rank", "Accuracy", "− Local", "Lowest − Local", "− alone", "Lowest − alone",
-    "ECE", "Harmed", "Harmed against alone", "Upload", "Return", "Rounds", "Labels",
+    "ECE", "Harmed", "Harmed against alone", "Upload", "Return", "Rounds", "Membership AUC", "Labels",
 )  # fmt: skip
 
 
@@ -56,13 +57,19 @@ class Against:
     low: float
     high: float
     harm: Harm
+    worst: float  # receiver: its mean over draws or, where each draw has its own, the lowest
 
     @classmethod
-    def of(cls, ours: pd.DataFrame, other: pd.DataFrame, same: bool) -> Against:
-        """Trials of two rows in one setting, in the same order of draws."""
-        points = ours.accuracy.to_numpy() - other.accuracy.to_numpy()
-        nodes = np.stack(ours.hits.to_list()) - np.stack(other.hits.to_list())
-        return cls(float(points.mean()), *t_interval(points), Harm.of(nodes, same))
+    def of(cls, ours: pd.DataFrame, other: pd.DataFrame | None, same: bool) -> Against | None:
+        """Trials of two rows in one setting by draw, over the draws that both have."""
+        if other is None or (both := ours.index.intersection(other.index)).empty:
+            return None
+        mine, theirs = ours.loc[both], other.loc[both]
+        points = mine.accuracy.to_numpy() - theirs.accuracy.to_numpy()
+        nodes = np.stack(mine.hits.to_list()) - np.stack(theirs.hits.to_list())
+        shares = 100 * nodes / np.maximum(np.stack(mine.nodes.to_list()), 1)
+        worst = float(shares.mean(0).min() if same else shares.min())
+        return cls(float(points.mean()), *t_interval(points), Harm.of(nodes, same), worst)
 
     @property
     def interval(self) -> str:
@@ -72,75 +79,69 @@ class Against:
 def by_setting(
     scores: pd.DataFrame, rows: Sequence[Row], seeds: Sequence[int], own: bool = False
 ) -> pd.DataFrame:
-    """A line for each setting and row of which all fresh draws are stored.
+    """A line for each setting and row of which at least three fresh draws are stored.
 
     With `own`, methods that are stored beside those of the rows have a row too.
     """
+    seed = in_order(seeds)[0]
     here = scores[scores.data_seed.isin(FRESH_DRAWS) & (scores.model == "gcn")]
+    here = here[here.seed == seed]
     if own:
         known = {row.method for row in rows}
         rows = [*rows, *(Row(name, name) for name in here.method.unique() if name not in known)]
     order = {row.label: place for place, row in enumerate(rows)}
+    # Settings in the order of their cells, partition by partition.
+    places = here.groupby(["partition", "clients"], sort=False).dataset.unique()
     lines: list[dict[str, object]] = []
-    for (partition, clients), cells in here.groupby(["partition", "clients"], sort=False):
-        place = {"partition": partition, "clients": (clients,)} | FRESH
-        datasets = tuple(cells.dataset.unique())
-        part = Part("", "", "", tuple(rows), datasets=datasets, **place)
-        for where, trials in of_part(scores, part, seeds).groupby(SETTING, sort=False):
+    groups = dict(iter(of_rows(here, rows).groupby(SETTING)))
+    for (partition, clients), datasets in places.items():
+        for dataset in sorted(datasets):
+            trials = groups.get((dataset, partition, clients), here[:0].assign(label=""))
             by_label = {
-                label: found.sort_values("data_seed") for label, found in trials.groupby("label")
+                label: found.set_index("data_seed").sort_index()
+                for label, found in trials.groupby("label")
+                if len(found) >= FEWEST_DRAWS
             }
-            setting = dict(zip(SETTING, where, strict=True))
-            lines += [
-                setting | _line(label, by_label, partition)
-                for label in sorted(by_label, key=order.__getitem__)
-            ]
+            lines += [_line(label, by_label) for label in sorted(by_label, key=order.__getitem__)]
     return pd.DataFrame(lines)
 
 
-def _line(label: str, rows: dict[str, pd.DataFrame], partition: str) -> dict[str, object]:
-    ours, local, alone = rows[label], rows.get(LOCAL.label), rows.get(ALONE.label)
-    same = not partition.startswith("dirichlet")  # there each draw has receivers of its own
-    worst = np.nan
-    if local is not None:
-        gains = _gains(ours, local)
-        worst = float(gains.mean(0).min() if same else gains.min())
+def _line(label: str, rows: Mapping[str, pd.DataFrame]) -> dict[str, object]:
+    ours, first = rows[label], rows[label].iloc[0]
+    same = not first.partition.startswith("dirichlet")  # there each draw has receivers of its own
+    local, alone = (Against.of(ours, rows.get(row.label), same) for row in (LOCAL, ALONE))
     clients = ours.alphas.map(len)
     return {
-        "setting": f"{title(ours.dataset.iloc[0])}, {partition}, C = {ours.clients.iloc[0]}",
+        **first[[*SETTING, "method"]],
+        "setting": f"{title(first.dataset)}, {first.partition}, C = {first.clients}",
         "label": label,
-        "method": ours.method.iloc[0],
-        "accuracy": ours.accuracy.mean(),
-        "macro_f1": ours.macro_f1.mean(),
-        "roc_auc": ours.roc_auc.mean(),
-        "ece": ours.ece.mean(),
-        "local": None if local is None else Against.of(ours, local, same),
-        "alone": None if alone is None else Against.of(ours, alone, same),
-        "worst": worst,
+        **ours[["accuracy", "macro_f1", "roc_auc", "ece", "seconds"]].mean(),
+        "local": local,
+        "alone": alone,
+        "worst": local.worst if local else np.nan,
         "upload": (ours.upload / clients).mean(),
         "returned": (ours.returned / clients).mean(),
-        "seconds": ours.seconds.mean(),
         "draws": len(ours),
-        "by_draw": tuple(ours.accuracy),
+        "by_draw": ours.accuracy.to_dict(),
     }
 
 
-def _gains(ours: pd.DataFrame, local: pd.DataFrame) -> np.ndarray:
-    """Points against Local as the paper trains it, (draws, receivers)."""
-    nodes = np.stack(local.nodes.to_list())
-    hits = np.stack(ours.hits.to_list()) - np.stack(local.hits.to_list())
-    return np.asarray(100 * hits / np.maximum(nodes, 1))
-
-
 def ranked(settings: pd.DataFrame, core: Sequence[Row]) -> pd.DataFrame:
-    """What is ranked: the settings that every core row has, and the rows that have all of them."""
+    """What is ranked: the settings that every core row has, and the rows that have all of them.
+
+    Accuracy is then over the draws that all of these rows have.
+    """
     if settings.empty:
         return settings
     needed = {row.label for row in core}
     labels = settings.groupby("setting").label.agg(set)
     kept = settings[settings.setting.isin(labels[labels.map(needed.issubset)].index)]
     counts = kept.groupby("label").setting.nunique()
-    return kept[kept.label.isin(counts[counts == kept.setting.nunique()].index)]
+    kept = kept[kept.label.isin(counts[counts == kept.setting.nunique()].index)]
+    common = kept.groupby("setting").by_draw.agg(lambda rows: set.intersection(*map(set, rows)))
+    pairs = zip(kept.setting, kept.by_draw, strict=True)
+    accuracy = [np.mean([by_draw[draw] for draw in common[where]]) for where, by_draw in pairs]
+    return kept.assign(accuracy=accuracy)
 
 
 def ranks(kept: pd.DataFrame) -> pd.Series:
@@ -205,6 +206,7 @@ def setting_rows(settings: pd.DataFrame) -> list[list[str | Value]]:
                 kilobytes(found.returned),
                 Value(count, int(count)),
                 points(found.seconds, ".2f"),
+                int(found.draws),
                 labels,
                 trains,
             ]
@@ -212,7 +214,9 @@ def setting_rows(settings: pd.DataFrame) -> list[list[str | Value]]:
     return rows
 
 
-def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
+def summary_table(
+    settings: pd.DataFrame, core: Sequence[Row], membership: Mapping[str, float] | None = None
+) -> Table:
     """Each ranked row over the settings that all of them have, the best mean rank first."""
     here = ranked(settings, core)
     rows: list[list[str | Value]] = []
@@ -234,6 +238,7 @@ def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
                 kilobytes(found.upload.mean()),
                 kilobytes(found.returned.mean()),
                 Value(count, int(count)),
+                points((membership or {}).get(found.method.iloc[0], np.nan), ".2f"),
                 labels,
             ]
         )
@@ -269,6 +274,15 @@ def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:
     return Table.of(str(kept.setting.max()), HEADS[1:7], rows, words=0)
 
 
+def _ahead(ours: pd.Series, other: pd.Series) -> pd.Series:
+    """By setting, the mean difference over the draws that both rows have."""
+    pairs = ((name, ours[name], other[name]) for name in ours.index.intersection(other.index))
+    common = ((name, a, b, a.keys() & b.keys()) for name, a, b in pairs)
+    return pd.Series(
+        {name: np.mean([a[draw] - b[draw] for draw in both]) for name, a, b, both in common if both}
+    )
+
+
 def full_aims(settings: pd.DataFrame) -> list[Aim]:
     """What `pace-full` set out to do, on the settings where it and its references are stored."""
     if settings.empty:
@@ -284,7 +298,7 @@ def full_aims(settings: pd.DataFrame) -> list[Aim]:
         ("FedAdam + MLP, 100 rounds, every label", 0.0, -0.5),
     ):
         if label in rows:
-            ahead = (full.accuracy - rows[label].accuracy).dropna()
+            ahead = _ahead(full.by_draw, rows[label].by_draw)
             low = ahead.min()
             floor = "" if lowest is None else f", nowhere below {lowest:+.1f}"
             aims.append(
@@ -320,14 +334,15 @@ def full_aims(settings: pd.DataFrame) -> list[Aim]:
 # --- the page -----------------------------------------------------------------------------------
 
 RULE = (
-    "A method is admitted with every draw of at least one setting, by the protocol of this table: one "
-    "seed, data seeds 10 to 19, no test label before the score. It enters the ranks when it has all "
-    "settings that they are over. The command that adds one of your own:"
+    "A method is admitted with at least three of the draws of a setting, by the protocol of this table: "
+    "one seed, data seeds 10 to 19, no test label before the score. It enters the ranks when it has all "
+    "settings that they are over; they compare the draws that all rows have. The command that adds one "
+    "of your own:"
 )
 COMMAND = "pace run --methods package.module:Class --against field --dataset cora --out results"
 
 
-def write_field_page(settings: pd.DataFrame, core: Sequence[Row], figure: Path, path: Path) -> Path:
+def write_field_page(settings: pd.DataFrame, summary: Table, figure: Path, path: Path) -> Path:
     """One page that sorts by any column and chooses by partition and graph."""
     choices = []
     for name, found in settings.groupby("setting", sort=False):
@@ -336,7 +351,7 @@ def write_field_page(settings: pd.DataFrame, core: Sequence[Row], figure: Path, 
         table = Table.of(str(name), HEADS[1:], rows, words=2)
         choices.append(Choice((str(partition), title(dataset), str(clients)), table))
     drill = Drilldown(("Partition", "Graph", "Clients"), tuple(choices))
-    blocks: list[Block] = [Text(RULE), Code(COMMAND), summary_table(settings, core)]
+    blocks: list[Block] = [Text(RULE), Code(COMMAND), summary]
     if figure.is_file():
         caption = (
             "Mean ranks over the settings that every row has; rows under one bar do not differ."

@@ -280,7 +280,8 @@ for part in (
 ):
     PARTS[part.name] = part
 OTHERS = ("-heterophilous", "-twitch")
-add_parts("labels", ["", "-metis", "-dirichlet", *OTHERS], REFERENCES, **FRESH)
+add_parts("labels", [""], REFERENCES, clients=MANY, **FRESH)
+add_parts("labels", ["-metis", "-dirichlet", *OTHERS], REFERENCES, **FRESH)
 add_parts("field", ["", "-metis", *OTHERS, "-dirichlet-0.1", "-dirichlet-0.05"], FIELD, **FRESH)
 # Parts of our own, asked for together by the first word.
 FAMILIES = ("masks", "beyond", "models", "labels", "field")

@@ -5,8 +5,8 @@ Each from its paper, as far as that says; what differs from it is listed in its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import repeat
 from typing import ClassVar
 
@@ -19,7 +19,16 @@ from pace.graph import Graph
 from pace.methods import SCALE
 from pace.models import fitted_labels, unit_rows
 from pace.params import Params
-from pace.protocol import External, Federation, Message, Method, Reading, Summable, Uploads
+from pace.protocol import (
+    Explanation,
+    External,
+    Federation,
+    Message,
+    Method,
+    Reading,
+    Summable,
+    Uploads,
+)
 from pace.task import called, targets
 from pace.training import Recipe, train
 
@@ -58,10 +67,16 @@ class Rival(Method):
     ) -> list[External]:
         return [External(dict(returned), type(self).__name__, self.predictor(federation))]
 
-    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
-        """The model that these uploads alone give."""
-        returned = next(iter(self.merge(uploads, federation)))
-        return Reading(External(dict(returned), predict=self.predictor(federation)))
+    def explain(
+        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
+    ) -> Explanation:
+        """It is read as the model that these uploads alone give."""
+
+        def reading() -> Reading:
+            returned = next(iter(self.merge(uploads, federation)))
+            return Reading(External(dict(returned), predict=self.predictor(federation)))
+
+        return replace(super().explain(uploads, federation, features), reading=reading)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,85 @@
+"""How well an upload tells who was trained on: a number a method, on the graph that comes with PACE."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from pace.datasets import divide, load
+from pace.errors import PaceError
+from pace.graph import Graph
+from pace.io import atomic
+from pace.models import Model, sized
+from pace.protocol import SEED, Federation, Reading, steps, wire
+from pace.runtimes.files import attacks
+from pace.training import train_cohort
+from pace_study.cell import HIDDEN, LAYERS
+from pace_study.controls import study_method
+from pace_study.rounds import ROUNDS, Played
+from pace_study.study import FRESH_DRAWS
+
+FILE = "membership.json"
+DATASET, PARTITION, CLIENTS = "synthetic", "louvain", 10
+
+
+def read_membership(folder: Path) -> dict[str, float]:
+    """What a folder holds: by method, the AUC."""
+    path = folder / FILE
+    return json.loads(path.read_text()) if path.is_file() else {}
+
+
+def add_membership(folder: Path, methods: Iterable[str]) -> Mapping[str, float]:
+    """The folder's numbers, with those of methods that it had none of."""
+    known = read_membership(folder)
+    for name in methods:
+        if name not in known:
+            try:
+                found = membership(name)
+            except PaceError:  # it cannot be run on this graph
+                continue
+            known[name] = round(found, 3)
+    text = json.dumps(dict(sorted(known.items())), indent=1)
+    atomic.write(folder / FILE, f"{text}\n".encode())
+    return known
+
+
+def membership(name: str) -> float:
+    """AUC of the best of the site's own attacks on a method's upload, the mean over clients.
+
+    Of a method over rounds the model that the server holds last is attacked. 0.5 is guessing, which is
+    what a method that sends nothing leaves.
+    """
+    torch.set_num_threads(1)
+    graphs, model = _setting()
+    method = Played(ROUNDS[name], graphs) if name in ROUNDS else study_method(name)
+    federation = Federation(model, method, SEED)
+    if isinstance(method, Played):
+        held = next(iter(method.outcome(federation).models.values()))
+        readings = [Reading(models[0]) for models in held]
+    else:
+        starts = {federation.seed: federation.start}
+        models = train_cohort(graphs, federation.network, starts, recipe=federation.recipe)
+        sent = [
+            wire.decode(steps.share(local, graph, federation)[1]).message
+            for local, graph in zip(models[federation.seed], graphs, strict=True)
+        ]
+        readings = [steps.explain_upload(message, federation).reading() for message in sent]
+    found = []
+    for reading, graph in zip(readings, graphs, strict=True):
+        nodes = (mask.nonzero().flatten() for mask in (graph.train, graph.test))
+        found.append(
+            max(attacks.membership(reading, graph, federation, *nodes).values(), default=0.5)
+        )
+    return float(np.mean(found))
+
+
+@cache
+def _setting() -> tuple[list[Graph], Model]:
+    dataset = load(DATASET)
+    graphs = divide(dataset, PARTITION, CLIENTS, FRESH_DRAWS[0])
+    return graphs, sized("gcn", dataset.graph.features, HIDDEN, LAYERS, dataset.classes)
