@@ -206,7 +206,7 @@ def setting_rows(settings: pd.DataFrame) -> list[list[str | Value]]:
                 kilobytes(found.returned),
                 Value(count, int(count)),
                 points(found.seconds, ".2f"),
-                int(found.draws),
+                Value(str(found.draws), found.draws),
                 labels,
                 trains,
             ]

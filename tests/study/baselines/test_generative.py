@@ -7,6 +7,7 @@ from scipy.stats import entropy
 
 from pace.graph import Graph
 from pace.models import GCN
+from pace.params import Params
 from pace.protocol import Federation, Messages
 from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled
@@ -92,7 +93,7 @@ def test_denses_student_learns_what_the_mean_of_the_clients_says() -> None:
     locals_ = [dict(train(g, MODEL, federation.start, recipe=Recipe(), seed=7)) for g in graphs]
     student = next(iter(Dense(rounds=20).merge(Messages(locals_), federation)))
 
-    def agreement(params: dict[str, torch.Tensor]) -> float:
+    def agreement(params: Params) -> float:
         same = nodes = 0
         for graph in graphs:
             mean = torch.stack([MODEL(each, graph).logits for each in locals_]).mean(0)
