@@ -27,7 +27,7 @@ from pace.errors import PaceError
 from pace.graph import Graph
 from pace.methods import Limited, Pace, Regressed, make
 from pace.models import GCN
-from pace.protocol import SEEDS, Federation, Message, Method, steps, wire
+from pace.protocol import SEEDS, Federation, Kept, Message, Method, steps, wire
 from pace.reports import READINGS, Table
 from pace.runtimes.simulation import evaluate
 from pace.task import accuracy, pooled
@@ -111,7 +111,7 @@ def scored(
     returns = steps.merge(uploads, federation)
     counts: dict[str, list[Tensor]] = {reading: [] for reading in READINGS}
     for client in range(MOST, CLIENTS):
-        kept = steps.Kept(known.locals[client], wire.checksum(uploads[client]))
+        kept = Kept(known.locals[client], wire.checksum(uploads[client]))
         found = steps.adopt(graphs[client], kept, returns[client], federation)
         graph, classes = graphs[client], federation.model.classes
         for reading, logits in READINGS.items():

@@ -27,6 +27,8 @@ from pace.protocol import (
     Summable,
     counted,
     in_ring,
+    layouts,
+    logit_sets,
     steps,
     wire,
 )
@@ -203,7 +205,7 @@ def outcome(
         kept = fitted[place][0]
         adoption = steps.adopt(graph, kept, returns[place], federation)
         changed = triggered(graph, words)
-        sets = steps.logit_sets(changed, kept.local, adoption.model.externals, federation)
+        sets = logit_sets(changed, kept.local, adoption.model.externals, federation)
         others = graph.test & (graph.y != wanted)
         for reading, clean, after in (
             ("adopted", adoption.logits, mix(sets, adoption.weights)),
@@ -227,7 +229,7 @@ def framed(lie: Message, federation: Federation, seal: Seal | None) -> bytes:
     method = federation.method
     assert isinstance(method, Summable)
     numbers = in_ring(counted(method.statistic_of(lie, federation)), federation.clients)
-    return wire.encode_sealed(seal(numbers), steps.upload_layout(federation), federation.digest)
+    return wire.encode_sealed(seal(numbers), layouts.upload_layout(federation), federation.digest)
 
 
 def percent(parts: Sequence[Tensor]) -> float:

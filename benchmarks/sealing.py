@@ -14,7 +14,7 @@ from benchmarks.server import Repeated, exhaust, upload
 from pace.jobs import signatures
 from pace.methods import Pace
 from pace.models import GCN
-from pace.protocol import Federation, Ring, Summable, counted, in_ring, ring, steps, wire
+from pace.protocol import Federation, Ring, Summable, counted, in_ring, layouts, ring, steps, wire
 
 SHAPES = {
     "cora": (1433, 64, 7),
@@ -33,7 +33,7 @@ def sealed(turns: int, *, quick: bool = False) -> Iterator[Point]:
     for name, widths in list(SHAPES.items())[: 1 if quick else None]:
         agreed = Federation(GCN(widths), Pace(), sealed=True, clients=SERVED)
         numbers = _statistic(agreed)
-        frame = wire.encode_sealed(numbers, steps.upload_layout(agreed), agreed.digest)
+        frame = wire.encode_sealed(numbers, layouts.upload_layout(agreed), agreed.digest)
         dense = 4 * sum(value.numel() for value in agreed.start.values())
         for clients in COHORTS[: 1 if quick else None]:
             seal, *_ = signatures.ephemeral_seals(
@@ -46,7 +46,7 @@ def sealed(turns: int, *, quick: bool = False) -> Iterator[Point]:
                 "seal_ms": 1e3 * spent(partial(seal, numbers), turns),
                 "upload_bytes": len(frame),
                 "upload_percent_of_dense": 100 * len(frame) / dense,
-                "return_bytes": steps.return_layout(agreed).size,
+                "return_bytes": layouts.return_layout(agreed).size,
             }
         if (peer := ckks(len(numbers.high), turns)) is not None:
             yield {"shape": name, **peer}
@@ -63,7 +63,7 @@ def _statistic(agreed: Federation) -> Ring:
 def server(turns: int, clients: int) -> Point:
     """Adding up and answering at Cora's shape. Masks are left out: they do not change its work."""
     agreed = Federation(GCN(SHAPES["cora"]), Pace(), sealed=True, clients=clients)
-    frame = wire.encode_sealed(_statistic(agreed), steps.upload_layout(agreed), agreed.digest)
+    frame = wire.encode_sealed(_statistic(agreed), layouts.upload_layout(agreed), agreed.digest)
     frames = Repeated([frame], clients)
 
     def serve() -> None:

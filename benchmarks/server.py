@@ -12,7 +12,7 @@ from benchmarks.clock import Point, peak, spent
 from pace.merging import batches, compress, consensus, corrections, pack, unpack
 from pace.methods import Pace, PaceRidge
 from pace.models import GCN
-from pace.protocol import Federation, steps, wire
+from pace.protocol import Federation, layouts, steps, wire
 
 WIDTHS = (1433, 64, 7)  # Cora's
 DISTINCT = 64  # uploads that are really different; the rest repeat them
@@ -120,5 +120,5 @@ def regressed(federation: Federation, seed: int) -> dict[str, torch.Tensor]:
     falling = torch.arange(1, 13)[:, None] ** -0.5
     return {
         name: falling * torch.randn(shape, generator=generator)
-        for name, shape in steps.upload_layout(federation).items()
+        for name, shape in layouts.upload_layout(federation).items()
     }

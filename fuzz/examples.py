@@ -11,7 +11,7 @@ from pace.datasets import Dataset, Division, Names, Synthetic, divide, synthetic
 from pace.graph import Graph
 from pace.jobs import SERVER, Job, signatures
 from pace.models import GCN, SAGE
-from pace.protocol import steps
+from pace.protocol import Kept, steps
 
 SITES = ("north", "south", "west")  # of the sealed job
 
@@ -63,7 +63,7 @@ def key(name: str) -> signatures.Key:
 
 
 @cache
-def fitted() -> tuple[steps.Kept, bytes]:
+def fitted() -> tuple[Kept, bytes]:
     return steps.fit(graph(), job().federation)
 
 
@@ -87,7 +87,7 @@ def sealed_job() -> Job:
 
 
 @cache
-def sealed_fits() -> list[tuple[steps.Kept, bytes]]:
+def sealed_fits() -> list[tuple[Kept, bytes]]:
     made = sealed_job()
     return [
         steps.fit(graph_of(name), made.federation, seal=made.seal(name, key(name)))

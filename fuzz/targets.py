@@ -38,7 +38,7 @@ from pace.datasets import read_partition, write_partition
 from pace.jobs import SERVER, Journal, Roll, admit, read_job, render_job, signatures
 from pace.jobs import roll as rolls
 from pace.jobs.editions import encode_record
-from pace.protocol import External, steps, wire
+from pace.protocol import External, layouts, steps, wire
 from pace.runtimes.files import Members, inspect, model
 from pace.task import nll
 
@@ -79,7 +79,7 @@ def over_tail(honest: bytes, data: bytes) -> bytes:
 
 def frame(data: bytes) -> None:
     """Any bytes, as they are and with a right checksum, with sizes known and unknown."""
-    layout = steps.upload_layout(job().federation)
+    layout = layouts.upload_layout(job().federation)
     for each in (data, resealed(data)):
         for expected in (None, layout):
             quiet(wire.decode, each, expected)

@@ -107,7 +107,8 @@ def test_labels_are_read_in_three_places() -> None:
     """Training reads y[train], adopt y[val], a runtime that evaluates y[test]; loaders make y."""
     makers = {"graph.py", "datasets", "tables"}
     assert {file for file in readers("y") if file.split("/")[0] not in makers} == {
-        "protocol/steps.py",
+        "protocol/adoption.py",
+        "protocol/layouts.py",  # a graph's largest label must be one of the federation's
         "runtimes/simulation.py",
         "runtimes/files/outcome.py",
         "runtimes/files/attacks.py",  # a site attacks its own upload

@@ -39,7 +39,7 @@ from pace.protocol import (
     Method,
     Rehearsal,
     Uploads,
-    steps,
+    layouts,
     wire,
 )
 from pace.reports import Trial
@@ -235,7 +235,9 @@ class Averaged:
             [External(first, "received", reader), External(second, "tuned", reader)]
             for first, second in zip(received, tuned, strict=True)
         ]
-        upload, returned = map(wire.size, (steps.upload_layout(inner), steps.return_layout(inner)))
+        upload, returned = map(
+            wire.size, (layouts.upload_layout(inner), layouts.return_layout(inner))
+        )
         seconds = time.perf_counter() - began
         return Outcome({FITS[0]: held}, upload * self.rounds, returned * self.rounds, seconds)
 

@@ -10,7 +10,7 @@ import torch
 from pace.graph import Graph
 from pace.jobs.disclosure import Disclosure
 from pace.jobs.job import Job
-from pace.protocol import steps, wire
+from pace.protocol import layouts, wire
 from pace.runtimes.files.model import SiteModel
 from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores
 from pace.runtimes.files.site import Members
@@ -33,7 +33,7 @@ def made(*, share: float = 0.6, of: Callable[..., Job] = job, **settings: Any) -
     shapes = {name: tuple(value.shape) for name, value in federation.start.items()}
     externals = tuple(
         replace(blank, params=random_like(wire.layout(blank.params), place))
-        for place, blank in enumerate(steps.blank_externals(federation), start=1)
+        for place, blank in enumerate(layouts.blank_externals(federation), start=1)
     )
     weights = (1 - share, *[share / len(externals)] * len(externals))
     outcome = replace(unscored(share, weights, agreed.model.classes), job=agreed.digest)

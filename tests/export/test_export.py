@@ -16,7 +16,7 @@ from pace.errors import FileError, SettingError
 from pace.export import export_model
 from pace.graph import Graph
 from pace.models import MODELS, from_torch, sized
-from pace.protocol import steps
+from pace.protocol import layouts
 from pace.runtimes.files.site import Site
 from pace_study.baselines.masked import NEGLIGIBLE, mask_of
 from tests.export.models import graph, made
@@ -124,7 +124,7 @@ def test_classes_features_and_parts_are_told(tmp_path: Path) -> None:
     assert about["features"] == list(model.job.features)
     assert [part["name"] for part in about["parts"]] == [
         "Local",
-        *steps.external_names(model.job.federation),
+        *layouts.external_names(model.job.federation),
     ]
     assert [part["weight"] for part in about["parts"]] == list(model.outcome.weights)
 

@@ -7,7 +7,7 @@ import torch
 
 from pace.jobs.disclosure import disclosure, small_classes
 from pace.methods import METHODS, Pace, RidgeSums, make
-from pace.protocol import steps
+from pace.protocol import layouts, steps
 from pace.protocol.method import UNKNOWN
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import rebuilt
@@ -59,7 +59,7 @@ def test_every_method_says_what_every_tensor_of_its_upload_is(name: str, hidden:
     agreed = replace(federation(method), sealed=hidden, clients=3 if hidden else 0)
     message = {} if hidden else agreed.method.share(agreed.start, clients(1)[0], agreed)
     found = disclosure(message, agreed)
-    assert [item.name for item in found.items] == list(steps.upload_layout(agreed))
+    assert [item.name for item in found.items] == list(layouts.upload_layout(agreed))
     assert all(item.words.startswith("sealed: ") == hidden for item in found.items)
     own = {item.name: item.words for item in found.items if item.name not in agreed.start}
     assert not [words for words in own.values() if UNKNOWN in words]

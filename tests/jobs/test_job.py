@@ -16,7 +16,7 @@ from pace.jobs.explain import job_facts
 from pace.jobs.job import Job, digest, read_job, render_job, write_job
 from pace.methods import METHODS
 from pace.models.gcn import GCN
-from pace.protocol import Messages, number_formats, steps, wire
+from pace.protocol import Messages, layouts, number_formats, steps, wire
 from pace.protocol.number_formats import KINDS
 from tests.graphs import clients
 from tests.sites import job
@@ -245,7 +245,7 @@ def test_what_is_disclosed_adds_up_to_the_frame(numbers: str) -> None:
     message = steps.check_upload(upload, federation)
     found = disclosure(message, federation)
     assert found.frame == len(upload)
-    place = wire.HEAD.size + len(steps.upload_layout(federation).table)
+    place = wire.HEAD.size + len(layouts.upload_layout(federation).table)
     for item in found.items:
         part = upload[place : place + item.bytes]
         assert part == number_formats.write(message[item.name].numpy(), numbers)

@@ -36,7 +36,7 @@ from pace.jobs.job import Job, read_job, write_job
 from pace.methods import FedAvg, Pace
 from pace.models.gcn import GCN
 from pace.params import Params
-from pace.protocol import ring, steps, wire
+from pace.protocol import Kept, layouts, ring, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import Message, Summable
 from pace.protocol.ring import Ring
@@ -46,7 +46,7 @@ from tests.graphs import clients, federation
 from tests.sealed import key_of, sealed_job
 from tests.sites import NAMES
 
-Fitted = tuple[steps.Kept, bytes]
+Fitted = tuple[Kept, bytes]
 
 
 def seals(job: Job) -> list[Seal]:
@@ -72,7 +72,7 @@ def statistic(local: Params, graph: Graph, agreed: Federation) -> Message:
 
 
 def elements(frame: bytes, job: Job) -> Ring:
-    layout = steps.upload_layout(job.federation)
+    layout = layouts.upload_layout(job.federation)
     begin = wire.HEAD.size + len(layout.table)
     return ring.from_bytes(frame, sum(layout.volumes), begin)
 
@@ -239,7 +239,7 @@ def test_a_key_that_changed_voids_the_job() -> None:
 def lying(made: Job, **changes: float) -> Iterator[bytes]:
     """All uploads; the first site adds to its statistic."""
     agreed = made.federation
-    layout = steps.upload_layout(agreed)
+    layout = layouts.upload_layout(agreed)
     for place, (graph, seal) in enumerate(zip(clients(3), seals(made), strict=True)):
         local = steps.fit(graph, agreed, seal=seal)[0].local
         message = counted(statistic(local, graph, agreed))
@@ -403,7 +403,7 @@ class Counting(FedAvg):
 
 def test_the_size_of_a_sealed_upload_is_twelve_bytes_a_number() -> None:
     made = sealed_job()
-    layout = steps.upload_layout(made.federation)
+    layout = layouts.upload_layout(made.federation)
     numbers = sum(layout.volumes)
     assert admission.exact_size(made) == (
         wire.HEAD.size + len(layout.table) + 12 * numbers + wire.CHECKSUM + signatures.TRAILER

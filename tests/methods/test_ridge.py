@@ -17,7 +17,7 @@ from pace.methods.beyond.ridge import OWN, Regressed
 from pace.models import MODELS
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
-from pace.protocol import steps, wire
+from pace.protocol import layouts, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
 from pace.task import nll
@@ -41,7 +41,7 @@ def agreed(graphs: list[Graph], method: Regressed | None = None, epochs: int = 1
 def test_each_direction_costs_at_most_what_pace_does(features: int, classes: int) -> None:
     gcn = GCN((features, 64, classes))
     ridge, pace = Federation(gcn, PaceRidge()), Federation(gcn, Pace())
-    for layout in (steps.upload_layout, steps.return_layout):
+    for layout in (layouts.upload_layout, layouts.return_layout):
         assert wire.size(layout(ridge)) <= wire.size(layout(pace))
 
 
@@ -140,7 +140,7 @@ def test_a_hostile_return_leaves_local(graphs: list[Graph]) -> None:
     whole = agreed(graphs, PaceRidge(numbers="float32"))
     kept, upload = steps.fit(graphs[0], whole)
     (honest,) = steps.merge([upload], whole)
-    frame = wire.decode(honest, steps.return_layout(whole))
+    frame = wire.decode(honest, layouts.return_layout(whole))
     wild = {name: torch.full_like(value, 3e38) for name, value in frame.message.items()}
     returned = wire.encode(wild, whole.digest, kept.upload, whole.numbers)
     found = steps.adopt(graphs[0], kept, returned, whole)
@@ -228,7 +228,7 @@ def test_names_build_what_they_say() -> None:
     assert Federation(GCN((5, 4, 2)), make("pace-ridge")).numbers == "int8"
     assert make("pace-ridge:strengths=3,own=none") == PaceRidge(strengths=(3.0,), own=None)
     neighbours = Federation(GCN((5, 4, 2)), make("pace-ridge:hops=2"))
-    assert steps.external_names(neighbours) == (
+    assert layouts.external_names(neighbours) == (
         "ridge on 2 hops, λ = 1",
         "ridge on 2 hops, λ = 3",
         "ridge on 2 hops, λ = 10",

@@ -14,7 +14,7 @@ from pace.merging.ridge import compressed, expanded
 from pace.methods import PaceRidge, RidgeSums
 from pace.methods.beyond.ridge import ROWS, SMALLEST_CLASS, STRENGTHS, Regressed
 from pace.models import GAT, GCN, SAGE, Model, from_torch
-from pace.protocol import steps
+from pace.protocol import Adoption, steps
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
 from pace.task import nll
@@ -111,7 +111,7 @@ def test_whatever_local_is_the_regressions_are_the_same(kind: str, form: type[Re
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)
 
 
-def round_of(graphs: list[Graph], whole: Federation) -> list[steps.Adoption]:
+def round_of(graphs: list[Graph], whole: Federation) -> list[Adoption]:
     fitted = [steps.fit(graph, whole) for graph in graphs]
     returns = steps.merge([upload for _, upload in fitted], whole)
     return [
@@ -149,7 +149,7 @@ def heterophilous(seed: int, nodes: int = 160) -> Graph:
     return client_graphs(whole, [range(nodes)], CLASSES, generator(seed))[0]
 
 
-def gained(graphs: list[Graph], adopted: list[steps.Adoption]) -> float:
+def gained(graphs: list[Graph], adopted: list[Adoption]) -> float:
     """Test accuracy above Local, over all clients' nodes."""
     hits, nodes = 0, 0
     for graph, found in zip(graphs, adopted, strict=True):

@@ -13,7 +13,7 @@ from pace.graph import Graph
 from pace.jobs import signatures
 from pace.methods import METHODS, Limited, Pace, make
 from pace.params import Params
-from pace.protocol import steps
+from pace.protocol import layouts, steps
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method, Summable
 from pace.protocol.steps import Adoption
@@ -88,14 +88,14 @@ def test_sealing_leaves_out_no_hook() -> None:
         READ.clear()
         agreed = federation(Probe(), epochs=3)
         agreed = sealed(agreed, 3) if hidden else agreed
-        for cached in (steps.upload_layout, steps.return_layout, steps.blank_externals):
+        for cached in (layouts.upload_layout, layouts.return_layout, layouts.blank_externals):
             cached.cache_clear()
         seal = signatures.ephemeral_seals(["a", "b", "c"], b"salt")[0] if hidden else None
         kept, upload = steps.fit(graphs[0], agreed, seal=seal)
-        steps.explain_upload(steps.check_upload(upload, agreed), agreed)
-        steps.upload_weights(steps.received([upload], agreed), agreed)
+        layouts.explain_upload(steps.check_upload(upload, agreed), agreed)
+        layouts.upload_weights(steps.received([upload], agreed), agreed)
         adoptions(graphs, [kept.local] * 3, agreed)
-        steps.blank_externals(agreed)
+        layouts.blank_externals(agreed)
         asked.append(set(READ))
     when_open, when_sealed = asked
     assert when_open - when_sealed <= OPEN_ONLY

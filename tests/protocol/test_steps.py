@@ -27,7 +27,7 @@ from pace.jobs.disclosure import influence
 from pace.methods import METHODS, FedAvg, Fixed, Local, Pace, make
 from pace.models.gcn import GCN
 from pace.params import Params
-from pace.protocol import steps, uploads, wire
+from pace.protocol import adopt_all, steps, uploads, wire
 from pace.protocol.federation import Federation
 from pace.protocol.method import LARGEST_NUMBER, External, Method
 from pace.protocol.number_formats import KINDS
@@ -421,7 +421,7 @@ def test_receivers_that_adopt_together_adopt_what_each_does_alone(
     several = receivers(clients(3), method, (1, 2))
     if known:
         several = [replace(each, local=local_logits(each)) for each in several]
-    for receiver, together in zip(several, steps.adopt_all(several), strict=True):
+    for receiver, together in zip(several, adopt_all(several), strict=True):
         alone = adopt(receiver.graph, receiver.kept, receiver.returned, receiver.federation)
         assert together.weights == alone.weights
         assert torch.equal(together.logits, alone.logits)
@@ -444,7 +444,7 @@ def test_a_prediction_for_all_is_what_receivers_adopt() -> None:
             for each, by_receiver in zip(several, models, strict=True)
         ]
 
-    for one, other in zip(steps.adopt_all(several, predict), steps.adopt_all(several), strict=True):
+    for one, other in zip(adopt_all(several, predict), adopt_all(several), strict=True):
         assert torch.equal(one.logits, other.logits)
     assert asked == [2] * 4
 

@@ -11,7 +11,7 @@ from pace.errors import LayoutError, WireError
 from pace.methods import Pace
 from pace.models.gcn import GCN
 from pace.params import size
-from pace.protocol import steps, wire
+from pace.protocol import layouts, wire
 from pace.protocol.federation import Federation
 
 DIGEST, ANSWERS = b"12345678", b"abcd"
@@ -128,8 +128,8 @@ def test_frames_cost_what_the_paper_prints(name: str) -> None:
     features, classes, upload, returned = BENCHMARKS[name]
     federation = Federation(GCN((features, 64, classes)), Pace())
     dense = size(federation.start)
-    down = 100 * wire.size(steps.return_layout(federation)) / dense
-    up = 100 * wire.size(steps.upload_layout(federation)) / dense
+    down = 100 * wire.size(layouts.return_layout(federation)) / dense
+    up = 100 * wire.size(layouts.upload_layout(federation)) / dense
     assert round(down, 1) == returned
     assert round(up, 1) <= upload
 
@@ -184,7 +184,7 @@ def test_numbers_other_than_agreed_are_refused() -> None:
 def test_int8_returns_cost_a_third_of_float32(name: str) -> None:
     features, classes, *_ = BENCHMARKS[name]
     federation = Federation(GCN((features, 64, classes)), Pace(), numbers="int8")
-    down = 100 * steps.return_layout(federation).size / size(federation.start)
+    down = 100 * layouts.return_layout(federation).size / size(federation.start)
     assert down < (3.5 if features > 400 else 5.5)
 
 

@@ -21,7 +21,7 @@ from pace.errors import PaceError
 from pace.jobs import admission, signatures
 from pace.jobs.job import SERVER, Job, read_job, render_job
 from pace.models.gcn import GCN
-from pace.protocol import number_formats, steps, wire
+from pace.protocol import layouts, number_formats, steps, wire
 from pace.protocol.method import Summable
 from pace.protocol.sealing import counted
 from pace.protocol.uploads import Messages
@@ -225,7 +225,7 @@ def test_a_jobs_digests_tensors_and_sizes_are_found_from_its_file(
     assert found.start_digest == found.content["model"]["start"]
     assert found.federation == made.federation.digest
     upload, returned = (found.layout(upload=upload) for upload in (True, False))
-    agreed = steps.upload_layout(made.federation), steps.return_layout(made.federation)
+    agreed = layouts.upload_layout(made.federation), layouts.return_layout(made.federation)
     assert list(upload.items()) == list(agreed[0].items())
     assert list(returned.items()) == list(agreed[1].items())
     assert second.size(upload, kind) == agreed[0].size == admission.exact_size(made)
@@ -356,7 +356,7 @@ def test_a_second_server_adds_up_sealed_uploads() -> None:
     for name, graph in zip(made.participants, graphs, strict=True):
         seal = made.seal(name, key_of(name))
         kept, frame = steps.fit(graph, agreed, seal=seal)
-        frames.append(second.read(frame, steps.upload_layout(agreed), "sealed"))
+        frames.append(second.read(frame, layouts.upload_layout(agreed), "sealed"))
         assert isinstance(agreed.method, Summable)
         plain.append(counted(agreed.method.statistic(kept.local, graph, agreed)))
     for name, tensor in second.added_up(frames).items():

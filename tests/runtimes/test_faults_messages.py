@@ -17,7 +17,7 @@ from pace.jobs.job import read_job, write_job
 from pace.jobs.journal import Journal, Refusal
 from pace.methods import Pace
 from pace.models.gcn import GCN
-from pace.protocol import steps, wire
+from pace.protocol import layouts, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
 from pace.runtimes.files import merge, model
@@ -157,7 +157,7 @@ def test_numbers_of_another_type_are_refused(numbers: str) -> None:
 def test_another_rank_an_extra_tensor_and_a_name_twice_are_refused_by_name() -> None:
     other = Federation(JOB.model, Pace(rank=5), JOB.seed, JOB.epochs)
     assert refused(steps.fit(clients(3)[0], other)[1]).code == "size"
-    expected = steps.upload_layout(JOB.federation)
+    expected = layouts.upload_layout(JOB.federation)
     for changed in (
         {**message(), "extra": torch.ones(1)},
         {name: value for name, value in message().items() if name != "0.bias"},

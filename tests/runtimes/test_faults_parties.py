@@ -13,7 +13,7 @@ import torch
 from pace.errors import PaceError
 from pace.jobs.admission import admit
 from pace.jobs.journal import Journal
-from pace.protocol import steps, wire
+from pace.protocol import layouts, steps, wire
 from pace.protocol.steps import Kept
 from pace.task import nll
 from tests.graphs import clients, federation, none
@@ -93,7 +93,7 @@ def test_what_leaves_a_site_holds_numbers_and_agreed_names_only(
         assert done.code == 0
         shutil.copy(site / f"{site.name}.up", root / "server" / "inbox")
     frame = (root / "north" / "north.up").read_bytes()
-    layout = steps.upload_layout(made.federation)
+    layout = layouts.upload_layout(made.federation)
     numbers = sum(4 * torch.Size(shape).numel() for shape in layout.values())
     head = wire.HEAD.pack(b"PACE", 1, made.federation.digest, bytes(4), len(layout))
     assert frame.startswith(head + layout.table)

@@ -7,7 +7,7 @@ import pytest
 
 from pace.methods import make
 from pace.models import sized
-from pace.protocol import steps, wire
+from pace.protocol import layouts, steps, wire
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
 from pace.runtimes.simulation import run_trials
@@ -46,11 +46,13 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
         assert pace(*ADOPT, "--return", returned, cwd=tmp_path / name).code == 0
         found = model.read_model(tmp_path / name / "mine.model")
         alphas.append(found.outcome.alpha)
-        assert len(found.externals) == len(steps.external_names(made.federation))
+        assert len(found.externals) == len(layouts.external_names(made.federation))
         elsewhere = clients(1, seed=5)[0]  # a graph that nobody trained on
         assert found(elsewhere).logits.shape == (elsewhere.nodes, CLASSES)
         card = (tmp_path / name / "mine.model" / "README.md").read_text()
-        weighed = zip(found.outcome.weights[1:], steps.external_names(made.federation), strict=True)
+        weighed = zip(
+            found.outcome.weights[1:], layouts.external_names(made.federation), strict=True
+        )
         assert all(part in card for weight, part in weighed if weight)
 
     # The same steps in this process, with the job's federation: byte for byte.

@@ -12,7 +12,7 @@ from pace.merging import RANK
 from pace.methods.pace import Pace
 from pace.models import GCN
 from pace.params import size
-from pace.protocol import Federation, Method, Summable, steps, wire
+from pace.protocol import Federation, Method, Summable, layouts, wire
 from pace.registry import BUILT_IN, METHODS, About
 
 SETTINGS = 8  # graphs and partitions of `pace reproduce labels` that gains were measured in
@@ -127,8 +127,8 @@ def about_method(text: str, name: str = "", origin: str = "") -> AboutMethod:
         about.settings,
         sums=isinstance(method, Summable) and not method.needs,
         needs=method.needs,
-        upload=wire.size(steps.upload_layout(federation)),
-        returned=wire.size(steps.return_layout(federation)),
+        upload=wire.size(layouts.upload_layout(federation)),
+        returned=wire.size(layouts.return_layout(federation)),
         dense=size(federation.model.start(federation.seed)),
     )
 

@@ -1,7 +1,22 @@
 """What all parties agree on, and the three steps fit, merge and adopt over bytes."""
 
-from pace.protocol import number_formats, ring, steps, wire
+from pace.protocol import layouts, number_formats, ring, steps, wire
+from pace.protocol.adoption import (
+    AdoptedModel,
+    Adoption,
+    Kept,
+    Receiver,
+    adopt_all,
+    logit_sets,
+)
 from pace.protocol.federation import SEED, SEEDS, Federation
+from pace.protocol.layouts import (
+    explain_upload,
+    external_names,
+    site_sums,
+    upload_layout,
+    upload_weights,
+)
 from pace.protocol.method import (
     NO_PROMISE,
     ClosedForm,
@@ -20,17 +35,5 @@ from pace.protocol.method import (
 from pace.protocol.number_formats import KINDS
 from pace.protocol.ring import Ring
 from pace.protocol.sealing import ONE, ONE_SENTENCE, Seal, check_sealable, counted, in_ring
-from pace.protocol.steps import (
-    Adoption,
-    Kept,
-    adopt,
-    explain_upload,
-    external_names,
-    fit,
-    logit_sets,
-    merge,
-    site_sums,
-    upload_layout,
-    upload_weights,
-)
+from pace.protocol.steps import adopt, fit, merge
 from pace.protocol.uploads import Messages, Received, Without

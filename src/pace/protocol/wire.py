@@ -121,13 +121,18 @@ def encode_sealed(numbers: Ring, shapes: Layout, digest: bytes) -> bytes:
     return framed(shapes, numbers.to_bytes(), digest)
 
 
-def written(message: Mapping[str, Tensor], numbers: str) -> bytes:
+def written(message: Mapping[str, Tensor], numbers: str) -> bytes | memoryview:
     """A message's numbers, tensor after tensor."""
+    if message and numbers == "float32":  # all tensors are one run
+        run = torch.cat([value.flatten() for value in message.values()])
+        return number_formats.write(run.numpy(force=True), numbers)
     values = (value.numpy(force=True) for value in message.values())
     return b"".join(number_formats.write(value, numbers) for value in values)
 
 
-def framed(shapes: Layout, content: bytes, digest: bytes, answers: bytes = NOBODY) -> bytes:
+def framed(
+    shapes: Layout, content: bytes | memoryview, digest: bytes, answers: bytes = NOBODY
+) -> bytes:
     """The frame around a message's numbers."""
     begin = opening(shapes, digest, answers)
     crc = zlib.crc32(content, zlib.crc32(begin))

@@ -16,7 +16,16 @@ from pace.jobs import ephemeral_seals
 from pace.methods import METHODS, make
 from pace.models import Model, kind_of, sized
 from pace.params import Params, size
-from pace.protocol import SEEDS, Federation, Method, check_sealable, steps
+from pace.protocol import (
+    SEEDS,
+    Federation,
+    Method,
+    Receiver,
+    adopt_all,
+    check_sealable,
+    layouts,
+    steps,
+)
 from pace.reports import READINGS, RunResult, RunSettings, Trial
 from pace.task import calibration_error, counted, reliability, roc_auc
 from pace.training import Checkpoints, Forward, train_cohort
@@ -182,7 +191,7 @@ def run_trials(
     for setup, members in groups.items():
         shared = federations[members[0]]  # one training for all of them
         for graph in graphs:
-            steps.check(graph, shared[0])
+            layouts.check(graph, shared[0])
 
         def trained(seed: int, named: str = ", ".join(members)) -> None:
             progress(f"seed {seed}: training for {named}")
@@ -249,12 +258,12 @@ def _trials(
         returns = steps.merge(uploads, federation)
         seconds = {"fit": shared - began, "merge": clock() - shared}
         receivers += [
-            steps.Receiver(graph, kept, returned, federation, local[index])
+            Receiver(graph, kept, returned, federation, local[index])
             for graph, (kept, _), returned, local in zip(graphs, fitted, returns, own, strict=True)
         ]
         rounds.append((federation, uploads, returns, seconds))
     began = clock()
-    adopted = iter(steps.adopt_all(receivers, partial(_predicted, forward)))
+    adopted = iter(adopt_all(receivers, partial(_predicted, forward)))
     took = (clock() - began) / len(rounds)
     for federation, uploads, returns, seconds in rounds:
         pairs = [(next(adopted), graph) for graph in graphs]

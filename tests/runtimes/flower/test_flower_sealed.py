@@ -14,7 +14,7 @@ pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-f
 
 from pace.errors import TooFewError
 from pace.jobs.job import SERVER, Job, write_job
-from pace.protocol import steps
+from pace.protocol import layouts, steps
 from pace.runtimes.files import model
 from tests.deployment import Deployment
 from tests.graphs import clients
@@ -82,7 +82,7 @@ def test_while_one_is_missing_nothing_is_opened_and_it_is_named(here: Here) -> N
     assert not list(here.kits.rglob("*.down"))
     assert not list(here.kits.rglob("model"))
     # What the server has are four uploads, and four do not open.
-    layout = steps.upload_layout(here.job.federation)
+    layout = layouts.upload_layout(here.job.federation)
     frames = [path.read_bytes()[: layout.size] for path in sorted(journal.rglob("*.up"))]
     with pytest.raises(TooFewError, match="all together or not at all"):
         steps.merge(frames, here.job.federation)

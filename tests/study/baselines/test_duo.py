@@ -17,7 +17,7 @@ from pace.merging.moments import uniform
 from pace.methods import Pace, make
 from pace.methods.pace import read
 from pace.models.gcn import GCN
-from pace.protocol import steps, wire
+from pace.protocol import layouts, steps, wire
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
 from pace_study.baselines.duo import (
@@ -56,7 +56,7 @@ def agreed(graphs: list[Graph], method: Pace, epochs: int = 15) -> Federation:
 def test_both_directions_cost_about_half_of_pace(features: int, classes: int, most: float) -> None:
     gcn = GCN((features, 64, classes))
     duo, pace = Federation(gcn, PaceDuo()), Federation(gcn, Pace())
-    for layout in (steps.upload_layout, steps.return_layout):
+    for layout in (layouts.upload_layout, layouts.return_layout):
         assert wire.size(layout(duo)) <= most * wire.size(layout(pace))
 
 
@@ -115,7 +115,7 @@ def test_a_hostile_return_leaves_local(graphs: list[Graph]) -> None:
     duo = agreed(graphs, PaceDuo(numbers="float32"))
     kept, upload = steps.fit(graphs[0], duo)
     (honest,) = steps.merge([upload], duo)
-    frame = wire.decode(honest, steps.return_layout(duo))
+    frame = wire.decode(honest, layouts.return_layout(duo))
     wild = {name: torch.full_like(value, 3e38) for name, value in frame.message.items()}
     returned = wire.encode(wild, duo.digest, kept.upload, duo.numbers)
     found = steps.adopt(graphs[0], kept, returned, duo)

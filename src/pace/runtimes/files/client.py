@@ -40,7 +40,7 @@ from pace.jobs import (
 )
 from pace.jobs import roll as rolls
 from pace.models import RowTable
-from pace.protocol import steps
+from pace.protocol import Adoption, steps
 from pace.registry import installed
 from pace.runtimes.files import egress, sealed_jobs
 from pace.runtimes.files import model as models
@@ -407,7 +407,7 @@ def _adopted(
     return SiteModel(job, local, adoption.model.externals, outcome, kept.members, site.mapping)
 
 
-def _decision(adoption: steps.Adoption, validated: bool) -> str:
+def _decision(adoption: Adoption, validated: bool) -> str:
     """What alpha means, in words."""
     alpha = adoption.alpha
     if adoption.problem:

@@ -28,7 +28,17 @@ from pace.graph import Graph
 from pace.io import Medium, atomic, records, shown, untrusted
 from pace.jobs import Job, read_job, render_job
 from pace.params import Params
-from pace.protocol import External, Message, bounded, steps, wire
+from pace.protocol import (
+    AdoptedModel,
+    Adoption,
+    External,
+    Kept,
+    Message,
+    bounded,
+    layouts,
+    steps,
+    wire,
+)
 from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
@@ -62,7 +72,7 @@ class Trained:
 class KeptModel:
     """Local, the upload it made (so that sending again never means making again), and their origin."""
 
-    kept: steps.Kept
+    kept: Kept
     frame: bytes  # the upload, without a signature
     message: Message  # what the frame holds
     about: Trained
@@ -97,7 +107,7 @@ def read_kept(path: Path, job: Job) -> KeptModel:
         raise FileError(f"{path} is incomplete ({error}): restore it from a backup") from error
     message = steps.check_upload(frame, job.federation)
     members = Members.checked(about.get("salt"), values.get(MEMBERS), path)
-    return KeptModel(steps.Kept(local, wire.checksum(frame)), frame, message, trained, members)
+    return KeptModel(Kept(local, wire.checksum(frame)), frame, message, trained, members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +121,10 @@ class SiteModel:
     members: Members
     mapping: ColumnMapping | None = None  # how this site's tables are read
 
-    def __call__(self, graph: Graph) -> steps.Adoption:
+    def __call__(self, graph: Graph) -> Adoption:
         """The logits of every node."""
         parts = self.local, self.externals, self.outcome.weights
-        return steps.AdoptedModel(self.job.federation, *parts).adoption(graph)
+        return AdoptedModel(self.job.federation, *parts).adoption(graph)
 
     def evaluate(self, site: Site, mask: str) -> MaskScores:
         """Scores on the nodes of a mask, by what each node was used for when the model was made."""
@@ -170,7 +180,7 @@ def read_model(folder: Path) -> SiteModel:
         raise FileError(
             f"{folder} holds the job {job.digest[:16]}, its model is of {outcome.job[:16]}"
         )
-    blanks = steps.blank_externals(job.federation)
+    blanks = layouts.blank_externals(job.federation)
     names, classes = ("local", *_names(len(blanks))), job.model.classes
     if len(outcome.weights) != len(names) or outcome.validation.classes != classes:
         raise FileError(
@@ -199,7 +209,7 @@ def read_model(folder: Path) -> SiteModel:
 
 def _local(values: Mapping[str, Tensor], job: Job, path: Path) -> Params:
     """Local's parameters: of the network, of a table of rows, or none where such a table brings them."""
-    network, rows = steps.local_layouts(job.federation)
+    network, rows = layouts.local_layouts(job.federation)
     if rows and not set(network) & set(values):
         brought = rows if set(rows) & set(values) else wire.Layout({})
         return _parameters(values, brought, path)

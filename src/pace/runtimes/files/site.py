@@ -22,7 +22,7 @@ from pace.errors import FileError, GraphError
 from pace.graph import Graph
 from pace.io import read_record, untrusted
 from pace.jobs import Job
-from pace.protocol import steps
+from pace.protocol import layouts
 from pace.tables import ColumnMapping
 
 SALT, HASH = 16, 16  # bytes
@@ -55,7 +55,7 @@ def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = N
     """The same of a dataset that is in memory; `path` is what messages call it."""
     _check_names("feature", dataset.names.features, job, path)
     _check_names("class", dataset.names.classes, job, path)
-    steps.check(dataset.graph, job.federation)
+    layouts.check(dataset.graph, job.federation)
     graph, drawn = dataset.graph, None
     names = dataset.names.nodes or tuple(map(str, range(graph.nodes)))
     if not dataset.has_split:

@@ -1,0 +1,147 @@
+"""What a federation's messages look like and tell: derived by sharing a graph of one node, not declared.
+
+Here, and in `steps`, a federation is asked whether it is sealed; nothing else in the protocol asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import torch
+
+from pace.errors import GraphError
+from pace.graph import Graph, expect_graph
+from pace.merging import SiteSums
+from pace.models import RowTable
+from pace.params import Params
+from pace.protocol import sealing, wire
+from pace.protocol.federation import Federation
+from pace.protocol.method import ClosedForm, Explanation, External, Summable, Weight
+from pace.protocol.uploads import Message, Messages, Uploads
+
+
+def check(graph: Graph, federation: Federation) -> None:
+    """Refuse a graph that the federation's model cannot read."""
+    expect_graph(graph)
+    if graph.weights is not None and not federation.model.reads_weights:
+        raise GraphError(
+            f"the graph has edge weights, which a {federation.model.title} does not read: choose a "
+            "model that does, such as gcn, or leave the weights out"
+        )
+    features, classes = federation.model.features, federation.model.classes
+    if graph.features != features:
+        raise GraphError(
+            f"the graph has {graph.features} features a node, the federation agreed on {features}: "
+            "use the same columns in the same order at every site"
+        )
+    if int(graph.y.max()) >= classes:
+        raise GraphError(
+            f"the largest label is {int(graph.y.max())}, the federation agreed on {classes} classes, "
+            f"numbered 0 to {classes - 1}"
+        )
+
+
+@lru_cache(maxsize=16)
+def upload_layout(federation: Federation) -> wire.Layout:
+    """The names and shapes of every upload: those of a client with a single node."""
+    probe = statement(federation.start, _lonely(federation), federation)
+    return wire.layout(probe, wire.SEALED if federation.sealed else federation.numbers)
+
+
+@lru_cache(maxsize=16)
+def return_layout(federation: Federation) -> wire.Layout:
+    """The names and shapes of every return: those of a federation with a single client."""
+    probe = federation.method.share(federation.start, _lonely(federation), federation)
+    if federation.sealed:
+        method = summable(federation)
+        returned = method.answer(method.statistic_of(probe, federation), federation)
+    else:
+        returned = next(iter(federation.method.merge(Messages([probe]), federation)))
+    return wire.layout(returned, federation.numbers)
+
+
+@lru_cache(maxsize=16)
+def blank_externals(federation: Federation) -> tuple[External, ...]:
+    """What a receiver makes of a return that says nothing: names, shapes and how they predict."""
+    silent = {name: torch.zeros(shape) for name, shape in return_layout(federation).items()}
+    start, graph = federation.start, _lonely(federation)
+    message = own_return(silent, start, federation)
+    return tuple(federation.method.adopt(start, message, graph, federation))
+
+
+def external_names(federation: Federation) -> tuple[str, ...]:
+    """What the Externals are called, in order."""
+    return tuple(external.name for external in blank_externals(federation))
+
+
+def local_layouts(federation: Federation) -> tuple[wire.Layout, wire.Layout]:
+    """The names and shapes of Local: of the network, and of a table of rows."""
+    of_rows: Params = {}
+    if (form := federation.method.closed_form) is not None:
+        none = torch.zeros(0, dtype=torch.int64)
+        columns = form.row_columns(federation)
+        maps = {name: torch.zeros(0, width) for name, width in columns.items()}
+        table = RowTable.of(none, none, maps, federation.model.features)
+        of_rows = form.fit_rows(table, federation)
+    return wire.layout(federation.start), wire.layout(of_rows)
+
+
+def explain_upload(
+    message: Message, federation: Federation, features: Sequence[str] = ()
+) -> Explanation:
+    """What an upload holds, and what a server, or one that sees sums only, can read out of it."""
+    if not federation.sealed:
+        return federation.method.explain(Messages([message]), federation, features)
+    blank = {name: torch.zeros(shape) for name, shape in upload_layout(federation).items()}
+    plain = {**federation.method.explain(Messages([blank]), federation).tensors}
+    plain[sealing.ONE] = sealing.ONE_SENTENCE
+    tensors = {name: f"sealed: {sentence}" for name, sentence in plain.items()}
+    sentences = sealing.sealed_sentences(federation.clients, summable(federation))
+    return Explanation(tensors, sentences)
+
+
+def upload_weights(uploads: Uploads, federation: Federation) -> list[Weight]:
+    """How much each upload weighs in what everyone is sent; of sealed ones nothing can be seen."""
+    if federation.sealed:
+        return [Weight()] * len(uploads)
+    return federation.method.influence(uploads, federation)
+
+
+def site_sums(uploads: Uploads, federation: Federation) -> Mapping[tuple[str, float], SiteSums]:
+    """What each site adds to the regressions that the server solves; of sealed sums nothing shows."""
+    form = None if federation.sealed else federation.method.closed_form
+    return {} if form is None else form.site_sums(uploads, federation)
+
+
+def statement(local: Params, graph: Graph, federation: Federation) -> Message:
+    """What a client's upload holds, before it is masked where it is sealed."""
+    if federation.sealed:
+        return sealing.counted(summable(federation).statistic(local, graph, federation))
+    return federation.method.share(local, graph, federation)
+
+
+def own_return(message: Message, local: Params, federation: Federation) -> Message:
+    """The return to one client, which it makes of the common answer where uploads are sealed."""
+    sealed = federation.sealed
+    return summable(federation).personal(message, local, federation) if sealed else message
+
+
+def summable(federation: Federation) -> Summable:
+    """The method of a sealed federation."""
+    method = federation.method
+    assert isinstance(method, Summable)  # a sealed federation checks it
+    return method
+
+
+def closed_form(federation: Federation) -> ClosedForm:
+    """The method of a federation in which a table of rows takes part."""
+    form = federation.method.closed_form
+    assert form is not None  # a table of rows is read for no other method
+    return form
+
+
+def _lonely(federation: Federation) -> Graph:
+    """A graph of one node."""
+    x, y = torch.zeros(1, federation.model.features), torch.zeros(1, dtype=torch.int64)
+    return Graph.build(x, torch.zeros((2, 0), dtype=torch.int64), y, train=torch.tensor([True]))
