@@ -15,7 +15,7 @@ from pace.errors import PaceError
 from pace.graph import Graph
 from pace.io import atomic
 from pace.models import Model, sized
-from pace.protocol import SEED, Federation, Reading, steps, wire
+from pace.protocol import SEED, Federation, Reading, layouts, steps, wire
 from pace.runtimes.files import attacks
 from pace.training import train_cohort
 from pace_study.cell import HIDDEN, LAYERS
@@ -68,7 +68,7 @@ def membership(name: str) -> float:
             wire.decode(steps.share(local, graph, federation)[1]).message
             for local, graph in zip(models[federation.seed], graphs, strict=True)
         ]
-        readings = [steps.explain_upload(message, federation).reading() for message in sent]
+        readings = [layouts.explain_upload(message, federation).reading() for message in sent]
     found = []
     for reading, graph in zip(readings, graphs, strict=True):
         nodes = (mask.nonzero().flatten() for mask in (graph.train, graph.test))
