@@ -28,6 +28,9 @@ from tests.gates.blended import blend
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "mathematics.md").read_text()
+PAGES = {
+    name: (ROOT / "docs" / name).read_text() for name in ("mathematics.md", "beyond-mathematics.md")
+}
 
 FUNCTIONS = re.compile(r"\[`([\w.]+)`\]\(\.\./src/pace/([\w/]+)\.py#([\w.]+)\)")
 OF_STUDY = re.compile(r"\[`(\w+)`\]\(\.\./(study/[\w/]+\.py)\)")
@@ -65,23 +68,26 @@ def test_every_equation_has_its_function_and_its_test(number: int) -> None:
     assert TESTS.search(shown)
 
 
-def test_every_function_on_the_page_exists() -> None:
-    links = FUNCTIONS.findall(PAGE)
-    assert len(links) == len(re.findall(r"\]\(\.\./src/[^)]*#", PAGE))
-    for shown, module, name in links:
-        assert shown == name
+@pytest.mark.parametrize("name", PAGES)
+def test_every_function_on_a_page_exists(name: str) -> None:
+    links = FUNCTIONS.findall(PAGES[name])
+    assert len(links) == len(re.findall(r"\]\(\.\./src/[^)]*#", PAGES[name]))
+    for shown, module, function in links:
+        assert shown == function
         found = importlib.import_module(f"pace.{module.replace('/', '.')}")
-        for part in name.split("."):
+        for part in function.split("."):
             found = getattr(found, part)
-    for name, path in OF_STUDY.findall(PAGE):
-        assert hasattr(importlib.import_module(path[len("study/") : -3].replace("/", ".")), name)
+    for function, path in OF_STUDY.findall(PAGES[name]):
+        owner = importlib.import_module(path[len("study/") : -3].replace("/", "."))
+        assert hasattr(owner, function)
 
 
-def test_every_test_on_the_page_exists() -> None:
-    links = TESTS.findall(PAGE)
-    assert len(links) + 1 == len(re.findall(r"\]\(\.\./tests/", PAGE))  # and this file itself
-    for name, path in links:
-        assert name in functions_of(path), (path, name)
+@pytest.mark.parametrize("name", PAGES)
+def test_every_test_on_a_page_exists(name: str) -> None:
+    links = TESTS.findall(PAGES[name])
+    assert len(links) + 1 == len(re.findall(r"\]\(\.\./tests/", PAGES[name]))  # and one whole file
+    for test, path in links:
+        assert test in functions_of(path), (path, test)
 
 
 def test_all_of_section_4_is_on_the_page() -> None:
