@@ -27,7 +27,7 @@ from pace.errors import PaceError, SettingError
 from pace.io import atomic
 from pace.models import GCN
 
-OF_A_GRAPH = ("training", "models", "study", "steps", "partition", "numbers")
+OF_A_GRAPH = ("training", "models", "study", "steps", "partition")
 PARTS = (*OF_A_GRAPH, "command", "server", "sealing", "scale", "rows")
 CLIENTS = (10, 30, 100, 1_000, 10_000)  # of the server as it grows
 
@@ -140,8 +140,6 @@ def of_a_graph(
         return measure.step_rows(name, graphs, gcn, turns)
     if part == "partition":
         return measure.partitioning(name, loaded.graph, turns)
-    if part == "numbers":
-        return measure.number_kinds(name, graphs, gcn)
     works = {
         "training": measure.training,
         "models": measure.every_model,

@@ -61,6 +61,11 @@ class Outcome:
     local_hit: float  # the same by Local, which no liar reaches
     flags: tuple[str, ...]  # what the server's report says of the liar
 
+    @property
+    def flagged(self) -> float:
+        """Whether it says anything."""
+        return float(bool(self.flags))
+
 
 def columns(graph: Graph, trigger: Trigger) -> Tensor:
     """The rarest words of the liar's that are common enough."""

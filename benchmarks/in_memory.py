@@ -1,4 +1,4 @@
-"""An engine without a network: nodes are functions in this process. For tests and for load."""
+"""An engine without a network, and a time that does not pass by itself. For tests and for load."""
 
 from __future__ import annotations
 
@@ -8,6 +8,20 @@ from dataclasses import dataclass, field
 from pace_network.exchange import Reply, Words
 
 Handler = Callable[[str, Words], Words | None]  # kind, words -> reply; None: nothing ever comes
+
+
+@dataclass
+class Clock:
+    """A time that passes only while somebody sleeps: no deadline is missed on a busy machine."""
+
+    now: float = 0.0
+    elsewhere: float = 0.0  # real seconds that sites took while the server slept
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
 
 
 class LostError(Exception):

@@ -25,14 +25,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import torch
 
-from benchmarks.in_memory import Handler, InMemory, LostError
+from benchmarks.in_memory import Clock, Handler, InMemory, LostError
 from pace.datasets import Synthetic, client_graphs, generator, synthetic
 from pace.jobs import SERVER, Job, Journal, signatures, write_job
 from pace.jobs import roll as rolls
@@ -124,21 +123,7 @@ def measure(folder: Path, uploads: int) -> dict[str, object]:
     }
 
 
-@dataclass
-class Skipped:
-    """A clock that passes only while the round sleeps, and then at once."""
-
-    now: float = 0.0
-    elsewhere: float = 0.0  # real seconds that sites took while the server slept
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
-
-
-def shared(folder: Path, handlers: Mapping[str, Handler], clock: Skipped) -> SharedFolder:
+def shared(folder: Path, handlers: Mapping[str, Handler], clock: Clock) -> SharedFolder:
     """A share whose sites look into their folders while the server waits; that is not counted."""
     for name in handlers:
         (folder / "share" / name).mkdir(parents=True)
@@ -170,7 +155,7 @@ def served(
     """The server's report of the round, and what the round took."""
     paths = (folder / "job.pace", folder / "job.journal", folder / "report")
     settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
-    clock = Skipped()
+    clock = Clock()
     carrier: Exchange = InMemory(handlers)
     if engine == "folder":
         carrier = shared(folder, handlers, clock)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 
 from benchmarks import peers
-from benchmarks.clock import Point, Row, compared, timed, versus
+from benchmarks.clock import Row, compared, timed, versus
 from pace.graph import Graph
 from pace.merging import RANK, dense, propagated, unpack
 from pace.methods import Pace, make
 from pace.models import GCN, MODELS, Model, sized
-from pace.protocol import KINDS, SEEDS, Federation, steps, wire
+from pace.protocol import SEEDS, Federation, steps, wire
 from pace.runtimes.simulation import run_trials
-from pace.task import accuracy, pooled
 from pace.training import Recipe, train_cohort
 
 EPOCHS = 100  # the paper's budget
@@ -182,18 +180,3 @@ def partitioning(name: str, graph: Graph, turns: int) -> Iterator[Row]:
         ("networkx's Louvain", naive),
         turns=turns,
     )
-
-
-def number_kinds(name: str, graphs: Sequence[Graph], gcn: Model) -> Iterator[Point]:
-    """PACE with each kind of numbers: adopted accuracy over seeds, messages against a dense model."""
-    for kind in KINDS:
-        trials = list(run_trials(graphs, gcn, {"pace": Pace()}, SEEDS, numbers=kind))
-        scores = [100 * accuracy(pooled(trial.counts["adopted"])) for trial in trials]
-        yield {
-            "dataset": name,
-            "numbers": kind,
-            "accuracy": statistics.fmean(scores),
-            "std": statistics.stdev(scores),
-            "upload_percent": 100 * trials[0].upload[0] / trials[0].dense,
-            "return_percent": 100 * trials[0].returned[0] / trials[0].dense,
-        }

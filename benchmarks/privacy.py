@@ -4,7 +4,7 @@
 
 A method's `reading` is what a server can compute from what it was sent; the attacks know nothing else,
 but for those that are asked about a node which the attacker already holds. Another method is one line
-of `privacy_views.VIEWS`. Writes tables/privacy.md, which docs/privacy.md explains.
+of `VIEWS`. Writes tables/privacy.md, which docs/privacy.md explains.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from scipy.stats import pearsonr, spearmanr
 from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
-from benchmarks.privacy_views import VIEWS
 from pace.datasets import Dataset, divide, load
 from pace.graph import Graph
-from pace.methods import SMALLEST_CLASS, Pace, read
+from pace.methods import SMALLEST_CLASS, Pace, PaceRidge, RidgeSums, read
 from pace.models import GCN, unit_rows
 from pace.params import Params
-from pace.protocol import SEEDS, Federation, Message, Reading, steps, wire
+from pace.protocol import SEEDS, Federation, Message, Messages, Method, Reading, steps, wire
 from pace.reports import Table
 from pace.runtimes.files import attacks
 from pace.training import train_cohort
@@ -36,6 +35,28 @@ CLIENTS = 10
 PLACES = ("synthetic", "cora")
 RARE = 1e-3  # of a mean moment: what a word costs that a site's moments know nothing of
 Scores = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One method, and whether the server has sums only."""
+
+    method: Method
+    sums: bool = False
+
+    def view(self, uploads: Sequence[Message], site: int, federation: Federation) -> Reading:
+        """What can be read about a site; of sums it is the same for every site."""
+        seen = uploads if self.sums else [uploads[site]]
+        return federation.method.explain(Messages(seen), federation).reading()
+
+
+VIEWS: Mapping[str, Seen] = {
+    "PACE: an upload": Seen(Pace()),
+    "PACE: the sums": Seen(Pace(), sums=True),
+    "pace-ridge: an upload": Seen(PaceRidge()),
+    "pace-ridge-sums: an upload": Seen(RidgeSums()),
+    "pace-ridge-sums: the sums": Seen(RidgeSums(), sums=True),
+}
 
 
 # Each attack takes what was read, all graphs, and the site that is asked about; None: nothing to read.

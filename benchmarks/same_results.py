@@ -1,19 +1,19 @@
 """Whether two versions of PACE give the same results: for a refactoring, which must change none.
 
-    PYTHONPATH=OLD/src:OLD/study python same_results.py record before.json --cells OLD/results/cells
-    PYTHONPATH=NEW/src:NEW/study python same_results.py record after.json --cells OLD/results/cells
+    PYTHONPATH=OLD/src:OLD/study python same_results.py record before.json
+    PYTHONPATH=NEW/src:NEW/study python same_results.py record after.json
     python same_results.py compare before.json after.json
 
 `record` writes a flat JSON, `path: value`, of what both versions must agree on:
 
 - methods, crowd: uploads, returns, alphas and logits of every method, by `fit`, `merge`, `adopt`, at
   3 clients, and at 70, which is more than the server reads at once;
-- run: the numbers of `pace run --json`, every method on two seeds, and some with rounded messages;
-- files: signed jobs from `pace graph import` to `pace client evaluate`, with fixed keys and nonce;
-- cells: twenty cells of the study computed again, and how far they are from the stored ones.
+- run: the numbers of `pace run --json`, every method on two seeds, some with rounded messages, and
+  PACE on public graphs by every partition, which needs $PACE_DATA;
+- files: signed jobs from `pace graph import` to `pace client evaluate`, with fixed keys and nonce.
 
 It uses public names and the command line, so that it outlives the modules it watches. Words are left
-out, since they may improve; of numbers every bit counts. The cells need $PACE_DATA.
+out, since they may improve; of numbers every bit counts. Against stored cells `pace reproduce` compares.
 
 `compare` exits with 1 if a value changed or is gone; values that only AFTER has are just listed. Every
 frame holds a digest of the settings as they are described: `--other-digests` forgives what differs
@@ -43,7 +43,6 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-import pyarrow.parquet
 import torch
 
 import pace
@@ -72,21 +71,8 @@ VARIANTS = (  # settings of methods, and methods of the study
     "pace-ridge:smallest_class=1,nodes_per_row=1", "pace-ridge:numbers=float32",
     "pace_study.controls:Rounded", "pace_study.controls:Tempered", "pace_study.controls:OwnRidge",
 )  # fmt: skip
-CONTROLS = {"pace-int8": "Rounded", "pace-tempered": "Tempered"}  # cells by the study's own names
 SITES, JOBS = ("north", "south", "west"), ("pace", "pace-duo", "fedavg", "fedgta")
-CELL = re.compile(r"(.+)/(.+)-c(\d+)-d(\d+)/(.+?)(?:-r(\d+|dense))?/(\d+)")
-CELLS = (
-    "cora/louvain-c10-d2024/pace-r6/104729", "cora/louvain-c10-d2024/pace-rdense/130363",
-    "cora/louvain-c10-d2024/pace-r2/155921", "cora/louvain-c10-d2024/pace-raw-r6/181081",
-    "cora/louvain-c10-d3/pace-r6/155921", "cora/louvain-c30-d2024/fedtad/104729",
-    "cora/metis-c10-d2024/pace-duo-r6/130363", "cora/metis-c10-d2024/fedgta/155921",
-    "cora/dirichlet-c10-d2024/fedaux/181081", "citeseer/louvain-c20-d2024/pace-r6/206639",
-    "citeseer/louvain-c10-d2024/fedrcl/130363", "citeseer/louvain-c10-d2024/pace-mean-r6/104729",
-    "citeseer/metis-c10-d2024/fednova/155921", "citeseer/dirichlet-c10-d2024/pace-int8-r6/181081",
-    "pubmed/louvain-c10-d2024/pace-r6/206639", "pubmed/louvain-c30-d2024/fedprox/104729",
-    "pubmed/dirichlet-c10-d2024/fedpub/155921", "pubmed/metis-c10-d2024/pace-tempered-r6/130363",
-    "computers/louvain-c10-d2024/pace-r6/206639", "cs/louvain-c10-d2024/pace-duo:level=0.05-r6/181081",
-)  # fmt: skip
+PUBLIC = ("cora --partition louvain", "citeseer --partition metis", "pubmed --partition dirichlet")
 
 
 def command(words: str) -> Any:
@@ -174,6 +160,8 @@ def runs() -> Leaves:
     for kind, some in ROUNDED.items():
         rounded = command(f"{RUN} --methods {some} --seeds 1 --numbers {kind} --layers 3")
         yield from leaves(rounded, f"run/{kind}")
+    for where in PUBLIC:
+        yield from leaves(command(f"run --dataset {where} --seeds 1 --device cpu"), f"run/{where}")
 
 
 def files() -> Leaves:
@@ -242,46 +230,7 @@ def signed_job(method: str, at: str) -> Leaves:
         yield from leaves(command(f"client evaluate {on} --on test"), f"{here}/evaluate")
 
 
-def cells(stored: Path) -> Leaves:
-    """Cells of the study by `pace run`. Another torch moves last bits, and with them test nodes."""
-    for path in CELLS:
-        parts = CELL.fullmatch(path)
-        assert parts is not None, path
-        dataset, partition, clients, data_seed, method, rank, seed = parts.groups()
-        then = stored_cell(
-            stored / f"{dataset}.parquet",
-            partition=partition,
-            clients=int(clients),
-            data_seed=int(data_seed),
-            method=method,
-            rank=None if rank == "dense" else int(rank or 6),
-            seed=int(seed),
-        )
-        where = f"--dataset {dataset} --partition {partition} --clients {clients}"
-        spelled = f"pace_study.controls:{CONTROLS[method]}" if method in CONTROLS else method
-        what = f"--methods {spelled} --rank {rank or 6} --seeds {seed} --data-seed {data_seed}"
-        (now,) = command(f"run {where} {what} --device cpu")["trials"]
-        yield from leaves(now, f"cells/{path}")
-        at = f"cells/{path}/off by"
-        for part in ("upload", "returned", "dense"):
-            yield f"{at}/{part}", int(now[part] != then[part])
-        alphas = zip(now["alphas"], then["alphas"], strict=True)
-        yield f"{at}/alpha", max(abs(one - other) for one, other in alphas).hex()
-        moved = 0
-        for reading, matrices in now["confusions"].items():
-            counts = map(int, " ".join(matrices).replace(";", " ").split())
-            moved += sum(abs(a - b) for a, b in zip(counts, then[reading], strict=True))
-        yield f"{at}/test nodes", moved // 2
-
-
-def stored_cell(path: Path, **wanted: Any) -> Any:
-    """A cell of a study: the row of its dataset's Parquet file with these values."""
-    rows = pyarrow.parquet.read_table(path).to_pylist()
-    (row,) = (row for row in rows if row["model"] == "gcn" and wanted.items() <= row.items())
-    return row
-
-
-def record(out: Path, stored: Path) -> None:
+def record(out: Path) -> None:
     """Write everything to `out`; the seconds of each section go to stderr."""
     torch.set_num_threads(1)
     made: dict[str, Leaf] = {
@@ -294,7 +243,6 @@ def record(out: Path, stored: Path) -> None:
         methods("crowd", "metis", *CROWD),
         runs(),
         files(),
-        cells(stored.resolve()),
     ):
         began, before = time.perf_counter(), len(made)
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
@@ -343,8 +291,6 @@ def arguments() -> argparse.Namespace:
     steps = parser.add_subparsers(dest="step", required=True)
     recording, comparing = steps.add_parser("record"), steps.add_parser("compare")
     recording.add_argument("out", type=Path)
-    here = Path(__file__).resolve().parents[1] / "results" / "cells"
-    recording.add_argument("--cells", type=Path, default=here, help="the study's stored cells")
     comparing.add_argument("before", type=Path)
     comparing.add_argument("after", type=Path)
     comparing.add_argument("--other-digests", action="store_true", help="forgive other digests")
@@ -355,4 +301,4 @@ if __name__ == "__main__":
     given = arguments()
     if given.step == "compare":
         sys.exit(compare(given.before, given.after, other_digests=given.other_digests))
-    record(given.out, given.cells)
+    record(given.out)

@@ -1,6 +1,6 @@
 """The trial of five sites with every fault, by engine.
 
-    python -m benchmarks.trial [--engine memory,folder,flower] [--json]
+    python -m benchmarks.trial [--engine memory,folder,flower]
 
 Each round has five sites, one fault between engine and server or at every site, and the real round,
 journal and site steps. Returns must equal those of a merge in memory, byte for byte, or the trial fails.
@@ -13,30 +13,27 @@ process by SIGKILL when it has trained and nothing is kept yet.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, nullcontext, redirect_stderr
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from tests.engines import ENGINES, FAULTS, Restarted, StoppedError
+from tests.engines import play_faulty
 from tests.graphs import clients
-from tests.networked import Clock, files, server_settings
+from tests.networked import files
 from tests.sites import job, write_sites
 
 from pace.cli import console
-from pace.jobs import Journal, read_job
 from pace.protocol import steps
 from pace.runtimes.files import client
-from pace_network import exchange, site_steps
+from pace_network import site_steps
 from pace_network.exchange import FAILED, Words
 from pace_network.node import Node
-from pace_network.round import RoundReport, play_round
 
 SITES = ("east", "north", "south", "west", "zenith")
 KILLED = "training killed"
@@ -81,27 +78,6 @@ def killed_while_training() -> Iterator[None]:
     assert died == set(SITES)
 
 
-def played(root: Path, engine: str, fault: str) -> tuple[RoundReport, float]:
-    """The report of a round with a fault, and the seconds that it would have waited."""
-    clock, world = Clock(), ENGINES[engine](root, SITES)
-
-    def sleep(seconds: float) -> None:
-        clock.now += seconds
-        world.turn()
-
-    clock.sleep = sleep  # type: ignore[method-assign]
-    settings = server_settings(root, deadline=3000.0, delivery=3000.0, patience=20.0)
-    book = Journal.open(settings.journal, read_job(settings.job))
-    with mock.patch.object(exchange, "time", clock):
-        broken = FAULTS[fault](world.start(), clock)
-        if FAULTS[fault] is Restarted:
-            try:
-                play_round(broken, settings, book)
-            except StoppedError:
-                broken = FAULTS["fault"](world.start(), clock)
-        return play_round(broken, settings, book), clock.now
-
-
 def trial(engines: list[str]) -> list[dict[str, Any]]:
     """A row for each fault and engine."""
     made, rows = job(participants=SITES, minimum=len(SITES)), []
@@ -113,12 +89,9 @@ def trial(engines: list[str]) -> list[dict[str, Any]]:
             for engine in engines:
                 root = Path(folder) / f"{engine}-{fault}"
                 shutil.copytree(Path(folder) / "start", root)
-                with redirect_stderr(quiet):
-                    if fault == KILLED:
-                        with killed_while_training():
-                            report, waited = played(root, engine, kind)
-                    else:
-                        report, waited = played(root, engine, kind)
+                killed = killed_while_training() if fault == KILLED else nullcontext()
+                with redirect_stderr(quiet), killed:
+                    report, waited = play_faulty(root, engine, kind, SITES)
                 came = {n: set(files(root / n, f"{n}.down").values()) for n in SITES}
                 adopted = sum(came[name] == {returns[name]} for name in SITES)
                 assert report.finished, (engine, fault, report.waiting)
@@ -134,13 +107,8 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--engine", default="memory,folder,flower")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args()
-    engines = options.engine.split(",")
+    engines = parser.parse_args().engine.split(",")
     rows = trial(engines)
-    if options.json:
-        print(json.dumps(rows))
-        return
     cells = {(row["fault"], row["engine"]): row for row in rows}
     text = "{adopted} of 5, {contacts} answers, {waited} s"
     lines = [[fault, *(text.format(**cells[fault, e]) for e in engines)] for fault in TRIAL]

@@ -15,12 +15,7 @@ import sys
 
 PREPARED = """
 import time, torch
-from pace import GCN, Federation, Pace, fit, merge
-try:
-    from pace import divide, load
-except ImportError:  # before there was a front door
-    from pace.data import load
-    from pace.partition import divide
+from pace import GCN, Federation, Pace, divide, fit, load, merge
 torch.set_num_threads(1)
 data = load("synthetic")
 graphs = divide(data, "louvain", 10)
@@ -33,27 +28,31 @@ for _ in range({times}):
     work()
 print((time.process_time() - began) / {times})
 """
+COMMAND = """
+import contextlib, io, sys, time
+began = time.process_time()
+sys.argv = {words!r}.split()
+from pace.cli import main
+with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+    main()
+print(time.process_time() - began)
+"""
+RUN = "pace run --methods local,fedavg,pace --seeds 1 --json"
+MERGE = """
+uploads = {times} * [fit(graph, agreed)[1] for graph in graphs]
+def work(): merge(uploads, agreed)
+"""
 WORK = {
-    "pace --help": "import time\nbegan = time.process_time()\n"
-    "import sys\nsys.argv = ['pace', '--help']\n"
-    "from pace.cli import main\nimport contextlib, io\n"
-    "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    main()\n"
-    "print(time.process_time() - began)\n",
-    "pace run, three methods, one seed": "import time\nbegan = time.process_time()\n"
-    "import sys\nsys.argv = 'pace run --methods local,fedavg,pace --seeds 1 --json'.split()\n"
-    "from pace.cli import main\nimport contextlib, io\n"
-    "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n    main()\n"
-    "print(time.process_time() - began)\n",
+    "pace --help": COMMAND.format(words="pace --help"),
+    "pace run, three methods, one seed": COMMAND.format(words=RUN),
     "training, one client, 100 epochs": PREPARED.format(seed=1, epochs=100)
-    + "def work():\n    fit(graphs[0], agreed)\n"
+    + "def work(): fit(graphs[0], agreed)\n"
     + TIMED.format(times=3),
     "merge, 10 clients": PREPARED.format(seed=1, epochs=2)
-    + "uploads = [fit(graph, agreed)[1] for graph in graphs]\n"
-    + "def work():\n    merge(uploads, agreed)\n"
+    + MERGE.format(times=1)
     + TIMED.format(times=100),
     "merge, 640 clients": PREPARED.format(seed=1, epochs=2)
-    + "uploads = 64 * [fit(graph, agreed)[1] for graph in graphs]\n"
-    + "def work():\n    merge(uploads, agreed)\n"
+    + MERGE.format(times=64)
     + TIMED.format(times=3),
 }
 

@@ -129,7 +129,7 @@ NETWORK = (
     Hop("pace_network.round:Round.collect", lambda a, r: "asks every node for its upload until all are here or time is up"),
     Hop("pace_network.flower.server:GridExchange.send", lambda a, r: "words for each node → Flower messages", traced=False),
     Hop("pace_network.exchange:answer_letters", lambda a, r: "a site's loop: a message of its inbox → `respond` → the reply", traced=False),
-    Hop("pace_network.node:respond", lambda a, r: "a child process with a time limit", traced=False),
+    Hop("pace_network.site_steps:respond", lambda a, r: "a child process with a time limit", traced=False),
     Hop("pace_network.site_steps:answer_message", lambda a, r: f"`{a['kind']}` and the job's digest → code, name and payload of {size(r['payload'])}"),
     Hop("pace_network.site_steps:make_upload", lambda a, r: "node and job → `NAME.up`, by `files.client.fit_files` as above"),
     Hop("pace_network.round:Round.take", lambda a, r: "an answer → `admit`, journal, and which node the name is bound to"),

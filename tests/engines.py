@@ -7,13 +7,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
+from benchmarks.in_memory import Clock
 
-from pace_network import site_steps
+from pace.jobs import Journal, read_job
+from pace_network import exchange, site_steps
 from pace_network.exchange import Exchange, Reply, Words, answer_letters
 from pace_network.folder import FolderNode, SharedFolder
-from tests.networked import Clock, connected, site_nodes
+from pace_network.progress import Event
+from pace_network.round import RoundReport, play_round
+from tests.networked import connected, server_settings, site_nodes
 from tests.sites import NAMES
 
 
@@ -229,3 +234,29 @@ FAULTS = {
     fault.__name__.lower(): fault
     for fault in (Fault, Silent, Slow, Doubled, Reordered, Lost, Failing, Restarted, Hostile)
 }
+
+
+def play_faulty(
+    root: Path,
+    engine: str,
+    fault: str,
+    names: Sequence[str] = NAMES,
+    say: Callable[[Event], None] = lambda event: None,
+) -> tuple[RoundReport, float]:
+    """The report of a round with a fault, and the seconds that it would have waited."""
+    clock, world = Clock(), ENGINES[engine](root, names)
+
+    def sleep(seconds: float) -> None:
+        clock.now += seconds
+        world.turn()
+
+    clock.sleep = sleep  # type: ignore[method-assign]
+    settings = server_settings(root, deadline=3000.0, delivery=3000.0, patience=20.0)
+    book = Journal.open(settings.journal, read_job(settings.job))
+    with mock.patch.object(exchange, "time", clock):
+        broken = FAULTS[fault](world.start(), clock)
+        if FAULTS[fault] is Restarted:
+            with pytest.raises(StoppedError):
+                play_round(broken, settings, book)
+            broken = FAULTS["fault"](world.start(), clock)
+        return play_round(broken, settings, book, say), clock.now

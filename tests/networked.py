@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks.in_memory import Handler, InMemory
+from benchmarks.in_memory import Clock, Handler, InMemory
 
 from pace.io import records
 from pace.jobs.job import read_job
@@ -20,19 +19,6 @@ from pace_network.node import Node
 from pace_network.round import Settings, play_round
 
 Tamper = Callable[[str, str, Words], Words | None]  # node, kind, its reply -> what arrives
-
-
-@dataclass
-class Clock:
-    """A time that passes only while somebody sleeps: no deadline is missed on a busy machine."""
-
-    now: float = 0.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.now += seconds
 
 
 def stopped(patch: pytest.MonkeyPatch) -> Clock:

@@ -33,7 +33,8 @@ from pace_network.exchange import (
     encode_words,
     log,
 )
-from pace_network.node import Node, respond
+from pace_network.node import Node
+from pace_network.site_steps import respond
 
 ASK, ANSWER = "ask", "answer"
 LARGEST = 2**30  # bytes of a message; admission knows the exact size of an upload

@@ -1,33 +1,21 @@
-"""A site's node: what its own operator set, and the child process in which each of its steps runs.
-
-The children are forked from one process that has loaded torch (multiprocessing's fork server), so of a
-node's two steps only the first waits for that. Nothing of one step is left for the next, and a step that
-hangs is killed alone.
-"""
+"""A site's node: what its own operator set, and what would keep it from taking part."""
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pace.errors import EditionError, PaceError, ParticipantError, SettingError, SignatureError
 from pace.io import load_toml, plugins, read_record
-from pace_network.exchange import TOO_SLOW, Words, code_of, log
 
 if TYPE_CHECKING:
     from pace.jobs import Job
 
 T = TypeVar("T", bound=Any)
 LARGEST = 2**16  # bytes of a file of settings
-PROCESSES = multiprocessing.get_context("forkserver")
-PROCESSES.set_forkserver_preload(["pace_network.site_steps"])
 
 
 def read_settings(kind: type[T], path: Path) -> T:
@@ -131,41 +119,3 @@ class Node:
     def job_folder(self, digest: str) -> Path:
         """The folder of one job: two jobs never share a file."""
         return self.folder / digest[:16]
-
-
-def respond(node: Node, kind: str, words: Words) -> Words:
-    """A node's reply to a message, made in a child process within the node's limit. It raises nothing.
-
-    What the server may choose is the job it names, and nothing else.
-    """
-    receiver, sender = PROCESSES.Pipe(duplex=False)
-    child = PROCESSES.Process(target=_step, args=(sender, node, kind, words), daemon=True)
-    try:
-        child.start()
-        sender.close()  # the child has its own: if that closes too, the child is gone
-        if receiver.poll(node.limit):
-            reply: Words = receiver.recv()
-            return reply
-        log(f"the {kind} took more than {node.limit:.0f} s and was ended")
-        return {"code": TOO_SLOW}
-    except Exception as error:
-        return {"code": code_of(error)}
-    finally:
-        receiver.close()
-        if child.pid is not None:
-            child.kill()
-            child.join()
-
-
-def _step(sender: Connection, node: Node, kind: str, words: Words) -> None:
-    """The child: one step, which ends with the process that asked for it."""
-    from pace_network import site_steps
-
-    def end_with_parent() -> None:
-        parent = multiprocessing.parent_process()
-        assert parent is not None
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=end_with_parent, daemon=True).start()
-    sender.send(site_steps.answer_message(node, kind, words))

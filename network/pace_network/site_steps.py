@@ -10,39 +10,77 @@
     FOLDER/JOB/NAME.egress.*  what attacks learn from it, and who agreed
 
 Every file is whole or absent, so a step that was killed is simply asked for again.
+
+A step runs in a child process, forked from one that has loaded torch (multiprocessing's fork server): of
+a node's two steps only the first waits for that. Nothing of one step is left for the next, and a step
+that hangs is killed alone. The node's own process never loads torch, so imports are inside the steps.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import threading
 import time
 from collections.abc import Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
-
-import torch
+from typing import TYPE_CHECKING
 
 from pace.errors import FormatError, OtherJobError, PaceError
 from pace.io import atomic, plugins
-from pace.jobs import (
-    DOWN,
-    ROLL_SUFFIX,
-    UP,
-    WITHDRAWAL_SUFFIX,
-    Job,
-    files_of_job,
-    newest_edition,
-    read_job,
-    roll_sentences,
-)
-from pace.runtimes.files import adopt_files, edition_changes, fit_files, load_site, read_policy
-from pace_network.exchange import OK, RETURN, UPLOAD, Words, code_of, known_words, log
+from pace_network.exchange import OK, RETURN, TOO_SLOW, UPLOAD, Words, code_of, known_words, log
 from pace_network.node import Node
 
+if TYPE_CHECKING:
+    from pace.jobs import Job
+
 LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["pace.runtimes.files"])
+
+
+def respond(node: Node, kind: str, words: Words) -> Words:
+    """A node's reply to a message, made in a child process within the node's limit. It raises nothing.
+
+    What the server may choose is the job it names, and nothing else.
+    """
+    receiver, sender = PROCESSES.Pipe(duplex=False)
+    child = PROCESSES.Process(target=_step, args=(sender, node, kind, words), daemon=True)
+    try:
+        child.start()
+        sender.close()  # the child has its own: if that closes too, the child is gone
+        if receiver.poll(node.limit):
+            reply: Words = receiver.recv()
+            return reply
+        log(f"the {kind} took more than {node.limit:.0f} s and was ended")
+        return {"code": TOO_SLOW}
+    except Exception as error:
+        return {"code": code_of(error)}
+    finally:
+        receiver.close()
+        if child.pid is not None:
+            child.kill()
+            child.join()
+
+
+def _step(sender: Connection, node: Node, kind: str, words: Words) -> None:
+    """The child: one step, which ends with the process that asked for it."""
+    import torch
+
+    def end_with_parent() -> None:
+        parent = multiprocessing.parent_process()
+        assert parent is not None
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    torch.set_num_threads(1)  # two threads on small products are slower than one
+    sender.send(answer_message(node, kind, words))
 
 
 def answer_message(node: Node, kind: str, words: Mapping[str, object]) -> Words:
     """The upload, or nothing once the return is applied; else a code. It raises nothing."""
-    torch.set_num_threads(1)  # two threads on small products are slower than one
     began, known = time.perf_counter(), known_words(words)
     digest, returned = known.get("job", ""), known.get("payload", b"")
     try:
@@ -65,6 +103,9 @@ def answer_message(node: Node, kind: str, words: Mapping[str, object]) -> Words:
 
 def make_upload(node: Node, digest: str) -> Path:
     """The upload's file; trained for if it is not there yet."""
+    from pace.jobs import UP
+    from pace.runtimes.files import fit_files, load_site, read_policy
+
     job = agreed_job(node, digest)
     folder = node.job_folder(job.digest)
     upload = edition_folder(folder, job.number) / f"{node.name}{UP}"
@@ -88,6 +129,9 @@ def make_upload(node: Node, digest: str) -> Path:
 
 def adopt_return(node: Node, digest: str, returned: bytes, roll: bytes) -> Path:
     """The model folder. A return that is refused leaves no trace; one that was applied stays."""
+    from pace.jobs import DOWN, ROLL_SUFFIX, WITHDRAWAL_SUFFIX, files_of_job, roll_sentences
+    from pace.runtimes.files import adopt_files, edition_changes, load_site
+
     job = agreed_job(node, digest)
     folder = node.job_folder(job.digest)
     site = load_site(node.graph, job)
@@ -110,6 +154,8 @@ def edition_folder(folder: Path, number: int) -> Path:
 
 def agreed_job(node: Node, digest: str) -> Job:
     """The node's own copy of the job that the server names, in the newest edition that is here."""
+    from pace.jobs import newest_edition, read_job
+
     agreed = []
     for path in node.job_files():
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 
-import pandas as pd
 import pytest
 import torch
 from benchmarks import attacks, backdoor
@@ -107,13 +106,13 @@ def test_every_rule_of_the_table_runs_and_the_gate_protects() -> None:
     assert "| × 1000 | 3 |" in attacks.attack_table(scores).markdown()
 
 
-def test_the_tables_of_backdoors_have_a_row_for_each_rule_and_graph() -> None:
-    rows = [
-        {"data": "cora", "clients": 10, "rule": rule, "trigger": trigger}
-        | {"accuracy": 80.0, "local_accuracy": 79.0, "hit": 50.0, "local_hit": 1.0, "flagged": 0}
-        for rule in attacks.RULES
-        for trigger in (None, *attacks.PLAIN, *attacks.AWARE)
-    ]
-    plain, aware = attacks.backdoor_tables(pd.DataFrame(rows))
-    assert [row[2].text for row in plain.rows] == list(attacks.RULES)
-    assert [value.text for value in aware.rows[0][2:]] == ["50 → 50 (1)"] * len(attacks.CHOICES)
+def test_the_table_of_backdoors_has_the_best_strength_of_each_kind_that_a_method_knows() -> None:
+    graphs, gcn, _ = trained(4)
+    found = attacks.planted(graphs, gcn, "pace-ridge", attacks.SEEDS[:1])
+    assert set(attacks.BACKDOORS) - set(found.index) == {"and a dead unit", "by an idle unit"}
+    alone = planted(PaceRidge(), Trigger(strength=1.0))
+    assert found.hit["three rare words"] >= 60 >= alone.local_hit
+    accuracy, _, rare, dead, *_, flagged = attacks.backdoor_row(found)
+    assert accuracy.startswith(f"{found.accuracy['none']:.1f} → ")
+    assert (rare, dead) == (f"{found.hit['three rare words']:.1f}", "-")
+    assert flagged in ("0%", "100%")

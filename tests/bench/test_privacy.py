@@ -8,7 +8,7 @@ from functools import cache
 import pytest
 import torch
 from benchmarks import privacy
-from benchmarks.privacy_views import VIEWS
+from benchmarks.privacy import VIEWS
 
 from pace.datasets.dataset import Dataset
 from pace.datasets.synthetic import Synthetic, synthetic

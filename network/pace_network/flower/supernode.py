@@ -30,7 +30,8 @@ from subprocess import PIPE, STDOUT, Popen
 from pace.errors import SettingError
 from pace.io import atomic, record_key
 from pace_network.exchange import answer_letters, log, pass_on
-from pace_network.node import Node, respond
+from pace_network.node import Node
+from pace_network.site_steps import respond
 
 LOOPBACK = "127.0.0.1"
 REFUSED = (b"activate SuperNode", b"[code: 2004]")  # Flower's words for a node that is not let in

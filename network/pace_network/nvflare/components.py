@@ -28,10 +28,11 @@ from pace_network.exchange import (
     encode_words,
     log,
 )
-from pace_network.node import Node, read_settings, respond
+from pace_network.node import Node, read_settings
 from pace_network.nvflare import SETTINGS
 from pace_network.progress import Event
 from pace_network.round import Settings, round_sentences, run_round
+from pace_network.site_steps import respond
 
 PART = "pace"  # of a Shareable
 

@@ -7,14 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from pace.jobs import Job, read_job
-from pace.jobs.journal import Journal
+from pace.jobs import Job
 from pace.protocol import steps
 from pace_network.progress import Event
-from pace_network.round import play_round
-from tests.engines import ENGINES, FAULTS, Failing, Restarted, StoppedError
+from tests.engines import ENGINES, FAULTS, Failing, play_faulty
 from tests.graphs import clients
-from tests.networked import files, server_settings, stopped
+from tests.networked import files
 from tests.sites import NAMES, job, write_sites
 
 
@@ -35,27 +33,11 @@ def test_every_engine_survives_every_fault(
     fault: str,
     trained: tuple[Path, Job, dict[str, bytes]],
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    clock = stopped(monkeypatch)
     root = tmp_path / "sites"
     shutil.copytree(trained[0], root)
-    world = ENGINES[engine](root)
-
-    def sleep(seconds: float) -> None:
-        clock.now += seconds
-        world.turn()
-
-    monkeypatch.setattr(clock, "sleep", sleep, raising=False)
-    settings = server_settings(root, deadline=3000.0, delivery=3000.0, patience=20.0)
-    book = Journal.open(settings.journal, read_job(settings.job))
     events: list[Event] = []
-    broken = FAULTS[fault](world.start(), clock)
-    if FAULTS[fault] is Restarted:
-        with pytest.raises(StoppedError):
-            play_round(broken, settings, book)
-        broken = FAULTS["fault"](world.start(), clock)
-    report = play_round(broken, settings, book, events.append)
+    report, _ = play_faulty(root, engine, fault, say=events.append)
     assert report.finished
     assert [client.name for client in report.took_part] == list(NAMES)
     for name, returned in trained[2].items():

@@ -18,8 +18,8 @@ from pace.protocol import steps
 from pace.runtimes.files import model
 from pace_network import site_steps
 from pace_network.exchange import FAILED, TOO_SLOW, Words
-from pace_network.node import PROCESSES, respond
 from pace_network.round import Bindings, Settings, parse_nodes
+from pace_network.site_steps import PROCESSES, respond
 from tests.deployment import LONG, alive, descendants, kill, wait
 from tests.graphs import clients
 from tests.networked import site_node
@@ -179,7 +179,8 @@ def test_a_step_that_dies_is_a_failure_without_words(
 ASKING = """
 import sys
 from pathlib import Path
-from pace_network.node import Node, respond
+from pace_network.node import Node
+from pace_network.site_steps import respond
 site, digest = Path(sys.argv[1]), sys.argv[2]
 paths = dict(job=site / "job.pace", graph=site / "mine.graph", folder=site / "state")
 if __name__ == "__main__":
