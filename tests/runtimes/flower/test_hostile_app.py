@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import time
@@ -19,6 +20,22 @@ import pytest
 pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
 
 import httpx
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from flwr.proto.fleet_pb2 import (
+    ActivateNodeRequest,
+    DeactivateNodeRequest,
+    PullMessagesRequest,
+    PushMessagesRequest,
+    RegisterNodeFleetRequest,
+    UnregisterNodeFleetRequest,
+)
+from flwr.proto.heartbeat_pb2 import SendNodeHeartbeatRequest
+from flwr.proto.message_pb2 import PullObjectRequest
+from flwr.proto.node_pb2 import Node
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
+from flwr.supernode.fleet_http_client import FleetHttpClient
+from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from pace.jobs.job import write_job
 from pace_network.flower import QUIET
@@ -98,12 +115,6 @@ def main(grid, context):
 """
 
 
-STOLEN_CLIENT = """
-from flwr.clientapp import ClientApp
-app = ClientApp()
-"""
-
-
 def hostile(here: Deployment) -> tuple[Path, Path]:
     """An app whose both halves steal when they are imported, and where they leave what they find."""
     folder, loot = here.work / "hostile", here.work / "loot"
@@ -155,6 +166,91 @@ def test_a_site_reaches_nothing_of_the_server_but_what_nodes_need(here: Deployme
             assert post(here, path, host) == 403, path
     assert post(here, "/v1/fleet/pull-messages", "x/v1/control?") == 403
     assert not list(loot.iterdir())
+
+
+def raw(here: Deployment, target: str, *headers: str) -> int:
+    """The status of a request whose target and headers no client library would write."""
+    trust = ssl.create_default_context(cafile=str(here.work / "kits/south/ca.crt"))
+    lines = [f"POST {target} HTTP/1.1", "Connection: close", "Content-Length: 0", *headers]
+    if not any(line.lower().startswith("host:") for line in headers):
+        lines.append(f"Host: 127.0.0.1:{here.port}")
+    with (
+        socket.create_connection(("127.0.0.1", here.port)) as plain,
+        trust.wrap_socket(plain, server_hostname="127.0.0.1") as door,
+    ):
+        door.sendall("\r\n".join([*lines, "Content-Type: application/x-protobuf", "", ""]).encode())
+        return int(door.makefile("rb").readline().split()[1])
+
+
+def test_no_spelling_of_a_request_leads_past_the_door_of_the_sites(here: Deployment) -> None:
+    """Other forms of a path, headers of proxies, an upgrade: none reaches the operator's calls."""
+    operators, port = "control/list-runs", here.port + 1
+    targets = (
+        f"https://127.0.0.1:{port}/v1/{operators}",
+        f"/v1/fleet/../{operators}",
+        f"/v1/fleet/%2e%2e/{operators}",
+        f"/v1/fleet/..%2f{operators.replace('/', '%2f')}",
+        f"//v1/{operators}",
+        f"/v1/fleet/../../v1/{operators}?x=/v1/fleet/",
+        f"/V1/{operators}",
+        "/v1/fleet/pull%2Dmessages",
+        "/v1/fleet/pull-messages/",
+        "/v1/fleet//pull-messages",
+        "/v1/fleet/pull-messages;x",
+    )
+    headers = (
+        (),
+        (f"X-Forwarded-Port: {port}", "X-Forwarded-For: 127.0.0.1", "X-Forwarded-Proto: https"),
+        (f"Forwarded: for=127.0.0.1;host=127.0.0.1:{port}", "X-Real-IP: 127.0.0.1"),
+        (f"X-Original-URL: /v1/{operators}", f"X-Rewrite-URL: /v1/{operators}"),
+        (f"Host: 127.0.0.1:{port}", f"X-Forwarded-Host: 127.0.0.1:{port}"),
+        ("Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13"),
+        ("Transfer-Encoding: chunked",),
+    )
+    for target in targets:
+        for more in headers:
+            assert raw(here, target, *more) in (307, 400, 401, 403, 404, 405, 415, 422), target
+
+
+def fleet(here: Deployment, key: ec.EllipticCurvePrivateKey) -> FleetHttpClient:
+    """The Fleet API as the holder of a key calls it."""
+    ca = (here.work / "kits/south/ca.crt").read_bytes()
+    signing = NodeAuthHttpInterceptor(key, key.public_key())
+    return FleetHttpClient.from_server_address(f"127.0.0.1:{here.port}", False, ca, [signing])
+
+
+def test_a_node_neither_listens_nor_speaks_for_another(here: Deployment) -> None:
+    """South's key with north's number, and a key that nobody registered."""
+    listed = json.loads(here.pace("status").communicate()[0])["nodes"]
+    north, south = (
+        next(int(each["node"]) for each in listed if each["name"] == name)
+        for name in ("north", "south")
+    )
+    pem = (here.work / "kits/south/node").read_bytes()
+    mine, own = load_ssh_private_key(pem, None), ec.generate_private_key(ec.SECP384R1())
+    assert isinstance(mine, ec.EllipticCurvePrivateKey)
+    for key, number in ((mine, north), (own, north), (own, south), (own, 0)):
+        with closing(fleet(here, key)) as client:
+            node = Node(node_id=number)
+            for call, request in (
+                (client.PullMessages, PullMessagesRequest(node=node)),
+                (client.PushMessages, PushMessagesRequest(node=node)),
+                (client.PullObject, PullObjectRequest(node=node, object_id="0" * 64)),
+                (client.SendNodeHeartbeat, SendNodeHeartbeatRequest(node=node)),
+                (client.DeactivateNode, DeactivateNodeRequest(node_id=number)),
+                (client.UnregisterNode, UnregisterNodeFleetRequest(node_id=number)),
+            ):
+                with pytest.raises(httpx.HTTPStatusError, match="401"):
+                    call(request)  # type: ignore[operator]
+    public = public_key_to_bytes(own.public_key())
+    with closing(fleet(here, own)) as client:
+        for call, request in (
+            (client.RegisterNode, RegisterNodeFleetRequest(public_key=public)),
+            (client.ActivateNode, ActivateNodeRequest(public_key=public, heartbeat_interval=30)),
+        ):
+            with pytest.raises(httpx.HTTPStatusError, match=r"4\d\d"):
+                call(request)  # type: ignore[operator]
+    assert {each["name"] for each in listed} == set(NAMES)
 
 
 def test_at_the_server_no_app_runs_but_what_the_operator_started(here: Deployment) -> None:

@@ -1,7 +1,9 @@
-"""A node's folder of jobs: more jobs, editions and withdrawals that the site's own person put there."""
+"""Editions over a network: a node's folder of jobs, and a server that is killed at every step."""
 
 from __future__ import annotations
 
+import copy
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +13,13 @@ import pytest
 from pace.jobs import Job, signatures, write_job
 from pace.runtimes.files import Changes, read_model
 from pace.runtimes.files.client import withdraw_files
-from pace_network.exchange import OK
+from pace_network import site_steps
+from pace_network.exchange import OK, Exchange, Words
 from pace_network.node import Node
-from pace_network.round import Settings, begin_edition
+from pace_network.round import RoundReport, Settings, begin_edition, run_round
 from pace_network.site_steps import answer_message
-from tests.networked import connected, run, server_settings, site_nodes
+from tests.networked import connected, files, run, server_settings, site_nodes, stopped
+from tests.preloaded import KILLED, kill_at
 from tests.sites import NAMES, job, write_sites
 
 FIRST = NAMES[:2]
@@ -114,3 +118,107 @@ def test_a_node_takes_part_in_jobs_that_its_person_put_there_and_in_no_other(
     codes = {digest: answer_message(north, "upload", {"job": digest})["code"] for digest in digests}
     assert codes == {made.digest: OK, more.digest: OK, other.digest: "other-job"}
     assert any("broken.pace" in problem for problem in north.problems())
+
+
+ALL = ("east", "north", "south", "west", "zenith")
+
+
+class Five:
+    """Five sites of a job of four: an edition is on, south has withdrawn and zenith comes late."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "keys").mkdir(parents=True)
+        pairs = {name: (self.key(name), self.key(name, "pub")) for name in (*ALL, "server")}
+        self.publics = {name: signatures.new_keys(*pair) for name, pair in pairs.items()}
+        first = {name: self.publics[name] for name in (*ALL[:4], "server")}
+        self.job = job(participants=ALL[:4], minimum=4, keys=first)
+        write_sites(root, self.job, ALL)
+        for name in ALL:
+            (root / name / "jobs").mkdir()
+
+    def key(self, name: str, suffix: str = "key") -> Path:
+        return self.root / "keys" / f"{name}.{suffix}"
+
+    def exchange(self, engine: str) -> Exchange:
+        nodes = {
+            number: replace(node, key=self.key(node.name), jobs=self.root / node.name / "jobs")
+            for number, node in site_nodes(self.root, ALL, editions=True).items()
+        }
+        if engine == "memory":
+            return connected(nodes)
+        from pace_network.flower.server import GridExchange
+        from tests.flowered import HomeGrid
+
+        return GridExchange(HomeGrid(nodes))
+
+    def changed(self, engine: str) -> RoundReport:
+        """What `pace flower run --add … --withdrawal …` does, with what zenith's person does."""
+        late = Changes({"zenith": self.publics["zenith"]}, [self.root / "south.withdrawal"])
+        settings = server_settings(self.root, **times(self.root / "keys"))
+        record = begin_edition(settings, late)
+        assert record is not None
+        shutil.copy(record, self.root / "zenith" / "jobs")
+        return run_round(self.exchange(engine), settings)
+
+    def kept(self) -> dict[str, bytes]:
+        """What must be the same however often the server died: the journal, and what everybody got."""
+        found = files(self.root / "server" / "job.journal", "*")
+        found |= files(self.root / "server" / "job.report" / "edition-2", "*")
+        for path in self.root.glob(f"*/state/{self.job.digest[:16]}/edition-2/*.down"):
+            found[path.name] = path.read_bytes()
+        return {path: content for path, content in found.items() if "/." not in f"/{path}"}
+
+
+def brief_site(node: Node, kind: str, words: Words) -> Words:
+    """A site that has trained and takes what comes, so that only the server's steps take time."""
+    place = node.folder / words["job"][:16] / "edition-2"
+    if kind == "upload":
+        return {"code": OK, "name": node.name, "payload": (place / f"{node.name}.up").read_bytes()}
+    place.mkdir(exist_ok=True)
+    (place / f"{node.name}.down").write_bytes(words["payload"])
+    return {}
+
+
+@pytest.mark.fault(46)
+@pytest.mark.parametrize("engine", ["memory", "flower"])
+@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.slow)])
+def test_an_edition_whose_server_is_killed_at_any_step_ends_in_the_same_bytes(
+    engine: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if engine == "flower":
+        pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
+    stopped(monkeypatch)
+    start = Five(tmp_path / "start")
+    settings = server_settings(start.root, **times(start.root / "keys"))
+    assert run_round(start.exchange(engine), settings).finished
+    mine = Path("state") / start.job.digest[:16]
+    south, withdrawal = start.root / "south" / mine, start.root / "south.withdrawal"
+    withdraw_files(start.job, south / "local", withdrawal, key=start.key("south"))
+
+    def copied(name: str) -> Five:
+        work = copy.copy(start)
+        work.root = tmp_path / name
+        shutil.copytree(start.root, work.root)
+        return work
+
+    whole = copied("whole")
+    assert whole.changed(engine).finished
+    expected, late = whole.kept(), mine / "edition-2" / "zenith.up"
+    assert {f"{name}.down" for name in ALL if name != "south"} <= expected.keys()
+    (start.root / "zenith" / late).parent.mkdir(parents=True)
+    shutil.copy(whole.root / "zenith" / late, start.root / "zenith" / late)
+    monkeypatch.setattr(site_steps, "answer_message", brief_site)
+    for step in range(1, 1000, every):
+        work = copied(f"killed-{step}")
+        if (child := os.fork()) == 0:
+            kill_at(step)
+            os._exit(int(not work.changed(engine).finished))
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if code == 0:
+            break
+        assert code == KILLED
+        assert work.changed(engine).finished
+        assert work.kept() == expected, f"after step {step}"
+        shutil.rmtree(work.root)
+    assert step > 60
