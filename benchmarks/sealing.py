@@ -14,7 +14,7 @@ from benchmarks.server import Repeated, merged, upload
 from pace.jobs import signatures
 from pace.methods import Pace
 from pace.models import GCN
-from pace.protocol import Federation, Ring, Summable, counted, in_ring, layouts, ring, steps, wire
+from pace.protocol import Federation, Ring, Summable, counted, in_ring, layouts, ring, wire
 
 SHAPES = {
     "cora": (1433, 64, 7),

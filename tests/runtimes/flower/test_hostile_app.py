@@ -241,7 +241,7 @@ def test_a_node_neither_listens_nor_speaks_for_another(here: Deployment) -> None
                 (client.UnregisterNode, UnregisterNodeFleetRequest(node_id=number)),
             ):
                 with pytest.raises(httpx.HTTPStatusError, match="401"):
-                    call(request)  # type: ignore[operator]
+                    call(request)
     public = public_key_to_bytes(own.public_key())
     with closing(fleet(here, own)) as client:
         for call, request in (
@@ -249,7 +249,7 @@ def test_a_node_neither_listens_nor_speaks_for_another(here: Deployment) -> None
             (client.ActivateNode, ActivateNodeRequest(public_key=public, heartbeat_interval=30)),
         ):
             with pytest.raises(httpx.HTTPStatusError, match=r"4\d\d"):
-                call(request)  # type: ignore[operator]
+                call(request)
     assert {each["name"] for each in listed} == set(NAMES)
 
 
