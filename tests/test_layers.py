@@ -209,6 +209,34 @@ def test_rooms_are_entered_by_the_front_door() -> None:
     assert not wrong
 
 
+def test_no_call_has_more_than_five_positional_arguments() -> None:
+    """Kernels are called as Triton wants it, and `partial` is counted without its function."""
+    long = []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if part(path) == "training" and path.parent.name == "kernels":
+                continue
+            if isinstance(node, ast.Call) and ast.unparse(node.func) != "partial":
+                plain = [each for each in node.args if not isinstance(each, ast.Starred)]
+                if len(plain) > 5:
+                    long.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    assert not long
+
+
+def test_no_function_is_longer_than_sixty_lines() -> None:
+    """The options of a command are not counted, nor is a docstring."""
+    long = []
+    for path in SOURCE.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef):
+                told = ast.get_docstring(node) is not None
+                body = node.body[1:] if told and len(node.body) > 1 else node.body
+                lines = (node.end_lineno or 0) - body[0].lineno + 1
+                if lines > 60:
+                    long.append(f"{path.relative_to(SOURCE)}: {node.name} has {lines}")
+    assert not long
+
+
 def test_a_label_is_known_in_few_files() -> None:
     """What a class is: `task` has loss, prediction and scores; these others keep or draw its counts."""
     words = ("argmax", "cross_entropy", "confusion")

@@ -314,7 +314,7 @@ def play_round(
 
     server_key(book.job, settings.key)  # before anybody trains for nothing
     bound = Bindings.open(settings.journal / "nodes", settings.nodes)
-    this = Round(exchange, book, bound, settings, tell, set(book.accepted()))
+    this = Round(exchange, book, bound, settings, tell, here=set(book.accepted()))
     for name in book.job.missing(book.decision() or this.here):
         tell(Event("missing", "", name))
     for name in sorted(this.here):  # by an earlier run

@@ -126,7 +126,8 @@ class Graph:
                 "each node the number of one class"
             )
         features, labels = x.float().contiguous(), y.reshape(-1).long()
-        return cls(features, edges, labels, train, val, test, weights, directed)
+        masks = {"train": train, "val": val, "test": test}
+        return cls(features, edges, labels, **masks, weights=weights, directed=directed)
 
     @classmethod
     def from_pyg(

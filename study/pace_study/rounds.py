@@ -365,7 +365,7 @@ def disjoint_union(graphs: Sequence[Graph]) -> Graph:
         y,
         train_nodes,
         val,
-        test,
+        test=test,
         weights=torch.cat(weights) if weights else None,
         directed=graphs[0].directed,
     )

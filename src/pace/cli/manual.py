@@ -85,7 +85,7 @@ def page(command: Any, ctx: Any) -> Page:
     ]
     sections[OWN[1]] = [(f"{o.opts[0]} {value(o)}".strip(), explanation(o)) for o in options]
     filled = {title: rows for title, rows in sections.items() if rows}
-    return Page(ctx.command_path, " ".join(pieces), about, filled, examples, notes)
+    return Page(ctx.command_path, " ".join(pieces), about, filled, examples, notes=notes)
 
 
 def placed(argument: Any) -> str:

@@ -189,8 +189,8 @@ def brought(uploads: Uploads, federation: Federation, names: Sequence[str]) -> B
         tuple(names),
         tuple(told.alone.tolist()),
         tuple(map(tuple, told.helps.tolist())),
-        tuple(told.shapley.tolist()),
-        told.error,
+        shapley=tuple(told.shapley.tolist()),
+        error=told.error,
     )
 
 

@@ -106,7 +106,7 @@ def current_edition(job: Job) -> Edition:
     if job.edition is not None:
         return job.edition
     members = {name: Member(job.keys[name], 1) for name in job.participants}
-    return Edition(job.digest, 1, (), job.minimum, members, {})
+    return Edition(job.digest, 1, (), job.minimum, members, left={})
 
 
 def enrol(job: Job, edition: Edition) -> Job:
@@ -244,7 +244,7 @@ def withdraw(job: Job, name: str, frame: bytes, key: Key, *, reason: str, time: 
         raise SettingError(f"the reason is longer than {LONGEST} characters, or not one line")
     since = current_edition(job).members[name].since
     upload = hashlib.sha256(frame).hexdigest()
-    record = encode_record(Withdrawal(job.digest, name, upload, since, reason, time))
+    record = encode_record(Withdrawal(job.digest, name, upload, since, reason, time=time))
     return signatures.sign(record, key, kind=WITHDRAWAL, job=job.digest, name=name)
 
 
@@ -278,7 +278,7 @@ def next_edition(
     members, left, leavers = dict(before.members), dict(before.left), dict(removed)
     for name, said in withdrawals.items():
         public = members[name].key if name in members else ""
-        leavers[name] = Leaver(number, public, said.upload, said.reason, said.time, True)
+        leavers[name] = Leaver(number, public, said.upload, said.reason, said.time, withdrew=True)
         if name in members and members[name].since != said.since:
             raise WithdrawnError(
                 f"{name!r} is in since edition {members[name].since}, and its withdrawal is from "
@@ -304,7 +304,9 @@ def next_edition(
     everybody = job.minimum == len(job.participants)
     minimum = len(members) if everybody else min(job.minimum, len(members))
     history = (*before.history, before.digest)
-    edition = Edition(job.digest, number, history, minimum, dict(sorted(members.items())), left)
+    edition = Edition(
+        job.digest, number, history, minimum, dict(sorted(members.items())), left=left
+    )
     enrol(job, edition)  # names and keys are checked as a job's are
     return edition
 

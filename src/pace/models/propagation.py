@@ -16,7 +16,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from pace.graph import UNKNOWN, Graph
+from pace.graph import MASKS, UNKNOWN, Graph
 from pace.models.operator import Operator, Product, csr_array, csr_tensor, multiplied
 
 Made = TypeVar("Made", bound=Callable[..., Any])
@@ -33,7 +33,8 @@ class SymbolicGraph(Graph):
     def of(cls, x: Tensor, edges: Tensor, weights: Tensor) -> SymbolicGraph:
         none = torch.zeros(x.shape[0], dtype=torch.bool, device=x.device)
         labels = torch.full((x.shape[0],), UNKNOWN, device=x.device)
-        return cls(x, edges, labels, none, none, none, weights, directed=True)
+        masks = dict.fromkeys(MASKS, none)
+        return cls(x, edges, labels, **masks, weights=weights, directed=True)
 
 
 @dataclass(frozen=True, eq=False)

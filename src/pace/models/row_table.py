@@ -40,7 +40,7 @@ class RowTable(Graph):
         """A table of labels (nodes,) and splits: 0 train, 1 val, 2 test, else none."""
         blank, edges = torch.zeros(1, 1).expand(len(y), features), torch.zeros(2, 0).long()
         train, val, test = (split == number for number in range(3))
-        table = cls(blank, edges, y, train, val, test)
+        table = cls(blank, edges, y, train, val, test=test)
         return replace(table, maps=maps, stream=stream, counts=counts, identity=identity)
 
     def blocks(self) -> Iterator[RowTable]:

@@ -112,7 +112,7 @@ class Table:
         columns = tuple(map(column, heads, range(len(heads))))
 
         values = tuple(tuple(map(value, row, columns)) for row in rows)
-        return cls(title, columns, values, note, names, sums)
+        return cls(title, columns, values, note, names, sums=sums)
 
     def __str__(self) -> str:
         return drawn(self.show)

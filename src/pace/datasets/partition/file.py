@@ -150,8 +150,10 @@ def describe_clients(dataset: Dataset, division: Division) -> list[ClientFacts]:
             graph.edges.shape[1] // 2,
             int(degree[torch.as_tensor(nodes)].sum()) - graph.edges.shape[1],
             torch.bincount(graph.y[graph.y >= 0], minlength=dataset.classes).tolist(),
-            int((graph.y < 0).sum()),
-            *(int(mask.sum()) for mask in (graph.train, graph.val, graph.test)),
+            unlabelled=int((graph.y < 0).sum()),
+            train=int(graph.train.sum()),
+            val=int(graph.val.sum()),
+            test=int(graph.test.sum()),
         )
         for name, nodes, graph in zip(names, division.nodes, division, strict=True)
     ]

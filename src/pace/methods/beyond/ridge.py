@@ -338,7 +338,7 @@ class Regressed(Method, ClosedForm):
             for name in rows
         }
         model = External(answers, predict=predict)
-        return Reading(model, {}, sums.abs().sum(1), sums.sum(0), sums, leverage)
+        return Reading(model, {}, sums.abs().sum(1), sums.sum(0), sums, leverage=leverage)
 
 
 @dataclass(frozen=True)

@@ -152,7 +152,7 @@ def told_classes(reading: Reading, federation: Federation) -> Tensor | None:
     none = torch.zeros(MADE_UP, dtype=torch.bool)
     edges, y = torch.zeros(2, 0, dtype=torch.int64), torch.zeros(MADE_UP, dtype=torch.int64)
     with torch.no_grad():
-        logits = federation.network(model.params, Graph(x, edges, y, none, none, none)).logits
+        logits = federation.network(model.params, Graph(x, edges, y, none, none, test=none)).logits
     return logits.double().softmax(1).mean(0)
 
 

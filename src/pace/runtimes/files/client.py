@@ -104,7 +104,7 @@ def fit_files(
             kind = upload_kinds(job, name)[editions]
             content = signatures.sign(content, private, kind=kind, job=job.digest, name=name)
         report = egress.earlier_egress(keep, name, content) or egress.measure_egress(
-            job, site, kept, content, disclosed, device
+            job, site, kept, content, disclosed, device=device
         )
         if not report.agreed:
             report = egress.limited(report, job, policy, editions)
@@ -314,7 +314,7 @@ def adopt_files(
                 )
             if known is not None and known.edition is not None:
                 job = enrol(job, known.edition)  # what comes has to follow the one that was adopted
-    model = _adopted(job, site, kept, returned, roll, withdrawals)
+    model = _adopted(job, site, kept, returned, roll, withdrawals=withdrawals)
     models.write_model(out, model, aside)
     return model.outcome
 
@@ -361,6 +361,7 @@ def _adopted(
     kept: KeptModel,
     returned: bytes,
     roll: bytes | None,
+    *,
     withdrawals: Sequence[Path],
 ) -> SiteModel:
     """The model that a return makes of the kept one."""
@@ -404,7 +405,9 @@ def _adopted(
         adopted=datetime.now(UTC).isoformat(timespec="seconds"),
         versions=installed(LIBRARIES),
     )
-    return SiteModel(job, local, adoption.model.externals, outcome, kept.members, site.mapping)
+    return SiteModel(
+        job, local, adoption.model.externals, outcome, kept.members, mapping=site.mapping
+    )
 
 
 def _decision(adoption: Adoption, validated: bool) -> str:

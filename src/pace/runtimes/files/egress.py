@@ -118,13 +118,13 @@ def measure_egress(
         job.method,
         kept.about.name,
         hashlib.sha256(content).hexdigest(),
-        len(content),
-        keys or dict.fromkeys((*job.participants, SERVER), "no key"),
-        job.sealed,
-        dict(zip(names, counts, strict=True)),
-        risk,
-        sums,
-        disclosed,
+        bytes=len(content),
+        parties=keys or dict.fromkeys((*job.participants, SERVER), "no key"),
+        sealed=job.sealed,
+        counts=dict(zip(names, counts, strict=True)),
+        upload=risk,
+        sums=sums,
+        disclosed=disclosed,
     )
 
 

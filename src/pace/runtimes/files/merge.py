@@ -209,7 +209,9 @@ class Changes:
         here, removed = book.accepted(), {}
         for name in self.removed:
             upload = evidence_of(book.stored(name))[0].hex() if name in here else ""
-            removed[name] = Leaver(job.number + 1, job.keys.get(name, ""), upload, "", now, False)
+            removed[name] = Leaver(
+                job.number + 1, job.keys.get(name, ""), upload, "", now, withdrew=False
+            )
         edition = next_edition(job, self.added, {one.name: one for one in said}, removed)
         return book if edition is None else book.begin_edition(edition, key)
 

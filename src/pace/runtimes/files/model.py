@@ -204,7 +204,7 @@ def read_model(folder: Path) -> SiteModel:
     externals = tuple(replace(blank, params=values, returned=None) for blank, values in pairs)
     path = folder / MAPPING
     mapping = read_mapping(path) if path.exists() else None
-    return SiteModel(job, params[0], externals, outcome, members, mapping)
+    return SiteModel(job, params[0], externals, outcome, members, mapping=mapping)
 
 
 def _local(values: Mapping[str, Tensor], job: Job, path: Path) -> Params:

@@ -51,7 +51,13 @@ def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
         raise GraphError(f"no row of {folder} is for training: its column split says `train`")
     maps = {name: held[name] for name in files.columns}
     table = RowTable.of(
-        held["y"], held["split"], maps, job.model.features, files.blocks, counts, files.identity
+        held["y"],
+        held["split"],
+        maps,
+        job.model.features,
+        files.blocks,
+        counts=counts,
+        identity=files.identity,
     )
     return Site(table, (), None)
 
