@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import pandas as pd
@@ -33,22 +33,23 @@ BY_SETTING = "The closed form, setting by setting, intervals over seeds on one s
 BY_DRAW = "The closed form with redrawn masks that nothing was chosen on, intervals over draws"
 HOMES = tuple(PARTS[name] for name in ("beyond", "beyond-metis", "beyond-dirichlet"))
 ELSEWHERE = tuple(PARTS[name] for name in ("beyond-twitch", "beyond-heterophilous"))
-SETTING_HEADS = (
-    "Setting", "Local", "PACE", "pace-duo", "− PACE", "95 %", "Harmed, PACE",
-    "Harmed, duo", "Worst, PACE", "Worst, duo", "Upload", "Return",
+Columns = Sequence[
+    tuple[str, str, str]
+]  # head, which number of a setting or line, how it is written
+POINTS, SHARE = "+.2f", ".1f"
+BYTES: Columns = (("Upload", "upload_percent", SHARE), ("Return", "returned_percent", SHARE))
+LINE: Columns = (
+    ("− PACE", "over_pace", POINTS), ("− Local", "over_local", POINTS),
+    ("Lowest − PACE", "lowest", POINTS), ("Lowest − Local", "below_local", POINTS),
+    ("Harmed", "harm", ""), ("Worst", "worst", POINTS), *BYTES,
 )  # fmt: skip
-METHOD_HEADS = (
-    "Setting", "Local", "PACE", "pace-duo", "pace-ridge", "− PACE", "95 %", "sums",
-    "− PACE", "95 %", "Harmed: PACE", "duo", "ridge", "sums", "Worst, ridge", "Worst, sums",
+ELSEWHERE_LINE: Columns = (
+    ("Accuracy", "accuracy", ".2f"), ("− Local", "over_local", POINTS),
+    ("− PACE", "over_pace", POINTS), ("95 %", "interval", ""), ("ROC AUC", "roc_auc", ".2f"),
+    ("Harmed", "harm", ""), ("Worst", "worst", POINTS), *BYTES,
 )  # fmt: skip
-ELSEWHERE_HEADS = (
-    "Graph", "Method", "Accuracy", "− Local", "− PACE", "95 %", "ROC AUC", "Harmed",
-    "Worst", "Upload", "Return",
-)  # fmt: skip
-LINE_HEADS = (
-    "", "− PACE", "− Local", "Lowest − PACE", "Lowest − Local", "Harmed", "Worst", "Upload",
-    "Return",
-)  # fmt: skip
+# Several methods in a line: whose number, its head, which and how.
+AGAINST = ("accuracy", ".2f"), ("over_pace", POINTS), ("interval", "")
 
 
 @dataclass(frozen=True)
@@ -117,37 +118,49 @@ def _setting(ours: pd.DataFrame, pace: pd.DataFrame) -> dict[str, object]:
     low, high = t_interval(independent)
     gains = np.stack(ours.gains.to_list())  # trial, receiver
     harm = Harm.of((gains * np.stack(ours.nodes.to_list()) / 100).round())
+    upload, returned = (ours[way].sum() / pace[way].sum() for way in ("upload", "returned"))
+    accuracy, over_local = ours.accuracy.mean(), ours.over_local.mean()
     return {
-        "accuracy": ours.accuracy.mean(),
+        "accuracy": accuracy,
         "over_pace": differences.mean(),
         "low": low,
         "high": high,
-        "over_local": ours.over_local.mean(),
+        "interval": "one seed" if pd.isna(low) else f"{low:+.2f} to {high:+.2f}",
+        "over_local": over_local,
+        "local": accuracy - over_local,
+        "harm": harm,
         "harmed": harm.harmed,
-        "by_more": harm.by_more,
-        "receivers": harm.receivers,
         "worst": gains.mean(0).min(),
-        "upload": ours.upload.sum() / pace.upload.sum(),
-        "returned": ours.returned.sum() / pace.returned.sum(),
+        "upload": upload,
+        "returned": returned,
         "roc_auc": ours.roc_auc.mean(),
+        **_percent(upload, returned),
         **ours.iloc[0][[*SETTING, "method"]].to_dict(),
     }
 
 
-def line(settings: pd.DataFrame) -> dict[str, float]:
+def _percent(upload: float, returned: float) -> dict[str, str]:
+    shares = {"upload_percent": upload, "returned_percent": returned}
+    return {name: f"{100 * share:.1f} %" for name, share in shares.items()}
+
+
+def line(settings: pd.DataFrame) -> dict[str, object]:
     """One row over all settings."""
+    harm = Harm(*map(sum, zip(*map(astuple, settings.harm), strict=True)))
+    upload, returned = settings.upload.mean(), settings.returned.mean()
     return {
         "settings": len(settings),
         "over_pace": settings.over_pace.mean(),
         "over_local": settings.over_local.mean(),
         "lowest": settings.over_pace.min(),
         "below_local": settings.over_local.min(),
-        "harmed": int(settings.harmed.sum()),
-        "by_more": int(settings.by_more.sum()),
-        "receivers": int(settings.receivers.sum()),
+        "harm": harm,
+        "harmed": harm.harmed,
+        "receivers": harm.receivers,
         "worst": settings.worst.min(),
-        "upload": settings.upload.mean(),
-        "returned": settings.returned.mean(),
+        "upload": upload,
+        "returned": returned,
+        **_percent(upload, returned),
     }
 
 
@@ -242,8 +255,8 @@ def ridge_aims(study: Beyond) -> list[Aim]:
 
 def _harm(new: pd.Series, old: pd.Series) -> str:
     return (
-        f"{new.harmed:.0f} against {old.harmed:.0f} of {new.receivers:.0f}, by more than one node "
-        f"{new.by_more:.0f} against {old.by_more:.0f}; worst receiver "
+        f"{new.harm.harmed} against {old.harm.harmed} of {new.harm.receivers}, by more than one node "
+        f"{new.harm.by_more} against {old.harm.by_more}; worst receiver "
         f"{new.worst:+.2f} against {old.worst:+.2f}"
     )
 
@@ -253,25 +266,41 @@ def _harm(new: pd.Series, old: pd.Series) -> str:
 
 def duo_tables(study: Beyond) -> list[Table]:
     """pace-duo's three tables and its aims."""
-    levels = _lines("The guard by its level", study.levels(), "Level")
+    against = [
+        (DUO, head, *which)
+        for head, which in zip(("pace-duo", "− PACE", "95 %"), AGAINST, strict=True)
+    ]
+    columns = [
+        (DUO, "Local", "local", ".2f"), (PACE, "PACE", "accuracy", ".2f"), *against,
+        (PACE, "Harmed, PACE", "harmed", ""), (DUO, "Harmed, duo", "harmed", ""),
+        (PACE, "Worst, PACE", "worst", POINTS), (DUO, "Worst, duo", "worst", POINTS),
+        *((DUO, *column) for column in BYTES),
+    ]  # fmt: skip
     return [
         aims_table("What it set out to do", duo_aims(study)),
-        _numbers(ONE_SPLIT, SETTING_HEADS, _setting_rows(study)),
-        _lines("Part by part", study.steps()),
-        levels,
+        side_by_side(ONE_SPLIT, study, columns),
+        _table("Part by part", "", LINE, study.steps().iterrows()),
+        _table("The guard by its level", "Level", LINE, study.levels().iterrows()),
     ]
 
 
 def ridge_tables(study: Beyond) -> list[Table]:
     """The closed form's tables and aims."""
-    redrawn = _method_rows(study, [PARTS["beyond-masks"]])
+    columns = [(RIDGE, "Local", "local", ".2f")]
+    columns += [(row, row.label, "accuracy", ".2f") for row in (PACE, DUO)]
+    for row, name in ((RIDGE, "pace-ridge"), (SUMS, "sums")):
+        heads = (name, "− PACE", "95 %")
+        columns += [(row, head, *which) for head, which in zip(heads, AGAINST, strict=True)]
+    every = {"Harmed: PACE": PACE, "duo": DUO, "ridge": RIDGE, "sums": SUMS}
+    columns += [(row, head, "harmed", "") for head, row in every.items()]
+    columns += [(RIDGE, "Worst, ridge", "worst", POINTS), (SUMS, "Worst, sums", "worst", POINTS)]
     return [
         aims_table("What the closed form set out to do", ridge_aims(study)),
-        _lines("Which one to take", study.methods()),
-        _numbers(BY_SETTING, METHOD_HEADS, _method_rows(study)),
-        _numbers(BY_DRAW, METHOD_HEADS, redrawn),
+        _table("Which one to take", "", LINE, study.methods().iterrows()),
+        side_by_side(BY_SETTING, study, columns),
+        side_by_side(BY_DRAW, study, columns, [PARTS["beyond-masks"]]),
         elsewhere_table(study),
-        _lines("What each choice is worth", study.choices()),
+        _table("What each choice is worth", "", LINE, study.choices().iterrows()),
     ]
 
 
@@ -283,96 +312,57 @@ def aims_table(caption: str, aims: Sequence[Aim]) -> Table:
     return Table.of(caption, ("Aim", "", "Measured"), rows, names=3)
 
 
-def _setting_rows(study: Beyond) -> list[list[str]]:
-    pace = study.settings(PACE)
-    return [
+def side_by_side(
+    caption: str,
+    study: Beyond,
+    columns: Sequence[tuple[Row, str, str, str]],
+    homes: Sequence[Part] = HOMES,
+) -> Table:
+    """Several methods in one line, setting by setting, where all of them are stored."""
+    found = {row: study.settings(row, homes) for row in dict.fromkeys(c[0] for c in columns)}
+    first, *others = found.values()
+    names = [name for name in first.index if all(name in other.index for other in others)]
+    lines = [
         [
-            name,
-            f"{ours.accuracy - ours.over_local:.2f}",
-            f"{pace.accuracy[name]:.2f}",
-            *_against_pace(ours),
-            str(pace.harmed[name]),
-            str(ours.harmed),
-            f"{pace.worst[name]:+.2f}",
-            f"{ours.worst:+.2f}",
-            *_bytes(ours),
+            str(name),
+            *(_written(found[row].at[name, which], form) for row, _, which, form in columns),
         ]
-        for name, ours in study.settings().iterrows()
+        for name in names
     ]
-
-
-def _method_rows(study: Beyond, homes: Sequence[Part] = HOMES) -> list[list[str]]:
-    """The closed form beside PACE and pace-duo, setting by setting."""
-    pace, duo, ridge, sums = (study.settings(row, homes) for row in (PACE, DUO, RIDGE, SUMS))
-    return [
-        [
-            name,
-            f"{one.accuracy - one.over_local:.2f}",
-            f"{pace.accuracy[name]:.2f}",
-            f"{duo.accuracy[name]:.2f}",
-            *_against_pace(one),
-            *_against_pace(sums.loc[name]),
-            *(str(each.harmed[name]) for each in (pace, duo, ridge, sums)),
-            f"{one.worst:+.2f}",
-            f"{sums.worst[name]:+.2f}",
-        ]
-        for name, one in ridge.iterrows()
-        if name in sums.index and name in duo.index
-    ]
+    return _numbers(caption, ("Setting", *(column[1] for column in columns)), lines)
 
 
 def elsewhere_table(study: Beyond) -> Table:
     """Twitch's countries and graphs whose neighbours differ, a line for each method."""
-    rows = (LOCAL, PACE, DUO, RIDGE, SUMS)
-    found = {row.label: study.settings(row, ELSEWHERE) for row in rows}
-    lines = []
-    for name in found[LOCAL.label].index:
-        for label, settings in found.items():
-            if name not in settings.index:
-                continue
-            ours = settings.loc[name]
-            lines.append(
-                [
-                    name,
-                    label,
-                    f"{ours.accuracy:.2f}",
-                    f"{ours.over_local:+.2f}",
-                    *_against_pace(ours)[1:],
-                    "-" if pd.isna(ours.roc_auc) else f"{ours.roc_auc:.2f}",
-                    f"{ours.harmed} of {ours.receivers} ({ours.by_more})",
-                    f"{ours.worst:+.2f}",
-                    *_bytes(ours),
-                ]
-            )
-    caption = "Seven countries, and graphs whose neighbours differ"
-    return _numbers(caption, ELSEWHERE_HEADS, lines, names=2)
-
-
-def _against_pace(ours: pd.Series) -> list[str]:
-    spread = "one seed" if pd.isna(ours.low) else f"{ours.low:+.2f} to {ours.high:+.2f}"
-    return [f"{ours.accuracy:.2f}", f"{ours.over_pace:+.2f}", spread]
-
-
-def _bytes(found: pd.Series) -> list[str]:
-    """Against PACE's."""
-    return [f"{100 * found.upload:.1f} %", f"{100 * found.returned:.1f} %"]
-
-
-def _lines(caption: str, lines: pd.DataFrame, head: str = "") -> Table:
-    rows = [
+    found = {row.label: study.settings(row, ELSEWHERE) for row in (LOCAL, PACE, DUO, RIDGE, SUMS)}
+    lines = [
         [
-            str(label),
-            f"{found.over_pace:+.2f}",
-            f"{found.over_local:+.2f}",
-            f"{found.lowest:+.2f}",
-            f"{found.below_local:+.2f}",
-            f"{found.harmed:.0f} of {found.receivers:.0f} ({found.by_more:.0f})",
-            f"{found.worst:+.2f}",
-            *_bytes(found),
+            str(name),
+            label,
+            *(_written(settings.at[name, which], form) for _, which, form in ELSEWHERE_LINE),
         ]
-        for label, found in lines.iterrows()
+        for name in found[LOCAL.label].index
+        for label, settings in found.items()
+        if name in settings.index
     ]
-    return _numbers(caption, (head, *LINE_HEADS[1:]), rows)
+    heads = ("Graph", "Method", *(head for head, *_ in ELSEWHERE_LINE))
+    return _numbers("Seven countries, and graphs whose neighbours differ", heads, lines, names=2)
+
+
+def _table(
+    caption: str, first: str, columns: Columns, lines: Iterable[tuple[object, pd.Series]]
+) -> Table:
+    rows = [
+        [str(label), *(_written(found[which], form) for _, which, form in columns)]
+        for label, found in lines
+    ]
+    return _numbers(caption, (first, *(head for head, *_ in columns)), rows)
+
+
+def _written(value: object, form: str) -> str:
+    if isinstance(value, float) and pd.isna(value):
+        return "-"
+    return str(value) if isinstance(value, str | Harm) else f"{value:{form}}"
 
 
 def _numbers(

@@ -27,8 +27,8 @@ PARTS = (  # a test compares them with the study's; to complete a name must not 
     "beyond-masks", "beyond-heterophilous", "beyond-twitch", "models", "models-masks",
     "models-heterophilous", "models-twitch", "masks", "masks-ablation", "masks-c20", "masks-c30",
     "labels", "labels-metis", "labels-dirichlet", "labels-heterophilous", "labels-twitch", "field",
-    "field-metis", "field-heterophilous", "field-twitch", "field-dirichlet-0.1",
-    "field-dirichlet-0.05", "all",
+    "field-metis", "field-heterophilous", "field-twitch", "field-dirichlet",
+    "field-dirichlet-0.1", "field-dirichlet-0.05", "all",
 )  # fmt: skip
 
 EXAMPLES = """

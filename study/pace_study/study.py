@@ -280,9 +280,13 @@ for part in (
 ):
     PARTS[part.name] = part
 OTHERS = ("-heterophilous", "-twitch")
-add_parts("labels", [""], REFERENCES, clients=MANY, **FRESH)
-add_parts("labels", ["-metis", "-dirichlet", *OTHERS], REFERENCES, **FRESH)
-add_parts("field", ["", "-metis", *OTHERS, "-dirichlet-0.1", "-dirichlet-0.05"], FIELD, **FRESH)
+SKEWED = ("-dirichlet", "-dirichlet-0.1", "-dirichlet-0.05")
+for family, rows, places in (
+    ("labels", REFERENCES, ("-metis", SKEWED[0], *OTHERS)),
+    ("field", FIELD, ("-metis", *OTHERS, *SKEWED)),
+):
+    add_parts(family, [""], rows, clients=MANY, **FRESH)
+    add_parts(family, places, rows, **FRESH)
 # Parts of our own, asked for together by the first word.
 FAMILIES = ("masks", "beyond", "models", "labels", "field")
 OWN = tuple(name for name in PARTS if name.split("-")[0] in FAMILIES)
@@ -314,7 +318,7 @@ def moved(names: Sequence[str], partition: str | None, clients: int | None) -> l
     setting: dict[str, Any] = {} if partition is None else {"partition": partition}
     setting |= {} if clients is None else {"clients": (clients,)}
     firsts = [PARTS[name] if name in PARTS else chosen([name])[0] for name in names]
-    return [replace(part, **setting) for part in firsts]
+    return [replace(part, **{"clients": part.clients[:1]} | setting) for part in firsts]
 
 
 def narrowed(
