@@ -40,8 +40,8 @@ TRAINS = {"o-pfgl": "server, and after the return"} | dict.fromkeys(TRAINERS, "s
 FEWEST_DRAWS = 3  # of a row that is shown
 HEADS = (
     "Setting", "Method", "Accuracy", "− Local", "95 % by draw", "− alone", "95 % by draw",
-    "Macro-F1", "ROC AUC", "ECE", "Harmed", "Worst", "Upload", "Return", "Rounds", "Seconds", "Draws",
-    "Labels", "Trains besides",
+    "Macro-F1", "ROC AUC", "ECE", "Harmed", "Worst", "Upload", "Return", "Rounds", "Seconds",
+    "Membership AUC", "Draws", "Labels", "Trains besides",
 )  # fmt: skip
 SUMMARY_HEADS = (
     "Method", "Mean rank", "Accuracy", "− Local", "Lowest − Local", "− alone", "Lowest − alone",
@@ -121,6 +121,7 @@ def _line(label: str, rows: Mapping[str, pd.DataFrame]) -> dict[str, object]:
         "worst": local.worst if local else np.nan,
         "upload": (ours.upload / clients).mean(),
         "returned": (ours.returned / clients).mean(),
+        "membership": np.nan,  # of the method; whoever has it fills it in
         "draws": len(ours),
         "by_draw": ours.accuracy.to_dict(),
     }
@@ -206,6 +207,7 @@ def setting_rows(settings: pd.DataFrame) -> list[list[str | Value]]:
                 kilobytes(found.returned),
                 Value(count, int(count)),
                 points(found.seconds, ".2f"),
+                points(found.membership, ".2f"),
                 Value(str(found.draws), found.draws),
                 labels,
                 trains,
@@ -214,9 +216,7 @@ def setting_rows(settings: pd.DataFrame) -> list[list[str | Value]]:
     return rows
 
 
-def summary_table(
-    settings: pd.DataFrame, core: Sequence[Row], membership: Mapping[str, float] | None = None
-) -> Table:
+def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
     """Each ranked row over the settings that all of them have, the best mean rank first."""
     here = ranked(settings, core)
     rows: list[list[str | Value]] = []
@@ -238,7 +238,7 @@ def summary_table(
                 kilobytes(found.upload.mean()),
                 kilobytes(found.returned.mean()),
                 Value(count, int(count)),
-                points((membership or {}).get(found.method.iloc[0], np.nan), ".2f"),
+                points(found.membership.iloc[0], ".2f"),
                 labels,
             ]
         )
@@ -342,7 +342,7 @@ RULE = (
 COMMAND = "pace run --methods package.module:Class --against field --dataset cora --out results"
 
 
-def write_field_page(settings: pd.DataFrame, summary: Table, figure: Path, path: Path) -> Path:
+def write_field_page(settings: pd.DataFrame, core: Sequence[Row], figure: Path, path: Path) -> Path:
     """One page that sorts by any column and chooses by partition and graph."""
     choices = []
     for name, found in settings.groupby("setting", sort=False):
@@ -351,20 +351,24 @@ def write_field_page(settings: pd.DataFrame, summary: Table, figure: Path, path:
         table = Table.of(str(name), HEADS[1:], rows, words=2)
         choices.append(Choice((str(partition), title(dataset), str(clients)), table))
     drill = Drilldown(("Partition", "Graph", "Clients"), tuple(choices))
-    blocks: list[Block] = [Text(RULE), Code(COMMAND), summary]
+    blocks: list[Block] = [Text(RULE), Code(COMMAND)]
+    if (summary := summary_table(settings, core)).rows:
+        blocks.append(summary)
     if figure.is_file():
         caption = (
             "Mean ranks over the settings that every row has; rows under one bar do not differ."
         )
         blocks.insert(2, Figure(caption, "Mean rank of each method", figure.read_bytes()))
+    draws = sorted({int(settings.draws.min()), int(settings.draws.max())})
     document = Document(
         "The field in one table",
         "One-shot personalised federated graph learning under one protocol: accuracy, calibration, "
-        "harm, bytes and rounds in the same row, with intervals over draws of the masks.",
+        "harm, bytes, rounds and what an upload tells in the same row, with intervals over draws of the "
+        "masks.",
         (
             (str(settings.setting.nunique()), "settings"),
             (str(settings.label.nunique()), "rows"),
-            (str(int(settings.draws.max())), "draws of the masks"),
+            (" to ".join(map(str, draws)), "draws of the masks"),
         ),
         (Section("All settings", tuple(blocks)), Section("Setting by setting", (drill,))),
     )

@@ -19,7 +19,7 @@ from pace_study.claims import judge_claims
 from pace_study.figures import draw_figures, ranks_figure, save_figure
 from pace_study.membership import add_membership, read_membership
 from pace_study.scores import score_cells
-from pace_study.study import CORE, FIELD, REFERENCES, Part, Row
+from pace_study.study import CORE, FIELD, LABELS_CORE, REFERENCES, Part, Row
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -52,7 +52,7 @@ class Outcome:
 
         The field has newcomers too. Empty where it was not asked for.
         """
-        every = {"labels": (REFERENCES, REFERENCES[:6], False), "field": (FIELD, CORE, True)}
+        every = {"labels": (REFERENCES, LABELS_CORE, False), "field": (FIELD, CORE, True)}
         found = {
             name: (field.by_setting(self.scores, rows, self.seeds, own=own), core)
             for name, (rows, core, own) in every.items()
@@ -65,7 +65,10 @@ class Outcome:
         if "field" in self.draws:
             methods = self.draws["field"][0].method.unique()
             add_membership(out, (name for name in methods if name not in field.NOTHING_SENT))
-        texts = {f"tables/{name}": text for name, text in self._tables(out)}
+        told = read_membership(out)
+        for settings, _ in self.draws.values():
+            settings["membership"] = settings.method.map(told)
+        texts = {f"tables/{name}": text for name, text in self._tables()}
         claims = judge_claims(self.scores, self.seeds)
         texts["claims.json"] = json.dumps([asdict(claim) for claim in claims], indent=1) + "\n"
         texts["claims.md"] = tables.markdown(tables.claims_tables(claims))
@@ -89,14 +92,10 @@ class Outcome:
             mean_ranks = field.ranks(kept)
             far = field.critical_difference(len(mean_ranks), number)
             written += save_figure(ranks_figure(mean_ranks, far), out / "figures" / "field")
-        figure, summary = out / "figures" / "field.png", self._summary("field", out)
-        return [*written, field.write_field_page(settings, summary, figure, out / "field.html")]
+        figure = out / "figures" / "field.png"
+        return [*written, field.write_field_page(settings, core, figure, out / "field.html")]
 
-    def _summary(self, name: str, out: Path) -> Table:
-        """Over the settings that are ranked; `membership.json` has what uploads tell."""
-        return field.summary_table(*self.draws[name], read_membership(out))
-
-    def _tables(self, out: Path) -> Iterable[tuple[str, str | bytes]]:
+    def _tables(self) -> Iterable[tuple[str, str | bytes]]:
         for part, numbers in self.numbers.items():
             ours = tables.part_tables(part, numbers, tables.show_ours)
             pairs = tables.part_tables(part, numbers, tables.show_beside)
@@ -113,9 +112,9 @@ class Outcome:
             if len(self.beyond.methods()):
                 yield "ridge.md", tables.markdown(_filled(beyond.ridge_tables(self.beyond)))
             yield from _data("beyond", beyond.tidy(self.beyond))
-        for name, (settings, _) in self.draws.items():
+        for name, (settings, core) in self.draws.items():
             aims = beyond.aims_table("What pace-full set out to do", field.full_aims(settings))
-            found = [self._summary(name, out), field.every_table(settings)]
+            found = [field.summary_table(settings, core), field.every_table(settings)]
             yield f"{name}.md", tables.markdown(_filled([aims, *found]))
             yield from _data(name, settings.drop(columns=["local", "alone", "by_draw"]))
         if self._asked("models"):

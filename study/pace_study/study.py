@@ -122,9 +122,10 @@ FIELD = (
     Row("FENS, 100 small rounds", "fens", "external"),
     *(Row(f"{label}, 100 rounds", method) for method, label in REPEATED.items()),
 )
-CORE = tuple(
-    row for row in FIELD if row.method not in REPEATED
-)  # what a ranked setting has to have
+# What a ranked setting has to have: not sums of thousands of columns, nor an MLP over rounds.
+LABELS_CORE = (LOCAL, PACE, RIDGE, FULL, ALONE)
+DEAR = {FULL_SUMS.method, "fedadam-rows", "fedadam-full", *REPEATED}
+CORE = tuple(row for row in FIELD if row.method not in DEAR)
 RAW = Row("PACE, raw moments", "pace-raw")
 MODEL_ROWS = (LOCAL, CALIBRATED[0], PACE, RAW)
 

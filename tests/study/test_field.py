@@ -35,6 +35,7 @@ from pace_study.study import (
     FIELD,
     FRESH_DRAWS,
     FULL,
+    LABELS_CORE,
     LOCAL,
     PACE,
     REFERENCES,
@@ -129,7 +130,8 @@ def test_a_method_that_sends_its_model_tells_what_its_loss_tells(tmp_path: Path)
     assert found["fedavg"] == pytest.approx(sum(expected) / len(expected), abs=1e-3)
     assert membership.read_membership(tmp_path) == found
     settings = by_setting(write(tmp_path, TWO), ROWS, SEEDS[:1])
-    table = summary_table(settings, ROWS, {"pace-full": 0.87})
+    settings["membership"] = settings.method.map({"pace-full": 0.87})
+    table = summary_table(settings, ROWS)
     at = [column.head for column in table.columns].index("Membership AUC")
     assert {row[0].text: row[at].text for row in table.rows}[FULL.label] == "0.87"
 
@@ -188,8 +190,7 @@ def test_tables_and_page_are_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures need the extra `report`")
     scores = write(tmp_path, TWO)
     settings = by_setting(scores, FIELD, SEEDS[:1], own=True)
-    summary = summary_table(settings, ROWS)
-    path = write_field_page(settings, summary, tmp_path / "none.png", tmp_path / "field.html")
+    path = write_field_page(settings, ROWS, tmp_path / "none.png", tmp_path / "field.html")
     text = path.read_text()
     assert "pace run --methods package.module:Class --against field" in text
     assert "citeseer" in text.lower()
@@ -232,4 +233,5 @@ def test_ones_own_method_partition_and_graph_join_the_field() -> None:
     }
     assert [cell.data_seed for cell in cells] == list(FRESH_DRAWS)
     assert not narrowed(chosen(["labels"]), None, ["package.module:Own"])
-    assert set(REFERENCES) < set(CORE) < set(FIELD)
+    assert set(LABELS_CORE) < set(CORE) < set(FIELD)
+    assert set(LABELS_CORE) < set(REFERENCES) < set(FIELD)
