@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -144,7 +145,7 @@ def _percent(upload: float, returned: float) -> dict[str, str]:
     return {name: f"{100 * share:.1f} %" for name, share in shares.items()}
 
 
-def line(settings: pd.DataFrame) -> dict[str, object]:
+def line(settings: pd.DataFrame) -> dict[str, Any]:
     """One row over all settings."""
     harm = Harm(*map(sum, zip(*map(astuple, settings.harm), strict=True)))
     upload, returned = settings.upload.mean(), settings.returned.mean()

@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import cross_entropy
 
 from pace.gates import Fixed, Gate, Mixture
 from pace.graph import Graph
@@ -20,8 +19,8 @@ from pace.models import ALL, FITS, fitted_labels, unit_rows
 from pace.params import Params
 from pace.protocol import KINDS, External, Federation, Message, Method, Uploads
 from pace.registry import METHODS
-from pace.task import nll
-from pace.training import Recipe
+from pace.task import called, nll
+from pace.training import Recipe, logistic_regression
 from pace_study.baselines.fedrcl import FedRCL
 from pace_study.baselines.generative import Dense, Ghost, Spire
 from pace_study.baselines.rivals import GaussianHead, OpFGL, Spear
@@ -123,34 +122,21 @@ def on_features(params: Params, graph: Graph) -> Tensor:
 
 
 def logistic(rows: Tensor, labels: Tensor, inverse: float) -> tuple[Tensor, Tensor]:
-    """W (columns, classes) and b of a multinomial logistic regression, by L-BFGS in float64.
+    """W (columns, classes) and b of a multinomial logistic regression.
 
     W lies in the span of the rows: with H = RᵀQᵀ, W = QV has the length of V, so fewer rows than columns
     are solved in the coordinates Rᵀ.
     """
-    rows, truth, basis = rows.double(), labels.argmax(1), None
-    if 0 < len(rows) < rows.shape[1]:
+    nodes, columns, classes = *rows.shape, labels.shape[1]
+    if not nodes:
+        return rows.new_zeros(columns, classes), rows.new_zeros(classes)
+    rows, basis = rows.double(), None
+    if nodes < columns:
         basis, triangle = torch.linalg.qr(rows.T)
         rows = triangle.T
-    weight = rows.new_zeros(rows.shape[1], labels.shape[1], requires_grad=True)
-    bias = rows.new_zeros(labels.shape[1], requires_grad=True)
-    if not len(rows):
-        return weight.detach().float(), bias.detach().float()
-    solver = torch.optim.LBFGS(
-        [weight, bias], max_iter=300, tolerance_grad=1e-7, line_search_fn="strong_wolfe"
-    )
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        error = cross_entropy(rows @ weight + bias, truth, reduction="sum")
-        error = error + weight.square().sum() / (2 * inverse)
-        error.backward()
-        return error
-
-    with torch.enable_grad():
-        solver.step(closure)
-    found = weight.detach() if basis is None else basis @ weight.detach()
-    return found.float(), bias.detach().float()
+    found = logistic_regression(rows, called(labels), classes, 1 / (inverse * nodes))
+    weight = found[:-1] if basis is None else basis @ found[:-1]
+    return weight.float(), found[-1].float()
 
 
 CONTROLS: Mapping[str, Callable[[], Method]] = {
