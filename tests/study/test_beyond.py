@@ -91,14 +91,14 @@ def test_a_setting_by_hand(tmp_path: Path) -> None:
 def test_pace_itself_and_the_lines(tmp_path: Path) -> None:
     found = study(write(tmp_path))
     pace = found.settings(PACE).iloc[0]
-    assert (pace.harmed, pace.receivers) == (0, 2)  # below Local on one of two seeds only
+    assert (pace.harmed, pace.harm.receivers) == (0, 2)  # below Local on one of two seeds only
     assert pace.worst == pytest.approx(-0.5, abs=1e-3)
     labels = list(found.steps().index)
     assert labels[0] == "PACE"
     assert labels[-1] == "pace-duo"
     assert list(found.levels().index) == ["1", "0.5", "0.2", "0.05"]
     free = found.levels().iloc[0]
-    assert (free.harmed, free.receivers) == (0, 2)
+    assert (free.harmed, free.harm.receivers) == (0, 2)
     assert free.over_local == pytest.approx(2.5, abs=1e-3)
 
 
