@@ -38,7 +38,7 @@ class PolicyError(SettingError, code="policy"):
 
 
 class NotAllowedError(SettingError, code="not-allowed"):
-    """Code of somebody's own that a job names and that nobody here has allowed."""
+    """Code that a job names, that PACE does not ship and that is not allowed here."""
 
 
 class WireError(PaceError, code="wire"):
@@ -90,7 +90,7 @@ class SignatureError(WireError, code="signature"):
 
 
 class EditionError(SignatureError, code="other-edition"):
-    """A message of this job that was signed for another of its editions; nobody tampered with it."""
+    """A message of this job that was signed for another of its editions, and not tampered with."""
 
 
 class WithdrawnError(WireError, code="withdrawn"):

@@ -148,10 +148,10 @@ def temperature(logits: Tensor, labels: Tensor) -> float:
         beta = (low * high) ** 0.5
         slope = float((((beta * values).softmax(1) - wanted) * values).sum())
         low, high = (low, beta) if slope > 0 else (beta, high)
-    found = 1 / (low * high) ** 0.5
-    gain = losses(values, labels) - losses(values / found, labels)
+    best = 1 / (low * high) ** 0.5
+    gain = losses(values, labels) - losses(values / best, labels)
     certain = len(labels) > 1 and float(gain.mean()) > 2 * float(gain.std()) / len(labels) ** 0.5
-    return found if found >= 1 or certain else 1.0
+    return best if best >= 1 or certain else 1.0
 
 
 SCORES = {"accuracy": accuracy, "weighted_f1": weighted_f1, "macro_f1": macro_f1}

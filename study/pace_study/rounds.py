@@ -40,7 +40,6 @@ from pace.protocol import (
     Rehearsal,
     Uploads,
     layouts,
-    wire,
 )
 from pace.reports import Trial
 from pace.task import targets
@@ -235,9 +234,7 @@ class Averaged:
             [External(first, "received", reader), External(second, "tuned", reader)]
             for first, second in zip(received, tuned, strict=True)
         ]
-        upload, returned = map(
-            wire.size, (layouts.upload_layout(inner), layouts.return_layout(inner))
-        )
+        upload, returned = layouts.upload_layout(inner).size, layouts.return_layout(inner).size
         seconds = time.perf_counter() - began
         return Outcome({FITS[0]: held}, upload * self.rounds, returned * self.rounds, seconds)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 from torch import Tensor
 
-from pace.gates.gate import CHANCE, Guarded, Mixture, admitted, held_out, mcnemar_p_value
+from pace.gates.gate import CHANCE, FOLDS, Guarded, Mixture, admitted, held_out, mcnemar_p_value
 from pace.gates.mixture import Weights, weigh_parts
 
 HUNDRED = 100
@@ -101,6 +101,14 @@ def test_too_few_nodes_are_no_evidence() -> None:
     assert not admitted(few, labels[:4], weigh_parts, 0.5)
     assert admitted(few, labels[:4], weigh_parts, CHANCE)  # nor of harm
     assert admitted(few, labels[:4], weigh_parts, 1.0)
+    right = torch.nn.functional.one_hot(labels[:FOLDS], 3).double()
+    told = [
+        -right,
+        right,
+    ]  # Local is wrong everywhere: a node a fold is evidence, one fewer is none
+    assert admitted(told, labels[:FOLDS], weigh_parts, 0.5)
+    fewer = [logits[:-1] for logits in told]
+    assert not admitted(fewer, labels[: FOLDS - 1], weigh_parts, 0.5)
 
 
 @pytest.mark.parametrize(("lost", "kept_local"), [(2, False), (12, True)])
@@ -146,8 +154,11 @@ def test_of_many_nodes_a_sample_says_nearly_what_all_say(
     assert some == gate(sets, labels)
     assert some != everyone
     assert some == pytest.approx(everyone, abs=0.15)
-    order = torch.arange(6000) % 10 == 0  # nodes that stand in a pattern are not drawn by it
-    biased = [torch.where(order[:, None], -logits, logits) for logits in sets]
-    assert gate(biased, labels) == pytest.approx(
-        weigh_parts(biased, labels, torch.ones(1, 6000) > 0)[0], abs=0.15
-    )
+    number = torch.arange(6000)
+    for pattern in (
+        number % 10 == 0,
+        number < 1500,
+    ):  # of the nodes, which the sample does not follow
+        biased = [torch.where(pattern[:, None], -logits, logits) for logits in sets]
+        everyone = weigh_parts(biased, labels, torch.ones(1, 6000) > 0)[0]
+        assert gate(biased, labels) == pytest.approx(everyone, abs=0.15)

@@ -206,3 +206,14 @@ def test_an_external_that_overflows_on_another_graph_leaves_local_alone() -> Non
     large = folder(replace(graph, x=1e3 * graph.x))
     assert not torch.isfinite(large.externals[0]).all()
     assert large.logits is large.local
+
+
+def test_weights_that_change_no_loss_are_kept() -> None:
+    """No worse than Local is enough: an External that says what Local says may have any weight."""
+    logits, labels = (
+        torch.randn(12, 3, generator=torch.Generator().manual_seed(1)),
+        torch.arange(12) % 3,
+    )
+    everyone = torch.ones(12, dtype=torch.bool)
+    assert no_worse_than_local([logits, logits], (0.5, 0.5), everyone, labels) == (0.5, 0.5)
+    assert no_worse_than_local([logits, -logits], (-0.5, 1.0), everyone, labels) == (1.0, 0.0)

@@ -11,7 +11,7 @@ from pace.graph import Graph
 from pace.methods import METHODS, Fixed, Pace, PaceRidge, make
 from pace.methods.baselines import FedProx
 from pace.models.gcn import GCN
-from pace.protocol import layouts, steps, wire
+from pace.protocol import layouts, steps
 from pace.protocol.federation import Federation
 from pace.protocol.method import Method
 from pace.registry import PAPER
@@ -53,7 +53,7 @@ def test_a_method_runs_over_bytes_and_its_receivers_keep_local(method: Method) -
     fitted = [steps.fit(graph, agreed) for graph in graphs]
     returns = steps.merge([upload for _, upload in fitted], agreed)
     for graph, (kept, upload), returned in zip(graphs, fitted, returns, strict=True):
-        assert len(upload) == wire.size(layouts.upload_layout(agreed))
+        assert len(upload) == layouts.upload_layout(agreed).size
         adoption = steps.adopt(graph, kept, returned, agreed)
         assert adoption.external.shape == (graph.nodes, CLASSES)
         assert torch.isfinite(adoption.external).all()

@@ -42,7 +42,7 @@ def test_each_direction_costs_at_most_what_pace_does(features: int, classes: int
     gcn = GCN((features, 64, classes))
     ridge, pace = Federation(gcn, PaceRidge()), Federation(gcn, Pace())
     for layout in (layouts.upload_layout, layouts.return_layout):
-        assert wire.size(layout(ridge)) <= wire.size(layout(pace))
+        assert layout(ridge).size <= layout(pace).size
 
 
 def test_with_every_row_sent_it_is_the_ridge_regression_of_all_nodes_pooled(

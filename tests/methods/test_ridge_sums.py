@@ -15,7 +15,7 @@ from pace.methods.beyond import ridge as module
 from pace.methods.beyond.ridge import ROWS
 from pace.models.gcn import GCN
 from pace.models.unit_rows import unit_rows
-from pace.protocol import layouts, wire
+from pace.protocol import layouts
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
 from tests.graphs import clients, federation
@@ -119,7 +119,7 @@ def test_messages_have_the_agreed_size_and_are_exact(graphs: list[Graph]) -> Non
     for features, upload in ((1433, 8 * 1433 * (64 + 7)), (500, 8 * (500 * 501 // 2 + 500 * 7))):
         whole = Federation(GCN((features, 64, 7)), RidgeSums())
         assert whole.numbers == "float32"
-        assert 0 <= wire.size(layouts.upload_layout(whole)) - upload < 200
+        assert 0 <= layouts.upload_layout(whole).size - upload < 200
 
 
 def test_what_the_sums_and_the_rows_tell_is_said(graphs: list[Graph]) -> None:

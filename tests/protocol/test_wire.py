@@ -29,7 +29,7 @@ def test_a_message_survives_the_wire(layout: dict[str, tuple[int, ...]], seed: i
     generator = torch.Generator().manual_seed(seed)
     message = {name: torch.randn(shape, generator=generator) for name, shape in layout.items()}
     frame = wire.encode(message, DIGEST, ANSWERS)
-    assert len(frame) == wire.size(layout)
+    assert len(frame) == wire.Layout(layout).size
     for expected in (None, layout):
         opened = wire.decode(frame, expected)
         assert (opened.digest, opened.answers) == (DIGEST, ANSWERS)
@@ -128,8 +128,8 @@ def test_frames_cost_what_the_paper_prints(name: str) -> None:
     features, classes, upload, returned = BENCHMARKS[name]
     federation = Federation(GCN((features, 64, classes)), Pace())
     dense = size(federation.start)
-    down = 100 * wire.size(layouts.return_layout(federation)) / dense
-    up = 100 * wire.size(layouts.upload_layout(federation)) / dense
+    down = 100 * layouts.return_layout(federation).size / dense
+    up = 100 * layouts.upload_layout(federation).size / dense
     assert round(down, 1) == returned
     assert round(up, 1) <= upload
 

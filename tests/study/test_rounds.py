@@ -10,7 +10,7 @@ from pace.gates import mix, weigh
 from pace.methods import FedAvg
 from pace.models import GCN
 from pace.params import size
-from pace.protocol import Federation, layouts, wire
+from pace.protocol import Federation, layouts
 from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled
 from pace.training import train
@@ -72,7 +72,7 @@ def test_a_round_of_fedavg_is_training_and_the_weighted_mean() -> None:
         mean = sum(n * each[name] for n, each in zip(counts, trained, strict=True)) / sum(counts)
         for received, _ in found.models["train"]:
             torch.testing.assert_close(received.params[name], mean, atol=1e-5, rtol=1e-4)
-    assert found.upload == wire.size(layouts.upload_layout(agreed))
+    assert found.upload == layouts.upload_layout(agreed).size
     assert merged(trained, graphs, agreed)[0]["1.bias"].shape == (CLASSES,)
 
 

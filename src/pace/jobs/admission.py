@@ -10,7 +10,7 @@ from pace.errors import ParticipantError, SignatureError, SizeError, WithdrawnEr
 from pace.jobs import signatures
 from pace.jobs.editions import check_upload_signature, current_edition
 from pace.jobs.job import Job, is_name
-from pace.protocol import Message, layouts, steps, wire
+from pace.protocol import Message, layouts, steps
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
 
 def exact_size(job: Job) -> int:
     """The bytes of every upload of a job, with its signature."""
-    return wire.size(layouts.upload_layout(job.federation)) + signatures.TRAILER * job.signed
+    return layouts.upload_layout(job.federation).size + signatures.TRAILER * job.signed
 
 
 def evidence_of(content: bytes) -> tuple[bytes, bytes]:

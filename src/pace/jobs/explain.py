@@ -11,7 +11,7 @@ from pace.gates import promises
 from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.models import in_words
-from pace.protocol import layouts, wire
+from pace.protocol import layouts
 from pace.tables import listed
 
 WRITTEN = {
@@ -42,8 +42,8 @@ class MessageSizes:
 
 def message_sizes(job: Job) -> MessageSizes:
     return MessageSizes(
-        wire.size(layouts.upload_layout(job.federation)),
-        wire.size(layouts.return_layout(job.federation)),
+        layouts.upload_layout(job.federation).size,
+        layouts.return_layout(job.federation).size,
         signatures.TRAILER if job.signed else 0,
         params.size(job.federation.start),
     )
@@ -126,7 +126,7 @@ def advice(job: Job) -> list[str]:
 
     def share(rank: int | None) -> float:
         other = replace(job, settings={**job.settings, "rank": rank})
-        return 100 * wire.size(layouts.upload_layout(other.federation)) / dense
+        return 100 * layouts.upload_layout(other.federation).size / dense
 
     text = (
         f"the model is small: an upload of rank {job.rank} costs {100 * upload / dense:.0f}% of it, "

@@ -52,7 +52,8 @@ def stack(values: Sequence[LowRank | Tensor]) -> LowRank | Tensor:
     if len(factors) < len(values):
         return torch.stack([v.dense() if isinstance(v, LowRank) else v for v in values])
     return LowRank(
-        torch.stack([each.left for each in factors]), torch.stack([each.right for each in factors])
+        torch.stack([value.left for value in factors]),
+        torch.stack([value.right for value in factors]),
     )
 
 
@@ -107,7 +108,7 @@ def norms(carriers: Carrier) -> Tensor:
 
 
 def dense(carrier: Carrier) -> dict[str, Tensor]:
-    """The update a carrier stands for."""
+    """The update that a carrier encodes."""
     return {
         name: value.dense() if isinstance(value, LowRank) else value
         for name, value in carrier.items()
@@ -139,7 +140,7 @@ def batches(messages: Iterable[Mapping[str, Tensor]]) -> Iterator[dict[str, Tens
     """The messages, `BATCH` at a time."""
     remaining = iter(messages)
     while several := list(islice(remaining, BATCH)):
-        yield {name: torch.stack([each[name] for each in several]) for name in several[0]}
+        yield {name: torch.stack([message[name] for message in several]) for name in several[0]}
 
 
 def unbatched(batch: Mapping[str, Tensor]) -> Iterator[dict[str, Tensor]]:

@@ -4,7 +4,7 @@
     W_S    = (Σ_{k in S} G_k + λI)⁻¹ Σ_{k in S} B_k    what the sites of a roll S learn together
     v(S)   = Σ_k (n_k - L_k(W_S)) / Σ_k n_k            the share of all labels that it explains; v(∅) = 0
 
-Where sites sent rows that stand for theirs, G_k is what these rows give: too small by Hᵀ(1 - QᵀQ)H
+Where sites sent a few rows in place of theirs, G_k is what these rows give: too small by Hᵀ(1 - QᵀQ)H
 (`ridge.condensed`), and L_k by tr(Wᵀ(G_k - ZᵀZ)W), at most what the left-out rows' squared lengths give.
 """
 

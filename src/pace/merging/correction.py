@@ -20,7 +20,7 @@ ENOUGH = 0.03  # share of the validation nodes that see a column: evidence enoug
 def correction(
     consensus: Params, own: Carrier, rank: int | None = RANK
 ) -> dict[str, LowRank | Tensor]:
-    """Γ_i = P_r(Δ - own carrier): what receiver i is sent, and right for nobody else."""
+    """Γ_i = P_r(Δ - own carrier): what receiver i is sent, and right for i alone."""
     alone = {name: stack([value]) for name, value in own.items()}
     (batch,) = corrections(consensus, [alone], rank)
     return {name: value.unbind()[0] for name, value in batch.items()}
@@ -60,7 +60,7 @@ class Difference:
             plain = self.shared - (owns if isinstance(owns, Tensor) else owns.dense())
             if self.rank is None or not factorised(self.shared, self.rank):
                 return plain
-            return stack([truncate(each, self.rank) for each in plain])
+            return stack([truncate(update, self.rank) for update in plain])
         flat = owns.flipped() if self.tall else owns
         left, right = flat.left.double(), flat.right  # (many, short, r), (many, r, long)
         basis = leading(*self.grams(left, right), self.rank)
@@ -69,8 +69,8 @@ class Difference:
         for some in runs(right):
             ahead = (basis[some].mT.flatten(0, 1) @ self.wide).view(-1, *rest.shape[1:])
             rest[some] = ahead.baddbmm_(onto[some], right[some].double(), alpha=-1)
-        made = LowRank(basis.to(flat.left.dtype), rest)
-        return made.flipped().orthonormal() if self.tall else made
+        factors = LowRank(basis.to(flat.left.dtype), rest)
+        return factors.flipped().orthonormal() if self.tall else factors
 
     def grams(self, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
         """The Gram matrices, and where to look for their eigenvectors."""
@@ -144,7 +144,7 @@ def column_factors(correction: Tensor, own: Tensor, share_seen: Tensor) -> Tenso
 
         ‖Γ_c‖ · factor_c ≤ 1.5 · median_k ‖U_k‖ · min(1, seen_c / 3 %)
 
-    U is the receiver's own update, its median over columns that the receiver sees: nobody else can
+    U is the receiver's own update, its median over columns that the receiver sees: no other site can
     raise it. Where the receiver sees nothing or learnt nothing, nothing is taken.
     """
     lengths, learnt = (matrix.double().norm(dim=0) for matrix in (correction, own))

@@ -32,7 +32,7 @@ def raw(seen: Pass, graph: Graph) -> dict[str, Tensor]:
 
 
 def _moments(rows: Mapping[str, Rows], graph: Graph) -> dict[str, Tensor]:
-    return {name: normalised(_moment(each, graph)) for name, each in rows.items()}
+    return {name: normalised(_moment(read, graph)) for name, read in rows.items()}
 
 
 def _moment(rows: Rows, graph: Graph) -> Tensor:

@@ -12,7 +12,7 @@ from pace.merging import RANK
 from pace.methods.pace import Pace
 from pace.models import GCN
 from pace.params import size
-from pace.protocol import Federation, Method, Summable, layouts, wire
+from pace.protocol import Federation, Method, Summable, layouts
 from pace.registry import BUILT_IN, METHODS, About
 
 SETTINGS = 8  # graphs and partitions of `pace reproduce labels` that gains were measured in
@@ -127,8 +127,8 @@ def about_method(text: str, name: str = "", origin: str = "") -> AboutMethod:
         about.settings,
         sums=isinstance(method, Summable) and not method.needs,
         needs=method.needs,
-        upload=wire.size(layouts.upload_layout(federation)),
-        returned=wire.size(layouts.return_layout(federation)),
+        upload=layouts.upload_layout(federation).size,
+        returned=layouts.return_layout(federation).size,
         dense=size(federation.model.start(federation.seed)),
     )
 
@@ -160,5 +160,4 @@ def make(
         )
     if isinstance(method, Pace) and "rank" not in values:
         method = replace(method, rank=rank)
-    made: Method = method
-    return made
+    return method  # type: ignore[no-any-return]

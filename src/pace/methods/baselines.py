@@ -79,7 +79,7 @@ class FedProx(FedAvg):
     FedAvg of clients trained on the cross-entropy plus (μ/2) ‖W - W_0‖².
 
     μ = 1e-3 is OpenFGL's, and the only one of 1e-3, 1e-2, 1e-1 that lifts the average on Cora as
-    the paper's does. The term stands in the loss, before Adam rescales it.
+    the paper's does. The term is part of the loss, before Adam rescales it.
     """
 
     mu: float = 1e-3

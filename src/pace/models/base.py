@@ -40,7 +40,7 @@ class Field:
     """The constants of a pass that gives the logits of some centre nodes, made once for all steps."""
 
     centers: tuple[Tensor, ...]
-    """Where the centres stand among the rows R_l of each layer, those that later layers read."""
+    """Where the centres are among the rows R_l of each layer, those that later layers read."""
     operators: tuple[Any, ...] = ()
     """What each weight multiplies by, in the order of the weights: A X at rows R_1 for the first layer;
     above it A between rows R_l and R_l+1, or the places of rows that stay."""

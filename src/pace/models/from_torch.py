@@ -142,7 +142,7 @@ class TorchModel(Sized):
         }
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
-        """The graph, and which of its nodes are asked about, stand in place of operators."""
+        """The graph, and the nodes that are asked about, in place of operators."""
         count = graph.nodes if centers is None else int(centers.sum())
         goal = None if centers is None else centers.nonzero().flatten()
         return Field((torch.arange(count, device=graph.x.device),), (graph, goal))
@@ -158,7 +158,7 @@ class TorchModel(Sized):
         before: dict[str, Rows] = {}
         if training:
             bits = (drop(torch.ones(63)) > 0).tolist()
-            with _seeded(sum(1 << place for place, bit in enumerate(bits) if bit)):
+            with _seeded(sum(1 << index for index, bit in enumerate(bits) if bit)):
                 logits = torch.func.functional_call(module, dict(params), given)
         else:
             with _watched(module, params) as (calls_by_name, spreads):
@@ -259,7 +259,7 @@ class _Standardise(nn.Module):
             nn.init.zeros_(self.bias)
 
     def forward(self, rows: Tensor) -> Tensor:
-        others = [place for place in range(rows.ndim) if place != 1]
+        others = [axis for axis in range(rows.ndim) if axis != 1]
         centred = rows - rows.mean(others, keepdim=True)
         variance = centred.square().mean(others, keepdim=True)
         scaled = centred / (variance + self.eps).sqrt()

@@ -56,7 +56,7 @@ class Edges:
     source: Ends
     target: Ends
     offsets: Tensor | None  # where each target's edges begin; None where they are in any order
-    own: travel.Places  # where the targets stand among the sources
+    own: travel.Places  # where the targets are among the sources
 
     @classmethod
     def of(cls, block: Operator, own: travel.Places) -> Edges:
@@ -87,7 +87,7 @@ class GAT(Layered):
 
         A_h[i, j] = softmax over j in N(i) ∪ {i} of LeakyReLU(u_h · W_h x_j + v_h · W_h x_i)
 
-    A hidden layer's heads stand side by side and share its width; the last layer's are averaged. The
+    A hidden layer's heads are side by side and share its width; the last layer's are averaged. The
     heads' matrices are one weight, whose rows are the attention-weighted sums A_h H of every head;
     u and v multiply no rows and are averaged.
     """

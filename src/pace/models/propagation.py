@@ -154,9 +154,9 @@ class Reach:
     blocks: tuple[Operator, ...]
     """A from R_l to R_l+1: (rows of R_l+1, rows of R_l)."""
     own: tuple[Places, ...]
-    """Where R_l+1 stands among R_l."""
+    """Where the rows of R_l+1 are among those of R_l."""
     centers: tuple[Tensor, ...]
-    """Where the centres stand among each R_l."""
+    """Where the centres are among the rows of each R_l."""
 
 
 def reach(matrix: Operator | None, graph: Graph, steps: int, centers: Tensor | None) -> Reach:

@@ -15,7 +15,7 @@ from pace.graph import Graph
 class RowTable(Graph):
     """Labels, masks and the rows of some nodes; where they are a sample, `stream` reads them all.
 
-    `x` and `edges` are empty, and whoever made the table has checked the rest.
+    `x` and `edges` are empty; the rest is checked where a table is made.
     """
 
     maps: Mapping[str, Tensor] = field(default_factory=dict)  # by name, each (nodes, columns)

@@ -48,7 +48,7 @@ class Ring:
         return Ring(self.high.sum(0, dtype=np.uint64) + (low >> SHIFT), low & MASK)
 
     def numbers(self) -> Tensor:
-        """What the elements stand for, in float64."""
+        """The numbers that the elements encode, in float64."""
         high = self.high.view(np.int64) * 2.0 ** (LOW - FRACTION)
         return torch.from_numpy(high + self.low * 2.0**-FRACTION)
 

@@ -110,7 +110,7 @@ def share(
 
 
 def _check_finite(learnt: Message, graph: Graph) -> None:
-    """Nobody could use such an upload; the client can still do something about it."""
+    """Refuse what no server could use, while the client can still do something about it."""
     for name, value in learnt.items():
         # The least and the largest are read in one pass, and are nan where any number is.
         if value.numel() and not all(map(math.isfinite, map(float, torch.aminmax(value)))):

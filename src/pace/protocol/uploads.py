@@ -67,7 +67,7 @@ class Without(Uploads):
 
     def batches(self) -> Iterator[Message]:
         numbered = enumerate(self.uploads)
-        return batches(each for place, each in numbered if place % self.groups != self.group)
+        return batches(upload for index, upload in numbered if index % self.groups != self.group)
 
 
 @dataclass

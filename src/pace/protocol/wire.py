@@ -239,11 +239,6 @@ def layout(message: Mapping[str, Tensor], numbers: str = "float32") -> Layout:
     return Layout({name: tuple(value.shape) for name, value in message.items()}, numbers)
 
 
-def size(layout: Mapping[str, tuple[int, ...]]) -> int:
-    """The bytes of a frame with this layout."""
-    return layout.size if isinstance(layout, Layout) else Layout(layout).size
-
-
 def read_table(frame: bytes, count: int, agreed: Layout | None = None) -> tuple[Layout, int]:
     """Names, shapes and numbers from a frame, and where its numbers begin."""
     kind = next((kind for kind, version in VERSIONS.items() if version == frame[4]), "float32")

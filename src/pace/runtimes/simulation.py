@@ -58,7 +58,7 @@ def simulate(
         command: what to note as the command that made the result.
         progress: is told of each of `progress_steps(...)`.
         checkpoints: a folder for models as they are trained; a run that was interrupted, called again
-            with the same arguments, trains only what is missing. Whoever is done may delete it.
+            with the same arguments, trains only what is missing. Delete it when the run is done.
         settings: of each `Federation`: `epochs`, `rate`, `decay`, `numbers`, `sealed`.
 
     Returns:

@@ -41,8 +41,8 @@ def logistic_regression(x: Tensor, labels: Tensor, classes: int, penalty: float)
     start = torch.zeros(shape[0] * classes, dtype=torch.float64).numpy()
     options = {"maxiter": STEPS, "ftol": 1e-12, "gtol": 1e-7}
     solver: Any = minimize  # whose types know no function with its gradient
-    found = solver(objective, start, jac=True, method="L-BFGS-B", options=options)
-    return torch.from_numpy(found.x).reshape(shape)
+    solution = solver(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return torch.from_numpy(solution.x).reshape(shape)
 
 
 def affine(x: Tensor, weights: Tensor) -> Tensor:

@@ -89,7 +89,7 @@ class Optimiser:
             memory.zero_()
 
     def result(self) -> dict[str, Tensor]:
-        """The parameters where they stand now, as tensors of their own."""
+        """A copy of the parameters as they are now."""
         return {
             name: value.clone(memory_format=torch.contiguous_format)
             for name, value in self.params.items()

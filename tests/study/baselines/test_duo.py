@@ -57,7 +57,7 @@ def test_both_directions_cost_about_half_of_pace(features: int, classes: int, mo
     gcn = GCN((features, 64, classes))
     duo, pace = Federation(gcn, PaceDuo()), Federation(gcn, Pace())
     for layout in (layouts.upload_layout, layouts.return_layout):
-        assert wire.size(layout(duo)) <= most * wire.size(layout(pace))
+        assert layout(duo).size <= most * layout(pace).size
 
 
 def test_the_first_correction_is_paces_and_the_second_that_of_the_peers(

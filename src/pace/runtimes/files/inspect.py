@@ -216,7 +216,7 @@ def _message(path: Path, job: Job | None) -> FileFacts:
     head = untrusted.read_head(path, wire.LONGEST_OPENING).ljust(wire.HEAD.size)
     _, version, digest, answers, count = wire.HEAD.unpack_from(head)
     shapes, _ = wire.read_table(head, count)
-    upload, sealed, size = answers == wire.NOBODY, shapes.numbers == wire.SEALED, wire.size(shapes)
+    upload, sealed, size = answers == wire.NOBODY, shapes.numbers == wire.SEALED, shapes.size
     content = untrusted.read(path, min(size + signatures.TRAILER, model.LARGEST))
     signed = len(content) == size + signatures.TRAILER
     frame = wire.decode(content[:size] if signed else content)

@@ -1,7 +1,7 @@
 """The constants of many clients as one operator, padded with zeros to the largest of them.
 
 It acts on tensors (clients, seeds, rows, width). Padding meets only zeros, so no client sees another.
-The clients' graphs stand side by side as one graph without edges between them: on a GPU a few dozen
+The clients' graphs are laid side by side as one graph without edges between them: on a GPU a few dozen
 kernels find all receptive fields, which takes a CPU milliseconds for each.
 """
 

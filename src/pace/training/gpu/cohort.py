@@ -72,10 +72,10 @@ def learn(
         }
     return {
         seed: [
-            {name: value[client, place] for name, value in local.items()}
+            {name: value[client, index] for name, value in local.items()}
             for client in range(len(graphs))
         ]
-        for place, seed in enumerate(starts)
+        for index, seed in enumerate(starts)
     }
 
 
