@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import torch
 from torch import Tensor
@@ -39,6 +39,9 @@ class Graph:
         >>> Graph.build(torch.eye(3), path, torch.tensor([0, 1, 0])).edges.shape
         torch.Size([2, 4])
     """
+
+    has_edges: ClassVar[bool] = True
+    """Whether a network can read it; a table of rows has lost its edges."""
 
     x: Tensor  # (n, d) float32, finite
     edges: Tensor  # (2, m) int64
@@ -196,10 +199,13 @@ class Graph:
         """The labels a client learns from: y[train], in node order."""
         return self.y[self.train]
 
-    @property
-    def trained_on(self) -> int:
-        """How many training nodes there are."""
-        return int(self.train.sum())
+    def training_counts(self, classes: int) -> Tensor:
+        """How many training nodes there are of each class."""
+        return torch.bincount(self.training_labels, minlength=classes)
+
+    def edge_blocks(self) -> Iterator[Any]:
+        """The bytes of `edges`, some at a time."""
+        yield self.edges.cpu().contiguous().numpy()
 
     @property
     def split(self) -> Tensor:

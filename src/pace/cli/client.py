@@ -195,12 +195,12 @@ def site_of(graph: Path | None, rows: Path | None, job: Job, *, sample: bool = F
     """A graph file, or a folder of rows; what follows runs on one thread."""
     import torch
 
-    from pace.runtimes.files import load_rows, load_site
+    from pace.runtimes.files import load_any, load_rows
 
     torch.set_num_threads(1)  # two threads on small products are slower than one
     if (graph is None) == (rows is None):
         raise SettingError("give a .graph file, or --rows with a folder of Parquet files")
-    return load_site(graph, job) if graph else load_rows(rows or Path(), job, sample=sample)
+    return load_any(graph, job) if graph else load_rows(rows or Path(), job, sample=sample)
 
 
 def show_egress(report: Egress, upload: Path, to: Console) -> None:
@@ -419,7 +419,7 @@ def read_site(
     import torch
 
     from pace.datasets import read_graph
-    from pace.runtimes.files import load_site, read_model, site_of_dataset
+    from pace.runtimes.files import load_any, read_model, site_of_dataset
     from pace.tables import Columns, import_graph, read_mapping
 
     torch.set_num_threads(1)
@@ -429,7 +429,7 @@ def read_site(
         columns["known"] = read_graph(known)
     model = read_model(folder)
     if graph is not None and nodes is None and edges is None:
-        return model, load_site(graph, model.job), None
+        return model, load_any(graph, model.job), None
     if graph is not None or nodes is None or edges is None:
         raise SettingError("give a .graph file, or both --nodes and --edges")
     if model.job.codebook is None:
@@ -480,10 +480,21 @@ def predict(
 
     import torch
 
-    from pace.runtimes.files import RowFiles, prediction_table, read_model, write_predictions
+    from pace.datasets import is_folder
+    from pace.runtimes.files import (
+        RowFiles,
+        mapped_sites,
+        prediction_table,
+        read_model,
+        write_predictions,
+    )
 
     imported, counts, differ = None, Counter[str](), Counter[bool]()
-    if rows is None:
+    if graph is not None and is_folder(graph) and not (rows or nodes or edges):
+        torch.set_num_threads(1)
+        adopted = read_model(model)
+        sites: Iterable[Site] = mapped_sites(graph, adopted.job)
+    elif rows is None:
         adopted, site, imported = read_site(
             model,
             graph,
@@ -496,7 +507,7 @@ def predict(
             weight=weight,
             directions=directions,
         )
-        sites: Iterable[Site] = [site]
+        sites = [site]
     elif graph or nodes or edges:
         raise SettingError("give --rows, or a graph, or both --nodes and --edges")
     else:

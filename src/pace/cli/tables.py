@@ -262,22 +262,28 @@ def import_(
     ] = None,
     mapping: given.Mapping = None,
     known: given.With = None,
+    memory: Annotated[
+        float | None, option("Stream tables of any size into a folder, with so much memory.", "GB")
+    ] = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
     """Make a .graph file of two tables. Problems are listed with their rows, all of them.
 
     With `--job`, every site gets the same features in the same order, scaled and filled alike, and
-    is told what was done to which rows.
+    is told what was done to which rows. With `--memory`, tables and graph may be larger than memory:
+    --out becomes a folder that `pace client fit`, `adopt` and `predict` take as they take a file.
 
     Examples:
         pace graph import --nodes nodes.csv --edges edges.csv --label kind --out mine.graph
         pace graph import --job study.pace --nodes nodes.csv --edges edges.csv --out mine.graph
         pace graph import --nodes n.parquet --edges e.parquet --label kind --features emb_
         --client hospital --split fold --out mine.graph
+        pace graph import --job study.pace --nodes n.parquet --edges e.parquet --memory 6
+        --out mine.graph
     """
     from pace.datasets import describe_graph, file
-    from pace.tables import Columns, import_graph, read_mapping
+    from pace.tables import Columns, import_graph, read_mapping, stream_graph
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
@@ -296,6 +302,11 @@ def import_(
         mapping=read_mapping(mapping) if mapping else None,
     )
     book = load_book(job) if job else None
+    if memory is not None:
+        facts = stream_graph(nodes, edges, columns, book, out, round(memory * 1e9))
+        tell_streamed = [f"{name}: {fact}" for name, fact in facts.items()]
+        console.answer(facts, *tell_streamed, f"Written: {out}", as_json=as_json)
+        return
     imported = import_graph(nodes, edges, columns, out.stem, book)
     file.write_graph(out, imported.dataset)
     facts = describe_graph(imported.dataset)

@@ -4,6 +4,16 @@ from pace.datasets import file
 from pace.datasets.benchmarks import BENCHMARKS, cache_folder, data_root, locate
 from pace.datasets.dataset import SITE_RATIOS, Dataset, Names, describe_graph, few_labels
 from pace.datasets.file import load, read_graph
+from pace.datasets.folder import (
+    FOLDER,
+    About,
+    Edges,
+    Nodes,
+    is_folder,
+    read_folder,
+    width_of,
+    write_folder,
+)
 from pace.datasets.partition.divide import (
     DATA_SEED,
     Division,

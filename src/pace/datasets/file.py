@@ -133,6 +133,11 @@ def read_graph(path: Path) -> Dataset:
     """The dataset of a .graph file; anything else is refused with one sentence."""
     if not path.exists():
         raise GraphError(f"{path} not found: make it with `pace graph import`")
+    if path.is_dir():
+        raise GraphError(
+            f"{path} is a folder, as graphs larger than memory are: `pace client` takes it, and "
+            "everything else a .graph file"
+        )
     try:
         with untrusted.open_regular(path) as file:
             size, length = untrusted.size_of(file), int.from_bytes(file.read(8), "little")

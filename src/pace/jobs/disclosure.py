@@ -94,7 +94,7 @@ def disclosure(
 
 def small_classes(graph: Graph) -> tuple[int, ...]:
     """Classes with at least one and fewer than five training nodes."""
-    counts = torch.bincount(graph.training_labels)
+    counts = graph.training_counts(0)
     return tuple(((counts > 0) & (counts < SMALL)).nonzero().flatten().tolist())
 
 

@@ -11,7 +11,8 @@ from pace.models.base import Drop, Field, Model, Network, Pass, Rows, identity
 from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
 from pace.models.gcn import GCN
-from pace.models.layers import glorot
+from pace.models.layers import Layered, glorot
+from pace.models.mapped import Excerpt, MappedGraph, Stored, forget
 from pace.models.networks import APPNP, GIN, MLP, SAGE, SGC
 from pace.models.operator import SPARSE_BELOW, Operator, Product, csr_tensor, density
 from pace.models.propagation import SymbolicGraph
@@ -26,6 +27,7 @@ from pace.models.refitted import (
     joined,
 )
 from pace.models.row_table import RowTable
+from pace.models.stored_rows import stored_labels, stored_neighbourhood, stored_unit_rows
 from pace.models.unit_rows import (
     DEGREE_COLUMNS,
     SHORTEST,

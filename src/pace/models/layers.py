@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
@@ -14,7 +15,8 @@ from torch import Tensor
 
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models.base import Drop, Field, Pass, Rows, Sized, identity
+from pace.models.base import Drop, Field, Later, Pass, Rows, Sized, identity
+from pace.models.mapped import Excerpt, MappedGraph, digest_of
 from pace.models.operator import Operator, Product
 from pace.models.propagation import Places, at, chosen, features, reach, times_features
 from pace.params import Params
@@ -84,6 +86,12 @@ class Layered(Sized):
     def layers(self) -> int:
         return len(self.widths) - 1
 
+    @property
+    def layer_by_layer(self) -> bool:
+        """Whether it reads one hop a layer, as a mapped graph needs it."""
+        own = type(self)
+        return own.field is Layered.field and own.first is Layered.first
+
     @abstractmethod
     def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
         """The layer of this number, in one step or more."""
@@ -134,6 +142,8 @@ class Layered(Sized):
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         """What each weight multiplies by, at the rows that the centres' logits depend on."""
+        if isinstance(graph, Excerpt):
+            graph, centers = graph.of_whole(centers)
         first, *above = self.layout
         travelling = sum(layer.travels for layer in above)
         reached = reach(self.operator(graph) if travelling else None, graph, travelling, centers)
@@ -178,6 +188,63 @@ class Layered(Sized):
             if len(outputs) < self.layers:
                 hidden = drop(output.relu())
         return Pass(inputs, before, tuple(outputs))
+
+    def __call__(self, params: Params, graph: Graph) -> Pass:
+        if not isinstance(graph, Excerpt):
+            return super().__call__(params, graph)
+        if graph.in_stream:
+            assert graph.whole is not None
+            return Pass({}, {}, (self.everywhere(params, graph.whole)[graph.places],))
+        field = self.field(graph)
+        seen, inputs, number = self.forward(params, field), dict[str, Rows](), 0
+        for layer in self.layout:  # of rows that were computed for neighbours, the nodes' own
+            for linear in layer.weights:
+                rows = seen.inputs[linear.weight]
+                inputs[linear.weight] = rows[field.centers[number]]
+            number += not layer.inner
+        return Pass(inputs, {}, seen.outputs)
+
+    def everywhere(self, params: Params, graph: MappedGraph) -> Rows:
+        """The logits of every node of a mapped graph: what travels is stored, once for a model.
+
+        A (H W^T) has fewer columns than A H.
+        """
+        name = f"logits-{digest_of(self, *params.values())}"
+        hidden: Rows | None = None
+        for layer in self.layout:
+            parts: list[tuple[Rows, Tensor, Tensor]] = []
+            for linear in layer.weights:
+                weight = params[linear.weight].t()
+                rows: Rows | None = hidden
+                if hidden is None:
+                    rows = self.first(graph) if linear.travels else features(graph)
+                elif linear.travels:
+                    thin, along = partial(_thinner, hidden, weight), [self.operator(graph)]
+                    rows = graph.stored_product(
+                        f"{name}-{linear.name}", linear.fan_out, thin, along
+                    )
+                    weight = torch.eye(linear.fan_out)
+                bias = params[f"{linear.name}.bias"] if linear.bias else torch.zeros(())
+                assert rows is not None
+                parts.append((rows, weight, bias))
+            output = partial(_added, parts)
+            hidden = Later(partial(_positive, output))
+        return Later(output)
+
+
+def _thinner(rows: Rows, weight: Tensor, nodes: Tensor, columns: slice) -> Tensor:
+    """Some columns of H W^T at some nodes."""
+    return rows[nodes] @ weight[:, columns]
+
+
+def _positive(output: Callable[[Tensor], Tensor], nodes: Tensor) -> Tensor:
+    return output(nodes).relu()
+
+
+def _added(parts: Sequence[tuple[Rows, Tensor, Tensor]], nodes: Tensor) -> Tensor:
+    """Σ H W^T + 1 b^T at some nodes."""
+    outputs = [rows[nodes] @ weight + bias for rows, weight, bias in parts]
+    return sum(outputs[1:], start=outputs[0])
 
 
 def glorot(shape: tuple[int, ...], generator: torch.Generator | None) -> Tensor:

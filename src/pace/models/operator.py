@@ -68,6 +68,10 @@ class Operator:
             return multiplier(self.matrix.t())
         return multiplier(self._beside(csr_array(self.matrix).T.tocsr()).matrix)
 
+    def block(self, nodes: Any) -> Any:
+        """The rows of some nodes (an array), sparse."""
+        return csr_array(self.matrix)[nodes]
+
     def rows(self, chosen: Tensor) -> Operator:
         """The operator with the chosen rows only (a mask or indices)."""
         if not self.is_sparse:

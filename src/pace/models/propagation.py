@@ -17,7 +17,8 @@ from scipy import sparse
 from torch import Tensor
 
 from pace.graph import MASKS, UNKNOWN, Graph
-from pace.models.operator import Operator, Product, csr_array, csr_tensor, multiplied
+from pace.models.mapped import MappedGraph, MappedOperator
+from pace.models.operator import Operator, Product, csr_tensor, multiplied
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 Places = Tensor | slice  # slice(None) where nothing is left out
@@ -79,6 +80,9 @@ def propagation(graph: Graph) -> Operator:
     With edge weights, A holds them and D sums them; the self-loop weighs 1. With directions, D sums
     over the edges that arrive.
     """
+    if isinstance(graph, MappedGraph):
+        scale = 1 / (graph.arriving.double() + 1).float().double().sqrt().float()
+        return MappedOperator(scale, graph, "P", scale, 1.0, weighted=True)
     source, target, weights = _with_loops(graph, 1.0, graph.weights)
     degree = _sums(weights, target, graph.nodes)
     scale = (
@@ -90,6 +94,9 @@ def propagation(graph: Graph) -> Operator:
 @kept
 def neighbour_mean(graph: Graph) -> Operator:
     """D^-1 A: the mean over neighbours, without the node itself; zero where there are none."""
+    if isinstance(graph, MappedGraph):
+        scale = 1 / graph.degrees[:, 0].clamp_min(1)
+        return MappedOperator(scale, graph, "M", torch.ones_like(scale))
     source, target = graph.edges
     degree = _sums(graph.x.new_ones(target.shape[0]), target, graph.nodes)
     return _operator(graph, target, source, 1 / degree[target])
@@ -98,6 +105,9 @@ def neighbour_mean(graph: Graph) -> Operator:
 @kept
 def neighbour_sum(graph: Graph, own: float) -> Operator:
     """A + own · I: the sum over neighbours, and the node itself."""
+    if isinstance(graph, MappedGraph):
+        ones = torch.ones(graph.nodes)
+        return MappedOperator(ones, graph, f"A{own:g}", ones, own)
     source, target, weights = _with_loops(graph, own, None)
     return _operator(graph, target, source, weights)
 
@@ -105,11 +115,16 @@ def neighbour_sum(graph: Graph, own: float) -> Operator:
 @kept
 def features(graph: Graph) -> Operator:
     """X, sparse where it has many zeros."""
+    if isinstance(graph, MappedGraph):
+        return graph.stored
     return dense_or_sparse(graph, graph.x)
 
 
 def times_features(operator: Operator, graph: Graph) -> Operator | Product:
     """A X, in factors where that is cheaper."""
+    if isinstance(operator, MappedOperator):
+        x = operator.graph.stored
+        return operator.graph.stored_product(f"{operator.name}-x", x.shape[1], x.part, [operator])
     if isinstance(operator, Entries):
         return Product(operator, Operator(graph.x))
     return multiplied(operator, features(graph))
@@ -171,9 +186,9 @@ def reach(matrix: Operator | None, graph: Graph, steps: int, centers: Tensor | N
         return Reach((*everyone, slice(None)), blocks, everyone, (all_nodes,) * (steps + 1))
     goal = centers.cpu().nonzero().flatten()
     rows, between = [goal], list[Operator]()
-    entries: Any = None if matrix is None else csr_array(matrix.matrix)
     for _ in range(steps):
-        block = entries[rows[0].numpy()]
+        assert matrix is not None
+        block: Any = matrix.block(rows[0].numpy())
         reached = torch.from_numpy(np.union1d(block.indices, rows[0].numpy())).long()
         between.insert(0, Operator(csr_tensor(block[:, reached.numpy()].tocsr())).to(device))
         rows.insert(0, reached)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,6 +18,8 @@ class RowTable(Graph):
 
     `x` and `edges` are empty; the rest is checked where a table is made.
     """
+
+    has_edges: ClassVar[bool] = False
 
     maps: Mapping[str, Tensor] = field(default_factory=dict)  # by name, each (nodes, columns)
     stream: Callable[[], Iterator[RowTable]] | None = None
@@ -51,17 +54,8 @@ class RowTable(Graph):
         """Everything that a row has, by name."""
         return {"y": self.y, "split": self.split, **self.maps}
 
-    @property
-    def training_labels(self) -> Tensor:
-        """Of a stream in order of classes, for counting, and a byte each where classes are few."""
-        if self.counts is None:
-            return super().training_labels
-        kind = torch.uint8 if len(self.counts) <= 256 else torch.int32
-        return torch.arange(len(self.counts), dtype=kind).repeat_interleave(self.counts)
-
-    @property
-    def trained_on(self) -> int:
-        return super().trained_on if self.counts is None else int(self.counts.sum())
+    def training_counts(self, classes: int) -> Tensor:
+        return super().training_counts(classes) if self.counts is None else self.counts
 
     @property
     def fingerprint(self) -> str:

@@ -62,7 +62,12 @@ class UnitRows:
 @travel.kept
 def _roots(graph: Graph) -> Operator:
     """X'."""
-    return travel.dense_or_sparse(graph, graph.x.sign() * graph.x.abs().sqrt())
+    return travel.dense_or_sparse(graph, roots_of(graph.x))
+
+
+def roots_of(x: Tensor) -> Tensor:
+    """sgn(X) |X|^½."""
+    return x.sign() * x.abs().sqrt()
 
 
 @travel.kept
@@ -189,15 +194,20 @@ class NeighbourhoodRows:
 @travel.kept
 def neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
     """The neighbourhood rows of a graph, made once and kept with it."""
-    count = degrees_of(graph)
-    logarithm, ones = count.log1p(), torch.ones_like(count)
-    parts = [logarithm, logarithm.square(), count.clamp_min(1).rsqrt(), ones]
-    degrees = torch.cat(parts, 1) / SHRINK
+    degrees = degree_columns(degrees_of(graph))
+    ones = torch.ones_like(degrees[:, :1])
     rows = NeighbourhoodRows(unit_rows(graph, 0), travel.neighbour_mean(graph), degrees, ones)
     squares = degrees.square().sum(1, keepdim=True)
     for block in rows.blocks():
         squares = squares + sum(part.square().sum(1, keepdim=True) for part in block)
     return replace(rows, lengths=squares.sqrt().clamp_min(SHORTEST))
+
+
+def degree_columns(count: Tensor) -> Tensor:
+    """What is told of the number of neighbours, (nodes, 4)."""
+    logarithm, ones = count.log1p(), torch.ones_like(count)
+    parts = [logarithm, logarithm.square(), count.clamp_min(1).rsqrt(), ones]
+    return torch.cat(parts, 1) / SHRINK
 
 
 def degrees_of(graph: Graph) -> Tensor:
@@ -223,8 +233,13 @@ def label_rows(graph: Graph, known: Tensor, classes: int) -> Tensor:
     else:
         returning = degrees_of(graph)
     near = neighbours @ labels
+    return label_columns(near, neighbours @ near - returning * labels)
+
+
+def label_columns(near: Tensor, far: Tensor) -> Tensor:
+    """Shares of classes and numbers of neighbours, from sums over them and over theirs."""
     columns = []
-    for sums in (near, neighbours @ near - returning * labels):
+    for sums in (near, far):
         count = sums[:, -1:]
         columns += [sums[:, :-1] / count.clamp_min(1), count.log1p() / SHRINK]
-    return torch.cat([*columns, graph.x.new_full((graph.nodes, 2), 1 / SHRINK)], 1)
+    return torch.cat([*columns, near.new_full((len(near), 2), 1 / SHRINK)], 1)

@@ -230,7 +230,7 @@ def logit_sets(
 
 def logits_beside(local: Params, graph: Graph, federation: Federation) -> Tensor | None:
     """Local's logits where they are not those of the network that clients train."""
-    if not isinstance(graph, RowTable) and local.keys() == federation.start.keys():
+    if graph.has_edges and local.keys() == federation.start.keys():
         return None
     form = closed_form(federation)
     *_, fit = form.local_columns()

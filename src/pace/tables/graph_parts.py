@@ -164,7 +164,7 @@ def read_edges(
 ) -> tuple[Tensor, Tensor | None]:
     """Both ends of every edge, (2, edges), and the weights, if their column is named."""
     file, weights, problems = open_table(path), None, nodes.problems
-    ends = _find_ends(file, ids, problems, weight)
+    ends = find_ends(file, ids, problems, weight)
     table = read_table(file, problems, text=ends, numbers=[weight] if weight else [])
     if weight is not None:
         weights = torch.from_numpy(table.numbers[weight].values)
@@ -204,7 +204,7 @@ def read_edges(
     return edges, weights
 
 
-def _find_ends(
+def find_ends(
     file: TableFile, ids: Mapping[str, int], problems: Problems, weight: str | None
 ) -> list[str]:
     """The columns with both ends: by their usual names, else the first two."""

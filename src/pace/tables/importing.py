@@ -67,17 +67,17 @@ def import_graph(
     nodes: Path, edges: Path, columns: Columns, name: str = "mine", codebook: Codebook | None = None
 ) -> Imported:
     """The dataset of two tables; a ProblemsError lists everything that is wrong with them."""
-    classes, missing = _check_settings(columns, codebook), MISSING
+    classes, missing = check_settings(columns, codebook), MISSING
     problems, changes = Problems(), list[Change]()
-    columns, ratios = _shares(columns)
+    columns, ratios = shares(columns)
     file = open_mapped(nodes, columns.mapping, columns.decimal)
-    special = _special_columns(columns, codebook, file, problems.notes)
+    special = special_columns(columns, codebook, file, problems.notes)
     text = list(special.values())
     if codebook is None:
         left = data_columns(file, problems, without=text)
-        numbers = _feature_columns(columns.features, left, nodes.name)
+        numbers = feature_columns(columns.features, left, nodes.name)
     else:
-        _check_columns(codebook, file, text, problems.notes)
+        check_columns(codebook, file, text, problems.notes)
         text += [column.name for column in codebook.columns if column.kind in AS_TEXT]
         numbers = [column.name for column in codebook.columns if column.kind not in AS_TEXT]
     table = read_table(file, problems, text=text, numbers=numbers, decimal=columns.decimal)
@@ -118,7 +118,7 @@ def import_graph(
     return Imported(dataset, problems.notes, changes, problems.warnings, len(table.rows))
 
 
-def _shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
+def shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
     """The shares of train, validation and test, and the columns without them in place of a column."""
     parts = re.fullmatch(r"(\d+)/(\d+)/(\d+)", columns.split or "")
     if parts is None:
@@ -186,7 +186,7 @@ def _feature_warnings(dataset: Dataset, table: Table, *, numbered: bool) -> Iter
         yield large
 
 
-def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
+def check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
     """The classes in order, of --classes or the codebook; none if neither says them."""
     check_choice("--strangers", columns.strangers, ("refuse", "drop"))
     check_choice("--directions", columns.directions or BOTH, DIRECTIONS)
@@ -205,7 +205,7 @@ def _check_settings(columns: Columns, book: Codebook | None) -> tuple[str, ...]:
     return classes if columns.classes else ()
 
 
-def _special_columns(
+def special_columns(
     columns: Columns, book: Codebook | None, file: TableFile, notes: list[str]
 ) -> dict[str, str]:
     """The columns that are no features, by what they mean."""
@@ -237,7 +237,7 @@ def _special_columns(
     return special
 
 
-def _check_columns(book: Codebook, file: TableFile, used: Sequence[str], notes: list[str]) -> None:
+def check_columns(book: Codebook, file: TableFile, used: Sequence[str], notes: list[str]) -> None:
     """The table must have the codebook's columns; others are not used."""
     wanted = [column.name for column in book.columns]
     present = set(file.columns)
@@ -252,7 +252,7 @@ def _check_columns(book: Codebook, file: TableFile, used: Sequence[str], notes: 
         notes.append(f"{file.name}: not in the codebook, so not used: {listed(unused, 12)}")
 
 
-def _feature_columns(features: str | None, names: Sequence[str], file: str) -> list[str]:
+def feature_columns(features: str | None, names: Sequence[str], file: str) -> list[str]:
     """The feature columns: exact names first, else all that begin with the word."""
     if features is None:
         if not names:

@@ -39,6 +39,7 @@ from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 
 CHUNK = 2**15  # cells of CSV in memory as text at a time, or one row
 BLOCK = 2**20  # characters
+STREAMED = 2**17  # rows of a block of a table that is too large to be read at once
 MOST_LACKING = 2**16  # cells at the ends of rows
 DELIMITERS = ",;\t"
 UTF8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
@@ -182,9 +183,11 @@ class ParquetFile:
     notes: Sequence[str] = ()
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, path.name
+        self.path, self.name, self.before = path, path.name, 0
         with self._opened() as file:
-            schema = file.schema_arrow
+            self._describe(file.schema_arrow)
+
+    def _describe(self, schema: Any) -> None:
         self.types = {field.name: str(field.type) for field in schema}
         self.columns: list[str] = list(schema.names)
         stored = ("string", "large_string", "dictionary")
@@ -192,20 +195,26 @@ class ParquetFile:
 
     def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
         """The row numbers, and columns as text and as numbers."""
-        parsed: dict[str, Numbers] = {}
         with self._opened() as file:
             table = file.read(list(dict.fromkeys((*text, *numbers))))
-            for name in numbers:
-                column = table.column(name)
-                if self.types[name].startswith(("list<", "large_list<", "fixed_size_list<")):
-                    parsed |= self._read_lists(name, column.to_pylist(), problems)
-                elif NUMBER.fullmatch(self.types[name]):
-                    empty = np.flatnonzero(column.is_null().to_numpy()).tolist()
-                    parsed[name] = Numbers(column.to_numpy(), dict.fromkeys(empty, ""))
-                else:
-                    parsed[name] = parse_cells(_words(column))
-            words: dict[str, Sequence[str]] = {n: _words(table.column(n)) for n in text}
-        return range(1, len(table) + 1), words, parsed
+            return self._read(table, text, numbers, problems)
+
+    def _read(
+        self, table: Any, text: Sequence[str], numbers: Sequence[str], problems: Problems
+    ) -> Read:
+        """The columns of an Arrow table."""
+        parsed: dict[str, Numbers] = {}
+        for name in numbers:
+            column = table.column(name)
+            if self.types[name].startswith(("list<", "large_list<", "fixed_size_list<")):
+                parsed |= self._read_lists(name, column.to_pylist(), problems)
+            elif NUMBER.fullmatch(self.types[name]):
+                empty = np.flatnonzero(column.is_null().to_numpy()).tolist()
+                parsed[name] = Numbers(column.to_numpy(), dict.fromkeys(empty, ""))
+            else:
+                parsed[name] = parse_cells(_words(column))
+        words: dict[str, Sequence[str]] = {n: _words(table.column(n)) for n in text}
+        return range(self.before + 1, self.before + len(table) + 1), words, parsed
 
     def _read_lists(self, name: str, cells: list[Any], problems: Problems) -> dict[str, Numbers]:
         """A column of equally long lists as that many columns."""
@@ -243,6 +252,47 @@ class ParquetFile:
             raise GraphError(
                 f"{self.name} is not a Parquet file, or damaged ({error}): write it again"
             ) from error
+
+
+class ArrowBlock(ParquetFile):
+    """Some rows of a table that is too large to be read at once."""
+
+    def __init__(self, path: Path, table: Any, before: int) -> None:
+        self.path, self.name, self.table, self.before = path, path.name, table, before
+        self._describe(table.schema)
+
+    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
+        return self._read(self.table, text, numbers, problems)
+
+
+def arrow_blocks(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
+    """The rows of a .parquet or .csv file as Arrow tables, some at a time; columns: None for all."""
+    file = open_table(path)
+    import pyarrow
+    from pyarrow import csv as arrow_csv
+
+    try:
+        if isinstance(file, ParquetFile):
+            with pyarrow.parquet.ParquetFile(path, pre_buffer=False) as opened:
+                for batch in opened.iter_batches(STREAMED, columns=columns, use_threads=False):
+                    yield pyarrow.Table.from_batches([batch])
+            return
+        assert isinstance(file, CsvFile)
+        reader = arrow_csv.open_csv(
+            path,
+            arrow_csv.ReadOptions(
+                use_threads=False, block_size=2**24, skip_rows=file.skipped, encoding=file.encoding
+            ),
+            arrow_csv.ParseOptions(delimiter=file.delimiter),
+            arrow_csv.ConvertOptions(include_columns=columns, strings_can_be_null=False),
+        )
+        for batch in reader:
+            yield pyarrow.Table.from_batches([batch])
+    except pyarrow.ArrowInvalid as error:
+        raise GraphError(
+            f"{path.name} cannot be read in blocks ({str(error).splitlines()[0]}): write numbers with a "
+            "point, empty cells where they are missing, or a Parquet file"
+        ) from error
 
 
 def _check_room(footer: Any, size: int, file: str) -> None:

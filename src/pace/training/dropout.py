@@ -36,7 +36,8 @@ class Dropout:
 
     def __init__(self, dropout: float, seed: int, graph: Graph) -> None:
         key = hashlib.sha256(f"dropout {seed} {graph.nodes} ".encode())
-        key.update(np.ascontiguousarray(graph.edges.cpu().numpy()).data)
+        for block in graph.edge_blocks():
+            key.update(block.data)
         self.bits = np.random.SFC64(np.frombuffer(key.digest(), dtype=np.uint32).tolist())
         self.threshold = threshold(dropout)
         self.scale = scale(dropout)

@@ -154,8 +154,8 @@ def with_drawn_masks(
     dataset: Dataset, classes: int, seed: int | Sequence[int] = DATA_SEED
 ) -> Graph:
     """A whole graph with masks of its dataset's shares, from the fixed seed: always the same."""
-    nodes, graph = [list(range(dataset.graph.nodes))], dataset.graph
-    return client_graphs(graph, nodes, classes, generator(seed), dataset.ratios)[0]
+    graph = dataset.graph
+    return with_masks(graph, split(graph.y.numpy(), classes, generator(seed), dataset.ratios))
 
 
 def with_masks(graph: Graph, indices: Sequence[Nodes]) -> Graph:

@@ -37,6 +37,7 @@ from pace.models import (
     DEGREE_COLUMNS,
     FITS,
     SHORTEST,
+    MappedGraph,
     Model,
     Network,
     Refitted,
@@ -46,6 +47,9 @@ from pace.models import (
     fitted_nodes,
     label_rows,
     neighbourhood_rows,
+    stored_labels,
+    stored_neighbourhood,
+    stored_unit_rows,
     unit_rows,
 )
 from pace.params import Params
@@ -245,7 +249,7 @@ class Regressed(Method, ClosedForm):
         own = fit_of(local, fit) if len(self.fits) > 1 else local
         if name in own:
             return Regression(name, fit)(own, graph)
-        if isinstance(graph, RowTable):
+        if not graph.has_edges:
             raise GraphError(
                 f"the rows have no column {column!r}: this model's Local predicts from a graph, or from "
                 "rows that bring its logits"
@@ -511,11 +515,14 @@ def mapped(graph: Graph, name: str, fit: str, classes: int) -> Any:
         if name == LABELS:
             return rows
         return rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min(SHORTEST)
+    known, hop = fitted_nodes(graph, fit), name.removeprefix("hop")
+    if isinstance(graph, MappedGraph):
+        if name == LABELS:
+            return stored_labels(graph, known, classes)
+        return stored_unit_rows(graph, int(hop)) if hop != name else stored_neighbourhood(graph)
     if name == LABELS:
-        return label_rows(graph, fitted_nodes(graph, fit), classes)
-    if name == NEIGHBOURHOOD:
-        return neighbourhood_rows(graph)
-    return unit_rows(graph, int(name.removeprefix("hop")))
+        return label_rows(graph, known, classes)
+    return unit_rows(graph, int(hop)) if hop != name else neighbourhood_rows(graph)
 
 
 def used_columns(graph: Graph, name: str, fit: str, classes: int) -> Tensor:

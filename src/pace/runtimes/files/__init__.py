@@ -35,7 +35,7 @@ from pace.runtimes.files.model import (
 from pace.runtimes.files.model_page import score_table
 from pace.runtimes.files.outcome import MaskScores, Outcome
 from pace.runtimes.files.policy import Policy, log_file, read_policy, verify_log
-from pace.runtimes.files.rows import RowFiles, load_rows, write_rows
+from pace.runtimes.files.rows import RowFiles, load_any, load_rows, mapped_sites, write_rows
 from pace.runtimes.files.sealed_jobs import check_known
 from pace.runtimes.files.site import Members, Site, load_site, site_of_dataset
 from pace.runtimes.files.verdict import STYLES, findings

@@ -64,7 +64,7 @@ def attack(reading: Reading, graph: Graph, federation: Federation) -> Risk:
     if min(len(members), len(others)) >= FEWEST:
         found["membership"] = membership(reading, graph, federation, members, others)
     if (histogram := told_classes(reading, federation)) is not None:
-        counts = torch.bincount(graph.training_labels, minlength=len(histogram)).double()
+        counts = graph.training_counts(len(histogram)).double()
         found["labels"] = _pearson(histogram, counts)
         found["histogram"] = tuple((histogram / histogram.sum()).tolist())
     if (words := reading.words) is not None:

@@ -184,15 +184,15 @@ def _train(
     job: Job, site: Site, name: str, key: signatures.Key | None, **options: Any
 ) -> KeptModel:
     """Train from W_0. The upload is checked here as the server will check it."""
-    of_rows = isinstance(site.graph, RowTable)
-    if not of_rows and not (site.graph.train | site.graph.val | site.graph.test).any():
+    if site.graph.has_edges and not (site.graph.train | site.graph.val | site.graph.test).any():
         raise GraphError(
             "the graph has no labels: PACE learns classes of nodes, neither numbers nor links; "
             "import it with --label COLUMN"
         )
     began = time.perf_counter()
     seal = job.seal(name, key) if job.sealed and key else None
-    if isinstance(site.graph, RowTable):
+    if not site.graph.has_edges:
+        assert isinstance(site.graph, RowTable)
         kept, frame = steps.fit_rows(site.graph, job.federation, seal)
     else:
         kept, frame = steps.fit(site.graph, job.federation, seal=seal, **options)
@@ -399,7 +399,7 @@ def _adopted(
         temperature=heat["adopted"],
         local_temperature=heat["local"],
         rehearsed=on_unseen(nll, adoption, graph) if adoption.rehearsals and weighed else {},
-        trained_on=graph.trained_on,
+        trained_on=int(graph.training_counts(classes).sum()),
         drawn=site.drawn,
         sent=upload_disclosure(job, site, kept),
         adopted=datetime.now(UTC).isoformat(timespec="seconds"),

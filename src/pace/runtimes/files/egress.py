@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 from pace.errors import FileError, PolicyError
 from pace.io import atomic, records
 from pace.jobs import SERVER, Disclosure, Job, signatures
@@ -109,7 +107,7 @@ def measure_egress(
         parties = len(job.participants) or job.minimum
         reading = attacks.sums_with(message, graph, alone, parties, device)
         sums = None if reading is None else attacks.attack(reading, graph, alone)
-    counts = torch.bincount(graph.training_labels, minlength=job.model.classes).tolist()
+    counts = graph.training_counts(job.model.classes).tolist()
     names = job.classes or tuple(map(str, range(job.model.classes)))
     keys = {name: signatures.fingerprint(key).hex() for name, key in job.keys.items()}
     return Egress(

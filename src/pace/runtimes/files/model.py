@@ -43,7 +43,7 @@ from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
 from pace.runtimes.files.rows import parquet_library
-from pace.runtimes.files.site import ROLES, Members, Site
+from pace.runtimes.files.site import Members, Site
 from pace.tables import ColumnMapping, read_mapping, render_mapping
 from pace.task import called
 
@@ -128,7 +128,7 @@ class SiteModel:
 
     def evaluate(self, site: Site, mask: str) -> MaskScores:
         """Scores on the nodes of a mask, by what each node was used for when the model was made."""
-        roles = self.members.roles(site.nodes)
+        roles = site.roles(self.members)
         return evaluate_mask(self(site.graph), site, mask, roles, self.outcome)
 
 
@@ -301,10 +301,7 @@ def prediction_table(model: SiteModel, site: Site) -> Columns:
         columns[f"{prefix}class"] = [classes[label] for label in called(probabilities).tolist()]
         columns[f"{prefix}probability"] = _rounded(probabilities.max(1).values)
     columns["label"] = known_labels(site.graph, classes)[rows]
-    if len(model.members.table):
-        columns["split"] = model.members.roles(site.nodes[rows])
-    else:  # a table of rows says itself what each was used for
-        columns["split"] = [ROLES[1 + number] for number in site.graph.split[rows].tolist()]
+    columns["split"] = site.roles(model.members)[rows]
     return columns | {f"p_{name}": _rounded(chosen[:, i]) for i, name in enumerate(classes)}
 
 

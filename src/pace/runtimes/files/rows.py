@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from pace.datasets import is_folder, read_folder
 from pace.errors import FileError, GraphError, SettingError
 from pace.graph import MASKS, UNKNOWN
 from pace.io import atomic
 from pace.jobs import Job
-from pace.models import RowTable
+from pace.models import Excerpt, Layered, MappedGraph, RowTable
 from pace.params import Params
 from pace.runtimes.files.outcome import known_labels
-from pace.runtimes.files.site import Site
+from pace.runtimes.files.site import Site, load_site, site_of_dataset
 
 SAMPLE = 50_000  # rows of each split on which weights are chosen and scores are made
 BATCH = 8192  # rows that are read together
+MAPPED = 2**15  # rows of a mapped graph that are read together
 PART = 2**17  # rows of a file that is written
 ABOUT = ("id", "split", "label")
 
@@ -43,7 +46,7 @@ def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
     for site in files.sites() if sample else files.sites(labels_only=True):
         table = site.graph
         assert isinstance(table, RowTable)
-        counts += torch.bincount(table.training_labels, minlength=classes)
+        counts += table.training_counts(classes)
         if sample:
             keys = torch.rand(table.nodes, generator=seed, dtype=torch.float64)
             held = _lowest([held, {"key": keys, **table.parts()}])
@@ -60,6 +63,80 @@ def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
         identity=files.identity,
     )
     return Site(table, (), None)
+
+
+def load_any(path: Path, job: Job) -> Site:
+    """The graph of a file, or of a folder: there, a sample of it, and a stream of all its rows.
+
+    A network is trained on the sample's training nodes, each with all its neighbours, and weights are
+    chosen on its validation nodes; closed forms read every row. Where a split has no more than `SAMPLE`
+    nodes and their neighbours fit in the graph's memory, all of it is taken.
+    """
+    if not is_folder(path):
+        return load_site(path, job)
+    dataset, about = read_folder(path)
+    model = job.model
+    if not isinstance(model, Layered) or not model.layer_by_layer:
+        raise SettingError(
+            f"a {model.title} reads a graph as a whole, and {path} is larger than memory: agree on a "
+            "job with a gcn, sage, gin or mlp"
+        )
+    site = site_of_dataset(dataset, job, path)
+    whole = site.graph
+    assert isinstance(whole, MappedGraph)
+    places = _sampled(whole, model, about.memory)
+    sample = _table(whole, job, places)
+    counts = whole.training_counts(model.classes)
+    stream = partial(_row_blocks, whole, job)
+    table = replace(sample, stream=stream, counts=counts, identity=whole.identity)
+    return replace(site, graph=table)
+
+
+def mapped_sites(path: Path, job: Job) -> Iterator[Site]:
+    """The graph of a folder in blocks of nodes, each a site with its ids."""
+    site = load_any(path, job)
+    assert isinstance(site.graph, Excerpt)
+    assert site.graph.whole is not None
+    ids = parquet_library().ParquetFile(path / "ids.parquet").iter_batches(MAPPED)
+    for table, batch in zip(_row_blocks(site.graph.whole, job), ids, strict=True):
+        yield Site(table, tuple(map(str, batch.column(0).to_pylist())), None)
+
+
+def _row_blocks(whole: MappedGraph, job: Job) -> Iterator[Excerpt]:
+    for nodes in torch.arange(whole.nodes).split(MAPPED):
+        yield replace(_table(whole, job, nodes), in_stream=True)
+
+
+def _table(whole: MappedGraph, job: Job, places: Tensor) -> Excerpt:
+    """Some nodes with the rows that the job's method reads of them."""
+    maps = job.federation.method.rows_of(whole, places, job.federation)
+    split = torch.full_like(places, UNKNOWN)
+    for number, name in enumerate(MASKS):
+        split[getattr(whole, name)[places]] = number
+    table = Excerpt.of(whole.y[places], split, maps, whole.features)
+    assert isinstance(table, Excerpt)
+    return replace(table, whole=whole, places=places, x=whole.stored[places])
+
+
+def _sampled(whole: MappedGraph, model: Layered, memory: int) -> Tensor:
+    """Nodes of each split by a fixed seed, as many as fit with their neighbours; in order."""
+    keys = torch.rand(whole.nodes, generator=torch.Generator().manual_seed(0))
+    hops = sum(layer.travels for layer in model.layout[1:])
+    reached = (whole.degrees[:, 0] + 1) * float(whole.degrees.mean() + 1) ** (hops - 1)
+    if not hops:
+        reached = torch.ones(whole.nodes)
+    rows = memory // (16 * (model.widths[0] + 3 * sum(model.widths[1:])))
+    chosen = []
+    for name in MASKS:
+        nodes = getattr(whole, name).nonzero().flatten()
+        nodes = nodes[keys[nodes].argsort()[:SAMPLE]]
+        chosen.append(nodes[reached[nodes].double().cumsum(0) <= rows])
+        if len(nodes) and not len(chosen[-1]):
+            raise SettingError(
+                f"one {name} node and its neighbours do not fit in {memory / 1e9:.1f} GB: import the "
+                "graph with more --memory"
+            )
+    return torch.cat(chosen).sort().values
 
 
 def _lowest(tables: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:

@@ -22,6 +22,7 @@ from pace.errors import FileError, GraphError
 from pace.graph import Graph
 from pace.io import read_record, untrusted
 from pace.jobs import Job
+from pace.models import MappedGraph
 from pace.protocol import layouts
 from pace.tables import ColumnMapping
 
@@ -41,6 +42,12 @@ class Site:
     rows: int | None = None  # nodes that were asked about; the others are their neighbours of old
     mapping: ColumnMapping | None = None  # how its tables were read
 
+    def roles(self, members: Members) -> list[str]:
+        """What each node was used for; tables of rows and mapped graphs say so themselves."""
+        if len(members.table):
+            return members.roles(self.nodes)
+        return [ROLES[1 + number] for number in self.graph.split.tolist()]
+
 
 def load_site(path: Path, job: Job) -> Site:
     """The graph of a file, with the job's features and classes.
@@ -57,7 +64,9 @@ def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = N
     _check_names("class", dataset.names.classes, job, path)
     layouts.check(dataset.graph, job.federation)
     graph, drawn = dataset.graph, None
-    names = dataset.names.nodes or tuple(map(str, range(graph.nodes)))
+    names = dataset.names.nodes
+    if not names and not isinstance(graph, MappedGraph):
+        names = tuple(map(str, range(graph.nodes)))
     if not dataset.has_split:
         seed: int | list[int] = DATA_SEED
         if (secret := path.with_name(f"{path.name}.split")).exists():

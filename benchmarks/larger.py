@@ -1,0 +1,175 @@
+"""A site larger than memory through all its commands: seconds, peak memory and bytes on the disk.
+
+    python -m benchmarks.larger 20000000 --edges 200000000 --features 100 --memory 5 --folder /big/disk
+
+Tables are made in a stream, from a seed: a class a node, features of that class and noise, half of the
+edges within a class, all ends anywhere in the graph, which is the worst order for a cache. A second
+site, small, makes it a federation. Each command is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+from pyarrow import parquet
+
+from pace.graph import MASKS
+from pace.jobs import Job, write_job
+from pace.models import GCN
+
+CLASSES, HIDDEN, BLOCK = 40, 64, 2**18
+STEPS, LARGEST = 8, 2.0  # features are multiples of 1/8 up to 2: small files, exact numbers
+SMALL = 20_000
+
+
+def node_blocks(nodes: int, features: int) -> Iterator[Any]:
+    """Features as numbers of a list of steps, which Parquet stores as such."""
+    random, most = np.random.default_rng(0), round(STEPS * LARGEST)
+    directions = np.round(2 * random.normal(size=(features, CLASSES))).astype(np.int16)
+    noise = np.round(STEPS * random.normal(size=(features, BLOCK))).astype(np.int16)
+    values = pyarrow.array(np.arange(-most, most + 1, dtype=np.float32) / STEPS)
+    for first in range(0, nodes, BLOCK):
+        number = np.arange(first, min(nodes, first + BLOCK))
+        label = number % CLASSES
+        x = directions[:, label] + np.roll(noise, random.integers(BLOCK), 1)[:, : len(number)]
+        codes = (x.clip(-most, most) + most).astype(np.int8)
+        columns: dict[str, Any] = {"id": number.astype(np.int32)}
+        for column, row in enumerate(codes):
+            columns[f"f{column}"] = pyarrow.DictionaryArray.from_arrays(row, values)
+        kinds = pyarrow.array([f"c{kind}" for kind in range(CLASSES)])
+        columns["kind"] = pyarrow.DictionaryArray.from_arrays(label.astype(np.int8), kinds)
+        fold = random.choice(3, len(number), p=(0.2, 0.4, 0.4)).astype(np.int8)
+        columns["fold"] = pyarrow.DictionaryArray.from_arrays(fold, pyarrow.array(MASKS))
+        yield pyarrow.table(columns)
+
+
+def edge_blocks(nodes: int, edges: int) -> Iterator[Any]:
+    random = np.random.default_rng(1)
+    for first in range(0, edges, BLOCK):
+        count = min(BLOCK, edges - first)
+        source, target = random.integers(nodes, size=(2, count))
+        alike = random.random(count) < 0.5
+        same = target // CLASSES * CLASSES + source % CLASSES
+        target = np.where(alike & (same < nodes), same, target)
+        yield pyarrow.table({"source": source.astype(np.int32), "target": target.astype(np.int32)})
+
+
+def write_tables(folder: Path, nodes: int, edges: int, features: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = {"nodes": node_blocks(nodes, features), "edges": edge_blocks(nodes, edges)}
+    for name, blocks in parts.items():
+        first = next(blocks)
+        path = folder / f"{name}.parquet"
+        how = {"use_dictionary": name == "nodes", "compression": "none", "store_schema": False}
+        with parquet.ParquetWriter(path, first.schema, **how) as writer:
+            writer.write_table(first)
+            for block in blocks:
+                writer.write_table(block)
+
+
+def measured(*words: object) -> dict[str, Any]:
+    """A command's seconds on the clock and of the processor, and the most memory it had."""
+    began, most = time.perf_counter(), 0
+    command = [sys.executable, "-m", "pace", *map(str, words)]
+    process = subprocess.Popen(command, stdout=sys.stderr)
+    done = 0
+    while not done:
+        with suppress(OSError, ValueError):  # it has ended
+            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+            (line,) = (line for line in lines if line.startswith("VmHWM"))  # since it began
+            most = max(most, int(line.split()[1]))
+        time.sleep(0.05)
+        done, status, usage = os.wait4(process.pid, os.WNOHANG)
+    if status:
+        raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
+    return {
+        "seconds": round(time.perf_counter() - began, 1),
+        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
+        "peak_mb": most // 1024,
+    }
+
+
+def size_of(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def one(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Every step of a site, in order."""
+    folder, nodes = given.folder, given.nodes
+    if not (folder / "made").exists():
+        write_tables(folder / "large", nodes, given.edges, given.features)
+        write_tables(folder / "small", SMALL, 10 * SMALL, given.features)
+        (folder / "made").touch()
+    job = Job(
+        "large",
+        participants=("large", "small"),
+        minimum=2,
+        method=given.method,
+        epochs=given.epochs,
+        classes=tuple(f"c{label}" for label in range(CLASSES)),
+        features=tuple(f"f{i}" for i in range(given.features)),
+        model=GCN((given.features, HIDDEN, CLASSES)),
+    )
+    write_job(folder / "job.pace", job)
+    facts = {"nodes": nodes, "edges": given.edges, "features": given.features}
+    yield {"step": "tables", **facts, "bytes": size_of(folder / "large")}
+    for name in ("small", "large"):
+        home = folder / name
+        said = ("--classes", ",".join(job.classes), "--label", "kind", "--split", "fold")
+        tables = ("--nodes", home / "nodes.parquet", "--edges", home / "edges.parquet")
+        graph = home / "mine.graph"
+        if not graph.exists():
+            found = measured(
+                "graph", "import", *tables, *said, "--out", graph, "--memory", given.memory
+            )
+            if name == "large":
+                yield {"step": "import", **found, "bytes": size_of(graph)}
+            for path in (home / "nodes.parquet", home / "edges.parquet"):
+                path.unlink()  # room on the disk for what is computed
+        files = ("--keep", home / "mine.local", "--upload", folder / "inbox" / f"{name}.up")
+        found = measured("client", "fit", folder / "job.pace", graph, *files, "--yes")
+        if name == "large":
+            yield {"step": "fit", **found, "bytes": size_of(graph)}
+    outbox, home = folder / "outbox", folder / "large"
+    merge = ("server", "merge", folder / "job.pace", folder / "inbox", "--out", outbox)
+    yield {"step": "merge", **measured(*merge)}
+    graph, kept = home / "mine.graph", home / "mine.local"
+    adopt = ("--kept", kept, "--return", outbox / "large.down", "--out", home / "mine.model")
+    yield {"step": "adopt", **measured("client", "adopt", folder / "job.pace", graph, *adopt)}
+    out = home / "predictions.parquet"
+    found = measured("client", "predict", home / "mine.model", graph, "--out", out)
+    yield {"step": "predict", **found, "bytes": out.stat().st_size}
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("nodes", type=int)
+    parser.add_argument("--edges", type=int)
+    parser.add_argument("--features", type=int, default=100)
+    parser.add_argument("--memory", type=float, default=5.0, help="GB")
+    parser.add_argument("--method", default="pace-ridge")
+    parser.add_argument("--epochs", type=int, default=100)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--keep", action="store_true", help="leave the files there")
+    given = parser.parse_args(words)
+    given.edges = given.edges or 10 * given.nodes
+    for point in one(given):
+        print(json.dumps(point), flush=True)
+    if not given.keep:
+        shutil.rmtree(given.folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Graphs larger than memory: nodes and edges that come in blocks become a folder (`models.mapped`).
+
+Edges are sorted outside memory: both directions go to files by ranges of nodes, and each file is sorted
+by itself. What is complete stays beside the folder until all of it is, so that an import that was
+killed goes on behind its last part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pace.datasets.dataset import Dataset, Names
+from pace.errors import GraphError
+from pace.graph import UNKNOWN, coalesced
+from pace.io import atomic, records
+from pace.models import MappedGraph
+
+ABOUT = "graph.json"
+FOLDER = "pace-graph-folder-1"
+LARGEST = 2**26  # bytes of graph.json
+WIDEST = 32  # columns of a product: wider ones take no less time an edge
+HASHED = 2**24  # bytes that are hashed together
+MOST_RANGES = 256  # files that edges are sorted in
+SORTING = 256  # bytes for each entry of a file that is sorted, a hub's own range included
+Nodes = tuple[Tensor, Tensor, Tensor]  # features, labels and split (0: none, 1: train …) of a block
+Edges = tuple[Tensor, Tensor | None]  # (2, m), and weights
+
+
+@dataclass(frozen=True)
+class About:
+    """What a folder says of itself."""
+
+    format: str
+    name: str
+    nodes: int
+    entries: int
+    features: int
+    classes: int
+    ratios: tuple[float, float, float]
+    names: Names
+    width: int  # columns of a file
+    directed: bool
+    weighted: bool
+    has_split: bool
+    memory: int  # bytes that work on it may take
+    identity: str = ""
+
+    @property
+    def pair(self) -> np.dtype[Any]:
+        """Of an entry before it is sorted: row · nodes + column, and perhaps its weight."""
+        key = [("key", np.int64)]
+        return np.dtype([*key, ("weight", np.float32)] if self.weighted else key)
+
+
+def is_folder(path: Path) -> bool:
+    """Whether it looks like a graph's folder."""
+    return (path / ABOUT).is_file()
+
+
+def read_folder(folder: Path) -> tuple[Dataset, About]:
+    """The dataset of a folder, whose graph reads its arrays where they are asked for."""
+    about = records.load_record(About, folder / ABOUT, LARGEST, FOLDER)
+    nodes, entries = about.nodes, about.entries
+    sizes = {"starts": 8 * nodes + 8, "neighbours": 4 * entries, "y": 4 * nodes, "split": nodes}
+    for name, size in sizes.items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != size:
+            raise GraphError(f"{path} is absent or has not {size:,} bytes: import the graph again")
+    y = torch.from_numpy(np.fromfile(folder / "y", np.int32)).long()
+    split = torch.from_numpy(np.fromfile(folder / "split", np.uint8))
+    graph = MappedGraph(
+        torch.zeros(1, 1).expand(nodes, about.features),
+        torch.zeros(1, 1, dtype=torch.int64).expand(2, entries),
+        y,
+        split == 1,
+        split == 2,
+        split == 3,
+        weights=torch.ones(1).expand(entries) if about.weighted else None,
+        directed=about.directed,
+        folder=folder,
+        width=about.width,
+        identity=about.identity,
+    )
+    if graph.stored.shape != graph.x.shape:
+        raise GraphError(f"{folder / 'x'} has {graph.stored.shape[1]} columns: import it again")
+    return Dataset(about.name, graph, about.classes, about.ratios, names=about.names), about
+
+
+def width_of(nodes: int, columns: int, memory: int) -> int:
+    """How many columns at a time take a third of the memory, twice; evenly divided."""
+    most = max(1, min(WIDEST, columns, memory // (12 * nodes)))
+    return -(-columns // -(-columns // most))
+
+
+def write_folder(
+    out: Path,
+    about: About,
+    origin: str,
+    nodes: Callable[[], Iterable[Nodes]],
+    edges: Callable[[], Iterable[Edges]],
+    finish: Callable[[Path], object] = lambda folder: None,
+) -> None:
+    """A folder of nodes and edges that are asked for in blocks.
+
+    `origin` names what they come from: where an import of the same was killed, this one goes on behind
+    its last part. `about.entries` is at least the number of edges, counted in both directions; `finish`
+    may put more into the folder before it appears.
+    """
+    staged = out.with_name(f".{out.name}.import")
+    with atomic.held(out.with_name(f".{out.name}.lock"), f"another import is at work on {out}"):
+        if out.exists():
+            raise GraphError(f"{out} already exists: choose another --out, or move it")
+        mark = staged / "origin"
+        if not mark.exists() or mark.read_text() != origin:
+            shutil.rmtree(staged, ignore_errors=True)
+            atomic.write(mark, origin.encode())
+        if not (complete := staged / "nodes").exists():
+            has_split = _write_nodes(staged, about, nodes())
+            atomic.write(complete, str(int(has_split)).encode())
+        has_split = complete.read_text() == "1"
+        entries = _write_edges(staged, about, edges)
+        about = replace(about, entries=entries, has_split=has_split)
+        about = replace(about, identity=_identity(staged, about))
+        finish(staged)
+        for path in (mark, complete):
+            path.unlink()
+        atomic.write(staged / ABOUT, json.dumps(records.plain_record(about)).encode())
+        os.chmod(staged, 0o700)
+        os.rename(staged, out)
+
+
+def _write_nodes(staged: Path, about: About, blocks: Iterable[Nodes]) -> bool:
+    """Features by columns, labels and split; whether some node is in a split."""
+    seen, has_split = 0, False
+    (staged / "x").mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        panels = [
+            (stack.enter_context((staged / "x" / str(number)).open("wb")), first)
+            for number, first in enumerate(range(0, about.features, about.width))
+        ]
+        labels, splits = (stack.enter_context((staged / n).open("wb")) for n in ("y", "split"))
+        for x, y, split in blocks:
+            if not torch.isfinite(x.sum()):
+                raise GraphError(f"a feature of nodes {seen:,} to {seen + len(x):,} is not finite")
+            if bool(((split > 0) & (y == UNKNOWN)).any()):
+                raise GraphError(
+                    f"of nodes {seen:,} to {seen + len(x):,} one is in a split and has no label"
+                )
+            for file, first in panels:
+                part = x[:, first : first + about.width].float().contiguous()
+                file.write(part.numpy().data)
+            labels.write(y.int().numpy().data)
+            splits.write(split.byte().numpy().data)
+            seen, has_split = seen + len(x), has_split or bool(split.any())
+    if seen != about.nodes:
+        raise GraphError(f"{seen:,} nodes came, {about.nodes:,} were counted before")
+    return has_split
+
+
+def _write_edges(staged: Path, about: About, edges: Callable[[], Iterable[Edges]]) -> int:
+    """Neighbours by node, sorted, and where each node's begin; how many entries there are."""
+    span = -(-SORTING * about.entries // about.memory)
+    ranges, done = max(1, min(MOST_RANGES, about.nodes, span)), 0
+    ranges = len(_ranges(about.nodes, ranges))
+    if not (scattered := staged / "scattered").exists():
+        _scatter(staged, about, ranges, edges())
+        atomic.write(scattered, b"")
+    kinds = {"neighbours": np.int32} | ({"weights": np.float32} if about.weighted else {})
+    for number, (first, last) in enumerate(_ranges(about.nodes, ranges)):
+        counts = staged / f"counts.{number}"
+        if counts.exists():
+            done += int(np.fromfile(counts, np.int64).sum())
+            continue
+        pairs = np.fromfile(staged / f"edges.{number}", about.pair)
+        keys = pairs["key"]
+        weights = torch.from_numpy(pairs["weight"].copy()) if about.weighted else None
+        ends = torch.from_numpy(np.stack([keys // about.nodes, keys % about.nodes]))
+        # Both directions are there: what is given more than once weighs the mean.
+        (row, near), means = coalesced(ends, about.nodes, weights, directed=True)
+        parts = {"neighbours": near, "weights": means}
+        for name, kind in kinds.items():
+            values = parts[name]
+            assert values is not None
+            with (staged / name).open("ab") as file:
+                file.truncate(4 * done)  # an earlier run may have been killed here
+                file.write(values.numpy().astype(kind).data)
+        degrees = torch.bincount(row - first, minlength=last - first)
+        atomic.write(counts, degrees.numpy().tobytes())
+        done += len(row)
+    files = [staged / f"counts.{number}" for number in range(ranges)]
+    degrees_of_all = np.concatenate([np.fromfile(path, np.int64) for path in files])
+    np.concatenate([[0], np.cumsum(degrees_of_all)]).astype(np.int64).tofile(staged / "starts")
+    (staged / "neighbours").touch()
+    for path in (scattered, *reversed(files), *staged.glob("edges.*")):  # killed here, it is redone
+        path.unlink()
+    return done
+
+
+def _ranges(nodes: int, count: int) -> list[tuple[int, int]]:
+    """Consecutive nodes, in so many ranges of equal size."""
+    size = -(-nodes // count)
+    return [(first, min(nodes, first + size)) for first in range(0, nodes, size)]
+
+
+def _scatter(staged: Path, about: About, ranges: int, blocks: Iterable[Edges]) -> None:
+    """Each edge, in both directions unless these are kept, to the file of the node it arrives at."""
+    size = -(-about.nodes // ranges)
+    with ExitStack() as stack:
+        paths = [staged / f"edges.{number}" for number in range(ranges)]
+        files = [stack.enter_context(path.open("wb")) for path in paths]
+        for (source, target), weights in blocks:
+            pairs = np.empty(len(source) * (1 if about.directed else 2), about.pair)
+            pairs["key"][: len(source)] = target * about.nodes + source
+            if not about.directed:
+                pairs["key"][len(source) :] = source * about.nodes + target
+            if about.weighted:
+                assert weights is not None
+                pairs["weight"] = weights.repeat(len(pairs) // max(1, len(source)))
+            owner = (pairs["key"] // about.nodes // size).astype(np.uint8)  # sorted by counting
+            pairs = pairs[np.argsort(owner, kind="stable")]
+            cuts = np.cumsum(np.bincount(owner, minlength=ranges))
+            for file, part in zip(files, np.split(pairs, cuts[:-1]), strict=True):
+                file.write(part.data)
+
+
+def _identity(staged: Path, about: About) -> str:
+    """The SHA-256 of all it holds."""
+    sha = hashlib.sha256(repr(records.plain_record(about)).encode())
+    names = [*sorted((staged / "x").iterdir(), key=lambda path: int(path.name))]
+    names += [staged / name for name in ("starts", "neighbours", "y", "split")]
+    for path in [*names, *([staged / "weights"] if about.weighted else [])]:
+        with path.open("rb") as file:
+            while block := file.read(HASHED):
+                sha.update(block)
+    return sha.hexdigest()

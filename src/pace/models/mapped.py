@@ -1,0 +1,287 @@
+"""A graph larger than memory: a folder of arrays, read some rows or some columns at a time.
+
+    graph.json   sizes, names and a digest of the arrays, which are numbers one after the other
+    x/0 …        features, a few columns in each file, (nodes, columns) float32
+    starts       (nodes + 1,) int64: where each node's neighbours begin
+    neighbours   (entries,) int32, sorted at each node; with directions, those an edge comes from
+    weights      (entries,) float32, where edges have weights
+    y, split     (nodes,) int32, -1 where there is no label, and uint8 as in a .graph file
+    ids.parquet  what nodes are called
+    made/        products of these, such as P X: each is made once
+
+A product A H takes a few columns of H into memory and reads the edges once for them: memory is nodes
+times these columns, time is edges times columns. A file appears when it is complete, so that work
+which was interrupted goes on behind the last one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+
+from pace.graph import Graph
+from pace.io import atomic
+from pace.models.operator import Operator
+from pace.models.row_table import RowTable
+
+READ = 2**16  # rows that are mapped together
+EDGES = 2**21  # neighbours that are read together: a tenth of a second
+Array = np.ndarray[Any, np.dtype[Any]]
+Source = Callable[[Tensor, slice], Tensor]  # (nodes, columns) -> those of a matrix
+
+
+def mapped(path: Path, kind: type = np.float32) -> Array:
+    """The numbers of a file. Its pages count as this process's memory until it is forgotten."""
+    if not path.stat().st_size:
+        return np.zeros(0, kind)
+    return np.memmap(path, kind, "r")
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Operator):
+    """A matrix in a folder, a few columns a file; memory is for the rows that are asked for.
+
+    `matrix` has its number of rows and nothing in it.
+    """
+
+    folder: Path
+
+    @cached_property
+    def panels(self) -> list[slice]:
+        """The columns of each file, in order."""
+        ends = np.cumsum(
+            [0, *(path.stat().st_size // (4 * len(self.matrix)) for path in self.files)]
+        )
+        return [slice(first, last) for first, last in pairwise(ends.tolist())]
+
+    @cached_property
+    def files(self) -> list[Path]:
+        return sorted(self.folder.glob("[0-9]*"), key=lambda path: int(path.name))
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((len(self.matrix), self.panels[-1].stop))
+
+    def __getitem__(self, nodes: Tensor) -> Tensor:
+        return self.part(nodes, slice(0, self.shape[1]))
+
+    def part(self, nodes: Tensor, columns: slice) -> Tensor:
+        """Some columns, which are those of whole files, of some nodes (a mask or indices)."""
+        index = nodes.nonzero().flatten() if nodes.dtype == torch.bool else nodes
+        chosen = [
+            (path, held)
+            for path, held in zip(self.files, self.panels, strict=True)
+            if columns.start <= held.start and held.stop <= columns.stop
+        ]
+        rows = np.empty((len(index), columns.stop - columns.start), np.float32)
+        for first in range(0, len(index), READ):
+            some = index[first : first + READ].numpy()
+            together = len(some) and some[-1] - some[0] == len(some) - 1
+            where = slice(some[0], some[-1] + 1) if together else some
+            for path, held in chosen:
+                at = slice(held.start - columns.start, held.stop - columns.start)
+                rows[first : first + READ, at] = mapped(path).reshape(len(self.matrix), -1)[where]
+        return torch.from_numpy(rows)
+
+    def rows(self, chosen: Tensor) -> Operator:
+        """The chosen rows in memory, as a constant to multiply by."""
+        return Operator(self[chosen])
+
+
+@dataclass(frozen=True, eq=False)
+class MappedGraph(Graph):
+    """The graph of a folder; `x`, `edges` and `weights` have the right shapes and nothing in them."""
+
+    folder: Path = Path()
+    width: int = 1  # columns of a product that are in memory together
+    identity: str = ""
+
+    def __post_init__(self) -> None:
+        pass
+
+    @property
+    def fingerprint(self) -> str:
+        return self.identity
+
+    @cached_property
+    def stored(self) -> Stored:
+        """X."""
+        return Stored(self.x, self.folder / "x")
+
+    @cached_property
+    def starts(self) -> Array:
+        return np.fromfile(self.folder / "starts", np.int64)
+
+    @cached_property
+    def degrees(self) -> Tensor:
+        """How many neighbours each node has, (nodes, 1)."""
+        return torch.from_numpy(np.diff(self.starts)).float()[:, None]
+
+    def around(self, first: int, last: int) -> tuple[Tensor, Tensor | None]:
+        """Neighbours of the nodes from `first` to before `last`, and the weights of their edges."""
+        place = slice(self.starts[first], self.starts[last])
+        found = [np.array(mapped(self.folder / "neighbours", np.int32)[place])]
+        if self.weights is not None:
+            found.append(np.array(mapped(self.folder / "weights")[place]))
+        neighbours, *weights = map(torch.from_numpy, found)
+        return neighbours, weights[0] if weights else None
+
+    def row_blocks(self) -> Iterator[tuple[int, int]]:
+        """Consecutive nodes with about `EDGES` neighbours, or a single one: from, and to before."""
+        first = 0
+        while first < self.nodes:
+            end = int(np.searchsorted(self.starts, self.starts[first] + EDGES, "right")) - 1
+            last = min(self.nodes, first + READ, max(first + 1, end))
+            yield first, last
+            first = last
+
+    def edge_blocks(self) -> Iterator[Any]:
+        """All edges as a graph in memory has them: first where each begins, then where it ends."""
+        for first, last in self.row_blocks():
+            yield np.repeat(np.arange(first, last), np.diff(self.starts[first : last + 1]))
+        for first, last in self.row_blocks():
+            yield self.around(first, last)[0].long().numpy()
+
+    @cached_property
+    def arriving(self) -> Tensor:
+        """The weights of the edges at each node, added up in float64, (nodes,)."""
+        if self.weights is None:
+            return self.degrees[:, 0]
+        sums = torch.zeros(self.nodes, dtype=torch.float64)
+        for first, last in self.row_blocks():
+            _, weights = self.around(first, last)
+            assert weights is not None
+            counts = torch.from_numpy(np.diff(self.starts[first : last + 1]))
+            owner = torch.arange(last - first).repeat_interleave(counts)
+            sums[first:last].index_add_(0, owner, weights.double())
+        return sums.float()
+
+    def stored_product(
+        self, name: str, columns: int, source: Source, operators: Sequence[Operator]
+    ) -> Stored:
+        """A … A H in a folder of the graph, made once, `width` columns of H at a time."""
+        made = Stored(self.x, self.folder / "made" / name)
+        if made.folder.is_dir():
+            return made
+        staged = made.folder.with_name(f"{name}.part")
+        for number, first in enumerate(range(0, columns, self.width)):
+            path = staged / str(number)
+            if path.exists():
+                continue
+            chosen = slice(first, min(columns, first + self.width))
+            panel = torch.empty(self.nodes, chosen.stop - chosen.start)
+            for nodes in torch.arange(self.nodes).split(READ):
+                panel[nodes[0] : nodes[-1] + 1] = source(nodes, chosen)
+            *before, last = (each for each in operators if isinstance(each, MappedOperator))
+            for operator in before:
+                parts, panel = operator.spread(panel), torch.empty_like(panel)
+                for start, end, rows in parts:
+                    panel[start:end] = rows
+            with atomic.written(path, private=True) as file:
+                for _, _, rows in last.spread(panel):
+                    file.write(rows.contiguous().numpy().data)
+        staged.rename(made.folder)
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class MappedOperator(Operator):
+    """diag(l) (A + own · I) diag(r) of a mapped graph; `matrix` is l, (nodes,)."""
+
+    graph: MappedGraph
+    name: str
+    right: Tensor  # (nodes,)
+    own: float = 0.0
+    weighted: bool = False  # whether A holds edge weights
+
+    def spread(self, panel: Tensor) -> Iterator[tuple[int, int, Tensor]]:
+        """The product with some columns of all nodes, which it overwrites, in blocks of rows."""
+        panel *= self.right[:, None]
+        for first, last in self.graph.row_blocks():
+            neighbours, weights = self.graph.around(first, last)
+            offsets = torch.from_numpy(
+                (self.graph.starts[first : last + 1] - self.graph.starts[first]).astype(np.int32)
+            )
+            given = weights if self.weighted else None
+            rows, *_ = torch.embedding_bag(
+                panel, neighbours, offsets, per_sample_weights=given, include_last_offset=True
+            )
+            if self.own:
+                rows += self.own * panel[first:last]
+            yield first, last, rows * self.matrix[first:last, None]
+
+    def block(self, nodes: Any) -> Any:
+        """Its rows of some nodes, (nodes, all)."""
+        starts, counts = self.graph.starts[nodes], np.diff(self.graph.starts)[nodes]
+        columns, values = [], []
+        for first in range(0, len(nodes), READ):
+            some, lengths = nodes[first : first + READ], counts[first : first + READ]
+            owner = np.repeat(np.arange(len(some)), lengths)
+            place = np.repeat(starts[first : first + READ], lengths)
+            place += np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+            near = np.array(mapped(self.graph.folder / "neighbours", np.int32)[place])
+            value = self.right.numpy()[near] * self.matrix.numpy()[some[owner]]
+            if self.weighted and self.graph.weights is not None:
+                value *= mapped(self.graph.folder / "weights")[place]
+            columns.append(near)
+            values.append(value)
+        ends = np.concatenate([[0], np.cumsum(counts)])
+        parts = (np.concatenate(values), np.concatenate(columns), ends)
+        shape = (len(nodes), self.graph.nodes)
+        matrix = sparse.csr_array(parts, shape=shape)
+        if not self.own:
+            return matrix
+        diagonal = self.own * (self.matrix * self.right).numpy()[nodes]
+        loops = sparse.csr_array((diagonal, (np.arange(len(nodes)), nodes)), shape=shape)
+        return (matrix + loops).tocsr()
+
+
+@dataclass(frozen=True, eq=False)
+class Excerpt(RowTable):
+    """Some nodes of a mapped graph, as a graph that a network can be trained and asked on.
+
+    Of nodes that follow each other, `in_stream`, logits are those that were stored for all nodes; of
+    others, what their neighbours need is read.
+    """
+
+    whole: MappedGraph | None = field(default=None)
+    places: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    in_stream: bool = False
+
+    has_edges = True
+
+    def of_whole(self, nodes: Tensor | None) -> tuple[MappedGraph, Tensor]:
+        """The mapped graph, and some of these nodes (a mask; None: all) as a mask of its nodes."""
+        assert self.whole is not None
+        mask = torch.zeros(self.whole.nodes, dtype=torch.bool)
+        mask[self.places if nodes is None else self.places[nodes]] = True
+        return self.whole, mask
+
+    def edge_blocks(self) -> Iterator[Any]:
+        assert self.whole is not None
+        return self.whole.edge_blocks()
+
+
+def digest_of(*parts: object) -> str:
+    """A name for what was computed of some tensors and settings."""
+    sha = hashlib.sha256()
+    for part in parts:
+        sha.update(part.numpy().tobytes() if isinstance(part, Tensor) else repr(part).encode())
+    return sha.hexdigest()[:16]
+
+
+def forget(graph: MappedGraph, prefix: str) -> None:
+    """Remove products that nobody will ask for again."""
+    for folder in (graph.folder / "made").glob(f"{prefix}*"):
+        shutil.rmtree(folder)
