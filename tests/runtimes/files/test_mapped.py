@@ -1,6 +1,7 @@
 """A graph in a folder, read in blocks: the same upload, model and predictions as in memory."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +11,22 @@ import torch
 from typer.testing import CliRunner
 
 from pace.cli import app
+from pace.datasets import folder as folder_files
+from pace.errors import GraphError, SettingError
 from pace.graph import MASKS, Graph
-from pace.models import mapped
+from pace.io import atomic
+from pace.models import APPNP, GCN, Excerpt, mapped
 from pace.protocol import steps
 from pace.runtimes.files import load_any, load_site, mapped_sites, read_model, rows
 from pace.runtimes.files.client import adopt_files, fit_files
 from pace.tables import table as table_files
+from tests.graphs import CLASSES, FEATURES
 from tests.sites import NAMES, WORDS, job, roll, write_sites
 
 pyarrow = pytest.importorskip("pyarrow")
 from pyarrow import parquet  # noqa: E402
 
-MEMORY = "0.00025"  # GB: a few columns at a time, and several ranges of nodes
+MEMORY = "0.00025"  # GB
 EXACT = {"numbers": "float32"}
 
 
@@ -32,6 +37,8 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapped, "READ", 37)
     monkeypatch.setattr(mapped, "EDGES", 50)
     monkeypatch.setattr(table_files, "STREAMED", 30)
+    monkeypatch.setattr(folder_files, "WIDEST", 7)
+    monkeypatch.setattr(folder_files, "SORTING", 2**14)
 
 
 def pace(*words: object) -> Any:
@@ -115,3 +122,235 @@ def test_a_folder_gives_what_the_file_gives(method: str, weights: bool, tmp_path
     assert outcomes[0].test.adopted.confusion == outcomes[1].test.adopted.confusion
     assert outcomes[0].sent.sentences == outcomes[1].sent.sentences
     torch.testing.assert_close(logits[0], logits[1], atol=1e-3, rtol=1e-3)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed_at(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, count: int) -> None:
+    """Let the call of this number end the process, as far as a test can."""
+    calls, real = iter(range(count)), getattr(owner, name)
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        if next(calls, None) is None:
+            raise Killed
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(owner, name, call)
+
+
+# Where an import can be: among nodes, among edges, between ranges that are sorted, at the end.
+PLACES = [
+    (folder_files, "_write_nodes", 0),
+    (folder_files, "_scatter", 0),
+    (folder_files, "coalesced", 0),
+    (folder_files, "coalesced", 2),
+    (folder_files, "_identity", 0),
+    (os, "rename", 0),
+]
+
+
+@pytest.mark.parametrize(("owner", "name", "count"), PLACES)
+def test_an_import_that_was_killed_goes_on(
+    owner: Any, name: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = job(participants=NAMES, minimum=1)
+    north, *_ = write_sites(tmp_path, made)
+    _, folder = imported(north, weights=True)
+    options = tables(load_site(north / "mine.graph", made).graph, north / "tables", weights=True)
+    again = north / "again" / "large.graph"
+    command = ("graph", "import", *options, "--memory", MEMORY, "--out", again)
+    with monkeypatch.context() as limited:
+        killed_at(limited, owner, name, count)
+        with pytest.raises(Killed):
+            pace(*command)
+    assert not again.exists()
+    pace(*command)
+    assert contents(again) == contents(folder)
+    assert [path.name for path in again.parent.iterdir()] == ["large.graph"]
+
+
+def test_products_that_were_killed_go_on_behind_the_last_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = job(method="pace-ridge", participants=NAMES, minimum=1)
+    north, *_ = write_sites(tmp_path, made)
+    _, folder = imported(north)
+    with monkeypatch.context() as limited:
+        killed_at(limited, mapped.MappedOperator, "spread", 5)
+        with pytest.raises(Killed):
+            load_any(folder, made)
+    begun = {path.name: path.read_bytes() for path in (folder / "made" / "hop2.part").iterdir()}
+    assert len(begun) == 2  # two products each
+    spread, calls = mapped.MappedOperator.spread, list[int]()
+
+    def counted(*given: Any) -> Any:
+        calls.append(1)
+        return spread(*given)
+
+    monkeypatch.setattr(mapped.MappedOperator, "spread", counted)
+    load_any(folder, made)
+    complete = {path.name: path.read_bytes() for path in (folder / "made" / "hop2").iterdir()}
+    assert len(calls) == 2 * (len(complete) - 2)
+    assert begun.items() <= complete.items()
+    assert complete.keys() == {str(n) for n in range(len(list((folder / "x").iterdir())))}
+
+
+def test_a_fit_is_the_same_after_it_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = job(method="pace", participants=NAMES, minimum=1)
+    north, *_ = write_sites(tmp_path, made)
+    _, folder = imported(north)
+
+    def fit(home: str) -> bytes:
+        (tmp_path / home).mkdir(exist_ok=True)
+        names = ("mine.local", "north.up", "receipt.json")
+        fit_files(made, load_any(folder, made), *(tmp_path / home / name for name in names))
+        return (tmp_path / home / "north.up").read_bytes()
+
+    with monkeypatch.context() as limited:
+        killed_at(limited, atomic, "create", 1)  # Local is kept, the upload is not written
+        with pytest.raises(Killed):
+            fit("a")
+    assert fit("a") == fit("b")
+
+
+def test_csv_streams_too(tmp_path: Path) -> None:
+    made = job(participants=NAMES, minimum=1)
+    north, *_ = write_sites(tmp_path, made)
+    _, folder = imported(north)
+    options = tables(load_site(north / "mine.graph", made).graph, north / "tables")
+    from pyarrow import csv
+
+    for name in ("nodes", "edges"):
+        path = north / "tables" / f"{name}.parquet"
+        csv.write_csv(parquet.read_table(path), path.with_suffix(".csv"))
+    words = [str(word).replace(".parquet", ".csv") for word in options]
+    pace("graph", "import", *words, "--memory", MEMORY, "--out", north / "csv.graph")
+    ours, theirs = contents(north / "csv.graph"), contents(folder)
+    assert {name for name in theirs if ours[name] != theirs[name]} <= {"graph.json"}
+
+
+def test_directions_are_kept(tmp_path: Path) -> None:
+    """Without dropout, whose draws are of the edges in another order."""
+    made = job(
+        participants=NAMES, minimum=1, model=GCN((FEATURES, 16, CLASSES), dropout=0.0), **EXACT
+    )
+    north, *_ = write_sites(tmp_path, made)
+    graph = load_site(north / "mine.graph", made).graph
+    options = [*tables(graph, north / "tables"), "--directions", "keep"]
+    uploads = []
+    for name, more in (("file.graph", ()), ("large.graph", ("--memory", MEMORY))):
+        pace("graph", "import", *options, *more, "--out", north / name)
+        (home := north / f"{name}.home").mkdir()
+        files = home / "mine.local", home / "north.up", home / "receipt.json"
+        fit_files(made, load_any(north / name, made), *files)
+        uploads.append(steps.check_upload(files[1].read_bytes(), made.federation))
+    for name, value in uploads[0].items():
+        torch.testing.assert_close(uploads[1][name], value, atol=2e-6, rtol=1e-5)
+
+
+def test_a_sample_is_as_large_as_memory_allows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = job(method="pace", participants=NAMES, minimum=1)
+    north, *_ = write_sites(tmp_path, made)
+    _, folder = imported(north)
+    whole = load_any(folder, made).graph
+    monkeypatch.setattr(rows, "SAMPLE", 9)
+    some = load_any(folder, made).graph
+    assert [int(getattr(some, mask).sum()) for mask in MASKS] == [9, 9, 9]
+    assert torch.equal(some.training_counts(0), whole.training_counts(0))
+    assert isinstance(some, Excerpt)
+    assert isinstance(whole, Excerpt)
+    # What a network says of a node does not depend on which others were asked about.
+    params = made.federation.start
+    every, few = (made.model(params, graph).logits for graph in (whole, some))
+    places = torch.searchsorted(whole.places, some.places)
+    torch.testing.assert_close(few, every[places])
+
+
+WRONG = [
+    (["--decimal", "comma"], SettingError, "--decimal does not go with --memory"),
+    (["--split", "60/20/20"], SettingError, "column 'fold' holds no numbers"),
+    (["--memory", "0.00001"], SettingError, "at least 0.0 GB whatever is streamed"),
+]
+
+
+@pytest.mark.parametrize(("more", "kind", "words"), WRONG)
+def test_what_cannot_be_streamed_is_said(
+    more: list[str], kind: type[Exception], words: str, tmp_path: Path
+) -> None:
+    north, *_ = write_sites(tmp_path, job())
+    options = tables(load_site(north / "mine.graph", job()).graph, north / "tables")
+    with pytest.raises(kind, match=words):
+        pace("graph", "import", *options, "--memory", MEMORY, *more, "--out", north / "x.graph")
+
+
+def test_wrong_rows_are_said_and_nothing_is_written(tmp_path: Path) -> None:
+    north, *_ = write_sites(tmp_path, job())
+    graph = load_site(north / "mine.graph", job()).graph
+    home = north / "tables"
+
+    def refused(name: str, column: str, value: Any, words: str, *more: str) -> None:
+        options = tables(graph, home)
+        table = parquet.read_table(home / f"{name}.parquet")
+        values = table.column(column).to_pylist()
+        values[45] = value
+        place = table.column_names.index(column)
+        changed = table.set_column(place, column, pyarrow.array(values))
+        parquet.write_table(changed, home / f"{name}.parquet")
+        out = north / "wrong.graph"
+        with pytest.raises(Exception, match=words):
+            pace("graph", "import", *options, *more, "--memory", MEMORY, "--out", out)
+        assert not out.exists()
+
+    refused("nodes", "who", "node 3", "the id 'node 3' stands in two rows")
+    refused("nodes", "who", None, "an id .* is empty")
+    refused("nodes", "kind", "mauve", "row 46: label 'mauve' is not among the given classes")
+    refused("nodes", "fold", "dev", "expected train, val, test")
+    refused("nodes", "f0", float("nan"), "'f0'")
+    refused("edges", "source", "nobody", "'nobody' to .* leads to a node that is not in the table")
+
+
+def test_networks_that_read_a_whole_graph_are_refused(tmp_path: Path) -> None:
+    north, *_ = write_sites(tmp_path, job())
+    _, folder = imported(north)
+    with pytest.raises(SettingError, match="reads a graph as a whole"):
+        load_any(folder, job(model=APPNP((FEATURES, 16, CLASSES))))
+    with pytest.raises(GraphError, match="is a folder"):
+        load_site(folder, job())
+    (folder / "neighbours").write_bytes(b"")
+    with pytest.raises(GraphError, match="import the graph again"):
+        load_any(folder, job())
+
+
+def test_all_commands_take_a_folder(tmp_path: Path) -> None:
+    made = job(method="pace-full", minimum=1)
+    north, *_ = write_sites(tmp_path, made)
+    _, folder = imported(north)
+    here = north / "job.pace"
+    inbox, outbox = tmp_path / "server" / "inbox", tmp_path / "outbox"
+    files = ("--keep", north / "mine.local", "--upload", inbox / "north.up", "--yes")
+    assert not pace("client", "fit", here, folder, *files)["again"]
+    assert pace("client", "fit", here, folder, *files)["again"]
+    pace("server", "merge", here, inbox, "--out", outbox)
+    adopt = ("--kept", north / "mine.local", "--return", outbox / "north.down")
+    found = pace("client", "adopt", here, folder, *adopt, "--out", north / "mine.model")
+    out = north / "predictions.parquet"
+    told = pace("client", "predict", north / "mine.model", folder, "--out", out)
+    answers = parquet.read_table(out).to_pandas()
+    assert told["nodes"] == len(answers)
+    assert sorted(answers["node"]) == sorted(f"node {i}" for i in range(len(answers)))
+    tested = answers[answers["split"] == "test"]
+    right = (tested["class"] == tested["label"]).mean()
+    assert right == pytest.approx(found["test"]["adopted"]["accuracy"])
+    scored = pace("client", "evaluate", north / "mine.model", folder)
+    assert scored["adopted"]["accuracy"] == pytest.approx(right)

@@ -109,7 +109,8 @@ def _row_blocks(whole: MappedGraph, job: Job) -> Iterator[Excerpt]:
 
 def _table(whole: MappedGraph, job: Job, places: Tensor) -> Excerpt:
     """Some nodes with the rows that the job's method reads of them."""
-    maps = job.federation.method.rows_of(whole, places, job.federation)
+    form = job.federation.method.closed_form
+    maps = {} if form is None else form.rows_of(whole, places, job.federation)
     split = torch.full_like(places, UNKNOWN)
     for number, name in enumerate(MASKS):
         split[getattr(whole, name)[places]] = number
