@@ -22,7 +22,6 @@ from pace.gates import (
 )
 from pace.graph import Graph
 from pace.merging import seen
-from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
