@@ -303,9 +303,10 @@ def import_(
     )
     book = load_book(job) if job else None
     if memory is not None:
-        facts = stream_graph(nodes, edges, columns, book, out, round(memory * 1e9))
-        tell_streamed = [f"{name}: {fact}" for name, fact in facts.items()]
-        console.answer(facts, *tell_streamed, f"Written: {out}", as_json=as_json)
+        room = round(memory * 1e9)
+        facts = stream_graph(nodes, edges, columns, codebook=book, out=out, memory=room)
+        lines = [f"{name}: {fact}" for name, fact in facts.items()]
+        console.answer(facts, *lines, f"Written: {out}", as_json=as_json)
         return
     imported = import_graph(nodes, edges, columns, out.stem, book)
     file.write_graph(out, imported.dataset)

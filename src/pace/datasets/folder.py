@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pace.datasets.dataset import Dataset, Names
 from pace.errors import GraphError
-from pace.graph import UNKNOWN, coalesced
+from pace.graph import MASKS, UNKNOWN, coalesced
 from pace.io import atomic, records
 from pace.models import MappedGraph
 
@@ -84,9 +84,7 @@ def read_folder(folder: Path) -> tuple[Dataset, About]:
         torch.zeros(1, 1).expand(nodes, about.features),
         torch.zeros(1, 1, dtype=torch.int64).expand(2, entries),
         y,
-        split == 1,
-        split == 2,
-        split == 3,
+        **{mask: split == number for number, mask in enumerate(MASKS, start=1)},
         weights=torch.ones(1).expand(entries) if about.weighted else None,
         directed=about.directed,
         folder=folder,

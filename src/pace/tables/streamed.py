@@ -56,7 +56,7 @@ ROOM_PER_NODE = 160  # bytes: ids and where they are found, labels, split, degre
 
 
 def stream_graph(
-    nodes: Path, edges: Path, columns: Columns, codebook: Codebook | None, out: Path, memory: int
+    nodes: Path, edges: Path, columns: Columns, *, codebook: Codebook | None, out: Path, memory: int
 ) -> dict[str, Any]:
     """Two tables into the folder `out`, with so many bytes of memory; what became of them."""
     return Tables(nodes, edges, columns, codebook).write(out, memory)
@@ -214,17 +214,17 @@ class Tables:
         if isinstance(open_table(self.edges), ParquetFile):
             edges = parquet.read_metadata(self.edges).num_rows
         about = About(
-            FOLDER,
-            out.stem,
-            nodes,
-            edges * (1 if self.directed else 2),
-            len(names),
-            len(self.classes),
-            self.ratios,
-            Names(self.classes, names),
-            width_of(nodes, len(names), memory),
-            self.directed,
-            self.weight is not None,
+            format=FOLDER,
+            name=out.stem,
+            nodes=nodes,
+            entries=edges * (1 if self.directed else 2),
+            features=len(names),
+            classes=len(self.classes),
+            ratios=self.ratios,
+            names=Names(self.classes, names),
+            width=width_of(nodes, len(names), memory),
+            directed=self.directed,
+            weighted=self.weight is not None,
             has_split=False,
             memory=memory,
         )
@@ -240,7 +240,7 @@ class Tables:
             origin,
             self.node_blocks,
             self.edge_blocks,
-            lambda folder: parquet.write_table(ids, folder / "ids.parquet"),
+            finish=lambda folder: parquet.write_table(ids, folder / "ids.parquet"),
         )
         _, about = read_folder(out)
         sizes = {"nodes": nodes, "edges": about.entries // (1 if self.directed else 2)}
