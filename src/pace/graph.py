@@ -229,6 +229,12 @@ class Graph:
         moved._derived.update({name: value.to(device) for name, value in self._derived.items()})
         return moved
 
+    def remasked(self, train: Tensor, val: Tensor, test: Tensor) -> Graph:
+        """The same nodes and edges under other masks; constants are shared: none depends on masks."""
+        graph = replace(self, train=train, val=val, test=test)
+        graph.__dict__["_derived"] = self._derived
+        return graph
+
     @cached_property
     def fingerprint(self) -> str:
         """The SHA-256 of all it holds: tells whether two runs were on the same graph."""

@@ -27,7 +27,9 @@ from pace.models import (
     fit_of,
     fitted_nodes,
     fitted_on,
+    regrouped,
     sized,
+    trained_fits,
     unit_rows,
 )
 from pace.params import Params, size
@@ -128,13 +130,15 @@ class Played(Method):
         """Where every label is read: models of training nodes weighed on validation nodes, and back."""
         if not self.rounds.every_label:
             return []
-        rehearsals = []
+        rehearsals, grouped = [], regrouped(graph)
         for fit, held_out in zip(FITS[:2], reversed(FITS[:2]), strict=True):
+            if fit not in trained_fits(graph):
+                continue
             sets = [federation.model(fit_of(local, fit), graph).logits]
             for external in self._held(graph, fit, federation):
                 assert external.predict is not None
                 sets.append(external.predict(external.params, graph))
-            rehearsals.append(Rehearsal(sets, fitted_nodes(graph, held_out)))
+            rehearsals.append(Rehearsal(sets, fitted_nodes(grouped, held_out)))
         return rehearsals
 
     def finish(self, trial: Trial, federation: Federation) -> Trial:

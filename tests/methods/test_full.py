@@ -11,8 +11,16 @@ from pace.graph import Graph
 from pace.methods import FullSums, PaceFull
 from pace.methods.beyond import ridge as module
 from pace.methods.beyond.ridge import fitted_rows
-from pace.models import MODELS, sized
-from pace.models.refitted import ALL, FITS, fit_of, fitted_nodes, fitted_on
+from pace.models import MODELS, refitted, sized
+from pace.models.refitted import (
+    ALL,
+    FITS,
+    fit_of,
+    fitted_nodes,
+    fitted_on,
+    regrouped,
+    trained_fits,
+)
 from pace.protocol.steps import Adoption, adopt, fit, merge, share
 from pace.protocol.uploads import Messages
 from pace.training.train import train, train_cohort
@@ -183,6 +191,36 @@ def test_weights_are_the_mean_of_both_ways_by_nodes(method: PaceFull | FullSums)
         assert len(adoption.weights) == 1 + len(adoption.externals)
         assert min(adoption.weights) >= 0
         assert torch.isfinite(adoption.logits).all()
+
+
+@pytest.mark.parametrize("method", METHODS, ids=["rows", "sums"])
+def test_with_very_many_labels_one_training_does(
+    method: PaceFull | FullSums, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It sees all labels but those that are held out, and those alone weigh it."""
+    monkeypatch.setattr(refitted, "HELD_OUT", 7)
+    graphs, agreed = clients(3), federation(method)
+    large, small = graphs[0], graphs[1]
+    monkeypatch.setattr(refitted, "MANY", int((large.train | large.val).sum()))
+    small = replace(small, val=small.val & (torch.arange(small.nodes) % 2 == 0))
+    assert trained_fits(small) == FITS and regrouped(small) is small
+    grouped = regrouped(large)
+    assert int(grouped.val.sum()) == 7 and not (grouped.val & ~large.val).any()
+    assert torch.equal(grouped.train | grouped.val, large.train | large.val)
+    starts = {7: agreed.start}
+    together = train_cohort([large, small], agreed.network, starts, recipe=agreed.recipe)[7]
+    once = train(fitted_on(grouped, "train"), MODEL, MODEL.start(7), recipe=agreed.recipe, seed=7)
+    for part in FITS:
+        for name, value in fit_of(together[0], part).items():
+            assert torch.equal(value, once[name])
+    assert len({float(fit_of(together[1], part)["1.weight"].sum()) for part in FITS}) == 3
+    fitted = [fit(graph, agreed) for graph in (large, small)]
+    assert torch.equal(fitted[0][0].local["0.weight"], once["0.weight"])
+    returns = merge([upload for _, upload in fitted], agreed)
+    adoption = adopt(large, fitted[0][0], returns[0], agreed)
+    (rehearsal,) = adoption.rehearsals
+    assert torch.equal(rehearsal.held_out, grouped.val)
+    assert len(adopt(small, fitted[1][0], returns[1], agreed).rehearsals) == 2
 
 
 @pytest.mark.parametrize("kind", MODELS)

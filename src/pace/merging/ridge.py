@@ -25,8 +25,7 @@ ROWS_HELD = 4  # times the columns of [H, Y]: as many rows in float32 take twice
 FULL = 1024  # short side up to which eigenvectors are computed in full
 KRYLOV = 8  # blocks of a Krylov space
 PULL = 1.0  # γ: how strongly the classes decide which rows stand for all
-SUPPORT = 2.0  # times the length of a row without any one group of clients
-USUAL = 0.9  # share of the rows whose length any row may have
+USUAL = 0.9  # share of the rows that move no further without any one group of clients
 SMALLEST_EIGENVALUE = 1e-7  # of a sketch's core, against its largest: below it is rounding
 
 
@@ -307,28 +306,32 @@ def compressed(answers: Tensor, rank: int) -> tuple[Tensor, Tensor]:
 
 
 def limit_rows(answers: Tensor, without: Sequence[Tensor]) -> Tensor:
-    """W with rows as long as several groups of clients support, or as long rows usually are.
+    """W with no row moved by one group of clients further than rows usually are.
 
-        factor_c = min_λ min(1, 2 max(r_c, q) / ‖W_c‖),   r_c = min_g ‖W_c without group g‖
+        W_c - max(0, 1 - q / |D_c|) D_c,   D_c = W_c - (W without g)_c,   g the group that moves W_c most
 
-    W_c is the row of feature c, centred over classes, and q the 90 % quantile of all r. A feature that
-    one group alone ties to a class has a short r_c. The liar's group is among those left out, so r is
-    never above what the honest others say. One factor for all λ keeps the rank of [W_λ …].
+    W_c is the row of feature c, centred over classes, and q the 90 % quantile of all |D_c|, for each λ.
+    A feature that one group alone ties to a class is left with what the others say of it, and q of
+    what that group says.
 
     Args:
         answers: W, (strengths, d, classes).
         without: the same without each group of clients.
     """
+    centred = answers - answers.mean(-1, keepdim=True)
+    most = torch.zeros_like(centred)
+    for others in without:
+        moved = centred - (others - others.mean(-1, keepdim=True))
+        most = torch.where(lengths(moved) > lengths(most), moved, most)
+    usual = lengths(most).quantile(USUAL, dim=1, keepdim=True)
+    excess = (1 - usual / lengths(most).clamp_min(torch.finfo(most.dtype).tiny)).clamp_min(0)
+    return centred - excess * most
 
-    def lengths(given: Tensor) -> Tensor:
-        norms: Tensor = torch.linalg.vector_norm(given - given.mean(-1, keepdim=True), dim=-1)
-        return norms
 
-    least = torch.stack([lengths(each) for each in without]).amin(0)
-    limit = SUPPORT * torch.maximum(least, least.quantile(USUAL, dim=1, keepdim=True))
-    whole = lengths(answers)
-    factors = torch.where(whole > limit, limit / whole, 1.0).amin(0)
-    return answers * factors[:, None]
+def lengths(rows: Tensor) -> Tensor:
+    """Of each row, with one column."""
+    norms: Tensor = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
+    return norms
 
 
 def expanded(basis: Tensor, mixing: Tensor, strengths: int) -> tuple[Tensor, ...]:

@@ -25,6 +25,8 @@ from pace.models.refitted import (
     fitted_nodes,
     fitted_on,
     joined,
+    regrouped,
+    trained_fits,
 )
 from pace.models.row_table import RowTable
 from pace.models.stored_rows import stored_labels, stored_neighbourhood, stored_unit_rows

@@ -1,23 +1,28 @@
 """One network trained three times: on training nodes, on validation nodes, and on both.
 
-The first two show how much Externals fitted on the same nodes are worth on the others.
+The first two show how much Externals fitted on the same nodes are worth on the others. With very many
+labels one training does: see `regrouped`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
 from pace.models.base import Drop, Field, Network, Pass, identity
+from pace.models.mapped import Excerpt
+from pace.models.row_table import RowTable
 from pace.params import Params
 
 ALL = "all"
 FITS = ("train", "val", ALL)
 """The nodes that a model is fitted on, by name; the last is the model that is used."""
+HELD_OUT = 2048  # validation nodes to weigh on where labels are very many
+MANY = 5 * HELD_OUT  # labels
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Refitted:
         return self.inner.dropout
 
     def start(self, seed: int) -> dict[str, Tensor]:
-        return joined(self.inner.start(seed) for _ in FITS)
+        return joined({FITS[0]: self.inner.start(seed)})
 
     def field(self, graph: Graph, centers: Tensor | None = None) -> Field:
         return self.inner.field(graph, centers)
@@ -41,6 +46,31 @@ class Refitted:
 
     def __call__(self, params: Params, graph: Graph) -> Pass:
         return self.inner(fit_of(params, ALL), graph)
+
+
+def trained_fits(graph: Graph) -> tuple[str, ...]:
+    """What a network is trained on: with very many labels, the first of `FITS` alone.
+
+    Of a graph larger than memory a sample is trained on, and small enough for all.
+    """
+    many = graph.trained_on + int(graph.val.sum()) >= MANY
+    return FITS[:1] if many and not isinstance(graph, Excerpt) else FITS
+
+
+def regrouped(graph: Graph) -> Graph:
+    """With very many labels, all validation nodes but `HELD_OUT` among the training nodes.
+
+    A few weights need no more to be chosen on, and a model of four fifths of the labels or more is
+    used as it is: one training, where there are three of fewer labels. A table of rows says itself what
+    its Local was trained on.
+    """
+    if trained_fits(graph) == FITS or isinstance(graph, RowTable):
+        return graph
+    validation = graph.val.nonzero().flatten()
+    order = torch.randperm(len(validation), generator=torch.Generator().manual_seed(0))
+    held_out = torch.zeros_like(graph.val)
+    held_out[validation[order[:HELD_OUT].to(validation.device)]] = True
+    return graph.remasked(graph.train | graph.val & ~held_out, held_out, graph.test)
 
 
 def fitted_nodes(graph: Graph, fit: str) -> Tensor:
@@ -56,15 +86,15 @@ def fitted_labels(graph: Graph, fit: str) -> Tensor:
 def fitted_on(graph: Graph, fit: str) -> Graph:
     """The graph with a fit's nodes as its training nodes and nothing to validate on."""
     nodes = fitted_nodes(graph, fit)
-    return replace(graph, train=nodes, val=torch.zeros_like(graph.val), test=graph.test & ~nodes)
+    return graph.remasked(nodes, torch.zeros_like(graph.val), graph.test & ~nodes)
 
 
-def joined(models: Iterable[Params]) -> dict[str, Tensor]:
-    """The parameters of every fit, in the order of `FITS`, as one set."""
+def joined(models: Mapping[str, Params]) -> dict[str, Tensor]:
+    """The parameters of every fit as one set; the first fit's where no other was trained."""
     return {
         name if fit == ALL else f"{fit}/{name}": value
-        for fit, model in zip(FITS, models, strict=True)
-        for name, value in model.items()
+        for fit in FITS
+        for name, value in models.get(fit, models[FITS[0]]).items()
     }
 
 

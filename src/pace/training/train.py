@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor
 
 from pace.graph import Graph
-from pace.models import FITS, GCN, Network, Refitted, fit_of, fitted_on, joined
+from pace.models import (
+    FITS,
+    GCN,
+    Network,
+    Refitted,
+    fit_of,
+    fitted_on,
+    joined,
+    regrouped,
+    trained_fits,
+)
 from pace.params import Params
 from pace.task import loss
 from pace.training.checkpoints import Checkpoints
@@ -111,20 +122,21 @@ def _train_refits(
     **how: Any,
 ) -> dict[int, list[dict[str, Tensor]]]:
     """`train_cohort` of each fit; models are counted as done with the last."""
-    by_fit = [
-        train_cohort(
-            [fitted_on(graph, fit) for graph in graphs],
-            model.inner,
-            {seed: fit_of(start, fit) for seed, start in starts.items()},
-            progress=progress if fit == FITS[-1] else lambda seed: None,
-            **how,
-        )
-        for fit in FITS
-    ]
-    return {
-        seed: [joined(fits) for fits in zip(*(models[seed] for models in by_fit), strict=True)]
-        for seed in starts
-    }
+    grouped = [regrouped(graph) for graph in graphs]
+    learnt: dict[int, list[dict[str, Params]]] = {seed: [{} for _ in graphs] for seed in starts}
+    for fits in (FITS, FITS[:1]):
+        clients = [client for client, graph in enumerate(grouped) if trained_fits(graph) == fits]
+        for fit in fits:
+            models = train_cohort(
+                [fitted_on(grouped[client], fit) for client in clients],
+                model.inner,
+                {seed: fit_of(start, fit) for seed, start in starts.items()},
+                progress=progress if fit == fits[-1] else lambda seed: None,
+                **how,
+            )
+            for seed, client in product(starts, range(len(clients))):
+                learnt[seed][clients[client]][fit] = models[seed][client]
+    return {seed: [joined(fits) for fits in clients] for seed, clients in learnt.items()}
 
 
 def has_closed_form(model: Network, recipe: Recipe) -> TypeGuard[GCN]:
@@ -141,14 +153,15 @@ def learner(
     device = graph.x.device
     if isinstance(model, Refitted):
         silent: Progress = lambda epoch: None  # noqa: E731 - a bar counts the last fit's epochs
+        fits, graph = trained_fits(graph), regrouped(graph)
         parts = {
             fit: learner(
-                fitted_on(graph, fit), model.inner, recipe, progress if fit == FITS[-1] else silent
+                fitted_on(graph, fit), model.inner, recipe, progress if fit == fits[-1] else silent
             )
-            for fit in FITS
+            for fit in fits
         }
         return lambda start, seed: joined(
-            learn(fit_of(start, fit), seed) for fit, learn in parts.items()
+            {fit: learn(fit_of(start, fit), seed) for fit, learn in parts.items()}
         )
     if not graph.train.any():
         return lambda start, seed: {name: value.to(device).clone() for name, value in start.items()}

@@ -47,9 +47,11 @@ from pace.models import (
     fitted_nodes,
     label_rows,
     neighbourhood_rows,
+    regrouped,
     stored_labels,
     stored_neighbourhood,
     stored_unit_rows,
+    trained_fits,
     unit_rows,
 )
 from pace.params import Params
@@ -194,6 +196,10 @@ class Regressed(Method, ClosedForm):
             message[f"{name}/basis"], message[f"{name}/mixing"] = factors
         return message
 
+    def grouped(self, graph: Graph) -> Graph:
+        """The graph as it is fitted to: `models.regrouped` where every label is read."""
+        return regrouped(graph) if self.every_label else graph
+
     def rank(self, classes: int) -> int:
         """Of a map's answers in the return; with int8, twelve cost at most what PACE's return does."""
         return ROWS + 4 * (len(self.fits) > 1)
@@ -201,14 +207,19 @@ class Regressed(Method, ClosedForm):
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
-        return self.externals(returned, graph, self.fits[-1], federation)
+        return self.externals(returned, self.grouped(graph), self.fits[-1], federation)
 
     def rehearse(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[Rehearsal]:
-        """Models fitted on training nodes, for validation nodes to weigh, and the other way round."""
-        rehearsals = []
+        """Models fitted on training nodes, for validation nodes to weigh, and the other way round.
+
+        Not the other way round where no Local was trained on validation nodes alone.
+        """
+        rehearsals, graph = [], self.grouped(graph)
         for fit, held_out in zip(self.fits[:-1], reversed(self.fits[:-1]), strict=True):
+            if fit not in trained_fits(graph):
+                continue
             sets = [self.local_logits(local, graph, fit, federation)]
             for external in self.externals(returned, graph, fit, federation):
                 assert external.predict is not None
@@ -388,7 +399,7 @@ class PaceRidge(Regressed):
         return Gram(columns_of(name, federation), federation.model.classes, self.smallest_class)
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
-        message = {}
+        message, graph = {}, self.grouped(graph)
         for name, fit in self.sent():
             most = self.sent_rows(name, federation)
             sent = self.gram(graph, name, fit, federation).condensed(most, self.nodes_per_row)
@@ -496,7 +507,7 @@ class PaceFull(PaceRidge):
     bytes. They are mixed with a refitted Local. The paper's rule: validation labels may only weigh.
     """
 
-    version: ClassVar[int] = 2  # a guarded gate, rows limited to what several clients support
+    version: ClassVar[int] = 3  # no client moves a row far; with very many labels, trained once
     every_label: ClassVar[bool] = True
     needs: ClassVar[str] = "its server reads every client's rows (that of pace-full-sums does not)"
 

@@ -22,7 +22,7 @@ from pace.errors import FileError, GraphError, SettingError
 from pace.graph import MASKS, UNKNOWN
 from pace.io import atomic
 from pace.jobs import Job
-from pace.models import Excerpt, Layered, MappedGraph, RowTable
+from pace.models import Excerpt, Layered, MappedGraph, RowTable, regrouped
 from pace.params import Params
 from pace.runtimes.files.outcome import known_labels
 from pace.runtimes.files.site import Site, load_site, site_of_dataset
@@ -286,6 +286,7 @@ def write_rows(
     logits = {}
     if local is not None:
         with torch.no_grad():
+            graph = regrouped(graph) if federation.method.every_label else graph  # as Local was fitted
             for fit, name in form.local_columns().items():
                 logits[name] = form.local_logits(local, graph, fit, federation)
     labels = known_labels(graph, job.classes or tuple(map(str, range(job.model.classes))))
