@@ -187,13 +187,15 @@ class Regressed(Method, ClosedForm):
         return (ALL,) if name == LABELS else self.fits[:2]
 
     def returned(self, solve: Solve) -> dict[str, Tensor]:
-        """The message that carries the answers of each map and fit."""
+        """The message that carries the answers of each map and fit, each fit's for itself.
+
+        Directions that fits shared would carry labels into answers that those labels weigh.
+        """
         message = {}
-        for name in self.maps:
-            parts = [FITS[:2] if fit == ALL and name != LABELS else (fit,) for fit in self.fits]
-            answers = torch.cat([solve(name, some) for some in parts])
-            factors = compressed(answers, self.rank(answers.shape[2]))
-            message[f"{name}/basis"], message[f"{name}/mixing"] = factors
+        for name, fit in product(self.maps, self.fits):
+            answers = solve(name, FITS[:2] if fit == ALL and name != LABELS else (fit,))
+            prefix, factors = key(name, fit), compressed(answers, self.rank(answers.shape[2]))
+            message[f"{prefix}/basis"], message[f"{prefix}/mixing"] = factors
         return message
 
     def grouped(self, graph: Graph) -> Graph:
@@ -201,8 +203,11 @@ class Regressed(Method, ClosedForm):
         return regrouped(graph) if self.every_label else graph
 
     def rank(self, classes: int) -> int:
-        """Of a map's answers in the return; with int8, twelve cost at most what PACE's return does."""
-        return ROWS + 4 * (len(self.fits) > 1)
+        """Of a map's answers in the return: twelve in int8 cost at most what PACE's return does.
+
+        `classes` classes differ in one direction fewer, and W_λ from λ to λ in some more.
+        """
+        return max(ROWS, classes + 3) if self.every_label else ROWS
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
@@ -301,14 +306,12 @@ class Regressed(Method, ClosedForm):
         """Of each map: an answer for each strength, and perhaps one corrected on one's own rows."""
         externals: list[External] = []
         for name in self.maps:
-            basis, mixing = returned[f"{name}/basis"], returned[f"{name}/mixing"]
+            basis, mixing = (returned[f"{key(name, fit)}/{part}"] for part in ("basis", "mixing"))
             if isinstance(graph, RowTable):
                 used = self.gathered(graph, federation)[1][row_key(name, fit)]
             else:
                 used = used_columns(graph, name, fit, federation.model.classes)
-            every = expanded(basis * used, mixing, len(self.fits) * len(self.strengths))
-            first = self.fits.index(fit) * len(self.strengths)
-            answers = list(every[first : first + len(self.strengths)])
+            answers = list(expanded(basis * used, mixing, len(self.strengths)))
             title = TITLES.get(name, f"{name.removeprefix('hop')} hops")
             names = [f"ridge on {title}, λ = {strength:g}" for strength in self.strengths]
             own: list[tuple[Tensor, float]] = []
@@ -347,9 +350,10 @@ class Regressed(Method, ClosedForm):
             parts = [Regression(name, FITS[0])(params, graph) for name in params]
             return torch.stack(parts).sum(0)
 
-        several = len(self.fits) * len(self.strengths)
         answers = {
-            name: expanded(returned[f"{name}/basis"], returned[f"{name}/mixing"], several)[0]
+            name: expanded(
+                returned[f"{name}/basis"], returned[f"{name}/mixing"], len(self.strengths)
+            )[0]
             for name in rows
         }
         model = External(answers, predict=predict)
