@@ -205,9 +205,9 @@ class Regressed(Method, ClosedForm):
     def rank(self, classes: int) -> int:
         """Of a map's answers in the return: twelve in int8 cost at most what PACE's return does.
 
-        `classes` classes differ in one direction fewer, and W_λ from λ to λ in some more.
+        A regression tells `classes` classes apart in one direction fewer.
         """
-        return max(ROWS, classes + 3) if self.every_label else ROWS
+        return max(ROWS, classes - 1) if self.every_label else ROWS
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation

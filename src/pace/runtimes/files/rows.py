@@ -286,7 +286,9 @@ def write_rows(
     logits = {}
     if local is not None:
         with torch.no_grad():
-            graph = regrouped(graph) if federation.method.every_label else graph  # as Local was fitted
+            graph = (
+                regrouped(graph) if federation.method.every_label else graph
+            )  # as Local was fitted
             for fit, name in form.local_columns().items():
                 logits[name] = form.local_logits(local, graph, fit, federation)
     labels = known_labels(graph, job.classes or tuple(map(str, range(job.model.classes))))
