@@ -53,7 +53,7 @@ def trained_fits(graph: Graph) -> tuple[str, ...]:
 
     Of a graph larger than memory a sample is trained on, and small enough for all.
     """
-    many = graph.trained_on + int(graph.val.sum()) >= MANY
+    many = int(graph.training_counts(0).sum() + graph.val.sum()) >= MANY
     return FITS[:1] if many and not isinstance(graph, Excerpt) else FITS
 
 
