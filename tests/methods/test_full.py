@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from pace import GCN, Federation
+from pace.gates import no_worse_than_local
 from pace.graph import Graph
 from pace.methods import FullSums, PaceFull
 from pace.methods.beyond import ridge as module
@@ -232,3 +233,23 @@ def test_any_model_can_be_local(kind: str) -> None:
         assert adoption.model(clients(1, seed=5)[0]).shape[1] == CLASSES
         local = agreed.model(fit_of(kept.local, ALL), graph).logits
         torch.testing.assert_close(adoption.local, local)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: type(method).__name__)
+def test_weights_are_the_mean_of_both_rehearsals_by_their_held_out_nodes(
+    method: PaceFull | FullSums,
+) -> None:
+    graphs = [replace(graph, val=graph.val & (graph.y > 0)) for graph in clients(3)]
+    differ = False
+    for graph, adoption in zip(graphs, played(graphs, method), strict=True):
+        chosen, counts = [], []
+        for rehearsal in adoption.rehearsals:
+            nodes = rehearsal.held_out
+            weights = method.gate([logits[nodes] for logits in rehearsal.sets], graph.y[nodes])
+            chosen.append(no_worse_than_local(rehearsal.sets, weights, nodes, graph.y[nodes]))
+            counts.append(int(nodes.sum()))
+        assert len(set(counts)) == len(FITS) - 1
+        mean = torch.tensor(counts).double() @ torch.tensor(chosen).double() / sum(counts)
+        torch.testing.assert_close(torch.tensor(adoption.weights).double(), mean)
+        differ |= chosen[0] != chosen[1]
+    assert differ
