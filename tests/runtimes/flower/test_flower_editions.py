@@ -67,10 +67,23 @@ class Hospitals(Deployment):
             file.write("editions = true\n")
 
     def go(self, *words: str) -> dict[str, Any]:
-        process = self.run("--deadline", "400", *words)
-        out, err = process.communicate()
-        assert process.returncode == 0, (out.decode(), err.decode())
-        return dict(json.loads(out)["report"])
+        return self.ended(self.run("--deadline", "400", *words))
+
+    def ended(self, running: subprocess.Popen[bytes]) -> dict[str, Any]:
+        """The report of a run that went well."""
+        out, err = running.communicate()
+        assert running.returncode == 0, (out.decode(), err.decode())
+        return self.told(out)
+
+    def told(self, out: bytes) -> dict[str, Any]:
+        """The report of a run; with `pytest -s`, what it took."""
+        told = json.loads(out)
+        report: dict[str, Any] = told["report"]
+        asked = [one["step"] for one in report["contacts"] if one["code"] == "ok"]
+        self.took = told["bytes"], asked.count("upload"), asked.count("return")
+        words = "{} bytes over the link, {} uploads, {} returns".format(*self.took)
+        print(f"edition {report['edition']}: {told['seconds']:.1f} s, {words}")
+        return report
 
     def state(self, name: str, made: Job | None = None) -> Path:
         return self.work / "kits" / name / "state" / (made or self.job).digest[:16]
@@ -129,7 +142,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def late_and_leaver(here: Hospitals) -> None:
-    """Both at once; the run is killed as soon as the edition has begun, and run again."""
+    """Both at once; the run is killed when the edition begins, is decided and is sent, and run again."""
     words = ["flower", "provision", "job.pace", "--out", "kits", "--add", "zenith", "--json"]
     subprocess.run([str(BIN / "pace"), *words], cwd=here.work, check=True)
     here.furnish("zenith")
@@ -142,18 +155,18 @@ def late_and_leaver(here: Hospitals) -> None:
     withdrawal = here.withdraw("south")
     change = ("--add", str(here.work / "keys" / "zenith.pub"), "--withdrawal", str(withdrawal))
     record = here.server / "job.report" / "edition-2" / "small.2.edition"
-    killed = here.run(*change)
-    wait(record.exists, LONG)
-    killed.kill()
-    killed.communicate()
+    killed_at(here, record, *change)
     here.start("zenith")  # its kit has no edition yet: it says so, and its person puts it there
     running = here.run("--deadline", "400", *change)
     wait(lambda: "put its .edition file into" in here.log("zenith"), LONG)
     assert "other-edition" in here.log("zenith")
+    running.kill()
+    running.communicate()
     shutil.copy(record, here.work / "kits" / "zenith" / "jobs")
-    out, err = running.communicate()
-    assert running.returncode == 0, (out.decode(), err.decode())
-    report = json.loads(out)["report"]
+    edition = here.server / "job.journal" / "editions" / "2"
+    killed_at(here, edition / "closed.json", "--deadline", "400", *change)
+    killed_at(here, edition / "returns" / "zenith.down", "--deadline", "400", *change)
+    report = here.go(*change)
     assert (report["edition"], report["new"], report["left"]) == (2, ["zenith"], ["south"])
     asked = {one["name"] for one in report["contacts"] if one["step"] == "upload"}
     assert not asked & set(FIRST), "they were merged from the journal"
@@ -166,6 +179,14 @@ def late_and_leaver(here: Hospitals) -> None:
     assert "still holds the part of south" in here.log("north")
 
 
+def killed_at(here: Hospitals, path: Path, *words: str) -> None:
+    """A run whose process is killed as soon as a file is there."""
+    running = here.run(*words)
+    wait(path.exists, LONG)
+    running.kill()
+    running.communicate()
+
+
 def a_leaver_comes_back(here: Hospitals) -> None:
     """Its first upload counts no more; its person puts the new edition into its folder of jobs."""
     record = here.server / "job.report" / "edition-3" / "small.3.edition"
@@ -173,9 +194,8 @@ def a_leaver_comes_back(here: Hospitals) -> None:
     running = here.run("--deadline", "400", *add)
     wait(record.exists, LONG)
     shutil.copy(record, here.work / "kits" / "south" / "jobs")
-    out, err = running.communicate()
-    assert running.returncode == 0, (out.decode(), err.decode())
-    assert json.loads(out)["report"]["edition"] == 3
+    assert here.ended(running)["edition"] == 3
+    assert here.took[1:] == (1, 5)  # of a new job: five uploads, and five trainings
     added = Changes({"south": here.publics["south"]})
     assert here.returns(3) == here.by_files("three", added)
     assert here.returns(3).keys() == set(SITES)
@@ -194,7 +214,7 @@ def a_second_job(here: Hospitals) -> None:
         process = here.run(*words)
         out, err = process.communicate()
     assert process.returncode == 0, (out.decode(), err.decode())
-    report = json.loads(out)["report"]
+    report = here.told(out)
     assert [one["name"] for one in report["took_part"]] == list(FIRST)
     assert "other-job" in {one["code"] for one in report["contacts"]}
     assert "if this site agrees to it" in here.log("zenith")
