@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -97,7 +98,7 @@ def import_graph(
     ends, weights = read_edges(
         edges,
         table,
-        ids | older,
+        ChainMap(ids, older),
         id_column=special.get("id"),
         strangers=columns.strangers,
         weight=columns.weight or (codebook and codebook.weight) or None,
