@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -15,6 +16,16 @@ from pathlib import Path
 from secrets import SystemRandom
 from typing import Any, NamedTuple
 
+import pytest
+
+MARKS = [  # of a file whose tests start a deployment
+    pytest.mark.flower,
+    pytest.mark.timeout(900),
+    pytest.mark.xdist_group("flower"),
+    pytest.mark.skipif(
+        not shutil.which("bash") or not Path("/proc").is_dir(), reason="needs Linux with bash"
+    ),
+]
 EXAMPLE = Path(__file__).parent.parent / "examples" / "flower_deployment"
 BIN = Path(sys.executable).parent
 LONG = 3600.0  # seconds: a test that waits in vain is ended by its own limit

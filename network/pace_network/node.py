@@ -48,7 +48,7 @@ class Node:
     without_promise: bool = False  # take a method that may harm its receivers
     known: Path | None = None  # keys of other participants that the site got another way
     policy: Path | None = None  # the site's limits; by default those of the user, if any
-    allow: tuple[str, ...] = ()  # code of somebody's own, package.module:Name, that the job may run
+    allow: tuple[str, ...] = ()  # code outside PACE, package.module:Name, that the job may run
 
     def __post_init__(self) -> None:
         if not 0 < self.limit < float("inf"):

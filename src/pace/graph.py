@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Derived = TypeVar("Derived")
 
-UNKNOWN = -1  # the label of a node whose class nobody knows
+UNKNOWN = -1  # the label of a node whose class is not known
 MASKS = ("train", "val", "test")
 
 
@@ -79,7 +79,7 @@ class Graph:
         if int(self.y.min()) < UNKNOWN:
             raise GraphError(
                 f"the smallest label is {int(self.y.min())}: classes are numbered from 0, "
-                f"{UNKNOWN} stands for an unknown label"
+                f"{UNKNOWN} means an unknown label"
             )
         for name in MASKS:
             _check_length(f"mask `{name}` has", mask := getattr(self, name), n)

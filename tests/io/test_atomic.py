@@ -67,7 +67,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_folder_is_complete_and_never_merged_into_another(tmp_path: Path) -> None:
     atomic.folder(tmp_path / "model", {"a": b"1", "b": b"2"})
     assert names(tmp_path / "model") == ["a", "b"]
-    with pytest.raises(OSError, match=r"there already"):
+    with pytest.raises(OSError, match=r"already exists"):
         atomic.folder(tmp_path / "model", {"c": b"3"})
     assert names(tmp_path) == ["model"]
     assert names(tmp_path / "model") == ["a", "b"]

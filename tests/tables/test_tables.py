@@ -138,7 +138,7 @@ p6,1,icu
     with pytest.raises(GraphError) as caught:
         imported(nodes, edges, client="site", split="fold")
     assert problems(caught) == [
-        "nodes.csv row 3: id 'p1' stands in row 2 too",
+        "nodes.csv row 3: id 'p1' is in row 2 too",
         "nodes.csv row 4: 'age' is 'nan', expected a finite number",
         "nodes.csv row 4: the node is in 'train' but has no label: give one, or empty 'fold'",
         "nodes.csv row 5: 'age' is 'old', expected a finite number",

@@ -54,7 +54,7 @@ def allow_components(
 
     pace nvflare allow kits/north --from nv/north
 
-    Nothing else is allowed by it; what is there already is kept.
+    It allows nothing else and keeps the kit's other settings.
     """
     from pace_network.nvflare import allow_components
 

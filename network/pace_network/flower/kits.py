@@ -125,7 +125,7 @@ def provision(
     """
     agreed = read_job(job)
     if not agreed.participants:
-        raise SettingError("this job lists nobody: make one with `pace new --participant …`")
+        raise SettingError("no participants are listed: make a job with `pace new --participant …`")
     if SERVER in agreed.participants:
         raise SettingError(f"a participant is called {SERVER!r}, which is the server's own folder")
     if out.exists():

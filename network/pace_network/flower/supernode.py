@@ -126,7 +126,7 @@ class SuperNode(Node):
         answer_letters(inbox, partial(respond, self))
 
     def _run_once(self) -> tuple[int, bool]:
-        """Its exit code, and whether to try again: whenever nobody here has asked it to end."""
+        """Its exit code, and whether to try again: unless a person here has asked it to end."""
         ended, why, last = False, "", ""
         children: list[Popen[bytes]] = []
 
@@ -139,7 +139,7 @@ class SuperNode(Node):
                 late.daemon = True
                 late.start()
 
-        # Before the child is there: a signal that comes while it starts is heeded too.
+        # Before the child is there: a signal that comes while it starts counts too.
         before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
         home = {"FLWR_HOME": str(self.folder / "flwr-home"), "PYTHONUNBUFFERED": "1"}
         child = Popen(

@@ -39,7 +39,7 @@ def export(job_file: Path, out: Path) -> list[str]:
     """Write the NVFlare job and everybody's settings; the participants, who are NVFlare's clients."""
     job = read_job(job_file)
     if not job.participants:
-        raise SettingError("this job lists nobody: make one with `pace new --participant …`")
+        raise SettingError("no participants are listed: make a job with `pace new --participant …`")
     if out.exists():
         raise FileError(f"{out} already exists: choose another --out or move it")
     key = 'key = "%s.key"  # as `pace keys new` made it\n'

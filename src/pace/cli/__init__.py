@@ -133,7 +133,7 @@ def program() -> NoReturn:
         sys.exit(code)  # another thread is still at work
     atexit._run_exitfuncs()  # what libraries want done before the end
     for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(OSError, ValueError):  # closed already, or nobody reads it
+        with contextlib.suppress(OSError, ValueError):  # closed already, or not read
             stream.flush()
     os._exit(code)
 

@@ -148,12 +148,12 @@ def fit(
 
 
 def limits_of(policy: Path | None, *, agreed: bool) -> Policy | None:
-    """The site's policy; refuse to go on where nobody has agreed or can be asked."""
+    """The site's policy; refuse to go on without consent."""
     from pace.runtimes.files import read_policy
 
     limits = read_policy(policy)
     if not (agreed or (limits and limits.agree) or sys.stdin.isatty()):
-        raise SettingError("nobody is here to ask: read what will be sent, then give --yes")
+        raise SettingError("no terminal to ask at: read what will be sent, then give --yes")
     return limits
 
 
@@ -185,7 +185,7 @@ def show_written(record: Mapping[str, Any] | None, *files: Path) -> None:
         raise typer.Exit(1)
     again = "The same upload as before; nothing was trained again."
     console.say(again if record["again"] else f"Trained in {record['seconds']:.1f} s.")
-    purposes = ("keep it: nobody else needs it", "send it to the server", *["for your records"] * 2)
+    purposes = ("keep it here", "send it to the server", *["for your records"] * 2)
     for path, purpose in zip(files, purposes, strict=True):
         console.say(f"Written: {path} ({purpose})")
     console.say(f"SHA-256 of the upload: {record['upload']['sha256'][:32]} …")
@@ -227,7 +227,7 @@ def show_egress(report: Egress, upload: Path, to: Console) -> None:
 
 
 def show_consequences(job: Job, editions: bool, to: Console, page: Path) -> None:
-    """What a site should do beside sending, what its signature allows, and where all of it stands."""
+    """What a site should do beside sending, what its signature allows, and where the report is."""
     from pace.jobs import advice
 
     for sentence in advice(job):

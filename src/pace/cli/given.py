@@ -80,7 +80,7 @@ def datasets(incomplete: str) -> list[str]:
 
 
 def typed(registry: Registry) -> Callable[[str | None], str | None]:
-    """Allow the code that somebody names here."""
+    """Allow code by name."""
 
     def allow(text: str | None) -> str | None:
         for name in text.split(",") if text else ():
@@ -167,7 +167,7 @@ Methods = Annotated[
 ]
 With = Annotated[
     Path | None,
-    option("Your .graph of old: the table's edges may lead to its nodes.", "FILE", "--with"),
+    option("Your earlier .graph, to whose nodes the table's edges may lead.", "FILE", "--with"),
 ]
 Mapping = Annotated[
     Path | None, option("How your columns become the agreed (default: the model's).", "FILE")
@@ -176,9 +176,7 @@ Replace = Annotated[bool, option("Replace what is there.", "", "--replace")]
 Allow = Annotated[
     list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)
 ]
-Withdrawals = Annotated[
-    list[Path] | None, option("A signed withdrawal, which is heeded; repeat.", "FILE")
-]
+Withdrawals = Annotated[list[Path] | None, option("A signed withdrawal to obey; repeat.", "FILE")]
 Added = Annotated[
     list[str] | None, option("Who comes in: NAME.pub, or NAME=KEY.pub; repeat.", "KEYS")
 ]

@@ -149,7 +149,7 @@ def new_keys(
     Example:
         pace keys new north
 
-    It writes north.key and north.pub. Send north.pub to whoever makes the job; north.key never leaves
+    It writes north.key and north.pub. Send north.pub to the maker of the job; north.key never leaves
     this machine.
     """
     from pace.jobs import signatures
@@ -164,7 +164,7 @@ def new_keys(
         console.one_object({**files, "key": key, "fingerprint": fingerprint})
         return
     console.say(f"Written: {private} (keep it here, it is your signature)")
-    console.say(f"Written: {public} (send it to whoever makes the job)")
+    console.say(f"Written: {public} (send it to the maker of the job)")
     console.say(f"Fingerprint: {fingerprint}")
 
 
@@ -279,7 +279,7 @@ def method_of(text: str, rank: str) -> tuple[str, dict[str, Any]]:
     """The method by the name with which every site finds it, and its settings."""
     name, words = split_settings(text)
     if name in METHODS.groups:
-        raise SettingError(f"--method is {name!r}, which stands for several: name one of them")
+        raise SettingError(f"--method is {name!r}, a group of methods: name one of them")
     (listed,) = METHODS.expand(METHODS.allow(name))
     name = METHODS.code(listed) or listed
     settings: dict[str, Any] = dict(words)

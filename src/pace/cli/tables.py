@@ -366,8 +366,8 @@ def show_facts(facts: dict[str, Any]) -> None:
         "features": f"{facts['features']:,}, {100 * facts['feature_density']:.1f}% not zero{first}",
         "classes": counted("classes", "unknown"),
         "unlabelled": f"{facts['unlabelled']:,}",
-        "split": counted("split", "none of its own: drawn when it is divided"),
-        "clients": counted("clients", "none of its own"),
+        "split": counted("split", "none: drawn when it is divided"),
+        "clients": counted("clients", "none"),
     }
     console.facts(facts["name"], lines, console.console())
 

@@ -32,7 +32,7 @@ class Names:
 class Dataset:
     """A graph, how many classes it has and how they are to be split.
 
-    The graph's masks are empty, unless it came with a split of its own, which is then kept.
+    The graph's masks are empty, unless it came with a split, which is then kept.
     """
 
     name: str  # what `load` was asked for
@@ -43,7 +43,7 @@ class Dataset:
     directed: Tensor | None = None  # (2, m) the edges as stored, where those have directions
     owner: Tensor | None = None  # (n,) the client of each node, where the user said so
     names: Names = Names()
-    partition: str = "louvain"  # how it is divided unless somebody says otherwise
+    partition: str = "louvain"  # how it is divided by default
     mapping: dict[str, Any] = field(default_factory=dict)
     """How the table's own columns became these; see `pace.tables`."""
 
@@ -73,7 +73,7 @@ class Dataset:
 
     @property
     def has_split(self) -> bool:
-        """Whether the graph came with masks of its own."""
+        """Whether the graph came with masks."""
         return bool((self.graph.train | self.graph.val | self.graph.test).any())
 
 

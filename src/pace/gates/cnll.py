@@ -105,7 +105,7 @@ def bracketed(slopes: Slopes, first: FloatArray, last: FloatArray) -> tuple[Floa
 
 
 class Slopes:
-    """R' of receivers with equally many padded rows, each at an alpha of its own."""
+    """R' of receivers with equally many padded rows, each at its own alpha."""
 
     def __init__(self, receivers: Sequence[Receiver]) -> None:
         counts = [len(labels) for _, _, labels in receivers]

@@ -74,7 +74,7 @@ def local_alone(sets: Sequence[Tensor]) -> Weights:
 
 
 def mix(sets: Sequence[Tensor], weights: Weights) -> Tensor:
-    """Σ_k w_k z_k; a set that stands alone with weight one is itself, bit for bit."""
+    """Σ_k w_k z_k; a single set with weight one is itself, bit for bit."""
     taken = [(weight, logits) for weight, logits in zip(weights, sets, strict=True) if weight != 0]
     if len(taken) == 1 and taken[0][0] == 1:
         return taken[0][1]

@@ -64,7 +64,7 @@ def new_folder(path: Path, *, private: bool = False) -> Iterator[Path]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path):
         if path.exists():
-            raise FileExistsError(EEXIST, "it is there already: choose another, or move it")
+            raise FileExistsError(EEXIST, "it already exists: choose another, or move it")
         staged = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
         try:
             yield staged
@@ -125,7 +125,7 @@ def held(path: Path, busy: str, patience: float = 0.0) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # while it is held: nobody else's is removed
+        path.unlink(missing_ok=True)  # while it is held: no other's is removed
         os.close(handle)
 
 

@@ -64,8 +64,8 @@ def check_allowed(name: str, kind: str) -> None:
     if name not in allowed():
         package = name.partition(":")[0]
         raise NotAllowedError(
-            f"the {kind} {name!r} is code of somebody's own, which would run here with all your "
-            f"rights and which nobody here has allowed: look at the package {package!r}, install "
+            f"the {kind} {name!r} is code from outside PACE, which would run here with all your "
+            f"rights and has not been allowed here: look at the package {package!r}, install "
             f'it, then give --allow {name} (or allow = ["{name}"] in a Flower node\'s node.toml)'
         )
 

@@ -37,7 +37,7 @@ def shown(text: object, medium: Medium = Medium.TERMINAL) -> str:
 
     Control characters, line ends, marks of direction, invisible characters and bytes that are not
     UTF-8 appear as `\\x1b`, `\\u202e`; other spaces as a space. Then, by medium: Markdown's, HTML's and
-    LaTeX's signs are escaped, and in CSV an apostrophe stands before what a spreadsheet would compute.
+    LaTeX's signs are escaped, and in CSV an apostrophe comes before what a spreadsheet would compute.
     """
     line = str(text)
     if not line.isprintable():

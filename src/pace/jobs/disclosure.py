@@ -28,7 +28,7 @@ from pace.protocol import (
     upload_weights,
 )
 
-SMALL = 5  # training nodes of a class: with fewer, what is said of the class is said of persons
+SMALL = 5  # training nodes of a class: with fewer, a statement about the class is one about persons
 EMPTY = "It is empty: nothing about your data leaves the site."
 FAR = 3.0  # times the median norm, or the receiver's own update: worth a look
 LARGE = 3.0  # times an equal share

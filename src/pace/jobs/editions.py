@@ -37,7 +37,7 @@ SEALED = (
 
 @dataclass(frozen=True)
 class Member:
-    """Somebody who is in."""
+    """A participant of an edition."""
 
     key: str
     since: int  # the edition it came with, the last time if it had left
@@ -58,7 +58,7 @@ class Withdrawal:
 
 @dataclass(frozen=True)
 class Leaver:
-    """The tombstone of somebody who left; all that is kept of its upload is the SHA-256."""
+    """The tombstone of a site that left; of its upload only the SHA-256 is kept."""
 
     edition: int  # the first without it
     key: str
@@ -300,7 +300,7 @@ def next_edition(
     if not changed:
         return None
     if not members:
-        raise SettingError("nobody would be left: keep the last site in, or delete the journal")
+        raise SettingError("no site would be left: keep the last one in, or delete the journal")
     everybody = job.minimum == len(job.participants)
     minimum = len(members) if everybody else min(job.minimum, len(members))
     history = (*before.history, before.digest)

@@ -86,7 +86,7 @@ def job_facts(job: Job) -> dict[str, str]:
         f"{sizes.shown(sizes.upload_frame)}, return {sizes.shown(sizes.return_frame)}{signature}",
         "taking part": listed(parties, 12) or "anybody who has this file",
         "merged when": f"{job.minimum} uploads are here; later ones are refused",
-        "signatures": "Ed25519, every upload and every return; fingerprints of keys stand in brackets, "
+        "signatures": "Ed25519, every upload and every return; fingerprints of keys are in brackets, "
         f"the server's is {signatures.fingerprint(job.keys[SERVER]).hex()}"
         if job.signed
         else "none: the server tells uploads apart by their file names",
@@ -109,7 +109,7 @@ def job_facts(job: Job) -> dict[str, str]:
 
 
 def check_promise(job: Job, *, agreed: bool) -> None:
-    """Refuse a method that takes what comes back whatever it does, unless somebody `agreed` to it."""
+    """Refuse a method that takes what comes back whatever it does, unless a person `agreed` to it."""
     if not agreed and not promises(job.federation.method.gate):
         raise SettingError(
             f"the method {job.method} promises nothing: what comes back is used even where it raises "

@@ -317,7 +317,7 @@ def _check(job: Job) -> None:
     # a disk may not tell case or compatible letters apart
     plain = {normalize("NFKC", name).casefold() for name in job.participants}
     if len(plain) < len(job.participants):
-        raise SettingError("two participants have the same name: give each a name of its own")
+        raise SettingError("two participants have the same name: give each its own name")
     most = len(job.participants) or job.minimum
     if not 1 <= job.minimum <= most:
         raise SettingError(f"the minimum is {job.minimum}, expected 1 to {most} participants")
@@ -331,7 +331,7 @@ def _check(job: Job) -> None:
     if job.keys and not job.participants:
         raise SettingError("with keys, who takes part is listed: name the participants")
     if len(set(map(key_bytes, job.keys.values()))) < len(job.keys):
-        raise SettingError("two parties have the same key: each makes a key of its own")
+        raise SettingError("two parties have the same key: each makes its own key")
     if job.keys and SERVER in job.participants:
         raise SettingError(f"no participant may be called {SERVER!r}: the server is")
     if (layers := len(job.model.widths) - 1) > LAYERS:

@@ -84,7 +84,7 @@ class Journal:
             if found.digest != job.digest:
                 raise errors.OtherJobError(
                     f"{folder} is the journal of job {found.digest[:16]}, this is "
-                    f"{job.digest[:16]}: give each job a journal of its own"
+                    f"{job.digest[:16]}: give each job its own journal"
                 )
         job = newest_job(folder, job)
         book = cls(folder, job)

@@ -1,6 +1,6 @@
 """The roll of who was in: with every return goes a list of whose uploads were merged, refused, missing.
 
-It is a file of its own, NAME.roll, so that frames keep their sizes: JSON that names the job, the
+It is a separate file, NAME.roll, so that frames keep their sizes: JSON that names the job, the
 receiver and, by SHA-256, the receiver's upload and return; where the job has keys, with the server's
 signature under it. It is the server's word: a signature shows who gave it, not that it is true. Sites
 that compare their rolls see whether they were told the same, by the list and by `decision`, the

@@ -91,7 +91,7 @@ def _from_factory(kind: str, factory: Any, features: int, classes: int) -> Torch
 
 
 def kind_by_names(names: Iterable[str]) -> str | None:
-    """Which kind of model tensors of these names belong to: every kind has names of its own."""
+    """Which kind of model tensors of these names belong to: every kind has its own names."""
     present = {re.sub(r"^\d+\.|/[LRm]$", "", name) for name in names}
     own = {
         kind: {name.partition(".")[2] for name in sized(kind, 8, 8, 1, 8).shapes} for kind in MODELS

@@ -54,7 +54,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Layered(Sized):
-    """A model that declares each `layer` and its `operator`; settings of its own are further fields."""
+    """A model that declares each `layer` and its `operator`; its settings are further fields."""
 
     title: ClassVar[str]
     reads_weights: ClassVar[bool] = False

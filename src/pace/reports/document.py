@@ -43,7 +43,7 @@ class Text(NamedTuple):
 
 
 class Code(NamedTuple):
-    """Something to be copied as it stands, such as a command."""
+    """Something to copy, such as a command."""
 
     text: str
 
@@ -55,7 +55,7 @@ class Facts(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """What somebody claims, what became of it, and what was seen."""
+    """A claim, its verdict, and what was measured."""
 
     statement: str
     verdict: str  # holds, within (compatible with one draw), fails, absent (cannot be judged)
@@ -231,7 +231,7 @@ def render_table(table: Table) -> str:
 
 @cache
 def _environment() -> Environment:
-    """Text is escaped wherever it stands; a name that the template misspells is an error."""
+    """All text is escaped; a name that the template misspells is an error."""
     environment = Environment(
         loader=PackageLoader("pace", "reports"),
         autoescape=True,

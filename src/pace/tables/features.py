@@ -68,7 +68,7 @@ def _not_category(name: str, words: Sequence[str], table: Table) -> str | None:
     """Why a column cannot be one-hot encoded."""
     if table.numbers[name].style in ("unclear", "mixed"):
         return (
-            f"holds numbers such as {words[0]}, where the comma may stand before decimals or between "
+            f"holds numbers such as {words[0]}, where the comma may come before decimals or between "
             "thousands: say --decimal comma or --decimal point"
         )
     if (wrong := not_words(words)) is not None or len(words) <= CATEGORIES:

@@ -41,8 +41,8 @@ def number_nodes(table: Table, column: str | None) -> dict[str, int]:
         if not name:
             table.refuse(index, f"the id ({column!r}) is empty")
         elif name in numbers:
-            wrong = f"id {name!r} stands in row {table.rows[numbers[name]]} too"
-            kind = f"an id ({column!r}) that stands in an earlier row too"
+            wrong = f"id {name!r} is in row {table.rows[numbers[name]]} too"
+            kind = f"an id ({column!r}) that is in an earlier row too"
             table.refuse(index, wrong, kind=kind, cell=name)
         else:
             numbers[name] = index

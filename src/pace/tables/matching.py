@@ -266,7 +266,7 @@ def _agreed_unit(rule: Rule, here: Spread, there: Spread, doubts: list[str]) -> 
 
 
 def _agreed_flags(rule: Rule, flags: Mapping[str, str], doubts: list[str]) -> Rule:
-    """Flags by others' names; words that nobody else has a flag for are left out."""
+    """Flags by others' names; words that no other site has a flag for are left out."""
     shared = {w: flags[w.casefold()] for w in rule.flags if w.casefold() in flags}
     if not shared:
         doubts.append(f"others have the flags {listed(sorted(flags.values()), 6)}: name yours so")

@@ -103,10 +103,10 @@ def test_files_of_two_jobs_do_not_mix(pace: Preloaded, root: Path) -> None:
     before = hashes(root / "north")
     write_job(root / "north" / "other.pace", job())
     words = ["other.pace" if word == "job.pace" else word for word in FIT]
-    refused(pace(*words, "north.up", cwd=root / "north"), "give each job files of its own")
+    refused(pace(*words, "north.up", cwd=root / "north"), "give each job its own files")
     words = ["other.pace" if word == "job.pace" else word for word in ADOPT]
     refused(
-        pace(*words, "--return", "north.down", cwd=root / "north"), "give each job files of its own"
+        pace(*words, "--return", "north.down", cwd=root / "north"), "give each job its own files"
     )
     (root / "north" / "other.pace").unlink()
     assert hashes(root / "north") == before

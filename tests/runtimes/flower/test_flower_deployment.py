@@ -27,6 +27,7 @@ from pace.runtimes.simulation import run_trials
 from tests.deployment import (
     EXAMPLE,
     LONG,
+    MARKS,
     Deployment,
     command,
     descendants,
@@ -38,14 +39,7 @@ from tests.deployment import (
 from tests.graphs import clients
 from tests.sites import NAMES, job, write_graph
 
-pytestmark = [
-    pytest.mark.flower,
-    pytest.mark.timeout(600),
-    pytest.mark.xdist_group("flower"),
-    pytest.mark.skipif(
-        not shutil.which("bash") or not Path("/proc").is_dir(), reason="needs Linux with bash"
-    ),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")

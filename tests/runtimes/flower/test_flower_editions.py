@@ -19,20 +19,13 @@ from pace.jobs import Job, signatures, write_job
 from pace.runtimes.files import Changes, merge_files, read_model
 from pace.runtimes.files.client import withdraw_files
 from pace_network.flower import kits
-from tests.deployment import BIN, LONG, Deployment, free_port, wait
+from tests.deployment import BIN, LONG, MARKS, Deployment, free_port, wait
 from tests.graphs import clients
 from tests.sites import job, write_graph
 
 SITES = ("east", "north", "south", "west", "zenith")
 FIRST = SITES[:4]
-pytestmark = [
-    pytest.mark.flower,
-    pytest.mark.timeout(900),
-    pytest.mark.xdist_group("flower"),
-    pytest.mark.skipif(
-        not shutil.which("bash") or not Path("/proc").is_dir(), reason="needs Linux with bash"
-    ),
-]
+pytestmark = MARKS
 
 
 class Hospitals(Deployment):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,19 +15,12 @@ from pace.errors import TooFewError
 from pace.jobs.job import SERVER, Job, write_job
 from pace.protocol import layouts, steps
 from pace.runtimes.files import model
-from tests.deployment import Deployment
+from tests.deployment import MARKS, Deployment
 from tests.graphs import clients
 from tests.sealed import key_of, sealed_job, write_key
 from tests.sites import write_graph
 
-pytestmark = [
-    pytest.mark.flower,
-    pytest.mark.timeout(600),
-    pytest.mark.xdist_group("flower"),
-    pytest.mark.skipif(
-        not shutil.which("bash") or not Path("/proc").is_dir(), reason="needs Linux with bash"
-    ),
-]
+pytestmark = MARKS
 FIVE = ("east", "middle", "north", "south", "west")
 DEADLINE = "25"  # seconds; where four uploads take longer, the job is run again
 

@@ -41,18 +41,11 @@ from pace.jobs.job import write_job
 from pace_network.flower import QUIET
 from pace_network.flower.supernode import SuperNode
 from pace_network.flower.tasks import Runtime
-from tests.deployment import BIN, LONG, Deployment, wait
+from tests.deployment import BIN, LONG, MARKS, Deployment, wait
 from tests.graphs import clients
 from tests.sites import NAMES, job, write_graph
 
-pytestmark = [
-    pytest.mark.flower,
-    pytest.mark.timeout(600),
-    pytest.mark.xdist_group("flower"),
-    pytest.mark.skipif(
-        not shutil.which("bash") or not Path("/proc").is_dir(), reason="needs Linux with bash"
-    ),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")

@@ -216,7 +216,7 @@ def test_kits_are_made_once_and_for_listed_participants(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="already exists"):
         kits.provision(tmp_path / "job.pace", "server.example", folder)
     for changes, says in (
-        ({"participants": (), "minimum": 2}, "lists nobody"),
+        ({"participants": (), "minimum": 2}, "no participants are listed"),
         ({"participants": ("north", "server"), "minimum": 2}, "'server'"),
     ):
         write_job(tmp_path / f"{says}.pace", job(**changes))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -13,18 +12,11 @@ import pytest
 
 pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
 from tests.blocks import ROOT, blocks
-from tests.deployment import BIN, LONG, Deployment, free_port, wait
+from tests.deployment import BIN, LONG, MARKS, Deployment, free_port, wait
 from tests.graphs import clients
 from tests.sites import NAMES, write_graph
 
-pytestmark = [
-    pytest.mark.flower,
-    pytest.mark.timeout(600),
-    pytest.mark.xdist_group("flower"),
-    pytest.mark.skipif(
-        not shutil.which("bash") or not Path("/proc").is_dir(), reason="needs Linux with bash"
-    ),
-]
+pytestmark = MARKS
 PAGE = ROOT / "docs" / "operator.md"
 HERE = str(Path(__file__).relative_to(ROOT))
 

@@ -94,7 +94,7 @@ def read_partition(path: str | Path, dataset: Dataset) -> Division:
 def write_graphs(folder: Path, dataset: Dataset, division: Division) -> list[Path]:
     """Write `NAME.graph` for each client, as if it had imported its own, with the dataset's names.
 
-    A client without a name of its own is `client-0`, `client-1`, … A name comes from the dataset's
+    A client without a name is `client-0`, `client-1`, … A name comes from the dataset's
     file: what could leave the folder, or be no file's name, is replaced by underscores.
     """
     names = dataset.names.clients

@@ -75,7 +75,7 @@ from pace.task import targets
 HOPS = (0, 2)  # a node's own features, and those of its neighbourhood
 STRENGTHS = (1.0, 3.0, 10.0)  # λ
 ALONE = (0.03, 0.3, 3.0)  # λ of ridges on a site's own rows: they are a tenth of everybody's
-ROWS = 12  # that stand for a client's, and that a map's answers are returned in
+ROWS = 12  # condensed rows of a client, and directions of a map's answers
 SMALLEST_CLASS = 5  # training nodes of a class that is sent
 NODES_PER_ROW = 5  # training nodes for each row that is sent
 OWN = 3.0  # μ
@@ -377,7 +377,7 @@ class Regression:
 class PaceRidge(Regressed):
     """Everybody's ridge regression from a few rows of each client, mixed with Local.
 
-    Upload: 12 rows a hop that stand for the client's training rows, with their classes, in int8.
+    Upload: the client's training rows condensed to 12 a hop, with their classes, in int8.
 
     Classes with fewer than `smallest_class` training nodes here are left out, and a site with few
     training nodes sends fewer rows: one for every `nodes_per_row` of them.

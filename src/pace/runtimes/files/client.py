@@ -139,7 +139,7 @@ def apart(files: Mapping[str, Path | None]) -> None:
     seen: dict[Path, str] = {}
     for option, path in files.items():
         if path is not None and (other := seen.setdefault(path.resolve(), option)) != option:
-            raise SettingError(f"{other} and {option} are both {path}: give each a file of its own")
+            raise SettingError(f"{other} and {option} are both {path}: give each its own file")
 
 
 def identity(job: Job, upload: Path, key: Path | None) -> tuple[str, signatures.Key | None]:

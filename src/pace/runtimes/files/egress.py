@@ -255,7 +255,7 @@ def egress_document(report: Egress) -> Document:
     """The page, section by section as an output checker asks."""
     decision, risk = report.decision, report.seen
     state = "waits for a decision"
-    decided = [("Decision", "nobody has agreed yet, and nothing was written for sending")]
+    decided = [("Decision", "not agreed to yet, and nothing was written for sending")]
     if decision is not None:
         state = f"{'agreed to' if decision.agreed else 'refused'} by {decision.by}"
         decided = [("Decision", "it may leave" if decision.agreed else "it stays")]

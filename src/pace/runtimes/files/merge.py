@@ -186,7 +186,7 @@ def merge_files(
 
 
 def _put(path: Path, content: bytes) -> None:
-    """A file for somebody; never another in its place."""
+    """Write a file for a party; never replace another."""
     if not atomic.create(path, content, settled=False) and not untrusted.same(path, content):
         raise FileError(f"{path} is another file: move it or choose another --out")
 

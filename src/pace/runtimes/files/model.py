@@ -97,7 +97,7 @@ def read_kept(path: Path, job: Job) -> KeptModel:
     if about.get("job") != job.digest:
         raise OtherJobError(
             f"{path} belongs to job {str(about.get('job'))[:16]}, this is {job.digest[:16]}: "
-            "give each job files of its own"
+            "give each job its own files"
         )
     local = _local(values, job, path)
     try:

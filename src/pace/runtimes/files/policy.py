@@ -1,6 +1,6 @@
 """A site's own limits on what may leave it, and the log of what was decided, chained by hashes.
 
-    policy.toml   the limits, written by whoever answers for the site's data
+    policy.toml   the limits, written by the person who answers for the site's data
     egress.log    one JSON object a line: a decision, the hash of the line before, its own hash
 
 Both are in the user's state folder (`pace.io.state`). Who changes or removes a line breaks the chain

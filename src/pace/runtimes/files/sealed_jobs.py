@@ -158,7 +158,7 @@ def check_known(job: Job, name: str, path: Path, least: int = LEAST_KNOWN) -> li
         if wrong:
             raise SignatureError(
                 f"the job gives {other!r} the key {mark}, {path} has {wrong[0]} for it: ask {other} "
-                "and whoever made the job which is right"
+                "and the maker of the job which is right"
             )
         if mark in marks and other != name and other in job.participants:
             known.append(other)

@@ -53,7 +53,7 @@ def load_site(path: Path, job: Job) -> Site:
     """The graph of a file, with the job's features and classes.
 
     A file without a split gets masks from a fixed seed, the same in every step, or from the site's
-    secret, the bytes of a file NAME.split beside it: then nobody else can know which nodes weigh.
+    secret, the bytes of a file NAME.split beside it: then no other party can know which nodes weigh.
     """
     return site_of_dataset(read_graph(path), job, path)
 
