@@ -10,17 +10,8 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "beyond.md"
 # Which section of results/tables/NAME.md the page shows; its columns by their heads.
 SECTIONS = {"ridge": "Which one to take", "labels": "Over ", "field": "Over "}
-COLUMNS: tuple[str, ...] = (
-    "",
-    "Method",
-    "Mean rank",
-    "Accuracy",
-    "− PACE",
-    "− Local",
-    "− alone",
-    "Lowest − PACE",
-)
-COLUMNS += ("Harmed", "Upload", "Return", "Rounds", "Labels")
+COLUMNS = {"", "Method", "Mean rank", "Accuracy", "− PACE", "− Local", "− alone", "Lowest − PACE"}
+COLUMNS |= {"Harmed", "Upload", "Return", "Rounds", "Labels"}
 
 
 def summary(name: str) -> str:
