@@ -279,7 +279,7 @@ def test_detection_limits_are_not_called_missing(tmp_path: Path) -> None:
     )
     with pytest.raises(ProblemsError) as caught:
         propose_columns(path, label="kind")
-    assert "holds limits or ranges, such as '<3': --mapping FILE" in str(caught.value)
+    assert "holds limits or ranges: --mapping FILE" in str(caught.value)
     assert "--missing" not in str(caught.value)
 
 

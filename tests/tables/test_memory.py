@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pace.tables.cells import Marks, Words
+from pace.tables.packed import Marks, Words
 
 SIZE = 3_000_000  # bytes
 CHILD = """

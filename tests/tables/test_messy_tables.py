@@ -10,8 +10,8 @@ import pytest
 from pace.datasets import divide, file
 from pace.errors import FileError, GraphError, SettingError
 from pace.graph import UNKNOWN
-from pace.tables.cells import parse_dates, show_day
 from pace.tables.codebook import read_codebook
+from pace.tables.dates import parse_dates, show_day
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.proposal import propose_columns
 
@@ -46,8 +46,8 @@ def test_rows_are_counted_as_the_editor_shows_them_below_such_a_line(tmp_path: P
 
 
 def test_another_delimiter_than_ours_is_said(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"says that '\|' separates cells"):
-        imported(tmp_path, "sep=|\nid|f|kind\na|1|x\n")
+    with pytest.raises(GraphError, match=r"says that '\^' separates cells"):
+        imported(tmp_path, "sep=^\nid^f^kind\na^1^x\n")
 
 
 @pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-8", "utf-8-sig", "utf-16"])
@@ -306,7 +306,7 @@ def test_numbers_in_two_notations_do_not_become_words(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match=r"'f' is '0.5', expected a number with a decimal comma"):
         propose_columns(tmp_path / "nodes.csv", label="kind")
     (tmp_path / "nodes.csv").write_text("id,f,kind\na,inf,x\nb,1e400,y\nc,0.7,x\n")
-    with pytest.raises(GraphError, match="row 2: 'f' is inf, expected a finite number"):
+    with pytest.raises(GraphError, match="row 2: 'f' is 'inf', expected a finite number"):
         propose_columns(tmp_path / "nodes.csv", label="kind")
 
 

@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 from pace.errors import GraphError, ProblemsError, SettingError
 from pace.io import many
-from pace.tables.cells import alike_notes, in_order, show_day, spelt_alike
+from pace.tables.cells import alike_notes, in_order, spelt_alike
 from pace.tables.codebook import Codebook, Column, Kind
+from pace.tables.dates import show_day
 from pace.tables.problems import check_choice, listed
 from pace.tables.proposal import Proposal, Summary, mean_of, significant
 
@@ -103,6 +104,10 @@ def _merge_classes(sites: Sites, classes: Sequence[str], notes: list[str]) -> tu
     if classes and (left := sorted(where.keys() - set(classes))):
         raise SettingError(f"--classes lacks {', '.join(left)}, which occur at a site: list all")
     names = tuple(classes) or tuple(in_order(where))
+    if len(names) == 1:
+        raise SettingError(
+            f"{names[0]!r} is the only class at all sites: there is nothing to learn"
+        )
     notes += [
         f"class {name!r} occurs at {', '.join(where[name]) or 'no site'} only"
         for name in names

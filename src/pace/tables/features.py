@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,18 +13,32 @@ import torch
 from torch import Tensor
 
 from pace.errors import GraphError
+from pace.graph import UNKNOWN
 from pace.io import many
-from pace.tables.cells import alike_notes, are_dates, missing_among, not_words, show_day, unit_of
+from pace.tables.cells import (
+    UNCLEAR_MARK,
+    alike_notes,
+    like_numbers,
+    missing_among,
+    missing_numbers,
+    not_words,
+    unit_of,
+)
 from pace.tables.codebook import ABSENT, OTHER, Column
+from pace.tables.dates import are_dates, show_day
 from pace.tables.problems import listed
 from pace.tables.table import Table
 
 CATEGORIES = 64  # a column of words with more of them is not one-hot encoded
+FEW_WORDS = 10  # so many may be one a row, in a small table
 LARGE = 10.0  # root mean square of a feature that is worth a warning
 OUTLIER_SCALES = 20  # a value further from the centre is most often in another unit
 SHIFTED_SCALES, FEW_ROWS = 4, 10  # a median further from it, of so many rows, is worth a warning
+FEW_VALUES = 3  # different numbers; fewer show no pattern
 EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
+NOT_READ = "taken as words: if they are numbers, write them as 1234.5"
+DAY_NUMBERS = "holds dates as whole numbers, 20240331: write them as 2024-03-31"
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Changes = dict[str, Any]  # what was done -> the indices of its rows
@@ -52,6 +67,10 @@ def infer_columns(table: Table) -> list[Column]:
             table.refuse(None, f"column {name!r} is empty in every row: leave it out")
         elif not words or not np.isnan(numbers.values).all():
             columns.append(Column(name, "number"))
+            if are_day_numbers(numbers.values):
+                table.refuse(None, f"column {name!r} {DAY_NUMBERS}")
+            if (remark := stands_for_missing(numbers.values)) is not None:
+                table.problems.warnings.append(f"column {name!r} {remark}: then {FILL}")
         elif are_dates(words):
             columns.append(Column(name, "date"))
             table.problems.notes.append(f"column {name!r} became days since 2000-01-01")
@@ -67,13 +86,11 @@ def infer_columns(table: Table) -> list[Column]:
 def _not_category(name: str, words: Sequence[str], table: Table) -> str | None:
     """Why a column cannot be one-hot encoded."""
     if table.numbers[name].style in ("unclear", "mixed"):
-        return (
-            f"holds numbers such as {words[0]}, where the comma may come before decimals or between "
-            "thousands: say --decimal comma or --decimal point"
-        )
-    if (wrong := not_words(words)) is not None or len(words) <= CATEGORIES:
+        return f"({words[0]}) {UNCLEAR_MARK}"
+    often = len(words) <= FEW_WORDS or 2 * len(words) <= len(table.rows)
+    if (wrong := not_words(words)) is not None or (often and len(words) <= CATEGORIES):
         return wrong
-    every, or_id = ",", ""
+    every, or_id = ("" if often else ", another in almost every row") + ",", ""
     if len(words) == len(table.rows):
         every, or_id = ", another in every row,", f"; if it is the id of a node, give --id {name}"
     return (
@@ -89,6 +106,8 @@ def _remarks(words: Sequence[str]) -> list[str]:
         remarks.append(f": {', '.join(missing)} taken as words; if they mean missing, {FILL}")
     if (unit := unit_of(words)) is not None:
         remarks.append(f" has numbers with {unit!r} behind: without it they are numbers")
+    elif (numeral := like_numbers(words)) is not None:
+        remarks.append(f" looks like numbers, such as {numeral!r}, and was {NOT_READ}")
     return remarks
 
 
@@ -134,6 +153,8 @@ def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: 
         cells, values = numbers.text.items(), numbers.values.astype(np.float64)
         expected = "0 or 1" if column.kind == "flag" else numbers.expected
     missing = np.isnan(values) if "nan" in blanks else np.zeros(len(values), bool)
+    if column.kind != "date":
+        missing |= np.isin(values, np.float32(missing_numbers(blanks)))
     for index, cell in cells:
         missing[index] = cell.lower() in blanks
     right = np.isin(values, (0, 1)) if column.kind == "flag" else np.isfinite(values)
@@ -157,6 +178,49 @@ def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: 
     if column.kind == "number" and (column.centre, column.scale) != (0, 1):
         _check_unit(table, column, values[~missing], np.abs(scaled[~missing]))
     return np.column_stack([block, missing]).astype(np.float32) if column.indicator else block
+
+
+def stands_for_missing(values: Array) -> str | None:
+    """A remark on nines, such as 999 or -99, that are in several rows and far from all other numbers."""
+    unique, counts = np.unique(values[np.isfinite(values)], return_counts=True)
+    for end, others in ((-1, unique[:-1]), (0, unique[1:])) if len(unique) > FEW_VALUES else ():
+        nines = re.fullmatch(r"-9+|99+", f"{unique[end]:.0f}") and unique[end] == round(unique[end])
+        if nines and counts[end] > 1 and np.abs(unique[end] - others).min() > np.ptp(others):
+            return (
+                f"is {unique[end]:g} in {counts[end]:,} rows and from {others.min():g} to "
+                f"{others.max():g} in the others. Does it mean a missing value"
+            )
+    return None
+
+
+def are_day_numbers(values: Array) -> bool:
+    """Whether these are dates such as 20240331, as far as float32 tells."""
+    present = values[np.isfinite(values)]
+    within = (present > 19000000) & (present < 21000000) & (present == np.round(present))
+    months, days = present // 100 % 100, present % 100
+    valid = within & (months >= 1) & (months <= 12) & (days <= 32)
+    return len(np.unique(present)) > FEW_VALUES and bool(valid.all())
+
+
+def told_by_features(x: Tensor, y: Tensor, names: Sequence[str]) -> str | None:
+    """A sentence about features that say what the label is; None if there are none.
+
+    Such a feature is constant within every class of some nodes, and not the same in all of them.
+    """
+    classes, counts = y[y != UNKNOWN].unique(return_counts=True)
+    common = classes[counts >= FEW_ROWS].tolist()
+    if len(common) < 2:
+        return None
+    parts = [x[y == label] for label in common]
+    within = torch.stack([(part == part[0]).all(0) for part in parts]).all(0)
+    between = torch.stack([part[0] != parts[0][0] for part in parts]).any(0)
+    told = [str(names[feature]) for feature in (within & between).nonzero().flatten().tolist()]
+    if not told:
+        return None
+    return (
+        f"{listed(told)}: the same for all nodes of a class. If they are known only with the label, "
+        "leave them out: a model that reads the answer cannot be judged"
+    )
 
 
 def _check_unit(table: Table, column: Column, values: Array, distance: Array) -> None:

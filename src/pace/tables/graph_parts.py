@@ -14,18 +14,37 @@ from torch import Tensor
 from pace.errors import GraphError
 from pace.graph import UNKNOWN
 from pace.io import many
-from pace.tables.cells import (
-    Words,
-    alike_notes,
-    in_order,
-    is_number,
-    missing_among,
-    whole_number,
-)
-from pace.tables.problems import Problems
+from pace.tables.cells import alike_notes, in_order, is_number, missing_among, whole_number
+from pace.tables.dates import are_dates
+from pace.tables.packed import Words
+from pace.tables.problems import Problems, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
 
 SEPARATORS = ";|,+/&"  # between several values in a cell
+UNKNOWN_WORDS = (
+    "unknown",
+    "unbekannt",
+    "unklar",
+    "not known",
+    "k.a.",
+    "k. a.",
+    "keine angabe",
+    "n.d.",
+)
+SUMS = (
+    "total",
+    "totals",
+    "sum",
+    "summe",
+    "gesamt",
+    "gesamtergebnis",
+    "average",
+    "mean",
+    "mittelwert",
+)
+REWRITTEN = re.compile(r"\d[.,]\d+[eE]\+\d+")  # 1.23E+12
+AS_TEXT = "export both with the ids as text"
+FEW_LABELS = 20
 SPLITS = {"train": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "": 3, "none": 3}
 ENDS = (  # names of the columns with both ends, in any case
     ("source", "target"), ("src", "dst"), ("from", "to"), ("von", "nach"), ("quelle", "ziel"),
@@ -40,12 +59,21 @@ def number_nodes(table: Table, column: str | None) -> dict[str, int]:
     for index, name in enumerate(table.text[column]):
         if not name:
             table.refuse(index, f"the id ({column!r}) is empty")
+        elif REWRITTEN.fullmatch(name):
+            table.refuse(index, f"id {name!r} was rewritten by a spreadsheet: {AS_TEXT}", cell=name)
+        elif index == len(table.rows) - 1 and name.lower() in SUMS:
+            table.refuse(index, f"{name!r} looks like the sum of the rows above: delete this row")
         elif name in numbers:
             wrong = f"id {name!r} is in row {table.rows[numbers[name]]} too"
             kind = f"an id ({column!r}) that is in an earlier row too"
             table.refuse(index, wrong, kind=kind, cell=name)
         else:
             numbers[name] = index
+    if repeated := len(numbers) - len({name.casefold() for name in numbers}):
+        table.problems.warnings.append(
+            f"{many(repeated, 'id')} in {column!r} differ from another in capital letters only: if they "
+            "are one node, write them alike"
+        )
     return numbers
 
 
@@ -64,6 +92,8 @@ def read_labels(
             None,
             f"label column {column!r} is empty in every row: for nodes to predict, leave --label out",
         )
+    elif not classes:
+        _check_classes(table, column, names, sum(map(bool, cells)))
     number = {name: label for label, name in enumerate(names)}
     for index, cell in enumerate(cells):
         if cell and cell not in number:
@@ -71,6 +101,25 @@ def read_labels(
             kind = f"the label {wrong} ({', '.join(names[:12])})"
             table.refuse(index, f"label {cell!r} {wrong}", kind=kind, cell=cell)
     return _numbered(cells, number, UNKNOWN), tuple(names)
+
+
+def _check_classes(table: Table, column: str, names: Sequence[str], labelled: int) -> None:
+    """Refuse what is no class, and warn of classes that a model should not learn."""
+    if are_dates(names) or (labelled >= FEW_LABELS and 2 * len(names) > labelled):
+        table.refuse(
+            None,
+            f"label column {column!r} holds {len(names):,} classes in {labelled:,} rows, such as "
+            f"{names[0]!r}: PACE learns classes that recur; is it the label?",
+        )
+    if len(names) == 1:
+        table.problems.warnings.append(
+            f"label {column!r} is {names[0]!r} in every row: a model learns nothing from one class"
+        )
+    if unknown := [name for name in names if name.lower() in UNKNOWN_WORDS]:
+        table.problems.warnings.append(
+            f"label {column!r}: {unknown[0]!r} is learnt as a class: if it means that the class is not "
+            "known, empty these cells"
+        )
 
 
 def _numbered(cells: Sequence[str], numbers: Mapping[str, int], other: int) -> Tensor:
@@ -173,6 +222,15 @@ def read_edges(
             table.refuse_cell(index, weight, table.cell(weight, index), "a number above 0")
     names = [table.text[end] for end in ends]
     edges = torch.stack([_numbered(end, ids, -1) for end in names])
+    if not edges.numel():
+        problems.warnings.append(
+            f"{path.name} has no rows below its header: no node has a neighbour"
+        )
+    elif id_column is None and not (edges == 0).any():
+        problems.warnings.append(
+            f"{path.name} never names node 0, and without an id column rows are counted from 0: if "
+            "yours count from 1, put the numbers into a column and give --id"
+        )
     strange = (edges < 0).any(0)
     count = int(strange.sum())
     if 2 * count > len(strange):
@@ -207,14 +265,14 @@ def read_edges(
 def find_ends(
     file: TableFile, ids: Mapping[str, int], problems: Problems, weight: str | None
 ) -> list[str]:
-    """The columns with both ends: by their usual names, else the first two."""
+    """The columns with both ends: by their usual names, else the two that hold ids, or the only two."""
     columns = data_columns(file, problems)
     if len(columns) < 2:
         single = f"the single column {columns[0]!r}" if columns else "no column with a name"
         raise GraphError(f"{file.name} has {single}, expected two, such as source,target")
     lower = {name.lower(): name for name in reversed(columns)}
     named = ([lower[end] for end in pair] for pair in ENDS if set(pair) <= set(lower))
-    ends = next(named, columns[:2])
+    ends = next(named, None) or _columns_of_ids(file, [n for n in columns if n != weight], ids)
     if all(name in ids for name in ends):
         raise GraphError(
             f"{file.name} begins with {','.join(ends)}, which are node ids: give it a first row "
@@ -227,6 +285,20 @@ def find_ends(
         unused = f"not used are {', '.join(ignored)}, as no model here reads features of edges"
         problems.notes.append(f"{file.name}: {unused}{same}")
     return ends
+
+
+def _columns_of_ids(file: TableFile, columns: list[str], ids: Mapping[str, int]) -> list[str]:
+    if len(columns) == 2:
+        return columns
+    table = read_table(file, Problems(), text=columns)
+    known = {name: sum(map(ids.__contains__, table.text[name])) for name in columns}
+    held = [name for name, count in known.items() if 2 * count > len(table.rows)]
+    if len(held) != 2:
+        raise GraphError(
+            f"{file.name} has the columns {listed(columns)}, of which {listed(held) or 'none'} hold ids "
+            "of nodes: call the two with the ends of an edge source and target"
+        )
+    return held
 
 
 def _other_ids(
@@ -248,7 +320,7 @@ def _other_ids(
     end = min(pairs)
     return (
         f"names a node {end!r} that the table of nodes calls {pairs[end]!r}: a spreadsheet rewrites "
-        "ids that look like numbers; export both with the ids as text"
+        f"ids that look like numbers; {AS_TEXT}"
     )
 
 

@@ -19,7 +19,13 @@ from pace.graph import Graph, coalesced
 from pace.io import plain_record
 from pace.tables.cells import MISSING
 from pace.tables.codebook import AS_TEXT, BOTH, DIRECTIONS, Codebook
-from pace.tables.features import Change, encode_columns, infer_columns, unscaled_features
+from pace.tables.features import (
+    Change,
+    encode_columns,
+    infer_columns,
+    told_by_features,
+    unscaled_features,
+)
 from pace.tables.graph_parts import number_nodes, read_clients, read_edges, read_labels, read_masks
 from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import Problems, check_choice, listed
@@ -116,6 +122,8 @@ def import_graph(
     dataset = Dataset(name, graph, len(classes), ratios, owner=owner, names=known, mapping=mapping)
     if codebook is None:
         problems.warnings += _feature_warnings(dataset, table, numbered="id" not in special)
+    if (told := told_by_features(x, y, names)) is not None:
+        problems.warnings.append(told)
     return Imported(dataset, problems.notes, changes, problems.warnings, len(table.rows))
 
 

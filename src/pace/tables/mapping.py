@@ -30,18 +30,10 @@ import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import OPTIONAL, dump_toml, optional, plain_record, record_key
-from pace.tables.cells import (
-    MISSING,
-    UNCLEAR_DAYS,
-    Marks,
-    Numbers,
-    Words,
-    are_dates,
-    parse_columns,
-    parse_dates,
-    unclear_days,
-)
+from pace.tables.cells import MISSING, Numbers, parse_columns
 from pace.tables.codebook import read_columns, refuse_repeated, write_new
+from pace.tables.dates import UNCLEAR_DAYS, are_dates, parse_dates, unclear_days
+from pace.tables.packed import Marks, Words
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Read, TableFile, open_table
 

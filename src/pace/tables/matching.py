@@ -15,10 +15,12 @@ from difflib import SequenceMatcher
 from itertools import product
 
 from pace.errors import GraphError
-from pace.tables.cells import MISSING, Words, are_dates, fold, is_number, unit_of
+from pace.tables.cells import MISSING, fold, is_number, unit_of
 from pace.tables.codebook import Codebook
+from pace.tables.dates import are_dates
 from pace.tables.features import CATEGORIES
 from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, MappedFile, Rule, bound_parts
+from pace.tables.packed import Words
 from pace.tables.problems import Problems, listed
 from pace.tables.proposal import LEAST, Proposal, Spread, Summary, describe_column, possible_ids
 from pace.tables.table import TableFile, read_table

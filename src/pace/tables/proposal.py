@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,25 +16,29 @@ from pace.errors import GraphError, SettingError
 from pace.io import atomic, dump_toml, optional, plain_record
 from pace.tables.cells import (
     MISSING,
-    Words,
-    are_dates,
+    UNCLEAR_MARK,
     in_order,
     is_number,
+    like_numbers,
     missing_among,
+    missing_numbers,
     not_words,
-    show_day,
     unit_of,
 )
 from pace.tables.codebook import BOTH, DIRECTIONS, Kind, read_columns, refuse_repeated
-from pace.tables.features import CATEGORIES
+from pace.tables.dates import are_dates, show_day
+from pace.tables.features import CATEGORIES, FEW_WORDS, stands_for_missing
 from pace.tables.graph_parts import read_labels
 from pace.tables.mapping import ColumnMapping, bound_parts, open_mapped
+from pace.tables.packed import Words
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 from pace.tables.table import Table, check_option, data_columns, read_table
 
 PROPOSAL_FORMAT = "pace-columns-1"
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
 DIGITS = 6  # of means and standard deviations
+MOST_CODES = 10  # different whole numbers that may be codes
+PADDED = re.compile(r"0\d+")
 APART, FACTOR = 3, 1.7  # standard deviations between two sites' means, and their ratio
 LARGEST = 1e39  # numbers in tables are float32
 HEAD = """\
@@ -167,7 +172,7 @@ def propose_columns(
     problems.stop()
     about = (len(table.rows), id_column, label, classes, absent)
     proposal = Proposal(*about, weight=weight, directions=directions, columns=columns)
-    return proposal, [*problems.notes, *_remarks(columns)]
+    return proposal, [*problems.notes, *_remarks(table, columns), *problems.warnings]
 
 
 def _find_id(table: Table, columns: Sequence[str]) -> str:
@@ -206,21 +211,28 @@ def describe_column(
     if cells and not forced:
         if are_dates(cells):
             days = table.days(name)
-            return _sized(name, "date", days[np.isfinite(days)], missing)
+            for index in np.flatnonzero(np.isnan(days)).tolist():
+                if (cell := table.text[name][index]).lower() not in absent:
+                    table.refuse_cell(index, name, cell, "a date such as 2024-03-31")
+            return _sized(name, "date", days, len(table.rows))
         if 2 * sum(map(is_number, cells)) > len(cells):
             values = table.numbers[name].values.astype(np.float64)
+            values = values[~np.isin(values, np.float32(missing_numbers(absent)))]
             values = values[np.isfinite(values)]
             if len(values) < len(cells):
                 _refuse_words(table, name, absent)
+            if (remark := stands_for_missing(values)) is not None:
+                table.problems.warnings.append(f"column {name!r} {remark}: then say --missing")
             kind: Kind = "flag" if np.isin(values, (0, 1)).all() else "number"
-            return _sized(name, kind, values, missing)
+            return _sized(name, kind, values, len(table.rows))
         if (wrong := not_words(set(cells))) is not None:
             table.refuse(None, f"column {name!r} {wrong}, or say --category {name}")
     counts = Counter(cells)
-    if not 0 < len(counts) <= CATEGORIES:
-        return Summary(name, "text", len(cells), missing)
     frequent = in_order(word for word, count in counts.items() if count >= least)
     rare = sum(count for count in counts.values() if count < least)
+    mostly_rare = 2 * rare > len(cells) and len(counts) > FEW_WORDS and not forced
+    if not 0 < len(counts) <= CATEGORIES or mostly_rare:
+        return Summary(name, "text", len(cells), missing)
     return Summary(name, "category", len(cells), missing, tuple(frequent), rare=rare)
 
 
@@ -228,25 +240,30 @@ def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
     """Words in a column of numbers may mean missing values, or that the column is a category."""
     numbers = table.numbers[name]
     for index in np.flatnonzero(~np.isfinite(numbers.values)).tolist():
-        cell = numbers.text.get(index)
-        if cell is None:
-            wrong = f"{name!r} is {numbers.values[index]}, expected a finite number"
-            table.refuse(index, wrong)
-        elif cell.lower() not in absent:
-            table.refuse(
-                index,
-                f"{name!r} is {cell!r}, expected {numbers.expected}",
-                kind=f"{name!r} holds words among its numbers: say which of them mean that the value "
-                f"is missing (--missing {cell!r}), or that it is a category (--category {name})"
-                if bound_parts(cell) is None
-                else f"{name!r} holds limits or ranges, such as {cell!r}: --mapping FILE proposes how "
-                "to read them (`limits = true`)",
-                cell=cell,
+        cell = table.text[name][index]
+        if cell.lower() in absent:
+            continue
+        if bound_parts(cell) is not None:
+            kind = (
+                "holds limits or ranges: --mapping FILE proposes how to read them (`limits = true`)"
             )
+        elif index not in numbers.text:
+            kind = "is not a finite number"
+        elif is_number(cell):
+            kind = UNCLEAR_MARK if numbers.style == "unclear" else "holds numbers in two notations"
+        else:
+            kind = (
+                "holds words among its numbers: say which of them mean that the value is missing "
+                f"(--missing {cell!r}), or that it is a category (--category {name})"
+            )
+        wrong = f"{name!r} is {cell!r}, expected {numbers.expected}"
+        table.refuse(index, wrong, kind=f"{name!r} {kind}", cell=cell)
 
 
-def _sized(name: str, kind: Kind, values: Values, missing: int) -> Summary:
+def _sized(name: str, kind: Kind, values: Values, rows: int) -> Summary:
     """A column of numbers; where they lie is told if there are enough."""
+    values = values[np.isfinite(values)]
+    missing = rows - len(values)
     if kind == "flag" or len(values) < LEAST:
         return Summary(name, kind, len(values), missing)
     low, high = float(values.min()), float(values.max())
@@ -273,14 +290,11 @@ def significant(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def _remarks(columns: Sequence[Summary]) -> list[str]:
+def _remarks(table: Table, columns: Sequence[Summary]) -> list[str]:
     """What to look at, columns of a kind together."""
-    codes = [
-        column.name
-        for column in columns
-        if column.kind == "number" and (spread := column.spread) and spread.high - spread.low <= 10
-        if all(quartile.is_integer() for quartile in spread.quartiles)
-    ]
+    numbers = [column.name for column in columns if column.kind == "number"]
+    codes = [name for name in numbers if _are_codes(table.numbers[name].values)]
+    padded = [name for name in numbers if any(map(PADDED.fullmatch, table.text[name]))]
     texts = {column.name: column.rows for column in columns if column.kind == "text"}
     named = {
         "empty, so no feature": [name for name, rows in texts.items() if not rows],
@@ -291,9 +305,26 @@ def _remarks(columns: Sequence[Summary]) -> list[str]:
         "numbers with a unit behind them, taken as words; without it they are numbers": [
             column.name for column in columns if unit_of(column.words) is not None
         ],
+        "words that look like numbers in a notation that is not read": [
+            column.name
+            for column in columns
+            if like_numbers(column.words) is not None and unit_of(column.words) is None
+        ],
         "few whole numbers; if they are codes and no counts, say --category": codes,
+        "numbers with zeros in front; if they are codes, say --category": padded,
+        "the same in every row, so of no use": [
+            column.name
+            for column in columns
+            if (column.spread and not column.spread.sd) or len(column.words) == 1 > column.rare
+        ],
     }
     return [f"{remark}: {listed(names)}" for remark, names in named.items() if names]
+
+
+def _are_codes(values: Values) -> bool:
+    """Whether there are at most ten different numbers, all whole, and more than 0 and 1."""
+    unique = np.unique(values[np.isfinite(values)])
+    return 2 < len(unique) <= MOST_CODES and bool((unique == np.round(unique)).all())
 
 
 def proposal_rows(proposal: Proposal) -> tuple[list[str], list[list[str]]]:

@@ -24,30 +24,26 @@ import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import one_line, open_regular, read_head, size_of
-from pace.tables.cells import (
-    UNCLEAR_DAYS,
-    Marks,
-    Numbers,
-    Words,
-    is_number,
-    parse_cells,
-    parse_columns,
-    parse_dates,
-    unclear_days,
-)
+from pace.tables.cells import Numbers, is_number, parse_cells, parse_columns, plain_cell
+from pace.tables.dates import UNCLEAR_DAYS, parse_dates, unclear_days
+from pace.tables.packed import Marks, Words
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 
 CHUNK = 2**15  # cells of CSV in memory as text at a time, or one row
 BLOCK = 2**20  # characters
 STREAMED = 2**17  # rows of a block of a table that is too large to be read at once
 MOST_LACKING = 2**16  # cells at the ends of rows
-DELIMITERS = ",;\t"
+DELIMITERS = ",;\t|"
 UTF8, WINDOWS, LATIN = "utf-8-sig", "cp1252", "latin-1"
 WINDOWS_NOTE = "not UTF-8, so it was read as Windows-1252: look at the umlauts and accents"
+GARBLED = re.compile("Ã[\u0080-\u00bf\u0152-\u0192\u2013-\u2122]")  # `ö` that was encoded twice, Ã¶
+INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 
 PARQUET = (".parquet", ".pq")
 ROWS, CELLS, UNPACKED = 2**20, 2**26, 2**28  # of any Parquet file, and 1, 64 and 256 a byte of it
-TEXTS = ("string", "large_string", "binary", "large_binary")
+TEXTS = ("string", "large_string")
+LISTS = ("list<", "large_list<", "fixed_size_list<")
+UNREAD = (*LISTS, "struct<", "map<", "duration", "time32", "time64", "binary", "large_binary")
 NUMBER = re.compile(r"u?int\d+|halffloat|float|double")
 
 ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
@@ -58,11 +54,11 @@ Read = tuple[
 
 
 class CsvFile:
-    """CSV with a header: commas, semicolons or tabs between cells, in UTF-8 or in what Excel writes.
+    """CSV with a header: `,`, `;`, `|` or tabs between cells, in UTF-8 or in what Excel writes.
 
     A first line `sep=;`, as Excel writes it, names the delimiter. Text that is not UTF-8 is read as
-    Windows-1252, and that is noted. Text is brought to Unicode's NFC, so that `ü` is one letter
-    wherever it was typed.
+    Windows-1252, and that is noted. Text is brought to Unicode's NFC without invisible letters, so
+    that `ü` is one letter wherever it was typed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -85,7 +81,7 @@ class CsvFile:
         while chunk := list(islice(records, max(1, CHUNK // len(self.columns)))):
             columns = list(zip(*(cells for _, cells in chunk), strict=True))
             for name in words:
-                words[name].extend(map(str.strip, columns[position[name]]))
+                words[name].extend(map(plain_cell, columns[position[name]]))
             for name in values:
                 part = parse_cells(columns[position[name]])
                 values[name].frombytes(part.values.tobytes())
@@ -118,7 +114,7 @@ class CsvFile:
         with self._open() as lines:
             for _ in range(self.skipped):
                 lines.readline()
-            composed = (line if line.isascii() else normalize("NFC", line) for line in lines)
+            composed = (line if line.isascii() else _composed(line) for line in lines)
             reader = csv.reader(composed, delimiter=self.delimiter, strict=True)
             try:
                 yield 1 + self.skipped, [*map(one_line, next(reader))]
@@ -143,8 +139,8 @@ class CsvFile:
         delimiter = named[4:] or "\t"  # which was stripped from the end of the line
         if delimiter not in DELIMITERS:
             raise GraphError(
-                f"{self.name} says that {delimiter!r} separates cells, expected a comma, a semicolon or "
-                "a tab: save it again"
+                f"{self.name} says that {delimiter!r} separates cells, expected a comma, a semicolon, a "
+                "tab or |: save it again"
             )
         if not following:
             raise GraphError(f"{self.name} has no line with the names of columns after sep=")
@@ -164,12 +160,22 @@ def _encoding(path: Path) -> str:
     for encoding in ("utf-16",) if marked else (UTF8, WINDOWS, LATIN):
         try:
             with TextIOWrapper(open_regular(path), encoding=encoding) as text:
-                if any("\0" in block for block in iter(lambda: text.read(BLOCK), "")):
-                    break
+                for block in iter(lambda: text.read(BLOCK), ""):
+                    if "\0" in block:
+                        raise GraphError(f"{path.name} is not text: save it as CSV (UTF-8)")
+                    if garbled := GARBLED.search(block):
+                        raise GraphError(
+                            f"{path.name} holds {garbled[0]!r}, text of one encoding inside another: "
+                            "export it again as UTF-8"
+                        )
                 return encoding
         except UnicodeError:
             continue
     raise GraphError(f"{path.name} is not text: save it as CSV (UTF-8)")
+
+
+def _composed(line: str) -> str:
+    return normalize("NFC", line).translate(INVISIBLE)
 
 
 class ParquetFile:
@@ -203,10 +209,11 @@ class ParquetFile:
         self, table: Any, text: Sequence[str], numbers: Sequence[str], problems: Problems
     ) -> Read:
         """The columns of an Arrow table."""
+        self._check_types(text, numbers)
         parsed: dict[str, Numbers] = {}
         for name in numbers:
             column = table.column(name)
-            if self.types[name].startswith(("list<", "large_list<", "fixed_size_list<")):
+            if self.types[name].startswith(LISTS):
                 parsed |= self._read_lists(name, column.to_pylist(), problems)
             elif NUMBER.fullmatch(self.types[name]):
                 empty = np.flatnonzero(column.is_null().to_numpy()).tolist()
@@ -215,6 +222,16 @@ class ParquetFile:
                 parsed[name] = parse_cells(_words(column))
         words: dict[str, Sequence[str]] = {n: _words(table.column(n)) for n in text}
         return range(self.before + 1, self.before + len(table) + 1), words, parsed
+
+    def _check_types(self, text: Sequence[str], numbers: Sequence[str]) -> None:
+        for name in (*text, *numbers):
+            kind = self.types[name]
+            listed = kind.startswith(LISTS) and name not in text
+            if not listed and kind.startswith(UNREAD):
+                raise GraphError(
+                    f"{self.name}: column {name!r} is of {kind}, which is neither text, numbers nor "
+                    "dates: leave it out (--without, --features), or turn it into numbers"
+                )
 
     def _read_lists(self, name: str, cells: list[Any], problems: Problems) -> dict[str, Numbers]:
         """A column of equally long lists as that many columns."""
@@ -315,8 +332,6 @@ def _check_room(footer: Any, size: int, file: str) -> None:
 def _words(column: Any) -> list[str]:
     """Cells as text; equal ones are one object."""
     dictionary = str(column.type).startswith("dictionary<")
-    if "<" in str(column.type) and not dictionary:
-        raise GraphError(f"a column of {column.type} is neither text nor numbers: leave it out")
     words: list[str] = []
     for chunk in column.chunks:
         if dictionary:
@@ -433,12 +448,21 @@ def read_table(
     rows, words, parsed = file.read(text, numbers, problems)
     written = [name for name in numbers if name in file.text_columns]
     marked = any(is_number(cell) for name in written for cell in parsed[name].text.values())
+    if file.delimiter != "," and not marked:  # is 1.234 here 1234?
+        marked = any(_in_thousandths(parsed[name].values) for name in written)
     notes = list(file.notes)
     if written and (decimal or marked):
         _, cells, _ = file.read(written, (), Problems())
         parsed |= parse_columns(cells, decimal, file.delimiter, notes)
     problems.notes += [f"{file.name}: {note}" for note in notes]
     return Table(file, rows, words, parsed, problems)
+
+
+def _in_thousandths(values: np.ndarray[Any, np.dtype[Any]]) -> bool:
+    """Whether all fractions have three digits and are 1 or more, so that their point may be a mark."""
+    parts = np.abs(values[np.isfinite(values) & (values != np.round(values))]).astype(np.float64)
+    near = np.abs(parts * 1000 - np.round(parts * 1000)) < 0.1  # float32
+    return len(parts) > 0 and bool((near & (parts >= 1) & (parts < 1000)).all())
 
 
 def check_option(option: str, name: str, columns: Collection[str], file: str) -> None:
