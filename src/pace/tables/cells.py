@@ -186,16 +186,10 @@ def like_numbers(words: Collection[str]) -> str | None:
     return numerals[0] if len(words) > 1 and 2 * len(numerals) > len(words) else None
 
 
-def missing_numbers(missing: Iterable[str]) -> list[float]:
+def missing_numbers(missing: Sequence[str]) -> Array:
     """The numbers among the words for a missing value, such as -999."""
-    return [value for word in missing if np.isfinite(value := _plain_number(word))]
-
-
-def _plain_number(word: str) -> float:
-    try:
-        return float(word)
-    except ValueError:
-        return np.nan
+    values = parse_cells(missing).values
+    return values[np.isfinite(values)]
 
 
 def unit_of(words: Collection[str]) -> str | None:

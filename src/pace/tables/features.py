@@ -154,7 +154,7 @@ def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: 
         expected = "0 or 1" if column.kind == "flag" else numbers.expected
     missing = np.isnan(values) if "nan" in blanks else np.zeros(len(values), bool)
     if column.kind != "date":
-        missing |= np.isin(values, np.float32(missing_numbers(blanks)))
+        missing |= np.isin(values, missing_numbers([*blanks]))
     for index, cell in cells:
         missing[index] = cell.lower() in blanks
     right = np.isin(values, (0, 1)) if column.kind == "flag" else np.isfinite(values)

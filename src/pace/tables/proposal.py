@@ -217,7 +217,7 @@ def describe_column(
             return _sized(name, "date", days, len(table.rows))
         if 2 * sum(map(is_number, cells)) > len(cells):
             values = table.numbers[name].values.astype(np.float64)
-            values = values[~np.isin(values, np.float32(missing_numbers(absent)))]
+            values = values[~np.isin(values, missing_numbers([*absent]))]
             values = values[np.isfinite(values)]
             if len(values) < len(cells):
                 _refuse_words(table, name, absent)
