@@ -290,9 +290,11 @@ def find_ends(
 def _columns_of_ids(file: TableFile, columns: list[str], ids: Mapping[str, int]) -> list[str]:
     if len(columns) == 2:
         return columns
-    table = read_table(file, Problems(), text=columns)
-    known = {name: sum(map(ids.__contains__, table.text[name])) for name in columns}
-    held = [name for name, count in known.items() if 2 * count > len(table.rows)]
+    held = list[str]()
+    if ids:  # a table larger than memory is not read for it
+        table = read_table(file, Problems(), text=columns)
+        known = {name: sum(map(ids.__contains__, table.text[name])) for name in columns}
+        held = [name for name, count in known.items() if 2 * count > len(table.rows)]
     if len(held) != 2:
         raise GraphError(
             f"{file.name} has the columns {listed(columns)}, of which {listed(held) or 'none'} hold ids "
