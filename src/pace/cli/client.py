@@ -101,6 +101,7 @@ def fit(
     from pace.io import shown
     from pace.jobs import check_promise
     from pace.runtimes.files import apart, check_known, fit_files, identity
+    from pace.runtimes.forecast import forecast_fit
 
     limits = limits_of(policy, agreed=yes)
     files = (keep, upload, receipt or keep.with_name(f"{keep.stem}.receipt.json"))
@@ -111,6 +112,8 @@ def fit(
     name, _ = identity(job, upload, key)  # before a large graph is read for nothing
     if known is not None:
         check_known(job, name, known, least_known)
+    if graph is not None and (work := forecast_fit(graph, job.federation)).worth_telling:
+        console.say(work, err=True)
     site = site_of(graph, rows, job)
     warnings = site_warnings(site, job) if rows is None else []
     to = console.console(stderr=as_json)

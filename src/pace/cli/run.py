@@ -6,7 +6,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,7 +19,9 @@ from pace.registry import METHODS, TRACKERS
 
 if TYPE_CHECKING:
     from pace.datasets import ClientFacts
+    from pace.graph import Graph
     from pace.models import Model
+    from pace.protocol import Method
     from pace.reports import RunResult, Table
 
 BARS = "▁▂▃▄▅▆▇█"
@@ -97,6 +99,9 @@ def run(
     else:
         graphs = pace.divide(loaded, partition, clients, data_seed)
     models = sized_models(model, (loaded.graph.features, loaded.classes), hidden, layers, dropout)
+    if where == "cpu":
+        for network in models.values():
+            foretell(loaded.graph, network, chosen, len(chosen_seeds), epochs)
     steps = [progress_steps(len(graphs), net, chosen, chosen_seeds) for net in models.values()]
     with console.progress(sum(steps), "Training") as bar:
         results = {
@@ -118,6 +123,20 @@ def run(
             for name, network in models.items()
         }
     tell(results, write(results, out, trackers), as_json)
+
+
+def foretell(
+    graph: Graph, model: Model, methods: Mapping[str, Method], seeds: int, epochs: int | None
+) -> None:
+    """Say what a large run is expected to take; one that does not fit is refused."""
+    from pace.protocol import Federation
+    from pace.runtimes.forecast import forecast_run
+    from pace.runtimes.simulation import by_training
+
+    each = {name: Federation(model, method, epochs=epochs) for name, method in methods.items()}
+    trained = [each[names[0]] for names in by_training(each).values()]
+    if (work := forecast_run(graph, trained, seeds)).worth_telling:
+        console.say(work, err=True)
 
 
 def check_out(out: Path | None, *, replace: bool) -> None:

@@ -3,7 +3,7 @@
 from pace.datasets import file
 from pace.datasets.benchmarks import BENCHMARKS, cache_folder, data_root, locate
 from pace.datasets.dataset import SITE_RATIOS, Dataset, Names, describe_graph, few_labels
-from pace.datasets.file import load, read_graph
+from pace.datasets.file import graph_sizes, load, read_graph
 from pace.datasets.folder import (
     FOLDER,
     About,

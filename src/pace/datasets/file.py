@@ -129,6 +129,17 @@ def write_graph(path: Path, dataset: Dataset, *, compact: bool = True) -> None:
     atomic.write(path, save({key: part.contiguous() for key, part in tensors.items()}, about))
 
 
+def graph_sizes(path: Path) -> tuple[int, int, int]:
+    """Nodes, edges in both directions and features of a .graph file, from its header."""
+    try:
+        with safe_open(path, framework="pt") as opened:
+            features = untrusted.json((opened.metadata() or {}).get("pace", "{}"))["features"]
+            shapes = [opened.get_slice(name).get_shape() for name in ("y", "edges")]
+        return shapes[0][0], 2 * shapes[1][1], int(features)
+    except (SafetensorError, OSError, LookupError, TypeError, ValueError):
+        return 0, 0, 0  # reading it says what is wrong
+
+
 def read_graph(path: Path) -> Dataset:
     """The dataset of a .graph file; anything else is refused with one sentence."""
     if not path.exists():
