@@ -306,7 +306,7 @@ def prediction_table(model: SiteModel, site: Site) -> Columns:
 
 
 def _rounded(values: Tensor) -> list[float]:
-    return [round(value, 6) for value in values.tolist()]
+    return values.double().round(decimals=6).tolist()
 
 
 def write_predictions(path: Path, tables: Iterable[Columns], *, replaces: bool = False) -> None:
