@@ -180,14 +180,28 @@ def brief_site(node: Node, kind: str, words: Words) -> Words:
     return {}
 
 
+EVERY = pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.slow)])
+
+
 @pytest.mark.fault(46)
-@pytest.mark.parametrize("engine", ["memory", "flower"])
-@pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.slow)])
+@EVERY
 def test_an_edition_whose_server_is_killed_at_any_step_ends_in_the_same_bytes(
+    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killed_at_any_step("memory", every, tmp_path, monkeypatch)
+
+
+@EVERY
+def test_an_edition_on_flower_is_killed_at_any_step_and_ends_in_the_same_bytes(
+    every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
+    killed_at_any_step("flower", every, tmp_path, monkeypatch)
+
+
+def killed_at_any_step(
     engine: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if engine == "flower":
-        pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
     stopped(monkeypatch)
     start = Five(tmp_path / "start")
     settings = server_settings(start.root, **times(start.root / "keys"))
