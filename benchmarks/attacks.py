@@ -11,6 +11,7 @@ which docs/attacks.md explains.
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -201,7 +202,7 @@ NUMBERS = ("accuracy", "local_accuracy", "hit", "local_hit", "flagged")
 def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) -> pd.DataFrame:
     """What a method does without a lie and with each backdoor at its best strength: means over seeds.
 
-    Regressions have no hidden units. A lie that the server refuses hits nothing.
+    Regressions have no hidden units. Of a lie that the server refuses there are no numbers.
     """
     agreed = {seed: Federation(gcn, make(name), seed) for seed in seeds}
     first = agreed[seeds[0]]
@@ -213,7 +214,7 @@ def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) 
         try:
             ends = [outcome(graphs, models[seed], agreed[seed], trigger) for seed in seeds]
         except PaceError:
-            return dict.fromkeys(NUMBERS, 0.0)
+            return dict.fromkeys(NUMBERS, math.nan)
         return {
             number: statistics.fmean(getattr(end, number) for end in ends) for number in NUMBERS
         }
@@ -223,18 +224,18 @@ def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) 
         if not (rows and (trigger.dead or trigger.amplified)):
             strengths = ROW_STRENGTHS if rows else UPDATE_STRENGTHS
             tried = (mean(replace(trigger, strength=strength)) for strength in strengths)
-            found[kind] = max(tried, key=lambda end: end["hit"])
+            found[kind] = max(tried, key=lambda end: -1 if math.isnan(end["hit"]) else end["hit"])
     return pd.DataFrame(found).T
 
 
 def backdoor_row(found: pd.DataFrame) -> list[str]:
     """Accuracy without a lie and with three rare words, Local's, hits by kind, seeds flagged."""
     honest, lied = found.loc["none"], found.loc["three rare words"]
-    hits = found["hit"].reindex(BACKDOORS)
+    hits = (found.hit[kind] if kind in found.index else None for kind in BACKDOORS)
     return [
         f"{honest.accuracy:.1f} → {lied.accuracy:.1f}",
         f"{honest.local_accuracy:.1f}",
-        *("-" if pd.isna(hit) else f"{hit:.1f}" for hit in hits),
+        *("-" if hit is None else "refused" if pd.isna(hit) else f"{hit:.1f}" for hit in hits),
         f"{lied.local_hit:.1f}",
         f"{lied.flagged:.0%}",
     ]
