@@ -69,7 +69,8 @@ def number_nodes(table: Table, column: str | None) -> dict[str, int]:
             table.refuse(index, wrong, kind=kind, cell=name)
         else:
             numbers[name] = index
-    if repeated := len(numbers) - len({name.casefold() for name in numbers}):
+    folded = np.fromiter((hash(name.casefold()) for name in numbers), np.int64, len(numbers))
+    if repeated := len(numbers) - len(np.unique(folded)):
         table.problems.warnings.append(
             f"{many(repeated, 'id')} in {column!r} differ from another in capital letters only: if they "
             "are one node, write them alike"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -104,7 +103,7 @@ def import_graph(
     ends, weights = read_edges(
         edges,
         table,
-        ChainMap(ids, older),
+        ids | older if older else ids,  # a copy of many ids takes much memory
         id_column=special.get("id"),
         strangers=columns.strangers,
         weight=columns.weight or (codebook and codebook.weight) or None,
