@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
 from hypothesis import HealthCheck, settings
 
+from pace.io import plugins
 from tests import faults
+from tests.browser import chromium
 from tests.preloaded import Preloaded
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 torch.set_num_threads(1)
 COUNT = count()
@@ -51,6 +57,22 @@ def pace() -> Iterator[Preloaded]:
     server = Preloaded()
     yield server
     server.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as running:
+        yield running
+
+
+@pytest.fixture
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """On the path, for `tests.own_methods`; what it holds is neither allowed nor remembered."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "own_scaled", raising=False)
+    monkeypatch.setattr(plugins, "_allowed", set())
+    monkeypatch.delenv("PACE_ALLOW", raising=False)
+    return tmp_path
 
 
 # `--faults=PAGE`: the table of faults, from what this run showed (see tests/faults.py).

@@ -55,6 +55,12 @@ class Done:
         return found
 
 
+def good(done: Done) -> Done:
+    """A command that ended well."""
+    assert done.code == 0, done.err
+    return done
+
+
 class Preloaded:
     """The client of the server; `close` ends it."""
 

@@ -12,20 +12,18 @@ import torch
 from pace.methods import METHODS, make
 from pace.protocol import steps
 from pace.protocol.uploads import Messages
+from tests.blocks import blocks
 from tests.graphs import clients, federation
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-method.md"
-
-
-def blocks() -> list[str]:
-    return [part.split("```")[0] for part in PAGE.read_text().split("```python\n")[1:]]
+BLOCKS = [block.text for block in blocks(PAGE) if block.language == "python"]
 
 
 @pytest.fixture(scope="module")
 def page() -> dict[str, Any]:
     """The names that the page's file defines."""
     names: dict[str, Any] = {"__name__": "ties"}
-    exec(compile(blocks()[0], str(PAGE), "exec"), names)
+    exec(compile(BLOCKS[0], str(PAGE), "exec"), names)
     return names
 
 

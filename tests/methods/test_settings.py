@@ -19,16 +19,6 @@ from tests import own_methods
 from tests.preloaded import Preloaded
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """On the path, and forgotten afterwards."""
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "own_scaled", raising=False)
-    monkeypatch.setattr(plugins, "_allowed", set())
-    monkeypatch.delenv("PACE_ALLOW", raising=False)
-    return tmp_path
-
-
 @pytest.mark.parametrize(
     ("text", "method"),
     [
@@ -82,16 +72,16 @@ def test_what_does_not_fit_is_said_with_what_would(text: str, says: str) -> None
         make(text)
 
 
-def test_nothing_is_imported_before_it_is_allowed(folder: Path) -> None:
-    name = own_methods.write(folder)
+def test_nothing_is_imported_before_it_is_allowed(own_folder: Path) -> None:
+    name = own_methods.write(own_folder)
     with pytest.raises(NotAllowedError, match=f"would run here.*--allow {name}"):
         make(name)
     with plugins.allowing(["own_scaled:Told"]), pytest.raises(NotAllowedError):  # another name
         make(name)
-    assert not own_methods.imported(folder)
+    assert not own_methods.imported(own_folder)
     with plugins.allowing([name]):
         method = make(f"{name}:part=0.25,rounds_off=true,levels=1/2")
-    assert own_methods.imported(folder)
+    assert own_methods.imported(own_folder)
     assert [getattr(method, each) for each in ("part", "rounds_off", "levels")] == [
         0.25,
         True,
@@ -115,17 +105,17 @@ def test_nothing_is_imported_before_it_is_allowed(folder: Path) -> None:
     ],
 )
 def test_code_that_is_no_method_is_refused_in_a_sentence(
-    folder: Path, name: str, says: str
+    own_folder: Path, name: str, says: str
 ) -> None:
-    own_methods.write(folder)
-    (folder / "own_broken.py").write_text("1 / 0\n")
+    own_methods.write(own_folder)
+    (own_folder / "own_broken.py").write_text("1 / 0\n")
     with plugins.allowing([":".join(name.split(":")[:2])]), pytest.raises(SettingError, match=says):
         make(name)
 
 
-def test_an_installed_package_names_its_methods_without_being_imported(folder: Path) -> None:
-    name = own_methods.write(folder)
-    own_methods.install(folder, Scaled=name)
+def test_an_installed_package_names_its_methods_without_being_imported(own_folder: Path) -> None:
+    name = own_methods.write(own_folder)
+    own_methods.install(own_folder, Scaled=name)
     assert METHODS.code("scaled") == name
     assert METHODS.code("pace") is None
     assert METHODS.expand("scaled") == ("scaled",)
@@ -133,19 +123,19 @@ def test_an_installed_package_names_its_methods_without_being_imported(folder: P
         make("scaled")
     with pytest.raises(SettingError, match="did you mean 'scaled'"):
         make("scald")
-    assert not own_methods.imported(folder)
+    assert not own_methods.imported(own_folder)
 
 
-def test_two_packages_that_claim_a_name_are_both_shown(folder: Path) -> None:
-    own_methods.install(folder, "one", scaled="one:A")
-    own_methods.install(folder, "two", scaled="two:B")
+def test_two_packages_that_claim_a_name_are_both_shown(own_folder: Path) -> None:
+    own_methods.install(own_folder, "one", scaled="one:A")
+    own_methods.install(own_folder, "two", scaled="two:B")
     with pytest.raises(SettingError, match=re.escape("one:A of one 1.2 and two:B of two 1.2")):
         make("scaled")
 
 
-def test_the_list_has_a_sentence_and_the_settings_of_every_method(folder: Path) -> None:
-    name = own_methods.write(folder)
-    own_methods.install(folder, scaled=name, pace="own_scaled:Told", broken="own_scaled:Nobody")
+def test_the_list_has_a_sentence_and_the_settings_of_every_method(own_folder: Path) -> None:
+    name = own_methods.write(own_folder)
+    own_methods.install(own_folder, scaled=name, pace="own_scaled:Told", broken="own_scaled:Nobody")
     found = {
         each.name: each for each in every_method() if each.name in METHODS and not each.problem
     }
@@ -165,7 +155,7 @@ def test_the_list_has_a_sentence_and_the_settings_of_every_method(folder: Path) 
     assert "there is no 'Nobody'" in others["broken"].problem
 
 
-def test_sizes_are_those_of_messages_in_bytes(folder: Path) -> None:
+def test_sizes_are_those_of_messages_in_bytes(own_folder: Path) -> None:
     """PACE's row of the paper: 11.9% up, 10.3% down on Cora."""
     paper, smaller = about_method("pace"), about_method("pace:rank=3")
     assert paper.upload

@@ -12,14 +12,12 @@ import torch
 from pace.models import MODELS, kind_by_names, kind_of, sized
 from pace.protocol import steps
 from pace.protocol.federation import Federation
+from tests.blocks import blocks
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.models import test_models as oracle
 
 PAGE = Path(__file__).parents[2] / "docs" / "add-a-model.md"
-
-
-def blocks() -> list[str]:
-    return [part.split("```")[0] for part in PAGE.read_text().split("```python\n")[1:]]
+BLOCKS = [block.text for block in blocks(PAGE) if block.language == "python"]
 
 
 @pytest.fixture
@@ -27,9 +25,9 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The page's class, listed as its line says."""
     module = types.ModuleType("graph_conv")
     monkeypatch.setitem(sys.modules, "graph_conv", module)
-    exec(compile(blocks()[0], str(PAGE), "exec"), module.__dict__)
+    exec(compile(BLOCKS[0], str(PAGE), "exec"), module.__dict__)
     line = '"graph-conv": "pace.models.graph_conv:GraphConv",'
-    assert line in blocks()[1]
+    assert line in BLOCKS[1]
     assert "graph-conv" not in MODELS  # or the page should say so
     module.GraphConv.__module__ = "pace.models.graph_conv"
     monkeypatch.setitem(sys.modules, "pace.models.graph_conv", module)
@@ -39,7 +37,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_the_pages_test_holds_for_the_pages_file(model: Any) -> None:
     names: dict[str, Any] = dict(vars(oracle))
-    exec(compile(blocks()[2], str(PAGE), "exec"), names)
+    exec(compile(BLOCKS[2], str(PAGE), "exec"), names)
     for widths in oracle.DEPTHS:
         made = model(widths)
         for shape in (oracle.lonely_ones, oracle.dense):
@@ -66,7 +64,7 @@ def test_the_line_makes_it_a_model_by_name(model: Any) -> None:
 
 def test_the_pages_module_has_the_gcns_moments() -> None:
     names: dict[str, Any] = {"__name__": "page"}
-    exec(compile(blocks()[3], str(PAGE), "exec"), names)
+    exec(compile(BLOCKS[3], str(PAGE), "exec"), names)
     made = names["model"]
     assert set(made.averaged) == {"conv1.bias", "conv2.bias"}
     assert made.shapes["conv1.lin.weight"] == (64, 600)

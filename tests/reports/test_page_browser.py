@@ -15,17 +15,11 @@ from pace.reports.run_views import run_document
 from pace.runtimes.simulation import simulate
 from pace_study.folder import Study
 from pace_study.page import write_study_page
-from tests.browser import chromium, needs_chromium
+from tests.browser import needs_chromium
 from tests.graphs import clients
 from tests.studies import SEEDS, png, trial, write_study
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from pace_network.round import play_round
 from tests.blocks import ROOT, blocks
 from tests.engines import folder_node
 from tests.graphs import clients
-from tests.networked import Clock, files, only, server_settings, stopped
+from tests.networked import Clock, files, only, server_settings
 from tests.preloaded import Preloaded
 from tests.sealed import key_of, write_key
 from tests.sites import NAMES, job, write_graph, write_sites
@@ -103,11 +103,6 @@ def test_a_site_says_everything_that_is_missing(pace: Preloaded, tmp_path: Path)
     assert done.code == 1
     for problem, says in zip(done.json["problems"], ("key", "mine.graph", "share"), strict=True):
         assert says in problem
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return stopped(monkeypatch)
 
 
 def run(root: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch, names: Any = NAMES) -> Any:

@@ -18,39 +18,29 @@ from pace_network.flower.supernode import SuperNode
 from tests import own_methods
 from tests.graphs import clients
 from tests.networked import site_node
-from tests.preloaded import Done, Preloaded
+from tests.preloaded import Preloaded, good
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, write_graph, write_sites
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """With the file, on the path, forgotten by this process afterwards."""
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "own_scaled", raising=False)
-    monkeypatch.setattr(plugins, "_allowed", set())
-    monkeypatch.delenv("PACE_ALLOW", raising=False)
-    return tmp_path
-
-
-@pytest.fixture
-def made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
+def made(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     """A job of that method; its trace is gone again."""
-    name = own_methods.write(folder)
+    name = own_methods.write(own_folder)
     with plugins.allowing([name]):
         found = job(method=name, settings={"part": 0.25, "levels": [1, 2]}, rate=0.05, decay=0.0)
         assert found.federation.digest
     monkeypatch.delitem(sys.modules, "own_scaled")
-    (folder / "own_scaled.imported").unlink()
+    (own_folder / "own_scaled.imported").unlink()
     return found
 
 
-def test_a_job_says_which_code_with_which_settings(folder: Path, made: Job) -> None:
-    write_job(folder / "job.pace", made)
-    text = (folder / "job.pace").read_text()
+def test_a_job_says_which_code_with_which_settings(own_folder: Path, made: Job) -> None:
+    write_job(own_folder / "job.pace", made)
+    text = (own_folder / "job.pace").read_text()
     for line in ('name = "own_scaled:Scaled"', "part = 0.25", "levels = [1, 2]", "rate = 0.05"):
         assert f"\n{line}" in text, line
     with plugins.allowing(["own_scaled:Scaled"]):
-        found = read_job(folder / "job.pace")
+        found = read_job(own_folder / "job.pace")
         assert found.digest == made.digest
         assert found.federation.digest == made.federation.digest
         assert (found.federation.recipe.rate, found.federation.recipe.decay) == (0.05, 0.0)
@@ -58,27 +48,27 @@ def test_a_job_says_which_code_with_which_settings(folder: Path, made: Job) -> N
         assert "part 0.25" in explain.job_facts(found)["method"]
 
 
-def test_a_job_is_refused_unread_where_its_code_is_not_allowed(folder: Path, made: Job) -> None:
-    write_job(folder / "job.pace", made)
+def test_a_job_is_refused_unread_where_its_code_is_not_allowed(own_folder: Path, made: Job) -> None:
+    write_job(own_folder / "job.pace", made)
     with pytest.raises(
         NotAllowedError, match=r"'own_scaled:Scaled' is code from .*--allow own_scaled:S"
     ):
-        read_job(folder / "job.pace")
-    assert not own_methods.imported(folder)
+        read_job(own_folder / "job.pace")
+    assert not own_methods.imported(own_folder)
 
 
 def test_other_code_under_the_same_name_is_noticed(
-    folder: Path, made: Job, monkeypatch: pytest.MonkeyPatch
+    own_folder: Path, made: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_job(folder / "job.pace", made)
-    source = folder / "own_scaled.py"
+    write_job(own_folder / "job.pace", made)
+    source = own_folder / "own_scaled.py"
     source.write_bytes(source.read_bytes().replace(b"\n", b"\r\n"))  # line ends do not matter
     with plugins.allowing(["own_scaled:Scaled"]):
-        assert read_job(folder / "job.pace").digest == made.digest
+        assert read_job(own_folder / "job.pace").digest == made.digest
         source.write_text(own_methods.SOURCE.replace("self.part *", "0.9 *"))
         monkeypatch.delitem(sys.modules, "own_scaled")
         with pytest.raises(SettingError, match=r"its method\.code is '[0-9a-f]{16}', here it is"):
-            read_job(folder / "job.pace")
+            read_job(own_folder / "job.pace")
 
 
 def test_every_setting_is_in_the_digest() -> None:
@@ -114,18 +104,13 @@ def test_a_job_is_made_with_settings_by_a_command(pace: Preloaded, tmp_path: Pat
     assert (done.code, "a group of methods" in done.err) == (2, True)
 
 
-def good(done: Done) -> Done:
-    assert done.code == 0, done.err
-    return done
-
-
 def test_files_go_through_every_step_where_it_is_allowed(
-    pace: Preloaded, folder: Path, made: Job
+    pace: Preloaded, own_folder: Path, made: Job
 ) -> None:
     """Each organisation has the file in its own folder, and says yes in each command."""
     yes = ("--allow", "own_scaled:Scaled")
-    server = folder / "server"
-    sites = write_sites(folder, made)
+    server = own_folder / "server"
+    sites = write_sites(own_folder, made)
     for place in (*sites, server):
         own_methods.write(place)
     for site in sites:
@@ -154,14 +139,14 @@ def test_files_go_through_every_step_where_it_is_allowed(
 
 
 def test_a_node_runs_what_its_own_settings_allow(
-    folder: Path, made: Job, capsys: pytest.CaptureFixture[str]
+    own_folder: Path, made: Job, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_sites(folder, made)
-    without = site_node(folder, NAMES[0])
+    write_sites(own_folder, made)
+    without = site_node(own_folder, NAMES[0])
     refused = site_steps.answer_message(without, "upload", {"job": made.digest})
     assert refused == {"code": NotAllowedError.code}
     assert 'allow = ["own_scaled:Scaled"] in a Flower node' in capsys.readouterr().err
-    assert not own_methods.imported(folder)
+    assert not own_methods.imported(own_folder)
     agreed = replace(without, allow=("own_scaled:Scaled",))
     reply = site_steps.answer_message(agreed, "upload", {"job": made.digest})
     assert reply["payload"] == steps.fit(clients(3)[0], made.federation)[1]
@@ -169,12 +154,12 @@ def test_a_node_runs_what_its_own_settings_allow(
         plugins.load_code("own_scaled:Scaled", "method")
 
 
-def test_the_word_in_node_toml_reaches_the_node(folder: Path, made: Job) -> None:
+def test_the_word_in_node_toml_reaches_the_node(own_folder: Path, made: Job) -> None:
     pytest.importorskip("cryptography")
-    write_job(folder / "job.pace", made)
+    write_job(own_folder / "job.pace", made)
     with plugins.allowing(["own_scaled:Scaled"]):
-        kits.provision(folder / "job.pace", "server.example", folder / "kits")
-    north = folder / "kits" / "north"
+        kits.provision(own_folder / "job.pace", "server.example", own_folder / "kits")
+    north = own_folder / "kits" / "north"
     write_graph(north / "mine.graph", clients(1)[0])
     refused = [
         line for line in SuperNode.read(north / "node.toml").problems() if "own_scaled" in line

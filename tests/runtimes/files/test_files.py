@@ -27,13 +27,8 @@ from pace.runtimes.files import model
 from pace.runtimes.files.site import load_site
 from pace.task import accuracy, confusion
 from tests.graphs import clients
-from tests.preloaded import Done, Preloaded
+from tests.preloaded import Done, Preloaded, good
 from tests.sites import ADOPT, FIT, MERGE, NAMES, job, roll, write_graph, write_sites
-
-
-def good(done: Done) -> Done:
-    assert done.code == 0, done.err
-    return done
 
 
 def refused(done: Done, says: str) -> None:

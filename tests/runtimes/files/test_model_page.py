@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
@@ -15,7 +15,7 @@ from sklearn.metrics import confusion_matrix, precision_score, recall_score
 from pace.datasets import Names
 from pace.errors import FileError
 from pace.runtimes.files import merge, model
-from tests.browser import chromium, needs_chromium
+from tests.browser import needs_chromium
 from tests.graphs import CLASSES, clients, none
 from tests.preloaded import Preloaded
 from tests.sites import NAMES, WORDS, adopt_at, fit_at, job, write_graph
@@ -189,12 +189,6 @@ def test_what_is_promised_is_measured_on_nodes_that_no_model_was_fitted_to(tmp_p
     values = f"local {made.rehearsed['local']:.4f}, adopted {made.rehearsed['adopted']:.4f}."
     assert f"models fitted on either half, on the other: {values}" in text
     assert "the weights were chosen on them, and models were fitted to them" in text
-
-
-@pytest.fixture(scope="module")
-def browser() -> "Iterator[Browser]":
-    with chromium() as running:
-        yield running
 
 
 @needs_chromium

@@ -28,13 +28,10 @@ from pace_network.flower.tasks import unpack
 from tests import own_methods
 from tests.flowered import HomeGrid, answer, asking, unavailable
 from tests.graphs import CLASSES, FEATURES, clients
-from tests.networked import Clock, files, server_settings, site_nodes, stopped
+from tests.networked import files, server_settings, site_nodes
 from tests.sites import NAMES, job, roll, write_sites
 
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return stopped(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def run(root: Path, grid: HomeGrid, **changes: Any) -> dict[str, Any]:

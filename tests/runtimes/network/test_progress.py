@@ -12,13 +12,10 @@ from pace_network import exchange
 from pace_network.exchange import UPLOAD, Words
 from pace_network.progress import Event, Progress, parse_event
 from pace_network.round import play_round
-from tests.networked import Clock, connected, run, server_settings, site_nodes, stopped
+from tests.networked import Clock, connected, run, server_settings, site_nodes
 from tests.sites import NAMES, job, write_sites
 
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return stopped(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def refuse_once(refused: set[str]) -> object:

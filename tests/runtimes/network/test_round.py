@@ -21,13 +21,10 @@ from pace.runtimes.files import model
 from pace_network.exchange import MENDING, RETURN, UPLOAD, Reply, Words
 from pace_network.round import RoundReport, round_sentences, run_round
 from tests.graphs import CLASSES, FEATURES, clients
-from tests.networked import Clock, connected, files, only, run, server_settings, site_nodes, stopped
+from tests.networked import Clock, connected, files, only, run, server_settings, site_nodes
 from tests.sites import NAMES, job, write_sites
 
-
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return stopped(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 @pytest.mark.parametrize(

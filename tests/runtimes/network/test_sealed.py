@@ -10,16 +10,14 @@ from pace.protocol import steps
 from pace.runtimes.files import model, sealed_jobs
 from pace_network.node import Node
 from tests.graphs import clients
-from tests.networked import Clock, connected, files, run, site_nodes, stopped
+from tests.networked import connected, files, run, site_nodes
 from tests.sealed import key_of, sealed_job, write_key
 from tests.sites import write_graph
 
 FIVE = ("east", "middle", "north", "south", "west")
 
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    return stopped(monkeypatch)
+pytestmark = pytest.mark.usefixtures("clock")
 
 
 def write(root: Path, made: Job) -> dict[str, Node]:
