@@ -76,7 +76,7 @@ def reproduce(
     ] = None,
     partition: Partition = None,
     clients: Annotated[
-        int | None, typer.Option(help="So many clients, in place of the parts' own.", metavar="N")
+        int | None, typer.Option(help="Number of clients, instead of the parts' own.", metavar="N")
     ] = None,
     seeds: Seeds = "5",
     epochs: Epochs = None,

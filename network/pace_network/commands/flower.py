@@ -112,7 +112,7 @@ def _change_kits(
 
 @app.command("node", cls=manual.Command)
 def node(settings: rounds.Node_toml, check: rounds.Check = False, as_json: As_json = False) -> None:
-    """Be a site's node: start Flower's SuperNode, and answer what it receives.
+    """Run a site's node: start Flower's SuperNode, and answer what it receives.
 
     It runs nothing but PACE as it is installed here, whatever app the server sends. With --check it
     exits with 1 if something would keep the site from taking part.
@@ -133,7 +133,7 @@ def superlink(
     kit: Kit = HERE,
     address: Annotated[str, option("Where sites reach it (default: everywhere).", "ADDRESS")] = "",
 ) -> None:
-    """Be the server: Flower's SuperLink, of which sites reach only what nodes need.
+    """Run the server: Flower's SuperLink, where sites reach only what nodes need.
 
     pace flower superlink --kit kits/server
     pace flower superlink --kit kits/server --address 10.0.0.5
@@ -260,7 +260,7 @@ def stop(
 
     pace flower stop 1234 --kit kits/server
 
-    What came is kept: `pace flower run` goes on with the same job.
+    Uploads are kept: `pace flower run` goes on with the same job.
     """
     _control(kit).stop(number)
     console.answer({"run": number, "stopped": True}, f"Stopped: run {number}", as_json=as_json)
@@ -272,7 +272,7 @@ def register(
     kit: Kit = HERE,
     as_json: As_json = False,
 ) -> None:
-    """Let nodes join: those of the kit may already, this is for other keys.
+    """Let nodes with further keys join; the kit's own may join already.
 
     A key's file is named after its site; `pace flower run` shows these names.
 

@@ -39,7 +39,7 @@ def node(
     check: rounds.Check = False,
     as_json: As_json = False,
 ) -> None:
-    """Be a site's node: answer what the server asks in the site's folder of the share.
+    """Run a site's node: answer what the server asks in the site's folder of the share.
 
     With --check it exits with 1 if something would keep the site from taking part.
 

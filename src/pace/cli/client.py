@@ -32,7 +32,7 @@ Nodes = Annotated[
 ]
 Rows = Annotated[
     Path | None,
-    option("In place of a graph: Parquet files of rows, as `pace rows` makes.", "FOLDER"),
+    option("Instead of a graph: Parquet files of rows, as `pace rows` makes.", "FOLDER"),
 ]
 Edges = Annotated[Path | None, option("Its table of edges.", "FILE")]
 Id_column = Annotated[
@@ -283,7 +283,7 @@ def adopt(
     ] = None,
     rows: Rows = None,
     roll: Annotated[
-        Path | None, option("Who was in (default: the .roll beside --return).", "FILE")
+        Path | None, option("Who was merged (default: .roll beside --return).", "FILE")
     ] = None,
     without_roll: Annotated[
         bool, option("Adopt without knowing who was in.", "", "--without-roll")

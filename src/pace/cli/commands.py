@@ -30,12 +30,12 @@ PANELS = {
         "folder": "Over a shared folder: a site's node, and the round.",
         "nvflare": "On NVFlare: export a job, allow it at a site.",
         "keys": "Keys for signing uploads and returns.",
-        "codebook": "Agree on columns: every site describes its own, one codebook is made of them.",
+        "codebook": "Agree on columns: every site describes its own, and they become one codebook.",
     },
     "Files and this machine": {
-        "inspect": "Explain any file of ours: kind, version, digest, tensors, bytes, sanity.",
+        "inspect": "Explain any file that PACE writes: kind, version, digest, tensors, bytes, sanity.",
         "doctor": "Look at this machine: versions, extras, threads, data found; try every step once.",
-        "graph": "Make a .graph file of your own tables, and look at one.",
+        "graph": "Make a .graph file from your own tables, and look at one.",
         "rows": "Write a graph's nodes as rows in Parquet: all that pace-ridge reads of a graph.",
     },
 }

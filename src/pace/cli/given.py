@@ -120,7 +120,7 @@ Data_root = Annotated[
 ]
 Weight = Annotated[str | None, option("The edges' weights (default: the codebook's).", "COLUMN")]
 Strangers = Annotated[str, option("Edges to nodes not in the table: refuse or drop.", "NAME")]
-Decimal = Annotated[str | None, option("Decimal comma or point, where it does not show.", "NAME")]
+Decimal = Annotated[str | None, option("Decimal comma or point, if it is unclear.", "NAME")]
 Directions = Annotated[
     str | None,
     option("Edges both ways or as they are: both or keep (default: the codebook's).", "NAME"),
@@ -170,14 +170,14 @@ With = Annotated[
     option("Your earlier .graph, to whose nodes the table's edges may lead.", "FILE", "--with"),
 ]
 Mapping = Annotated[
-    Path | None, option("How your columns become the agreed (default: the model's).", "FILE")
+    Path | None, option("How your columns become the agreed ones (default: the model's).", "FILE")
 ]
-Replace = Annotated[bool, option("Replace what is there.", "", "--replace")]
+Replace = Annotated[bool, option("Replace existing files.", "", "--replace")]
 Allow = Annotated[
     list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)
 ]
 Withdrawals = Annotated[list[Path] | None, option("A signed withdrawal to obey; repeat.", "FILE")]
 Added = Annotated[
-    list[str] | None, option("Who comes in: NAME.pub, or NAME=KEY.pub; repeat.", "KEYS")
+    list[str] | None, option("A new participant: NAME.pub, or NAME=KEY.pub; repeat.", "KEYS")
 ]
-Removed = Annotated[list[str] | None, option("Who is taken off the list; repeat.", "NAME")]
+Removed = Annotated[list[str] | None, option("A participant to take off the list; repeat.", "NAME")]

@@ -20,7 +20,7 @@ def inspect(
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
-    """Explain any file of ours: kind, version, digest, tensors, bytes, sanity.
+    """Explain any file that PACE writes: kind, version, digest, tensors, bytes, sanity.
 
     Examples:
         pace inspect mine.up

@@ -30,7 +30,7 @@ def new(
     like: Annotated[
         Path | None, option("Features and classes of this .graph.", "FILE", complete=given.graphs)
     ] = None,
-    codebook: Annotated[Path | None, option("Of this codebook, and put it in.", "FILE")] = None,
+    codebook: Annotated[Path | None, option("Those of this codebook.", "FILE")] = None,
     features: Annotated[int | None, option("Features of a node.", "N")] = None,
     classes: Annotated[int | None, option("Classes of nodes.", "N")] = None,
     participant: Annotated[
@@ -53,7 +53,7 @@ def new(
     numbers: given.Numbers = None,
     sealed: given.Sealed = False,
     old: Annotated[
-        Path | None, option("All as in this job, but for who is in.", "FILE", "--from")
+        Path | None, option("As in this job, with other participants.", "FILE", "--from")
     ] = None,
     add: given.Added = None,
     remove: given.Removed = None,
@@ -180,7 +180,7 @@ def export(
     """Write what a site uses, Local and what came back, for other programs.
 
     The folder needs no PACE: torch alone, or an ONNX runtime. Features go in as the job has them;
-    with a codebook, `pace graph import --job` makes them of tables.
+    with a codebook, `pace graph import --job` makes them from tables.
 
     Examples:
         pace export mine.model --to torch --out mine_torch

@@ -39,7 +39,7 @@ def propose(
     ] = None,
     without: Annotated[str | None, option("Columns to leave out, by commas.", "COLUMNS")] = None,
     category: Annotated[str | None, option("Columns of codes, by commas.", "COLUMNS")] = None,
-    missing: Annotated[list[str] | None, option("A word for no value; repeat.", "WORD")] = None,
+    missing: Annotated[list[str] | None, option("A word for missing; repeat.", "WORD")] = None,
     least: Annotated[int, option("Name categories that are in this many rows.", "N")] = 5,
     decimal: given.Decimal = None,
     weight: given.Weight = None,
@@ -155,7 +155,7 @@ def merge(
     classes: Annotated[str | None, option("All classes in order, by commas.", "NAMES")] = None,
     as_json: given.As_json = False,
 ) -> None:
-    """Make one codebook of all sites' proposals, to be read and corrected before it is used.
+    """Make one codebook from all sites' proposals, to be read and corrected before it is used.
 
     Examples:
         pace codebook merge north.columns.toml south.columns.toml west.columns.toml
@@ -268,7 +268,7 @@ def import_(
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
-    """Make a .graph file of two tables. Problems are listed with their rows, all of them.
+    """Make a .graph file from two tables. Every problem is listed with its rows.
 
     With `--job`, every site gets the same features in the same order, scaled and filled alike, and
     is told what was done to which rows. With `--memory`, tables and graph may be larger than memory:
