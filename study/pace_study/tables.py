@@ -241,7 +241,7 @@ def claims_tables(claims: Sequence[Claim]) -> list[Table]:
 
 def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
     """For each part, how far its scores are from the published ones."""
-    rows = []
+    rows: list[list[str | int | Value]] = []
     for part, table in numbers.items():
         scores = table[table.difference.notna() & table.metric.isin(SCORES)]
         if scores.empty:
@@ -250,52 +250,35 @@ def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
         farthest = scores.loc[sizes.idxmax()]
         judged = [within for within in scores.within_draws if within is not None]
         explained = f"{sum(judged)} of {len(judged)}"
+        where = f"{farthest.method}, {farthest.dataset}"
         rows.append(
-            (
-                Value(part.title, part.title),
-                Value(str(len(scores)), len(scores)),
+            [
+                part.title,
+                len(scores),
                 Value(f"{sizes.median():.2f}", sizes.median()),
-                Value(
-                    signed(farthest.difference),
-                    sizes.max(),
-                    below=f"{farthest.method}, {farthest.dataset}",
-                ),
+                Value(signed(farthest.difference), sizes.max(), below=where),
                 Value(explained, sum(judged) / len(judged))
                 if judged
                 else Value("not measured", mark="absent"),
-            )
+            ]
         )
-    heads = ("Numbers", "Median |difference|", "Farthest", "Explained by the draw")
-    return Table(
-        "Our scores against the published ones, in points",
-        (Column("Part", numeric=False), *map(Column, heads)),
-        tuple(rows),
-    )
+    heads = ("Part", "Numbers", "Median |difference|", "Farthest", "Explained by the draw")
+    return Table.of("Our scores against the published ones, in points", heads, rows, words=0)
 
 
 def mask_table(redrawn: Redrawn) -> Table:
     """How far a draw of the masks alone moves each score: mean over redraws ± standard deviation."""
     metrics = [name for name in SCORES if any(key[2] == name for key in redrawn)]
-    rows = []
+    rows: list[list[str | int | Value]] = []
     for dataset, label, partition, clients in dict.fromkeys(
         (key[0], key[1], key[3], key[4]) for key in redrawn
     ):
         found = [redrawn.get((dataset, label, name, partition, clients)) for name in metrics]
-        words = dataset, f"{partition}, C = {clients}", label
-        rows.append(
-            (
-                *(Value(word, word) for word in words),
-                *(Value(f"{d.mean:.2f} ± {d.std:.2f}", d.std) if d else NOT_RUN for d in found),
-            )
-        )
-    return Table(
-        "Mean ± standard deviation over redraws of the masks; sorts by the latter",
-        (
-            *(Column(name, numeric=False) for name in ("Dataset", "Clients", "Method")),
-            *(Column(METRIC[metric]) for metric in metrics),
-        ),
-        tuple(rows),
-    )
+        scores = (Value(f"{d.mean:.2f} ± {d.std:.2f}", d.std) if d else NOT_RUN for d in found)
+        rows.append([dataset, f"{partition}, C = {clients}", label, *scores])
+    heads = ("Dataset", "Clients", "Method", *(METRIC[metric] for metric in metrics))
+    caption = "Mean ± standard deviation over redraws of the masks; sorts by the latter"
+    return Table.of(caption, heads, rows, names=3, words=0)
 
 
 def markdown(tables: Iterable[Table]) -> str:
