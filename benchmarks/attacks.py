@@ -249,12 +249,11 @@ def backdoor_table(seeds: Sequence[int], methods: Sequence[str] = METHODS) -> Ta
         graphs = divide(dataset, "louvain", clients)
         gcn = GCN((dataset.graph.features, 64, dataset.classes))
         for name in methods:
-            rows.append(
-                [data, str(clients), name, *backdoor_row(planted(graphs, gcn, name, seeds))]
-            )
+            row = backdoor_row(planted(graphs, gcn, name, seeds))
+            rows.append([data, str(clients), name, str(len(seeds)), *row])
             print(*rows[-1], flush=True)
-    heads = ["Graph", "Clients", "Method", "Accuracy", "Local's", *BACKDOORS, "Local's", "Flagged"]
-    return Table.of("", heads, rows, names=3, words=0)
+    heads = ("Graph", "Clients", "Method", "Seeds", "Accuracy", "Local's")
+    return Table.of("", [*heads, *BACKDOORS, "Local's", "Flagged"], rows, names=3, words=0)
 
 
 def main(words: Sequence[str] | None = None) -> None:
