@@ -10,16 +10,16 @@ sealed=${2:-}
 edit() { sed -i.bak "$@"; } # a person with an editor
 
 python3 "$here/three_exports.py" "$root"
-mkdir -p "$root/server/inbox"
+mkdir -p "$root/server/inbox" "$root/server/received"
 
 say "The first hospital describes its columns; the mapping that is proposed says how <3 is read"
 at north
 pace codebook propose patients.csv --label outcome --mapping mapping.toml --out north.columns.toml
-carry north/north.columns.toml server
+carry north/north.columns.toml server/received
 
 say "The others map theirs to them: proposed by the command, confirmed by a person"
 for site in süd west; do
-  carry server/north.columns.toml $site
+  carry north/north.columns.toml $site
   at $site
   label=$([ $site = süd ] && echo Wiederaufnahme || echo Readmission)
   pace codebook propose patients.csv --label $label --mapping mapping.toml --like north.columns.toml --out $site.columns.toml
@@ -27,45 +27,38 @@ for site in süd west; do
     -e 's/N = "?", Y = "?"/N = "home", Y = "readmitted"/' \
     -e 's/flags = {Diabetes = "diabetes"}/flags = {Diabetes = "diabetes", Hypertonie = "hypertension"}/' mapping.toml
   pace codebook propose patients.csv --label $label --mapping mapping.toml --out $site.columns.toml
-  carry $site/$site.columns.toml server
+  carry $site/$site.columns.toml server/received
 done
 
-keys= server_key= participants=north,süd,west
 if [ -n "$sealed" ]; then
-  say "Sealed: everybody makes a pair of keys and sends the public one to the server"
-  for party in north süd west server; do
-    at $party
-    pace keys new $party
-    [ $party = server ] || carry $party/$party.pub server
+  say "Sealed: every hospital makes a pair of keys and sends the public one with its columns"
+  for site in north süd west; do
+    at $site
+    pace keys new $site
+    carry $site/$site.pub server/received
   done
-  participants=north=north.pub,süd=süd.pub,west=west.pub
-  keys="--server-key server.pub --sealed" server_key="--key server.key"
 fi
 
-say "One codebook is made of them, read by everybody, and put into the job"
+say "One codebook is made of them and put into the job, which everybody reads"
 at server
-pace codebook merge north.columns.toml süd.columns.toml west.columns.toml --out codebook.toml
-pace new study.pace --codebook codebook.toml --participant $participants $keys
+pace new study.pace --codebook received ${sealed:+--sealed}
 for site in north süd west; do carry server/study.pace $site; done
 
 say "Every hospital makes a graph of its own export, trains, and sends one file"
 for site in north süd west; do
   at $site
-  key=${sealed:+--key $site.key}
-  pace graph import --job study.pace --mapping mapping.toml --nodes patients.csv --edges links.csv --out mine.graph
-  pace client fit study.pace mine.graph --keep mine.local --upload $site.up --yes $key
+  pace client fit study.pace mine.graph --nodes patients.csv --edges links.csv --mapping mapping.toml --keep mine.local --upload $site.up --yes ${sealed:+--key $site.key}
   carry $site/$site.up server/inbox
 done
 
 say "The server merges them, once"
 at server
-pace server merge study.pace inbox/*.up --out outbox $server_key
+pace server merge study.pace inbox/*.up --out outbox
 
 say "Every hospital decides for itself, and predicts its new patients beside those they are linked to"
 for site in north süd west; do
   carry server/outbox/$site.down $site # the return
   carry server/outbox/$site.roll $site # who was in
   at $site
-  pace client adopt study.pace mine.graph --kept mine.local --return $site.down --out mine.model
-  pace client predict mine.model --nodes new.csv --edges new_links.csv --with mine.graph --out predictions.csv
+  pace client adopt study.pace mine.graph --kept mine.local --return $site.down --out mine.model --nodes new.csv --edges new_links.csv
 done

@@ -95,6 +95,8 @@ class Preloaded:
         """A `pace` in `folder` for shell scripts, which goes to this server."""
         script = f"""#!{sys.executable} -S
 import array, json, os, socket, sys
+with open(sys.argv[0] + ".log", "a") as log:  # every command that was typed
+    log.write(" ".join(sys.argv[1:]) + "\\n")
 with socket.socket(socket.AF_UNIX) as link:
     link.connect({self.address!r})
     asked = {{"words": sys.argv[1:], "cwd": os.getcwd(), "kill_at": 0, "watch": ""}}

@@ -54,6 +54,9 @@ def fit(
     graph: Annotated[
         Path | None, argument("Your own .graph file.", autocompletion=given.graphs)
     ] = None,
+    nodes: Nodes = None,
+    edges: Edges = None,
+    mapping: given.Mapping = None,
     rows: Rows = None,
     key: Annotated[Path | None, option("Your private key, if the job has keys.", "FILE")] = None,
     receipt: Annotated[
@@ -86,11 +89,14 @@ def fit(
     whom, for what and at what risk. It leaves if you agree, or if the site's policy.toml does; a limit
     of the policy that is passed stops it. Every decision goes into the site's log (`pace client audit`).
 
-    Run again, it gives the same upload without training again. With `--rows`, for jobs of pace-ridge
+    Run again, it gives the same upload without training again. With `--nodes` and `--edges`, the graph
+    is first made of these tables, by the job's codebook. With `--rows`, for jobs of pace-ridge
     and its kind, rows that a warehouse computed are read in one pass, however many there are.
 
     Examples:
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
+        pace client fit job.pace mine.graph --nodes patients.csv --edges links.csv
+        --keep mine.local --upload mine.up
         pace client fit job.pace --rows mine.rows --keep mine.local --upload mine.up
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
         --key mine.key --yes --json
@@ -98,6 +104,7 @@ def fit(
         --key mine.key --edition job.2.edition --editions
     """
     from pace.cli import options
+    from pace.cli.tables import import_for
     from pace.io import shown
     from pace.jobs import check_promise
     from pace.runtimes.files import apart, check_known, fit_files, identity
@@ -112,11 +119,12 @@ def fit(
     name, _ = identity(job, upload, key)  # before a large graph is read for nothing
     if known is not None:
         check_known(job, name, known, least_known)
+    to = console.console(stderr=as_json)
+    import_for(job, graph, (nodes, edges), mapping, to)
     if graph is not None and (work := forecast_fit(graph, job.federation)).worth_telling:
         console.say(work, err=True)
     site = site_of(graph, rows, job)
     warnings = site_warnings(site, job) if rows is None else []
-    to = console.console(stderr=as_json)
 
     def tell(report: Egress) -> None:
         waiting.close()
@@ -282,6 +290,10 @@ def adopt(
         Path | None, argument("The .graph file you trained on.", autocompletion=given.graphs)
     ] = None,
     rows: Rows = None,
+    nodes: Annotated[Path | None, option("New nodes to predict with it: a table.", "FILE")] = None,
+    edges: Annotated[
+        Path | None, option("Their edges, also to those of the graph.", "FILE")
+    ] = None,
     roll: Annotated[
         Path | None, option("Who was merged (default: .roll beside --return).", "FILE")
     ] = None,
@@ -296,17 +308,22 @@ def adopt(
 
     The roll that came with the return says whose uploads were merged; it is checked and kept.
 
-    The return of a later edition takes the place of the model, which is kept beside it.
+    The return of a later edition takes the place of the model, which is kept beside it. New nodes of
+    `--nodes` and `--edges` are predicted at once, as `pace client predict` does, beside the model.
 
-    Example:
+    Examples:
         pace client adopt job.pace mine.graph --kept mine.local --return mine.down
         --out mine.model
+        pace client adopt job.pace mine.graph --kept mine.local --return mine.down
+        --out mine.model --nodes new.csv --edges new_links.csv
     """
     from pace.io import untrusted
     from pace.jobs import WITHDRAWAL_SUFFIX, read_job
     from pace.runtimes.files import adopt_files, edition_changes, return_size
 
-    job = read_job(job_file)
+    job, predictions = read_job(job_file), out.with_suffix(".predictions.csv")
+    if (nodes or edges) and predictions.exists():
+        raise FileError(f"{predictions} already exists: move it, or predict with another --out")
     outcome = adopt_files(
         job,
         site_of(graph, rows, job, sample=True),
@@ -320,11 +337,18 @@ def adopt(
         ],
     )
     changes = edition_changes(out, outcome)
+    record, imported = dict[str, Any](), None
+    if nodes or edges:
+        model, site, imported = read_site(out, None, nodes, edges, known=graph, mapping=None)
+        record = write_answers(model, [site], predictions)
     if as_json:
-        console.one_object({**plain_record(outcome), "model": str(out), "changes": changes})
+        told = {"model": str(out), "changes": changes}
+        console.one_object({**plain_record(outcome), **told, **record})
         return
     show_outcome(outcome, job, changes)
     console.say(f"Written: {out} (start with its index.html)")
+    if record:
+        show_predicted(record, imported, as_json=False)
 
 
 def read_attendance(returned: Path, roll: Path | None) -> bytes:
@@ -421,6 +445,7 @@ def read_site(
     """
     import torch
 
+    from pace.cli.tables import codebook_of
     from pace.datasets import read_graph
     from pace.runtimes.files import load_any, read_model, site_of_dataset
     from pace.tables import Columns, import_graph, read_mapping
@@ -435,14 +460,9 @@ def read_site(
         return model, load_any(graph, model.job), None
     if graph is not None or nodes is None or edges is None:
         raise SettingError("give a .graph file, or both --nodes and --edges")
-    if model.job.codebook is None:
-        raise SettingError(
-            "this model's job has no codebook, so tables cannot be read by it: make a .graph file "
-            "with `pace graph import`, with the job's features in order"
-        )
     mapping = columns["mapping"]
     columns["mapping"] = read_mapping(mapping) if mapping else model.mapping
-    imported = import_graph(nodes, edges, Columns(**columns), codebook=model.job.codebook)
+    imported = import_graph(nodes, edges, Columns(**columns), codebook=codebook_of(model.job))
     site = site_of_dataset(imported.dataset, model.job, nodes, imported.rows)
     return model, site, imported
 
@@ -459,8 +479,6 @@ def predict(
     rows: Rows = None,
     id_column: Id_column = None,
     strangers: given.Strangers = "refuse",
-    weight: given.Weight = None,
-    directions: given.Directions = None,
     replace: given.Replace = False,
     allow: given.Allow = None,
     as_json: given.As_json = False,
@@ -478,21 +496,12 @@ def predict(
         pace client predict mine.model --nodes new.csv --edges new_links.csv
         --with mine.graph --out predictions.csv
     """
-    from collections import Counter
-    from operator import ne
-
     import torch
 
     from pace.datasets import is_folder
-    from pace.runtimes.files import (
-        RowFiles,
-        mapped_sites,
-        prediction_table,
-        read_model,
-        write_predictions,
-    )
+    from pace.runtimes.files import RowFiles, mapped_sites, read_model
 
-    imported, counts, differ = None, Counter[str](), Counter[bool]()
+    imported = None
     if graph is not None and is_folder(graph) and not (rows or nodes or edges):
         torch.set_num_threads(1)
         adopted = read_model(model)
@@ -507,8 +516,6 @@ def predict(
             mapping=mapping,
             id=id_column,
             strangers=strangers,
-            weight=weight,
-            directions=directions,
         )
         sites = [site]
     elif graph or nodes or edges:
@@ -518,17 +525,31 @@ def predict(
         adopted = read_model(model)
         sites = RowFiles.found(rows, adopted.job).sites()
 
+    record = write_answers(adopted, sites, out, replaces=replace)
+    show_predicted(record, imported, as_json=as_json)
+
+
+def write_answers(
+    model: SiteModel, sites: Iterable[Site], out: Path, *, replaces: bool = False
+) -> dict[str, Any]:
+    """Write the predictions of all nodes, and count them."""
+    from collections import Counter
+    from operator import ne
+
+    from pace.runtimes.files import prediction_table, write_predictions
+
+    counts, differ = Counter[str](), Counter[bool]()
+
     def tables() -> Iterator[dict[str, list[Any]]]:
         for site in sites:
-            table = prediction_table(adopted, site)
+            table = prediction_table(model, site)
             counts.update(table["split"])
             differ.update(map(ne, table["class"], table["local_class"]))
             yield table
 
-    write_predictions(out, tables(), replaces=replace)
+    write_predictions(out, tables(), replaces=replaces)
     record = {"predictions": str(out), "nodes": counts.total(), "differ_from_local": differ[True]}
-    record |= {"alpha": adopted.outcome.alpha, "split": counts}
-    show_predicted(record, imported, as_json=as_json)
+    return record | {"alpha": model.outcome.alpha, "split": counts}
 
 
 def show_predicted(record: dict[str, Any], imported: Imported | None, *, as_json: bool) -> None:
@@ -540,7 +561,7 @@ def show_predicted(record: dict[str, Any], imported: Imported | None, *, as_json
         console.one_object(record | (imported.remarks() if imported else nothing))
         return
     if imported is not None:
-        tell(imported)
+        tell(imported, console.console())
     differ = record["differ_from_local"]
     console.say(f"{record['nodes']:,} nodes; on {differ:,} of them PACE differs from Local.")
     listed = ", ".join(f"{name} {count:,}" for name, count in record["split"].items())
@@ -559,8 +580,6 @@ def evaluate(
     mapping: given.Mapping = None,
     id_column: Id_column = None,
     strangers: given.Strangers = "refuse",
-    weight: given.Weight = None,
-    directions: given.Directions = None,
     allow: given.Allow = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -583,8 +602,6 @@ def evaluate(
         mapping=mapping,
         id=id_column,
         strangers=strangers,
-        weight=weight,
-        directions=directions,
     )
     scores = adopted.evaluate(site, on)
     if as_json:

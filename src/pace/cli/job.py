@@ -30,7 +30,9 @@ def new(
     like: Annotated[
         Path | None, option("Features and classes of this .graph.", "FILE", complete=given.graphs)
     ] = None,
-    codebook: Annotated[Path | None, option("Those of this codebook.", "FILE")] = None,
+    codebook: Annotated[
+        Path | None, option("Those of this codebook, or of a folder of sites' columns.", "FILE")
+    ] = None,
     features: Annotated[int | None, option("Features of a node.", "N")] = None,
     classes: Annotated[int | None, option("Classes of nodes.", "N")] = None,
     participant: Annotated[
@@ -65,6 +67,7 @@ def new(
     Examples:
         pace new job.pace --like mine.graph --participant north,south,west
         pace new job.pace --codebook codebook.toml --participant north,south,west
+        pace new job.pace --codebook received/
         pace new job.pace --features 1433 --classes 7 --minimum 5
         pace new job.pace --features 1433 --classes 7 --model gat:heads=4 --hidden 64
         pace new job.pace --like mine.graph --method fedprox:mu=0.1 --lr 0.02
@@ -84,7 +87,10 @@ def new(
     if old is not None:
         made = job_from(old, job, add or [], remove or [])
     else:
-        names, sizes, book = nodes_of(like, codebook, features, classes)
+        if codebook is not None and codebook.is_dir():
+            members, server_key = senders(codebook, job, server_key)
+            participant = participant or members
+        names, sizes, book = nodes_of(like, codebook, (features, classes), as_json=as_json)
         method_name, method_settings = method_of(method or proposed, rank or str(RANK))
         participants, keys, sealing = keys_of(participant or [], server_key, sealed=sealed)
         if seed is None:  # with another sealed job's start, sums of both could be compared
@@ -220,13 +226,35 @@ def show_new(job: Job, path: Path, why: str) -> None:
     console.say("Send this very file to everybody who takes part.")
 
 
+def senders(folder: Path, job: Path, server_key: Path | None) -> tuple[list[str], Path | None]:
+    """Who sent columns to a folder, with keys if they are there; the server's key is made if need be."""
+    from pace.cli.tables import COLUMNS_SUFFIX
+    from pace.jobs import signatures
+
+    names = [path.name.removesuffix(COLUMNS_SUFFIX) for path in folder.glob(f"*{COLUMNS_SUFFIX}")]
+    keys = {name: folder / f"{name}.pub" for name in sorted(names)}
+    keyed = any(key.exists() for key in keys.values())
+    if keyed and server_key is None:
+        private, server_key = job.with_suffix(".key"), job.with_suffix(".pub")
+        if not server_key.exists():
+            signatures.new_keys(private, server_key)
+            console.say(f"Written: {private} (the server's signature: it stays with it)", err=True)
+    return [f"{name}={key}" if key.exists() else name for name, key in keys.items()], server_key
+
+
 def nodes_of(
-    like: Path | None, codebook: Path | None, features: int | None, classes: int | None
+    like: Path | None,
+    codebook: Path | None,
+    numbers: tuple[int | None, int | None],
+    *,
+    as_json: bool,
 ) -> tuple[Names, tuple[int, int], Codebook | None]:
     """The names and numbers of features and classes, from the one option that says them."""
+    from pace.cli.tables import merge_folder
     from pace.datasets import Names, read_graph
     from pace.tables import read_codebook
 
+    features, classes = numbers
     sources = {"--like": like, "--codebook": codebook, "--features": features}
     sources_given = [name for name, value in sources.items() if value is not None]
     if len(sources_given) > 1 or ((like or codebook) and classes is not None):
@@ -238,7 +266,8 @@ def nodes_of(
         dataset = read_graph(like)
         return dataset.names, (dataset.graph.features, dataset.classes), None
     if codebook is not None:
-        book = read_codebook(codebook)
+        to = console.console(stderr=as_json)
+        book = merge_folder(codebook, to) if codebook.is_dir() else read_codebook(codebook)
         return Names(book.classes, book.features), (len(book.features), len(book.classes)), book
     if features is None or classes is None:
         raise SettingError(

@@ -28,7 +28,7 @@ def merge(
         Path | None, option("The job's crash-safe folder (default: JOB.journal).", "FOLDER")
     ] = None,
     key: Annotated[
-        Path | None, option("The server's private key, if the job has keys.", "FILE")
+        Path | None, option("The server's private key (default: JOB.key, if it is there).", "FILE")
     ] = None,
     add: given.Added = None,
     remove: given.Removed = None,
@@ -60,6 +60,8 @@ def merge(
 
     torch.set_num_threads(1)
     job, paths = read_job(job_file), uploads or []
+    beside = job_file.with_suffix(".key")  # where `pace new` makes it
+    key = key or (beside if job.signed and beside.exists() else None)
     changes = None
     if add or remove or withdrawal:
         _, added, _ = keys_of(keys_of_files(add or []), None, sealed=False)

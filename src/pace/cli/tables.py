@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +15,13 @@ from pace.errors import SettingError
 from pace.tables import BOTH, Codebook, listed, read_codebook, write_codebook
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from pace.jobs import Job
     from pace.tables import ColumnMapping, Imported, Proposal
 
 LISTED = 20  # classes or clients shown
+COLUMNS_SUFFIX = ".columns.toml"
 
 graph = typer.Typer()
 codebook = typer.Typer(
@@ -162,30 +167,59 @@ def merge(
         --out codebook.toml
         pace codebook merge *.columns.toml --scale robust --out codebook.toml
     """
-    from pace.tables import codebook_discloses, merge_proposals, read_proposal
+    from pace.tables import codebook_discloses, merge_proposals
 
-    sites = {}
-    for path in proposals:
-        name = path.name.removesuffix(".toml").removesuffix(".columns")
-        if name in sites:
-            raise SettingError(f"two files are called {path.name}: give each site's its own name")
-        sites[name] = read_proposal(path)
+    sites = read_sites(proposals)
     book, notes = merge_proposals(sites, scaling=scale, classes=options.words(classes) or ())
     write_codebook(out, book)
-    disclosed = codebook_discloses(sites, book)
     if as_json:
+        disclosed = codebook_discloses(sites, book)
         facts = {"features": list(book.features), "notes": notes, "discloses": disclosed}
         console.one_object(book.plain() | facts | {"file": str(out)})
         return
-    show_codebook(book, f"Codebook of {', '.join(sites)}")
-    for line in [*(f"Note: {note}" for note in notes), *disclosed]:
-        console.console().print(line)
+    show_merged(sites, book, notes, console.console())
     if book.warnings:
         console.console().print(
             "The warnings are in the file: settle them and delete them from the codebook; `pace new` "
             "repeats those that are left."
         )
     console.say(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
+
+
+def read_sites(files: Sequence[Path]) -> dict[str, Proposal]:
+    """What each site's `propose` wrote, by the name of its file."""
+    from pace.tables import read_proposal
+
+    sites = {}
+    for path in files:
+        name = path.name.removesuffix(".toml").removesuffix(".columns")
+        if name in sites:
+            raise SettingError(f"two files are called {path.name}: give each site's its own name")
+        sites[name] = read_proposal(path)
+    return sites
+
+
+def merge_folder(folder: Path, to: Console) -> Codebook:
+    """The codebook of all descriptions in a folder, printed."""
+    from pace.tables import merge_proposals
+
+    if not (files := sorted(folder.glob(f"*{COLUMNS_SUFFIX}"))):
+        wanted = f"files such as north{COLUMNS_SUFFIX}, which `pace codebook propose` writes"
+        raise SettingError(f"{folder} holds no columns of a site: put in {wanted}")
+    sites = read_sites(files)
+    book, notes = merge_proposals(sites)
+    show_merged(sites, book, notes, to)
+    return book
+
+
+def show_merged(
+    sites: Mapping[str, Proposal], book: Codebook, notes: Sequence[str], to: Console
+) -> None:
+    from pace.tables import codebook_discloses
+
+    show_codebook(book, f"Codebook of {', '.join(sites)}", to)
+    for line in [*(f"Note: {note}" for note in notes), *codebook_discloses(sites, book)]:
+        to.print(line)
 
 
 @codebook.command("show")
@@ -204,7 +238,42 @@ def show_book(
     if as_json:
         console.one_object(book.plain() | {"features": list(book.features)})
     else:
-        show_codebook(book, str(file))
+        show_codebook(book, str(file), console.console())
+
+
+def codebook_of(job: Job) -> Codebook:
+    """The codebook by which tables are read."""
+    if job.codebook is None:
+        raise SettingError(
+            "the job has no codebook, so tables cannot be read by it: make a .graph file with `pace "
+            "graph import`, with the job's features in order"
+        )
+    return job.codebook
+
+
+def import_for(
+    job: Job,
+    graph: Path | None,
+    tables: tuple[Path | None, Path | None],
+    mapping: Path | None,
+    to: Console,
+) -> None:
+    """Make a site's graph of its tables of nodes and edges, where they are given."""
+    from pace.datasets import file
+    from pace.tables import Columns, import_graph, read_mapping
+
+    nodes, edges = tables
+    if nodes is None and edges is None and mapping is None:
+        return
+    if nodes is None or edges is None or graph is None:
+        raise SettingError(
+            "to make your graph of tables, name it and give both --nodes and --edges"
+        )
+    columns = Columns(mapping=read_mapping(mapping) if mapping else None)
+    imported = import_graph(nodes, edges, columns, graph.stem, codebook_of(job))
+    file.write_graph(graph, imported.dataset)
+    tell(imported, to)
+    to.print(f"Written: {graph}")
 
 
 def load_book(file: Path) -> Codebook:
@@ -220,7 +289,7 @@ def load_book(file: Path) -> Codebook:
     return book
 
 
-def show_codebook(book: Codebook, title: str) -> None:
+def show_codebook(book: Codebook, title: str, to: Console) -> None:
     """Print what it is about, and a line for each column."""
     from pace.tables import codebook_rows
 
@@ -229,7 +298,6 @@ def show_codebook(book: Codebook, title: str) -> None:
         "id": book.id,
         "features": f"{len(book.features):,} from {len(book.columns):,} columns",
     }
-    to = console.console()
     console.facts(title, facts, to)
     console.table("", *codebook_rows(book), to, words=2, names=2)
     for warning in book.warnings:
@@ -315,7 +383,7 @@ def import_(
         console.one_object(facts | imported.remarks())
         return
     show_facts(facts)
-    tell(imported)
+    tell(imported, console.console())
     console.say(f"Written: {out}")
 
 
@@ -340,9 +408,8 @@ def show(
         show_facts(facts)
 
 
-def tell(imported: Imported) -> None:
+def tell(imported: Imported, to: Console) -> None:
     """Print what was done on the way, and what will mislead if it is left so."""
-    to = console.console()
     for note in (*imported.notes, *map(str, imported.changes)):
         to.print(f"Note: {note}")
     for warning in imported.warnings:

@@ -35,7 +35,7 @@ def hidden(root: Path) -> list[tuple[str, dict[str, str]]]:
     """The true outcome of each new patient, and what was predicted."""
     pairs = []
     for site in SITES:
-        found = {row["node"]: row for row in rows(root / site / "predictions.csv")}
+        found = {row["node"]: row for row in rows(root / site / "mine.predictions.csv")}
         truth = rows(root / "hidden" / f"{site}.csv")
         assert len(found) == len(truth) == 80  # the new ones, and nobody else
         pairs += [(row["outcome"], found[row["node"]]) for row in truth]
@@ -76,8 +76,9 @@ def test_every_site_is_mapped_to_the_same_columns(opened: tuple[Path, str]) -> N
     features = [read_graph(root / site / "mine.graph").names.features for site in SITES]
     assert features[0] == features[1] == features[2]
     assert {"age", "creatinine", "crp", "diabetes", "hypertension", "sex=female"} < set(features[0])
-    codebook = (root / "server" / "codebook.toml").read_text()
-    assert "warnings" not in codebook  # all are in one unit
+    book = read_model(root / "süd" / "mine.model").job.codebook
+    assert book is not None
+    assert not book.warnings  # all are in one unit
     for words in (
         "creatinine, µmol/l to mg/dl?",
         "lb to kg?",
@@ -89,13 +90,13 @@ def test_every_site_is_mapped_to_the_same_columns(opened: tuple[Path, str]) -> N
     assert (root / "süd" / "mine.model" / "mapping.toml").exists()
 
 
-def test_commands_are_counted() -> None:
-    """What a site and the server type between them; in a sealed job both make keys as well."""
-    lines = re.findall(r"^\s*pace (\w+ \w+)", SCRIPT.read_text(), re.M)
-    keys = lines.count("keys new")
-    assert len(lines) - keys <= 14
-    assert len(lines) + 1 <= 16  # one line makes keys for both
-    assert keys == 1
+def typed(root: Path) -> list[str]:
+    """The commands that all parties typed."""
+    return (root.parent / "bin" / "pace.log").read_text().splitlines()
+
+
+def test_commands_are_counted(opened: tuple[Path, str]) -> None:
+    assert len(typed(opened[0])) <= 14
 
 
 def test_sealed_gives_the_same_answers(
@@ -104,6 +105,10 @@ def test_sealed_gives_the_same_answers(
     pytest.importorskip("cryptography")
     root, said = pace.run_example(SCRIPT, tmp_path, "sealed")
     assert "keep it here, it is your signature" in " ".join(said.split())
+    assert len(typed(root)) <= 16
+    job = read_model(root / "west" / "mine.model").job
+    assert job.sealed
+    assert sorted(job.keys) == ["north", "server", "süd", "west"]  # the server's was made
     pairs = hidden(root)
     assert nll(pairs) < COIN
     assert json.loads((root / "north" / "mine.model" / "model.json").read_text())["roll"]
@@ -118,3 +123,19 @@ def test_the_page_shows_the_commands_of_the_example() -> None:
     assert len(commands) >= 4
     for line in commands:
         assert line in script, line
+
+
+def test_what_is_lacking_is_said_before_anything_is_made(
+    opened: tuple[Path, str], pace: Preloaded, tmp_path: Path
+) -> None:
+    north, made = opened[0] / "north", pace("new", "x.pace", "--codebook", ".", cwd=tmp_path)
+    assert (made.code, "holds no columns of a site" in made.err) == (2, True)
+    files = ("--keep", tmp_path / "a.local", "--upload", tmp_path / "north.up", "--yes")
+    asked = ("client", "fit", "study.pace", tmp_path / "a.graph", "--nodes", "patients.csv")
+    fitted = pace(*asked, *files, cwd=north)
+    assert (fitted.code, "give both --nodes and --edges" in fitted.err) == (2, True)
+    assert not (tmp_path / "a.graph").exists()
+    tables = ("--out", "mine.model", "--nodes", "new.csv", "--edges", "new_links.csv")
+    kept = ("--kept", "mine.local", "--return", "north.down")
+    adopted = pace("client", "adopt", "study.pace", "mine.graph", *kept, *tables, cwd=north)
+    assert (adopted.code, "mine.predictions.csv already exists" in adopted.err) == (2, True)
