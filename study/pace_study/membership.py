@@ -51,16 +51,17 @@ def add_membership(folder: Path, methods: Iterable[str]) -> Mapping[str, float]:
 def membership(name: str) -> float:
     """AUC of the best of the site's own attacks on a method's upload, the mean over clients.
 
-    Of a method over rounds the model that the server holds last is attacked. 0.5 is guessing, which is
-    what a method that sends nothing leaves.
+    Of a method over rounds the model that the server holds last is attacked, or what clients send whole.
+    0.5 is guessing, which is what a method that sends nothing leaves.
     """
     torch.set_num_threads(1)
     graphs, model = _setting()
     method = Played(ROUNDS[name], graphs) if name in ROUNDS else study_method(name)
     federation = Federation(model, method, SEED)
     if isinstance(method, Played):
-        held = next(iter(method.outcome(federation).models.values()))
-        readings = [Reading(models[0]) for models in held]
+        outcome = method.outcome(federation)
+        held = [models[0] for models in next(iter(outcome.models.values()))]
+        readings = [Reading(model) for model in outcome.sent or held]
     else:
         starts = {federation.seed: federation.start}
         models = train_cohort(graphs, federation.network, starts, recipe=federation.recipe)

@@ -72,6 +72,7 @@ class Outcome:
     upload: int  # bytes of one client in all rounds
     returned: int
     seconds: float
+    sent: Sequence[External] | None = None  # each client's model, where it sends that and not steps
 
 
 class Rounds(Protocol):
@@ -299,8 +300,10 @@ class Stacked:
         head = optimiser.result()
         held = [[External(head, "FENS", reader)] for _ in graphs]
         each, small = size(start), size(head) * self.rounds
+        sent = [External(params, predict=Reader(network)) for params in models]
         seconds = time.perf_counter() - began
-        return Outcome({FITS[0]: held}, each + small, each * len(models) + small, seconds)
+        returned = each * len(models) + small
+        return Outcome({FITS[0]: held}, each + small, returned, seconds, sent)
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,8 +126,9 @@ def test_a_method_that_sends_its_model_tells_what_its_loss_tells(tmp_path: Path)
         nodes = torch.cat([graph.train.nonzero().flatten(), graph.test.nonzero().flatten()])
         loss = cross_entropy(model(local, graph).logits[nodes], graph.y[nodes], reduction="none")
         expected.append(roc_auc_score(graph.train[nodes].numpy(), -loss.detach().numpy()))
-    found = membership.add_membership(tmp_path, ["fedavg"])
-    assert found["fedavg"] == pytest.approx(sum(expected) / len(expected), abs=1e-3)
+    found = membership.add_membership(tmp_path, ["fedavg", "fens"])  # FENS sends Local too
+    for method in ("fedavg", "fens"):
+        assert found[method] == pytest.approx(sum(expected) / len(expected), abs=1e-3)
     assert membership.read_membership(tmp_path) == found
     settings = by_setting(write(tmp_path, TWO), ROWS, SEEDS[:1])
     settings["membership"] = settings.method.map({"pace-full": 0.87})
