@@ -257,6 +257,9 @@ def test_sums_that_no_honest_sites_have_are_refused() -> None:
         merged(list(lying(pace, **{"0_weight_m": -1000.0})), pace)
     with pytest.raises(WeightError, match="clients"):
         merged(list(lying(pace, clients=1.0)), pace)
+    for off in (1.0, -1.0):
+        with pytest.raises(SealError, match="do not cancel"):
+            merged(list(lying(pace, one=off)), pace)
     with pytest.raises(WeightError, match="nodes"):
         merged(list(lying(fedavg, nodes=-1000.0)), fedavg)
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from pace.merging.carrier import BATCH, Carrier, LowRank, compress, truncate
-from pace.merging.consensus import CLIENTS, Batch, summed
+from pace.merging.consensus import CLIENTS, Batch, mean, summed
 from pace.merging.consensus import consensus as of_batches
 from pace.merging.moments import EPS, Moments
 from tests.batches import in_batches
@@ -164,3 +164,10 @@ def test_factors_enter_as_the_update_they_stand_for(clients: int) -> None:
         carriers.append(({"w": low}, moment))
         dense.append(({"w": low.left.double() @ low.right.double()}, moment))
     torch.testing.assert_close(consensus(carriers), consensus(dense))
+
+
+def test_a_column_without_any_weight_in_a_sum_is_divided_by_no_zero() -> None:
+    """A sealed sum is rounded: ε itself may be lost in it."""
+    total = {"0.weight": torch.zeros(2, 3), "0.weight/m": torch.tensor([0.0, 3.0, 0.0])}
+    shared = mean({**total, CLIENTS: torch.tensor([3.0])})
+    assert torch.equal(shared["0.weight"], torch.zeros(2, 3))

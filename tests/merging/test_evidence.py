@@ -60,3 +60,11 @@ def test_a_correction_of_nothing_stays_and_who_learnt_nothing_takes_nothing() ->
     nothing, share = torch.zeros(2, 3), torch.ones(3).double()
     assert column_factors(nothing, nothing, share).tolist() == [1.0] * 3
     assert column_factors(torch.ones(2, 3), nothing, share).tolist() == [0.0] * 3
+
+
+def test_columns_that_the_receiver_does_not_see_are_not_among_the_usual() -> None:
+    """Weight decay alone moves them: they say nothing about how long an update is here."""
+    own = torch.tensor([[1.0, 1.0, 90.0, 90.0, 90.0]])
+    share = torch.tensor([1.0, 1.0, 0.0, 0.0, 0.0]).double()
+    factors = column_factors(torch.full((1, 5), 10 * LONGEST), own, share)
+    assert factors.tolist() == pytest.approx([0.1, 0.1, 0.0, 0.0, 0.0])

@@ -5,8 +5,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from pace.errors import MomentError
 from pace.graph import Graph
-from pace.merging.moments import EPS, propagated, raw, uniform
+from pace.merging.moments import EPS, check, propagated, raw, uniform
 from pace.methods import Pace
 from pace.models.gcn import GCN
 from pace.models.propagation import propagation
@@ -94,3 +95,21 @@ def test_a_moment_beyond_float16_is_admitted(numbers: str) -> None:
     agreed = Federation(GCN((70_000, 4, 2)), Pace(), epochs=0, numbers=numbers)
     moment = steps.check_upload(steps.fit(graph, agreed)[1], agreed)["0.weight/m"]
     assert moment[0] == (70_000 if numbers == "float32" else 65_504)
+
+
+def test_constants_that_two_masks_share_have_the_moments_of_each() -> None:
+    """P X is a constant of the graph; its moment is one of the training nodes."""
+    graph = clients(1)[0]
+    other = graph.remasked(graph.val, graph.train, graph.test)
+    gcn = GCN((FEATURES, CLASSES))
+    rows = propagation(graph).matrix.to_dense() @ graph.x
+    for masked in (graph, other, graph):
+        moments = propagated(gcn(gcn.start(1), masked), masked)["0.weight"]
+        np.testing.assert_allclose(moments, by_hand(rows, masked.train), rtol=1e-4)
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_a_mean_may_be_above_one_by_rounding_alone(clients: int) -> None:
+    check("0.weight/m", torch.full((4,), 1.0009 * clients), clients)
+    with pytest.raises(MomentError, match="expected at most"):
+        check("0.weight/m", torch.full((4,), 1.002 * clients), clients)

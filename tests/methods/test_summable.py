@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from pace.methods import METHODS, make
+from pace.errors import WeightError
+from pace.methods import METHODS, FedAvg, make
 from pace.protocol import steps, wire
 from pace.protocol.method import Summable
 from pace.protocol.uploads import Messages
@@ -68,3 +69,19 @@ def test_statistics_add_up_to_the_open_total_and_the_receiver_makes_its_own_retu
         )
         torch.testing.assert_close(dict(ours), dict(theirs), rtol=0, atol=1e-6)
     assert wire.layout(own) == wire.layout(returned)
+
+
+@pytest.mark.parametrize("name", ["pace", "pace-mean", "fedavg"])
+def test_shares_of_all_clients_are_one_together(name: str) -> None:
+    method, graphs = make(name), clients(3)
+    agreed = federation(method)
+    shared = Messages([method.share(agreed.start, graph, agreed) for graph in graphs])
+    shares = [weight.share for weight in method.influence(shared, agreed)]
+    assert sum(share or 0.0 for share in shares) == pytest.approx(1)
+
+
+def test_a_sum_of_nodes_has_one_for_each_client() -> None:
+    agreed = federation(FedAvg())
+    FedAvg().check_total({"nodes": torch.tensor([3.0])}, 3, agreed)
+    with pytest.raises(WeightError, match="expected 3 or more"):
+        FedAvg().check_total({"nodes": torch.tensor([2.0])}, 3, agreed)

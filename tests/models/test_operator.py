@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
+from pace.graph import Graph
 from pace.models.operator import (
     SPARSE_BELOW,
     Operator,
@@ -15,6 +16,7 @@ from pace.models.operator import (
     multiplied,
     multiplier,
 )
+from pace.models.propagation import propagation
 
 
 @given(
@@ -94,3 +96,16 @@ def test_a_product_with_an_empty_matrix_is_zero(shape: tuple[int, int], dtype: t
     out = torch.full((shape[0], 2), torch.nan, dtype=dtype)
     assert multiplier(matrix)(dense, out) is out
     assert not out.any()
+
+
+def test_p_is_made_of_roots_that_are_rounded_once() -> None:
+    """torch's float32 root of some degrees is not the nearest number; P is the same on every machine."""
+    leaves = torch.arange(1, 60)  # of stars, one beside the other
+    hubs = (leaves + 1).cumsum(0) - leaves - 1
+    count = int((leaves + 1).sum())
+    others = torch.ones(count, dtype=torch.bool).scatter(0, hubs, False).nonzero().flatten()
+    edges = torch.stack([hubs.repeat_interleave(leaves), others])
+    y = torch.zeros(count, dtype=torch.int64)
+    graph = Graph.build(torch.ones(count, 1), edges, y)
+    scale = 1 / (1 + leaves).double().sqrt().float()
+    assert torch.equal(propagation(graph).matrix.to_dense().diagonal()[hubs], scale * scale)

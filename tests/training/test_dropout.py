@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from pace.graph import Graph
-from pace.training.dropout import AHEAD, Activation, Dropout
+from pace.training.dropout import AHEAD, Activation, Dropout, scale, threshold
 
 
 def ring(nodes: int, step: int) -> Graph:
@@ -44,3 +44,14 @@ def test_masks_drawn_ahead_are_the_stream_epoch_by_epoch(dropout: float) -> None
         for layer, (rows, width) in enumerate(shapes):
             hidden = activate(torch.ones(rows, width), torch.zeros(width), layer)
             assert torch.equal(hidden, stream.keep(rows * width).view(rows, width).float())
+
+
+@pytest.mark.parametrize(
+    ("dropout", "below"),
+    [(0.0, 0), (0.5, 2**15), (0.3, 19661), (0.7, 45875), (0.999999, 2**16 - 1)],
+)
+def test_a_chance_is_the_nearest_multiple_that_still_keeps_something(
+    dropout: float, below: int
+) -> None:
+    assert threshold(dropout) == below
+    assert scale(dropout) == pytest.approx(1 / (1 - below / 2**16))

@@ -15,7 +15,7 @@ from pace.models.propagation import propagation, times_features
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.training.dropout import Dropout
-from pace.training.optimiser import Gradient, Target
+from pace.training.optimiser import Gradient, Proximal, Target
 from pace.training.recipe import Recipe
 from pace.training.train import train
 from tests.graphs import CLASSES, FEATURES, clients, federation, none
@@ -54,6 +54,30 @@ def test_training_is_the_plain_pyg_loop(recipe: Recipe) -> None:
     local = trained(graph, recipe, dropout=0.0)
     for ours, theirs in zip(local.values(), parameters, strict=True):
         torch.testing.assert_close(ours, theirs.detach(), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("clip", [0.05, 1e3])
+@pytest.mark.parametrize("mu", [0.0, 0.5])
+def test_a_clipped_gradient_is_torchs(clip: float, mu: float) -> None:
+    """The norm is over every parameter, those of columns that no node reads among them."""
+    graph = clients(1)[0]
+    graph = replace(graph, x=torch.where(torch.arange(FEATURES) < 5, graph.x, 0.0))
+    gcn = GCN((FEATURES, 16, CLASSES), 0.0)
+    anchor = gcn.start(5)
+    leaves = {name: value.clone().requires_grad_() for name, value in anchor.items()}
+    optimiser = torch.optim.SGD(leaves.values(), lr=0.5, weight_decay=5e-4)
+    for _ in range(8):
+        optimiser.zero_grad()
+        pulled = sum(((leaves[name] - anchor[name]) ** 2).sum() for name in anchor)
+        loss = cross_entropy(gcn(leaves, graph).logits[graph.train], graph.y[graph.train])
+        (loss + mu / 2 * pulled).backward()
+        torch.nn.utils.clip_grad_norm_(leaves.values(), clip)
+        optimiser.step()
+    penalty = Proximal(mu) if mu else None
+    recipe = Recipe(8, 0.5, optimiser="sgd", clip=clip, penalty=penalty)
+    local = train(graph, gcn, anchor, recipe=recipe, seed=1)
+    for name, value in leaves.items():
+        torch.testing.assert_close(local[name], value.detach(), rtol=1e-3, atol=1e-6)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5, 0.3])

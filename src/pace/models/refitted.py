@@ -86,7 +86,7 @@ def fitted_labels(graph: Graph, fit: str) -> Tensor:
 def fitted_on(graph: Graph, fit: str) -> Graph:
     """The graph with a fit's nodes as its training nodes and nothing to validate on."""
     nodes = fitted_nodes(graph, fit)
-    return graph.remasked(nodes, torch.zeros_like(graph.val), graph.test & ~nodes)
+    return graph.remasked(nodes, torch.zeros_like(graph.val), graph.test)
 
 
 def joined(models: Mapping[str, Params]) -> dict[str, Tensor]:
