@@ -14,7 +14,7 @@ from pace.models.gcn import GCN
 from pace.params import size
 from pace.protocol import steps
 from pace.protocol.federation import Federation
-from pace.reports.run_views import client_bars, score_table
+from pace.reports.run_views import bars, score_table
 from pace.reports.trial import summarise
 from pace.runtimes.simulation import by_training, progress_steps, run_trials
 from pace.task import accuracy, pooled
@@ -111,9 +111,9 @@ def test_tables_show_a_common_local_model_once() -> None:
 
 
 def test_bars_show_each_clients_alpha() -> None:
-    assert client_bars([[0.0, 1.0, 0.5], [0.0, 1.0, 0.5]]) == "·█▅"
-    assert client_bars([[0.5] * 25]).count("▅") == 25
-    assert client_bars([[0.5] * 75]).endswith("…")
+    assert bars([0.0, 1.0, 0.5]) == "·█▅"
+    assert bars([0.5] * 25).count("▅") == 25
+    assert bars([0.5] * 75).endswith("…")
 
 
 def test_a_smaller_rank_sends_fewer_bytes() -> None:

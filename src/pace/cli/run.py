@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pace.protocol import Method
     from pace.reports import RunResult, Table
 
-BARS = "▁▂▃▄▅▆▇█"
 UNFINISHED = "unfinished"  # a folder of trained models, until the run is written
 ALWAYS = "local,pace,alone"  # what --against holds a method to
 
@@ -269,7 +268,7 @@ def partition(
 
 def client_table(clients: Sequence[ClientFacts], title: str, edges: int) -> Table:
     """One row a client. Bars are the classes in order, each against the client's largest."""
-    from pace.reports import Table
+    from pace.reports import Table, run_views
 
     numbers = [[c.nodes, c.edges, c.lost, c.train, c.val, c.test] for c in clients]
     nodes, kept, _, *masks = map(sum, zip(*numbers, strict=True))
@@ -277,15 +276,10 @@ def client_table(clients: Sequence[ClientFacts], title: str, edges: int) -> Tabl
     names = [*(client.name for client in clients), "all"]
     numbers.append([nodes, kept, edges - kept, *masks])
     labels.append(list(map(sum, zip(*labels, strict=True))))
-    lines = zip(names, numbers, map(bars, labels), strict=True)
+    histograms = [run_views.bars([count / max([1, *own]) for count in own]) for own in labels]
+    lines = zip(names, numbers, histograms, strict=True)
     heads = ["Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test", "Labels"]
     return Table.of(title, heads, [[name, *map(str, row), bar] for name, row, bar in lines], sums=1)
-
-
-def bars(counts: Sequence[int]) -> str:
-    """A histogram in a line, `·` where a class is absent."""
-    most, top = max([1, *counts]), len(BARS) - 1
-    return "".join("·" if not count else BARS[round(count / most * top)] for count in counts)
 
 
 def methods(

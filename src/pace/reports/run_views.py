@@ -84,29 +84,37 @@ def ranked(means: Sequence[float]) -> list[str]:
     return [marks.get(text, "") for text in texts]
 
 
-def adoption_table(methods: Mapping[str, MethodSummary]) -> Table:
-    """For each method that exchanges anything: alphas by client, and bytes against a dense model."""
-    rows = []
+def adoption_table(methods: Mapping[str, MethodSummary], *, seconds: bool = False) -> Table:
+    """For each method that exchanges anything: alphas by client, bytes of a dense model's, seconds."""
+
+    def size(count: float, ratio: float) -> Value:
+        return Value(f"{count:,.0f} B", count, below=f"{100 * ratio:.1f}%")
+
+    rows, steps = [], list[Column]()
     for name, method in methods.items():
         alpha, sent = method.alpha, method.bytes
-        adopted = [
-            f"{alpha.mean:.2f}",
-            f"{100 * alpha.zero_share:.0f}%",
-            client_bars(alpha.per_seed),
+        means = [sum(column) / len(column) for column in zip(*alpha.per_seed, strict=True)]
+        row = [
+            Value(name, name),
+            Value(f"{alpha.mean:.2f}", alpha.mean, share=alpha.mean),
+            Value(f"{100 * alpha.zero_share:.0f}%", alpha.zero_share),
+            Value(bars(means)),
+            size(sent.upload, sent.upload_ratio),
+            size(sent.returned, sent.return_ratio),
         ]
-        ways = (sent.upload, sent.upload_ratio), (sent.returned, sent.return_ratio)
-        sizes = [f"{size:,.0f} B ({100 * ratio:.1f}%)" for size, ratio in ways]
-        rows += [[name, *adopted, *sizes]] if name != "local" else []
+        if seconds:
+            steps = [Column(step, "Seconds a seed, all clients") for step in method.seconds]
+            row += [Value(f"{value:.2f}", value) for value in method.seconds.values()]
+        rows += [row] if name != "local" else []
     heads = ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"]
-    return Table.of("What receivers adopted", heads, rows, words=0, folding=heads[3:])
+    return Table.of("What receivers adopted", [*heads, *steps], rows, words=0, folding=heads[3:])
 
 
-def client_bars(per_seed: Sequence[Sequence[float]]) -> str:
-    """Each client's mean alpha as a bar, `·` where it is zero, in groups of ten; long lists are cut."""
-    means = [sum(column) / len(column) for column in zip(*per_seed, strict=True)]
-    bars = ["·" if mean == 0 else BARS[round(mean * (len(BARS) - 1))] for mean in means[:MOST]]
-    groups = ["".join(bars[start : start + 10]) for start in range(0, len(bars), 10)]
-    return " ".join(groups) + ("…" if len(means) > MOST else "")
+def bars(shares: Sequence[float]) -> str:
+    """Shares from 0 to 1 as bars, `·` for zero, in groups of ten; long lists are cut."""
+    drawn = ["·" if share == 0 else BARS[round(share * (len(BARS) - 1))] for share in shares[:MOST]]
+    groups = ["".join(drawn[start : start + 10]) for start in range(0, len(drawn), 10)]
+    return " ".join(groups) + ("…" if len(shares) > MOST else "")
 
 
 def by_accuracy(run: RunResult) -> list[str]:
@@ -197,6 +205,7 @@ def run_document(run: RunResult) -> Document:
     charts = [_changes(run, name) for name in by_accuracy(run)]
     folded = [Fold(chart.caption, (chart,)) for chart in charts[1:]]
     clients: tuple[Block, ...] = (*charts[:1], *folded)
+    adoption = adoption_table(run.summary.methods, seconds=True)
     return Document(
         f"PACE: {run.settings.title}",
         verdict(run) or "One upload, one return, Local always kept.",
@@ -204,8 +213,7 @@ def run_document(run: RunResult) -> Document:
         (
             Section("Scores", tuple(_scores(run))),
             *([Section("Client by client", clients)] if clients else []),
-            Section("Adoption, bytes and time", (_adoption(run),)),
-            Section("α by client", tuple(_alphas(run))),
+            Section("Adoption, bytes and time", (adoption,)),
             Section("Command and versions", tuple(_provenance(run))),
         ),
         flows=True,
@@ -256,45 +264,6 @@ def _changes(run: RunResult, method: str) -> page.Changes:
         "α",
         f"Means over {many(len(trials), 'seed')}. α is the weight of what came back: 0 keeps Local.",
     )
-
-
-def _adoption(run: RunResult) -> Table:
-    def size(size: float, ratio: float) -> Value:
-        return Value(f"{size:,.0f}", size, below=f"{100 * ratio:.1f} % of dense")
-
-    rows = []
-    for name, method in run.summary.methods.items():
-        alpha, traffic = method.alpha, method.bytes
-        row = (
-            Value(name, name),
-            Value(f"{alpha.mean:.3f}", alpha.mean, share=alpha.mean),
-            Value(f"{100 * alpha.zero_share:.0f} %", alpha.zero_share),
-            size(traffic.upload, traffic.upload_ratio),
-            size(traffic.returned, traffic.return_ratio),
-            *(Value(f"{value:.2f}", value) for value in method.seconds.values()),
-        )
-        rows.append(row)
-    heads = [NAMES[0], Column("Mean α"), Column("α = 0")]
-    heads += [Column(way, "Bytes of a client's message") for way in ("Upload", "Return")]
-    heads += [Column(step, "Seconds a seed, all clients") for step in method.seconds]
-    return Table("By method", tuple(heads), tuple(rows))
-
-
-def _alphas(run: RunResult) -> Iterable[Block]:
-    meaning = "How much each client took of what came back: α = 0 keeps Local, α = 1 takes it all."
-    yield page.Text(meaning)
-    seeds = (Column(str(seed), "By seed") for seed in run.settings.seeds)
-    columns = (Column("Client", numeric=False), Column("Mean α"), *seeds)
-    choices = []
-    for name in by_accuracy(run):
-        rows = []
-        per_seed = run.summary.methods[name].alpha.per_seed
-        for client, alphas in enumerate(zip(*per_seed, strict=True)):
-            values = [Value(f"{a:.3f}", a, share=a) for a in (fmean(alphas), *alphas)]
-            rows.append((Value(f"Client {client}", f"Client {client}"), *values))
-        choices.append(page.Choice((name,), Table(f"α by client: {name}", columns, tuple(rows))))
-    if choices:
-        yield page.Drilldown(("Method",), tuple(choices))
 
 
 def _provenance(run: RunResult) -> Iterable[Block]:

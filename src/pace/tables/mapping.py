@@ -7,14 +7,9 @@
         {name = "diagnoses", from = "Diagnosen", separator = ";", flags = {E11 = "diabetes"}},
     ]
 
-values      words in any case, each with what it becomes: other names of classes, yes and no as 1 and 0
-unit        text behind numbers that is taken away
-limits      `<3` is half of 3, `>100` is 100, `60-69` is their middle, `80+` is 80
-factor      what a number is multiplied by, then `offset` is added
-age_at      a date becomes years until this day, or until the day in this column
-flags       of cells with several words, by `separator`: each word here becomes a column of 0 and 1
-
-Columns that no line names are not used. The file stays at the site.
+`HEAD`, with which every such file begins, says what else a line may hold. Of limits, `<3` is half of 3,
+`>100` is 100, `60-69` is their middle and `80+` is 80. Numbers are multiplied by `factor`, then `offset`
+is added. Columns that no line names are not used.
 """
 
 from __future__ import annotations
