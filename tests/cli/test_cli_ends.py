@@ -295,7 +295,16 @@ def test_a_disk_without_room_names_the_file(
 
 
 @pytest.mark.parametrize(
-    ("words", "code"), [("--help", 0), ("run --help", 0), ("run", 2), ("show study.pace", 2)]
+    ("words", "code"),
+    [
+        ("--help", 0),
+        ("run --help", 0),
+        ("graph --help", 0),
+        ("codebook propose --help", 0),
+        ("client fit --help", 0),
+        ("run", 2),
+        ("show study.pace", 2),
+    ],
 )
 def test_a_machine_without_torch_says_how_to_get_it(words: str, code: int) -> None:
     program = f"import sys; sys.modules['torch'] = None; {COMMAND[-1]}"

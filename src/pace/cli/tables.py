@@ -12,13 +12,12 @@ import pace
 from pace.cli import console, given, options
 from pace.cli.given import argument, option
 from pace.errors import SettingError
-from pace.tables import BOTH, Codebook, listed, read_codebook, write_codebook
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from pace.jobs import Job
-    from pace.tables import ColumnMapping, Imported, Proposal
+    from pace.tables import Codebook, ColumnMapping, Imported, Proposal
 
 LISTED = 20  # classes or clients shown
 COLUMNS_SUFFIX = ".columns.toml"
@@ -72,7 +71,7 @@ def propose(
         pace codebook propose export.csv --label Entlassung --mapping south.mapping.toml
         --like north.columns.toml --out south.columns.toml
     """
-    from pace.tables import proposal
+    from pace.tables import BOTH, proposal
 
     options.at_least_one("--least", least)
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
@@ -167,7 +166,7 @@ def merge(
         --out codebook.toml
         pace codebook merge *.columns.toml --scale robust --out codebook.toml
     """
-    from pace.tables import codebook_discloses, merge_proposals
+    from pace.tables import codebook_discloses, merge_proposals, write_codebook
 
     sites = read_sites(proposals)
     book, notes = merge_proposals(sites, scaling=scale, classes=options.words(classes) or ())
@@ -279,6 +278,7 @@ def import_for(
 def load_book(file: Path) -> Codebook:
     """The codebook of a file, or of a job."""
     from pace.jobs import JOB_SUFFIX, read_job
+    from pace.tables import read_codebook
 
     book = read_job(file).codebook if file.suffix == JOB_SUFFIX else read_codebook(file)
     if book is None:
@@ -418,6 +418,8 @@ def tell(imported: Imported, to: Console) -> None:
 
 def show_facts(facts: dict[str, Any]) -> None:
     """Print the facts for people, within 80 columns."""
+    from pace.tables import listed
+
     first = f": {listed(facts['feature_names'])}" if facts["feature_names"] else ""
     directed = ", stored with directions" if facts["directed"] else ""
     weighted = ", weighted" if facts["weighted"] else ""
