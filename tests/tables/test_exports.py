@@ -273,3 +273,25 @@ def test_columns_of_parquet_that_no_codebook_has_are_named(
         propose_columns(tmp_path / "nodes.parquet", label="kind")
     proposal, _ = propose_columns(tmp_path / "nodes.parquet", label="kind", without=["v"])
     assert not proposal.columns
+
+
+def test_classes_that_are_numbered_otherwise_are_asked_about(tmp_path: Path) -> None:
+    write(tmp_path, ["1.5", "2.5", "3.5"], kinds="0110")
+    zero, _ = proposed(tmp_path)
+    write(tmp_path, ["1.5", "2.5", "3.5"], kinds="1221")
+    one, _ = proposed(tmp_path)
+    book, _ = merge_proposals({"a": zero, "b": one})
+    assert book.warnings == (
+        "the classes are 0, 1 at a and 1, 2 at b: do the numbers mean the same?",
+    )
+    assert not merge_proposals({"a": zero, "b": zero})[0].warnings
+
+
+def test_numbers_in_another_unit_lie_close_together(tmp_path: Path) -> None:
+    """Glucose in mmol/l, by a codebook in mg/dl, is but three scales off."""
+    write(tmp_path, [str(60 + 2.5 * step) for step in range(ROWS)])
+    proposal, _ = proposed(tmp_path)
+    book, _ = merge_proposals({"a": proposal, "b": proposal})
+    assert not imported(tmp_path, codebook=book).warnings
+    write(tmp_path, [str(round((60 + 2.5 * step) / 18, 1)) for step in range(ROWS)])
+    assert "half of the values are 4 scales" in imported(tmp_path, codebook=book).warnings[0]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 
 from pace.errors import GraphError, ProblemsError, SettingError
 from pace.io import many
-from pace.tables.cells import alike_notes, in_order, spelt_alike
+from pace.tables.cells import alike_notes, in_order, spelt_alike, whole_number
 from pace.tables.codebook import Codebook, Column, Kind
 from pace.tables.dates import show_day
 from pace.tables.problems import check_choice, listed
@@ -70,7 +71,7 @@ def merge_proposals(
             )
     codebook = Codebook(
         **agreed,
-        classes=_merge_classes(sites, classes, notes),
+        classes=_merge_classes(sites, classes, notes, warnings),
         missing=tuple(dict.fromkeys(word for site in sites.values() for word in site.missing)),
         warnings=tuple(warnings),
         columns=tuple(merged),
@@ -95,7 +96,9 @@ def _alone(words: Mapping[str, Sequence[str]]) -> str | None:
     )
 
 
-def _merge_classes(sites: Sites, classes: Sequence[str], notes: list[str]) -> tuple[str, ...]:
+def _merge_classes(
+    sites: Sites, classes: Sequence[str], notes: list[str], warnings: list[str]
+) -> tuple[str, ...]:
     """The classes in order; notes tell which are not everywhere, and which are spelt alike."""
     where: dict[str, list[str]] = {name: [] for name in classes}
     for site, proposal in sites.items():
@@ -114,6 +117,13 @@ def _merge_classes(sites: Sites, classes: Sequence[str], notes: list[str]) -> tu
         if len(where[name]) < len(sites)
     ]
     notes += alike_notes("the label", names, "classes")
+    for one, two in combinations(sites, 2) if None not in map(whole_number, names) else ():
+        left, right = (set(sites[site].classes) for site in (one, two))
+        if left - right and right - left:
+            warnings.append(
+                f"the classes are {listed(in_order(left))} at {one} and {listed(in_order(right))} at "
+                f"{two}: do the numbers mean the same?"
+            )
     return names
 
 

@@ -34,6 +34,7 @@ FEW_WORDS = 10  # so many may be one a row, in a small table
 LARGE = 10.0  # root mean square of a feature that is worth a warning
 OUTLIER_SCALES = 20  # a value further from the centre is most often in another unit
 SHIFTED_SCALES, FEW_ROWS = 4, 10  # a median further from it, of so many rows, is worth a warning
+NARROW = 0.2  # scales: numbers that lie so close together and apart are most often in another unit
 FEW_VALUES = 3  # different numbers; fewer show no pattern
 EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
@@ -235,7 +236,9 @@ def _check_unit(table: Table, column: Column, values: Array, distance: Array) ->
             f"{OUTLIER_SCALES} {centre} (such as {far[0]:g}), "
             "most likely in another unit: convert them, or give `factor` in a mapping",
         )
-    elif middle > SHIFTED_SCALES and len(values) >= FEW_ROWS:
+    elif len(values) >= FEW_ROWS and (
+        middle > SHIFTED_SCALES or (middle > 2 and np.std(distance) < NARROW)
+    ):
         table.problems.warnings.append(
             f"column {column.name!r}: half of the values are {middle:.0f} {centre} or more: another "
             "unit, or other people?"
