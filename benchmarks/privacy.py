@@ -140,6 +140,7 @@ MEMBERSHIP = {  # by attack: its title
     "loss": "A node of this site was in training, by its loss, AUC",
     "moments": "The same, by the moments, AUC",
     "row": "The same, by its row, AUC",
+    "features": "The same, by the features of its class, AUC",
     "combined": "The same, all combined on held-out nodes, AUC",
 }
 TITLES = {name: title for name, (title, _) in ATTACKS.items()} | MEMBERSHIP

@@ -213,7 +213,9 @@ def seeds() -> dict[str, list[bytes]]:
         bytes([place]) + (model_folder() / name).read_bytes()
         for place, name in enumerate(MODEL_FILES)
     ]
-    closed = json.dumps({"job": job().digest, "uploads": {"north": "0" * 64}}).encode()
+    closed = json.dumps(
+        {"job": job().digest, "uploads": {"north": "0" * 64}, "refused": {}, "missing": []}
+    ).encode()
     refusal = json.dumps({"sender": "a", "sha256": None, "code": "size", "reason": "b"}).encode()
     public = (FOLDER / "north.pub").read_bytes() if signed() else b""
     return {

@@ -108,7 +108,7 @@ ONE_PROCESS = (
 )  # fmt: skip
 FILES = (
     Hop("pace.runtimes.files.site:load_site", lambda a, r: f"`mine.graph` → graph of {size(r.graph)}, checked against the job"),
-    Hop("pace.runtimes.files.client:fit_files", lambda a, r: "job, site and key → `mine.local` (kept), `north.up` (sent), a receipt"),
+    Hop("pace.runtimes.files.client:fit_files", lambda a, r: "job, site and key → `mine.local` (kept), `north.up` (sent) and the egress report"),
     Hop("pace.protocol.steps:fit", lambda a, r: f"graph → Local, {numbers(r[0].local)}, and **upload, {size(r[1])}**"),
     Hop("pace.jobs.disclosure:disclosure", lambda a, r: f"message → what will leave the site, {many(len(r.items), 'tensor')}, for `confirm`"),
     Hop("pace.runtimes.files.merge:merge_files", lambda a, r: f"{len(r.took_part)} files → {len(r.took_part)} returns and rolls, `MergeReport`"),
@@ -200,8 +200,7 @@ def over_files(root: Path, job: Job) -> None:
     inbox.mkdir()
     at = {name: load_site(root / name / "mine.graph", job) for name in NAMES}
     for name in NAMES:
-        kept, receipt = root / name / "mine.local", root / name / "receipt.json"
-        fit_files(job, at[name], kept, inbox / f"{name}{UP}", receipt)
+        fit_files(job, at[name], root / name / "mine.local", inbox / f"{name}{UP}")
     merge_files(job, [inbox], journal=root / "server" / "journal", out=outbox)
     for name in NAMES:
         returned, roll = (

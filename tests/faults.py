@@ -55,7 +55,7 @@ FAULTS = {
         "A sign-flipped or label-flipped client",
         "As 9; no receiver's validation loss rises through the gate",
     ),
-    11: Fault("The same upload twice", "Accepted once, with the same receipt"),
+    11: Fault("The same upload twice", "Accepted once, with the same answer"),
     12: Fault("Another upload under the same name", "Refused and written down; the first counts"),
     13: Fault("An upload of an earlier job, replayed", "Refused: every job has a nonce"),
     14: Fault(
@@ -185,7 +185,7 @@ FAULTS = {
     ),
     52: Fault(
         "A line of the site's log of decisions changed, removed, swapped or cut off",
-        "Found out by the chain of hashes; its end, by the hash in a receipt",
+        "Found out by the chain of hashes; its end, by the hash in an egress report",
     ),
     53: Fault(
         "A copy of a key, or a link to it, used to seal a second upload or to forget earlier jobs",

@@ -3,7 +3,6 @@
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pace.datasets import Dataset, Names, file
 from pace.graph import Graph
@@ -12,6 +11,7 @@ from pace.jobs.job import Job, write_job
 from pace.jobs.roll import Roll
 from pace.models.gcn import GCN
 from pace.runtimes.files.client import adopt_files, fit_files
+from pace.runtimes.files.egress import Egress
 from pace.runtimes.files.outcome import Outcome
 from pace.runtimes.files.site import load_site
 from tests.graphs import CLASSES, FEATURES, clients
@@ -50,10 +50,10 @@ def write_sites(folder: Path, made: Job, names: Sequence[str] = NAMES) -> list[P
     return [folder / name for name in names]
 
 
-def fit_at(made: Job, site: Path, upload: Path, key: Path | None = None) -> dict[str, Any] | None:
+def fit_at(made: Job, site: Path, upload: Path, key: Path | None = None) -> Egress | None:
     """A site's first step in its folder; the upload goes elsewhere."""
     mine = load_site(site / "mine.graph", made)
-    return fit_files(made, mine, site / "mine.local", upload, site / "receipt.json", key=key)
+    return fit_files(made, mine, site / "mine.local", upload, key=key)
 
 
 def adopt_at(made: Job, site: Path, outbox: Path) -> Outcome:

@@ -5,9 +5,8 @@
     FOLDER/JOB/NAME.down      the return that was applied
     FOLDER/JOB/NAME.roll      who was in, as the server says
     FOLDER/JOB/model/         the adopted model
-    FOLDER/JOB/receipt.json   what was made for sending
     FOLDER/JOB/edition-N/     upload, return and roll of a later edition
-    FOLDER/JOB/NAME.egress.*  what attacks learn from it, and who agreed
+    FOLDER/JOB/NAME.egress.*  what was made for sending, what attacks learn from it, and who agreed
 
 Every file is whole or absent, so a step that was killed is simply asked for again.
 
@@ -35,7 +34,7 @@ from pace_network.node import Node
 if TYPE_CHECKING:
     from pace.jobs import Job
 
-LOCAL, MODEL, RECEIPT = "local", "model", "receipt.json"
+LOCAL, MODEL = "local", "model"
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload(["pace.runtimes.files"])
 
@@ -116,7 +115,6 @@ def make_upload(node: Node, digest: str) -> Path:
         load_site(node.graph, job),
         folder / LOCAL,
         upload,
-        folder / RECEIPT,
         key=node.key,
         device=node.device,
         overlapping=node.overlapping,

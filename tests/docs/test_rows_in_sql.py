@@ -83,7 +83,7 @@ def uploads(made: Job, folder: Path) -> None:
     sent = []
     for name, each in sites.items():
         (folder / name).mkdir()
-        files = (folder / name / file for file in ("local", "mine.up", "receipt.json"))
+        files = (folder / name / file for file in ("local", "mine.up"))
         fit_files(made, each, *files)
         frame = (folder / name / "mine.up").read_bytes()
         sent.append(steps.check_upload(frame, made.federation))

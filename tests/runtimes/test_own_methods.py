@@ -1,7 +1,10 @@
 """A method in one file outside the package runs where it was allowed, and nowhere else."""
 
+import importlib.util
+import py_compile
 import shutil
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +72,55 @@ def test_other_code_under_the_same_name_is_noticed(
         monkeypatch.delitem(sys.modules, "own_scaled")
         with pytest.raises(SettingError, match=r"its method\.code is '[0-9a-f]{16}', here it is"):
             read_job(own_folder / "job.pace")
+
+
+def package(folder: Path, value: str) -> Path:
+    """`owned.method:VALUE` in a package with a folder that is a link."""
+    (folder / "owned").mkdir()
+    (folder / "elsewhere").mkdir()
+    (folder / "owned" / "__init__.py").write_text("")
+    (folder / "owned" / "helpers").symlink_to(folder / "elsewhere")
+    (folder / "elsewhere" / "more.py").write_text(f"VALUE = {value!r}\n")
+    path = folder / "owned" / "method.py"
+    path.write_text("from owned.helpers.more import VALUE\n")
+    return path
+
+
+def test_what_a_package_links_to_is_a_part_of_its_digest(folder: Path) -> None:
+    package(folder, "honest")
+    digest = plugins.code_digest("owned.method:VALUE", "method")
+    (folder / "elsewhere" / "more.py").write_text("VALUE = 'changed'\n")
+    assert plugins.code_digest("owned.method:VALUE", "method") != digest
+
+
+def test_what_runs_is_the_file_that_was_hashed_and_no_compiled_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python itself runs a compiled file whose header says that its source need not be compared."""
+    path = package(folder, "honest")
+    evil = folder / "evil.py"
+    evil.write_text("VALUE = 'evil'\n")
+    unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    place = importlib.util.cache_from_source(str(path))
+    py_compile.compile(str(evil), cfile=place, doraise=True, invalidation_mode=unchecked)
+    names = ("owned", "owned.method", "owned.helpers", "owned.helpers.more")
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert importlib.import_module("owned.method").VALUE == "evil"  # what Python does
+    for name in names:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with plugins.allowing(["owned.method:VALUE"]):
+        assert plugins.load_code("owned.method:VALUE", "method") == "honest"
+
+
+def test_code_whose_files_cannot_be_read_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(folder / "code.zip", "w") as archive:
+        archive.writestr("zipped.py", "VALUE = 1\n")
+    monkeypatch.syspath_prepend(folder / "code.zip")
+    with pytest.raises(SettingError, match="its files cannot be read"):
+        plugins.code_digest("zipped:VALUE", "method")
 
 
 def test_every_setting_is_in_the_digest() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -59,9 +59,6 @@ def fit(
     mapping: given.Mapping = None,
     rows: Rows = None,
     key: Annotated[Path | None, option("Your private key, if the job has keys.", "FILE")] = None,
-    receipt: Annotated[
-        Path | None, option("A JSON record (default: beside --keep).", "FILE")
-    ] = None,
     policy: Annotated[
         Path | None, option("The site's limits (default: the user's policy.toml).", "FILE")
     ] = None,
@@ -107,13 +104,12 @@ def fit(
     from pace.cli.tables import import_for
     from pace.io import shown
     from pace.jobs import check_promise
-    from pace.runtimes.files import apart, check_known, fit_files, identity
+    from pace.runtimes.files import apart, check_known, egress_files, fit_files, identity
     from pace.runtimes.forecast import forecast_fit
 
     limits = limits_of(policy, agreed=yes)
-    files = (keep, upload, receipt or keep.with_name(f"{keep.stem}.receipt.json"))
     inputs = {"the job": job_file, "the graph": graph, "--rows": rows, "--key": key}
-    apart(inputs | dict(zip(("--keep", "--upload", "--receipt"), files, strict=True)))
+    apart(inputs | {"--keep": keep, "--upload": upload})
     job = job_in(job_file, edition)
     check_promise(job, agreed=without_promise)
     name, _ = identity(job, upload, key)  # before a large graph is read for nothing
@@ -134,14 +130,16 @@ def fit(
         for warning in warnings:
             to.print(f"Warning: {warning}", style="yellow")
         show_egress(report, upload, to)
-        show_consequences(job, editions, to, egress_page(keep, name))
+        show_consequences(job, editions, to, egress_files(keep, name)[1])
 
     with ExitStack() as waiting:
         bar = waiting.enter_context(console.progress(job.federation.recipe.epochs, "Training"))
-        record = fit_files(
+        again = keep.exists()
+        report = fit_files(
             job,
             site,
-            *files,
+            keep,
+            upload,
             key=key,
             device=options.device(device),
             overlapping=overlapping,
@@ -152,10 +150,19 @@ def fit(
             by="a person, by --yes" if yes else "a person, when asked",
             progress=bar,
         )
-    if record is not None and as_json:
-        console.one_object({**record, "warnings": warnings})
-    else:
-        show_written(record, *files, egress_page(keep, name))
+    if report is None:
+        console.say("Nothing was written for sending.", err=True)
+        raise typer.Exit(1)
+    if as_json:
+        console.one_object({**plain_record(report), "again": again, "warnings": warnings})
+        return
+    trained = f"Trained in {report.seconds:.1f} s."
+    console.say("The same upload as before; nothing was trained again." if again else trained)
+    console.say(f"Written: {keep} (keep it here)")
+    console.say(f"Written: {upload} (send it to the server)")
+    for path in egress_files(keep, name):
+        console.say(f"Written: {path} (for your records)")
+    console.say(f"SHA-256 of the upload: {report.sha256[:32]} …")
 
 
 def limits_of(policy: Path | None, *, agreed: bool) -> Policy | None:
@@ -187,19 +194,6 @@ def site_warnings(site: Site, job: Job) -> list[str]:
     if job.codebook is None:
         warnings.insert(0, unscaled_features(site.graph.x, job.features))
     return [*filter(None, warnings)]
-
-
-def show_written(record: Mapping[str, Any] | None, *files: Path) -> None:
-    """How long a fit took, and what each of its files is for; of none, that nothing may leave."""
-    if record is None:
-        console.say("Nothing was written for sending.", err=True)
-        raise typer.Exit(1)
-    again = "The same upload as before; nothing was trained again."
-    console.say(again if record["again"] else f"Trained in {record['seconds']:.1f} s.")
-    purposes = ("keep it here", "send it to the server", *["for your records"] * 2)
-    for path, purpose in zip(files, purposes, strict=True):
-        console.say(f"Written: {path} ({purpose})")
-    console.say(f"SHA-256 of the upload: {record['upload']['sha256'][:32]} …")
 
 
 def site_of(graph: Path | None, rows: Path | None, job: Job, *, sample: bool = False) -> Site:
@@ -249,16 +243,10 @@ def show_consequences(job: Job, editions: bool, to: Console, page: Path) -> None
     to.print(f"All of it: {page}")
 
 
-def egress_page(keep: Path, name: str) -> Path:
-    from pace.runtimes.files import egress_files
-
-    return egress_files(keep, name)[1]
-
-
 @app.command()
 def audit(
     log: Annotated[Path | None, argument("A log (default: the user's egress.log).")] = None,
-    head: Annotated[str, option("A hash that must be in it, such as a receipt's.", "HASH")] = "",
+    head: Annotated[str, option("A hash that must be in it, such as a report's.", "HASH")] = "",
     as_json: given.As_json = False,
 ) -> None:
     """Verify the log of decisions on what left the site: every line holds the hash of the one before.

@@ -83,18 +83,23 @@ def show_report(report: MergeReport, out: Path) -> None:
     """The report in a terminal."""
     from pace.runtimes.files import merge_sentences, report_tables
 
-    to, tables = console.console(), report_tables(report)
+    to = console.console()
     if report.here and not report.took_part:
         to.print(f"Accepted so far: {', '.join(report.here)}")
-    for table in tables:
+    for table in report_tables(report):
         if table.rows:
             table.show(to)
+            to.print(table.note or "")
     for sentence in merge_sentences(report):
         to.print(sentence)
+    if report.edition > 1:
+        readers = ", ".join(report.new) or "anybody who asks"
+        console.say(f"Written: {report.job['name']}.{report.edition}.edition (send to {readers})")
     if report.merged:
-        to.print(tables[0].note)
+        for name in report.left:
+            console.say(f"Written: {name}.certificate (send it to {name})")
         returns = console.many(len(report.took_part), "return")
-        console.say(f"Written: {returns} and report.md in {out}")
+        console.say(f"Written: {returns}, each with its roll, and report.md, all in {out}")
 
 
 @app.command()

@@ -51,24 +51,28 @@ def create(path: Path, content: bytes, *, private: bool = False, settled: bool =
     return True
 
 
-def folder(path: Path, files: Mapping[str, bytes], *, private: bool = False) -> None:
-    """Put a folder with these files at `path`, where there is nothing yet."""
-    with new_folder(path, private=private) as staged:
+def folder(
+    path: Path, files: Mapping[str, bytes], *, private: bool = False, aside: Path | None = None
+) -> None:
+    """Put a folder with these files at `path`; what is there is moved `aside`, or there is nothing."""
+    with new_folder(path, private=private, aside=aside) as staged:
         for name, content in files.items():
             write(staged / name, content, private=private)
 
 
 @contextmanager
-def new_folder(path: Path, *, private: bool = False) -> Iterator[Path]:
-    """A folder to fill, which is put at `path`, where there is nothing yet, when it is complete."""
+def new_folder(path: Path, *, private: bool = False, aside: Path | None = None) -> Iterator[Path]:
+    """A folder to fill, which is put at `path` when it is complete."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path):
-        if path.exists():
+        if aside is None and path.exists():
             raise FileExistsError(EEXIST, "it already exists: choose another, or move it")
         staged = Path(tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART))
         try:
             yield staged
             os.chmod(staged, 0o700 if private else 0o777 & ~_umask())
+            if aside is not None:
+                os.rename(path, aside)
             os.rename(staged, path)
         finally:
             shutil.rmtree(staged, ignore_errors=True)

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from importlib.machinery import all_suffixes
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from pace.errors import NotAllowedError, SettingError, did_you_mean
@@ -76,7 +77,8 @@ def load_code(name: str, kind: str) -> Any:
     module, _, path = name.partition(":")
     _look_here()
     try:
-        code: Any = importlib.import_module(module)
+        with _no_bytecode():
+            code: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise _missing(name, kind, error) from error
     except Exception as error:
@@ -91,6 +93,18 @@ def load_code(name: str, kind: str) -> Any:
             raise SettingError(f"there is no {part!r} in {home}: {near}check the name")
         code = getattr(code, part)
     return code
+
+
+@contextmanager
+def _no_bytecode() -> Iterator[None]:
+    """Run the files that were looked at and hashed: a compiled one beside them may be of other code."""
+    before = sys.pycache_prefix
+    with TemporaryDirectory() as empty:
+        sys.pycache_prefix = empty
+        try:
+            yield
+        finally:
+            sys.pycache_prefix = before
 
 
 def code_digest(name: str, kind: str) -> str:
@@ -108,6 +122,8 @@ def code_digest(name: str, kind: str) -> str:
         sources = _files_of(map(Path, spec.submodule_search_locations))
     else:
         sources = _with_siblings(Path(spec.origin or ""))
+    if not sources:
+        raise _missing(name, kind, "its files cannot be read, as in an archive")
     sha = hashlib.sha256()
     for path, content in sorted(sources.items()):
         if path.endswith(".py"):
@@ -128,12 +144,13 @@ def check_code(name: str, kind: str, expected: object) -> None:
 
 def _files_of(folders: Iterable[Path]) -> dict[str, bytes]:
     """Everything below the folders of a package that Python could import, by path."""
-    return {
-        path.relative_to(folder.parent).as_posix(): path.read_bytes()
-        for folder in folders
-        for path in folder.rglob("*")
-        if path.name.endswith(tuple(all_suffixes())) and "__pycache__" not in path.parts
-    }
+    sources = {}
+    for folder in folders:
+        for parent, _, names in os.walk(folder, followlinks=True):  # as an import does
+            for path in (Path(parent, name) for name in names):
+                if path.name.endswith(tuple(all_suffixes())) and "__pycache__" not in path.parts:
+                    sources[path.relative_to(folder.parent).as_posix()] = path.read_bytes()
+    return sources
 
 
 def _with_siblings(first: Path) -> dict[str, bytes]:

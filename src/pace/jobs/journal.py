@@ -3,13 +3,12 @@
     job.pace            the job it belongs to
     uploads/NAME.up     accepted; durable before it is acknowledged
     refused/….json      what was turned away, and why
-    closed.json         the decision: whose uploads are merged. It is taken once
-    roll.json           who was merged, refused and missing when it was taken
+    closed.json         the decision: who was merged, refused and missing. It is taken once
     brought.json        what each upload brought, where the method lets that be seen
     returns/NAME.down   made from the uploads of the decision, and never made again
     damaged/…           uploads that changed on the disk after they were accepted
-    editions/N/         of each later edition: edition (signed), closed.json, roll.json, returns/, and
-                        in unused/ the uploads that may not serve it
+    editions/N/         of each later edition: edition (signed), closed.json, returns/, and in unused/
+                        the uploads that may not serve it
     .lock               there while a server is at work
 
 The newest edition is the one at work. What is deleted are the uploads of those who left, and all
@@ -63,10 +62,12 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Decision:
-    """closed.json: whose uploads are merged, with their SHA-256."""
+    """closed.json: who was in when the job was closed, written down before anybody is told."""
 
     job: str
-    uploads: dict[str, str]
+    uploads: dict[str, str]  # that are merged: name -> SHA-256
+    refused: dict[str, str]  # participants of whom only others came, and the last reason's code
+    missing: tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,13 +212,17 @@ class Journal:
 
     def decision(self) -> dict[str, str] | None:
         """Whose uploads are merged, and their SHA-256; None while the job is open."""
+        return None if (decided := self.decided()) is None else decided.uploads
+
+    def decided(self) -> Decision | None:
+        """The decision of this edition; None while the job is open."""
         path = self.room / "closed.json"
         if not path.exists():
             return None
-        uploads = load_record(Decision, path, LARGEST).uploads
-        if not all(map(is_name, uploads)):
+        decided = load_record(Decision, path, LARGEST)
+        if not all(map(is_name, decided.uploads)):
             raise FileError(f"{path} is damaged (a name): restore it from a backup")
-        return uploads
+        return decided
 
     def close(self) -> dict[str, str]:
         """Decide that those who are here take part; the first decision is final."""
@@ -247,7 +252,11 @@ class Journal:
                 "into the inbox, or ask them to send it again, and run this again (without it, those "
                 "who are here are merged)"
             )
-        record = plain_record(Decision(self.job.digest, sound))
+        codes = {past.sender: past.code for past in self.refusals()}
+        absent = self.job.missing(sound)
+        refused = {name: codes[name] for name in absent if name in codes}
+        never = tuple(name for name in absent if name not in codes)
+        record = plain_record(Decision(self.job.digest, sound, refused, never))
         atomic.create(self.room / "closed.json", json.dumps(record, indent=1).encode())
         return self.close()
 

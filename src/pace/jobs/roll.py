@@ -19,7 +19,7 @@ from functools import cached_property
 from pathlib import Path
 
 from pace.errors import RollError, TooFewError, WithdrawnError
-from pace.io import OPTIONAL, atomic, load_record, optional, plain_record, read_record, untrusted
+from pace.io import OPTIONAL, optional, read_record, untrusted
 from pace.jobs import signatures
 from pace.jobs.admission import evidence_of, frame_of
 from pace.jobs.editions import (
@@ -32,7 +32,7 @@ from pace.jobs.editions import (
     read_withdrawal,
 )
 from pace.jobs.job import SERVER, Job
-from pace.jobs.journal import Journal
+from pace.jobs.journal import Decision, Journal
 from pace.jobs.signatures import Key
 from pace.tables import listed
 
@@ -76,41 +76,24 @@ class Roll:
         return 1 if self.edition is None else self.edition.number
 
 
-@dataclass(frozen=True)
-class Absent:
-    """roll.json: who was not merged when the job was closed."""
-
-    refused: Mapping[str, str]
-    missing: tuple[str, ...]
-
-
 @dataclass(frozen=True, eq=False)
 class Attendance:
-    """Who was in when the job was closed: journalled once, before any participant is told."""
+    """Who was in when the job was closed, for the rolls."""
 
     book: Journal
-    decision: str
-    merged: tuple[str, ...]
-    absent: Absent
+    decided: Decision
 
     @classmethod
     def of(cls, book: Journal) -> Attendance:
-        decided, participants = book.decision() or {}, set(book.job.participants)
-        path = book.room / "roll.json"
-        if not path.exists():
-            codes = {past.sender: past.code for past in book.refusals()}
-            turned_away = sorted(participants & codes.keys() - decided.keys())
-            refused = {name: codes[name] for name in turned_away}
-            missing = tuple(sorted(participants - decided.keys() - refused.keys()))
-            atomic.create(path, json.dumps(plain_record(Absent(refused, missing))).encode())
-        decision = _sha256(json.dumps(sorted(decided.items())).encode())
-        return cls(book, decision, tuple(sorted(decided)), load_record(Absent, path, LARGEST))
+        decided = book.decided()
+        assert decided is not None  # rolls go with returns, which the decision comes before
+        return cls(book, decided)
 
     @cached_property
     def _evidence(self) -> dict[str, Evidence]:
         if self.book.job.edition is None:
             return {}
-        pairs = ((name, evidence_of(self.book.stored(name))) for name in self.merged)
+        pairs = ((name, evidence_of(self.book.stored(name))) for name in self.decided.uploads)
         return {name: Evidence(*(part.hex() for part in parts)) for name, parts in pairs}
 
     def roll(self, name: str, returned: bytes, key: Key | None) -> bytes:
@@ -121,9 +104,10 @@ class Attendance:
             name,
             _sha256(frame_of(self.book.stored(name), job)),
             _sha256(returned),
-            self.decision,
-            merged=self.merged,
-            **vars(self.absent),
+            _sha256(json.dumps(sorted(self.decided.uploads.items())).encode()),
+            merged=tuple(sorted(self.decided.uploads)),
+            refused=self.decided.refused,
+            missing=self.decided.missing,
             edition=job.edition,
             evidence=self._evidence,
             brought={} if (sums := self.book.brought()) is None else sums.to_receiver(name),

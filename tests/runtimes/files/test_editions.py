@@ -6,6 +6,7 @@ import hashlib
 import json
 import shlex
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from pace.errors import (
 from pace.io import untrusted
 from pace.jobs import editions, read_job, signatures, write_job
 from pace.jobs.admission import frame_of
-from pace.jobs.journal import Journal
+from pace.jobs.journal import Decision, Journal
 from pace.jobs.roll import Attendance
 from pace.protocol import steps
 from pace.registry import METHODS
@@ -33,7 +34,7 @@ from tests.blocks import ROOT, blocks
 from tests.graphs import clients
 from tests.preloaded import KILLED, Preloaded
 from tests.runtimes.files.test_files import hashes
-from tests.sites import job, write_graph
+from tests.sites import ADOPT, FIT, job, write_graph
 
 MERGED = "server merge job.pace inbox/ --out first/ --key server.key"
 SITES = ("east", "north", "south", "west", "zenith")
@@ -60,8 +61,8 @@ class Federation:
         site, upload = self.root / name, self.root / "inbox" / f"{name}.up"
         upload.unlink(missing_ok=True)
         mine = load_site(site / "mine.graph", made)
-        paths = (site / "mine.local", upload, site / "receipt.json")
-        fit_files(made, mine, *paths, key=self.root / f"{name}.key", editions=serves)
+        key = self.root / f"{name}.key"
+        fit_files(made, mine, site / "mine.local", upload, key=key, editions=serves)
         return upload
 
     def merge(self, out: str, changes: Changes | None = None, **options: object):  # type: ignore[no-untyped-def]
@@ -258,10 +259,9 @@ def forged(four: Federation, number: int, members: tuple[str, ...], serves: str 
     (four.root / "forged" / "east.down").write_bytes(returned)
     parts = {"job": enrolled, "stored": staticmethod(uploads.get)}
     stored = type("Stored", (), parts | {"brought": staticmethod(lambda: None)})
-    absent = type("A", (), {})()
-    absent.refused = {}
-    absent.missing = tuple(sorted(set(enrolled.participants) - set(members)))
-    attendance = Attendance(stored, "0" * 64, members, absent)  # type: ignore[arg-type]
+    missing = tuple(sorted(set(enrolled.participants) - set(members)))
+    decided = Decision(four.job.digest, dict.fromkeys(members, "0" * 64), {}, missing)
+    attendance = Attendance(stored, decided)  # type: ignore[arg-type]
     roll = attendance.roll("east", returned, key)
     (four.root / "forged" / "east.roll").write_bytes(roll)
     return roll
@@ -369,36 +369,125 @@ def test_nobody_leaves_for_another_or_twice(four: Federation) -> None:
         four.merge("three", Changes(added={"north": four.keys["zenith"]}))
 
 
-@pytest.mark.fault(46)
-def test_an_edition_killed_at_any_moment_ends_in_the_same_bytes(
-    four: Federation, pace: Preloaded, tmp_path: Path
-) -> None:
-    """Without the inbox, as the leaver's upload must not come back from there."""
-    start = tmp_path / "start"
-    start.mkdir()
-    write_job(start / "job.pace", four.job)
-    shutil.copytree(four.root / "journal", start / "job.journal")
-    shutil.copy(four.root / "server.key", start)
-    shutil.copy(four.withdraw("south"), start)
-    options = ("--withdrawal", "south.withdrawal", "--out", "two", "--key", "server.key")
-    words = ("server", "merge", "job.pace", *options)
-    whole = tmp_path / "whole"
-    shutil.copytree(start, whole)
-    assert pace(*words, cwd=whole).code == 0
-    expected, steps_killed = hashes(whole), 0
+def after_kills(pace: Preloaded, start: Path, *words: str, ends: int = 0) -> Iterator[Path]:
+    """For each step on the disk: a copy in which the command was killed there and then run again."""
+    work = start.with_name("work")
     for step in range(1, 1000):
-        work = tmp_path / "work"
         shutil.rmtree(work, ignore_errors=True)
         shutil.copytree(start, work)
         killed = pace(*words, cwd=work, kill_at=step)
-        if killed.code == 0:
-            break
+        if killed.code == ends:
+            assert step > 3, "no step was found"
+            return
         assert killed.code == KILLED, killed.err
-        steps_killed = step
-        assert pace(*words, cwd=work).code == 0
+        yield work
+
+
+def server_folder(four: Federation, folder: Path) -> Path:
+    """All that the server has, in a folder of its own, and what sites have sent it."""
+    folder.mkdir()
+    write_job(folder / "job.pace", four.job)
+    shutil.copytree(four.root / "journal", folder / "job.journal")
+    for name in ("server.key", "zenith.pub"):
+        shutil.copy(four.root / name, folder)
+    shutil.copy(four.withdraw("south"), folder)
+    return folder
+
+
+@pytest.mark.fault(46)
+@pytest.mark.parametrize("change", ["a leaver", "a late one", "both"])
+def test_an_edition_killed_at_any_moment_ends_in_the_same_bytes(
+    four: Federation, pace: Preloaded, tmp_path: Path, change: str
+) -> None:
+    """Uploads are taken from the journal: an inbox may not bring the leaver's back."""
+    start = server_folder(four, tmp_path / "start")
+    merge = ("server", "merge", "job.pace", "--out", "two", "--key", "server.key")
+    late, leaves = ("--add", "zenith.pub"), ("--withdrawal", "south.withdrawal")
+    words = (*merge, *{"a leaver": leaves, "a late one": late, "both": (*late, *leaves)}[change])
+    whole, ends = tmp_path / "whole", 1 if "--add" in words else 0  # it waits for who is new
+    shutil.copytree(start, whole)
+    assert pace(*words, cwd=whole).code == ends
+    expected = hashes(whole)
+    for work in after_kills(pace, start, *words, ends=ends):
+        assert pace(*words, cwd=work).code == ends
         found = {name: text for name, text in hashes(work).items() if "/." not in f"/{name}"}
-        assert found == expected, f"after step {step}"
-    assert steps_killed > 20
+        assert found == expected
+        assert (work / "job.journal" / "uploads" / "north.up").exists()
+        gone = "--withdrawal" in words
+        assert (work / "job.journal" / "uploads" / "south.up").exists() != gone
+
+
+def site_folder(four: Federation, name: str, folder: Path) -> Path:
+    """All that a site has, in a folder of its own."""
+    shutil.copytree(four.root / name, folder)
+    write_job(folder / "job.pace", four.job)
+    shutil.copy(four.root / f"{name}.key", folder / "mine.key")
+    return folder
+
+
+@pytest.mark.fault(46)
+def test_a_site_that_is_killed_while_it_adopts_again_loses_no_model(
+    four: Federation, pace: Preloaded, tmp_path: Path
+) -> None:
+    four.merge("two", Changes(withdrawn=[four.withdraw("south")]))
+    start = site_folder(four, "north", tmp_path / "north")
+    for end in ("down", "roll"):
+        shutil.copy(four.root / "two" / f"north.{end}", start)
+    older = read_model(start / "mine.model")
+    outcome = four.adopt("north", "two")
+    words = (*ADOPT, "--return", "north.down")
+    for work in after_kills(pace, start, *words):
+        kept = [path for path in work.glob("mine.model*") if path.suffix != ".part"]
+        assert kept, "neither the model before nor the one after is there"
+        assert all(read_model(path) for path in kept)
+        assert pace(*words, cwd=work).code == 0
+        found = read_model(work / "mine.model").outcome
+        assert replace(found, adopted=outcome.adopted) == outcome
+        assert read_model(work / "mine.model.edition-1").outcome == older.outcome
+        assert not list(work.glob(".*"))
+
+
+@pytest.mark.fault(46)
+def test_a_late_site_that_is_killed_at_any_step_sends_one_upload(
+    four: Federation, pace: Preloaded, tmp_path: Path
+) -> None:
+    four.merge("two", zenith(four))
+    start = site_folder(four, "zenith", tmp_path / "zenith")
+    shutil.copy(four.root / "two" / "small.2.edition", start)
+    expected = four.fit("zenith", edition=start / "small.2.edition").read_bytes()
+    options = ("--key", "mine.key", "--edition", "small.2.edition", "--editions")
+    words = (*FIT, "zenith.up", *options)
+    for work in after_kills(pace, start, *words):
+        if (work / "zenith.up").exists():
+            assert (work / "zenith.up").read_bytes() == expected
+        assert pace(*words, cwd=work).code == 0
+        assert (work / "zenith.up").read_bytes() == expected
+        assert not list(work.glob(".*"))
+
+
+@pytest.mark.fault(46)
+def test_a_withdrawal_is_whole_or_absent_whenever_it_is_killed(
+    four: Federation, pace: Preloaded, tmp_path: Path
+) -> None:
+    start = site_folder(four, "south", tmp_path / "south")
+    words = ("client", "withdraw", "job.pace", "--kept", "mine.local", "--key", "mine.key")
+    for work in after_kills(pace, start, *words):
+        path = work / "mine.withdrawal"
+        done = pace(*words, cwd=work)
+        assert done.code == 0 or "send it, or choose another" in done.err
+        assert editions.read_withdrawal(path, four.job).name == "south"
+
+
+def test_what_comes_has_to_follow_the_edition_before_also_after_a_kill(four: Federation) -> None:
+    """Killed when the older model was moved away: the newest one beside it says what is known."""
+    shutil.copytree(four.root / "journal", four.root / "other")
+    four.merge("two", Changes(withdrawn=[four.withdraw("south")]))
+    four.adopt("north", "two")
+    four.merge("not two", Changes(removed=["west"]), journal=four.root / "other")
+    four.merge("three", Changes(removed=["east"]), journal=four.root / "other")
+    (four.root / "north" / "mine.model").rename(four.root / "north" / "mine.model.edition-2")
+    with pytest.raises(EditionError, match="tells of another edition 2"):
+        four.adopt("north", "three")
 
 
 def test_the_commands_of_the_page_run(pace: Preloaded, tmp_path: Path) -> None:
@@ -433,6 +522,44 @@ def test_the_commands_of_the_page_run(pace: Preloaded, tmp_path: Path) -> None:
         if party == "south":
             shutil.copy(root / "south" / "mine.withdrawal", root / "south.withdrawal")
     assert four.frames("third", ("east", "north", "west")) == four.merged(("east", "north", "west"))
+
+
+def test_inspect_tells_records_apart_and_whose_word_they_are(
+    four: Federation, pace: Preloaded
+) -> None:
+    four.merge("two", replace(zenith(four), withdrawn=[four.withdraw("south", "recalled")]))
+    four.fit("zenith", edition=four.root / "two" / "small.2.edition")
+    four.merge("two")
+    write_job(four.root / "job.pace", four.job)
+    expected = {
+        "two/small.2.edition": ("edition", "signed by the server, for this job"),
+        "two/north.roll": ("roll", "signed by the server, for this job"),
+        "two/south.certificate": ("certificate", "signed by the server, for this job"),
+        "south.withdrawal": ("withdrawal", "signed by south, for this job"),
+    }
+    for name, (kind, sanity) in expected.items():
+        found = pace("inspect", name, "--job", "job.pace", "--json", cwd=four.root).json
+        assert (found["kind"], found["sanity"][-1]) == (kind, sanity)
+        path = four.root / name
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+        changed = pace("inspect", name, "--job", "job.pace", "--json", cwd=four.root).json
+        assert changed["sanity"][-1].startswith("NOT of this job (signature)")
+    journal = pace("inspect", "journal", "--json", cwd=four.root).json
+    assert (journal["edition"], journal["missing"]) == (2, [])
+    assert journal["returns"] == ["east", "north", "west", "zenith"]
+
+
+def test_nothing_is_asked_or_logged_where_another_upload_is_in_the_way(four: Federation) -> None:
+    four.merge("two", Changes(withdrawn=[four.withdraw("south")]))
+    made = editions.read_edition(four.root / "two" / "small.2.edition", four.job)
+    site, upload = four.root / "north", four.root / "inbox" / "north.up"
+    mine, key = load_site(site / "mine.graph", made), four.root / "north.key"
+    with pytest.raises(FileError, match="signed for another edition"):
+        fit_files(
+            made, mine, site / "mine.local", upload, key=key, tell=lambda _: pytest.fail("asked")
+        )
 
 
 def test_the_next_job_is_on_the_same_footing(pace: Preloaded, four: Federation) -> None:

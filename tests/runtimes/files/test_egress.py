@@ -84,6 +84,26 @@ def test_an_upload_is_attacked_more_than_its_sums_would_be() -> None:
 
 
 @pytest.mark.fault(38)
+@pytest.mark.parametrize("method", ["pace-ridge", "pace-full", "pace-ridge-sums"])
+def test_sums_by_class_tell_no_more_than_the_report_says(method: str) -> None:
+    """Another attack, by counting alone: a feature that no training node of its class has."""
+    made = synthetic(Synthetic(nodes=600, features=200, classes=4, communities=4))
+    (graph,) = divide(Dataset("small", made, 4), "dirichlet", 1)
+    agreed = replace(federation(make(method)), model=GCN((200, 16, 4)))
+    message = steps.check_upload(steps.fit(graph, agreed)[1], agreed)
+    reading = agreed.method.explain(Messages([message]), agreed).reading()
+    risk = attacks.attack(reading, graph, agreed)
+    assert reading.class_words is not None
+    sums = reading.class_words.T[graph.y]
+    strange = (graph.x != 0) & (sums < 1e-2 * sums.mean(1, keepdim=True))
+    asked = graph.train | graph.test
+    told = roc_auc_score(graph.train[asked], -strange[asked].sum(1))
+    assert told > 0.6
+    assert risk.auc is not None
+    assert risk.auc > told - 0.01
+
+
+@pytest.mark.fault(38)
 def test_a_node_alone_in_its_class_is_said_to_be_read_whole() -> None:
     (graph,), agreed = clients(1), federation(RidgeSums())
     label = int(graph.training_labels[0])
@@ -105,11 +125,9 @@ def test_every_method_can_be_attacked_or_has_nothing_to_attack(name: str) -> Non
     assert all(0 <= value <= 1 for value in risk.membership.values())
 
 
-def fitted(
-    north: Path, limits: Policy | None = None, **options: object
-) -> dict[str, object] | None:
+def fitted(north: Path, limits: Policy | None = None, **options: object) -> Egress | None:
     made = read_job(north / "job.pace")
-    files = (north / "mine.local", north / "north.up", north / "r.json")
+    files = (north / "mine.local", north / "north.up")
     return fit_files(made, load_site(north / "mine.graph", made), *files, policy=limits, **options)  # type: ignore[arg-type]
 
 
@@ -135,13 +153,14 @@ def test_nothing_is_written_for_sending_before_somebody_agreed(north: Path) -> N
         False,
         ["the answer was no"],
     )
-    receipt = fitted(north, by="a person")
-    assert receipt is not None
+    agreed = fitted(north, by="a person")
+    assert agreed is not None
+    assert agreed.decision is not None
     content = (north / "north.up").read_bytes()
     report = json.loads((north / "north.egress.json").read_text())
     assert report["sha256"] == hashlib.sha256(content).hexdigest() == seen[0].sha256
     assert report["decision"]["by"] == "a person"
-    assert verify_log(log_file(), str(receipt["audit"])) == (2, receipt["audit"])
+    assert verify_log(log_file(), agreed.decision.audit) == (2, agreed.decision.audit)
     assert (
         fitted(north, confirm=no) is not None
     )  # these bytes were agreed to: nobody is asked again
@@ -182,7 +201,7 @@ def test_a_policy_agrees_within_its_limits_and_a_sealed_job_is_judged_by_its_sum
     assert fitted(north, Policy(methods=("pace",), agree=True), confirm=nobody)
     made = sealed_job()
     write_job(tmp_path / "sealed.pace", made)
-    files = (tmp_path / "k.local", tmp_path / "north.up", tmp_path / "r.json")
+    files = (tmp_path / "k.local", tmp_path / "north.up")
     site, key = load_site(north / "mine.graph", made), write_key(tmp_path, "north")
     assert fit_files(made, site, *files, key=key, policy=Policy(sealed_only=True, agree=True))
     report = json.loads((tmp_path / "north.egress.json").read_text())
@@ -284,8 +303,8 @@ def test_report_policy_and_log_from_the_command_line(
     titles = ("What leaves", "To whom", "For what", "Risk", "Controls", "Decision")
     assert all(f">{title}</h2>" in page for title in titles)
     audit = pace("client", "audit", "--json", cwd=north).json
-    receipt = json.loads((north / "mine.receipt.json").read_text())
-    assert (audit["decisions"], audit["head"]) == (1, receipt["audit"])
+    record = json.loads((north / "north.egress.json").read_text())
+    assert (audit["decisions"], audit["head"]) == (1, record["decision"]["audit"])
     missing = pace("client", "audit", "--head", "f" * 64, cwd=north)
     assert missing.code == 2
     assert "none with hash" in missing.err

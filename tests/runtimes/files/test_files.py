@@ -1,6 +1,7 @@
 """The file runtime as people and programs use it: commands in folders."""
 
 import csv
+import hashlib
 import json
 import os
 import shutil
@@ -107,17 +108,27 @@ def test_files_of_two_jobs_do_not_mix(pace: Preloaded, root: Path) -> None:
     assert hashes(root / "north") == before
 
 
-def test_a_receipt_of_another_job_is_not_replaced(pace: Preloaded, tmp_path: Path) -> None:
+def test_a_link_to_nothing_in_place_of_the_upload_is_not_followed(
+    pace: Preloaded, tmp_path: Path
+) -> None:
+    """In a shared folder others may put one there."""
+    north, *_ = write_sites(tmp_path, job())
+    (north / "north.up").symlink_to(tmp_path / "theirs")
+    refused(pace(*FIT, "north.up", cwd=north), "or is a link to nothing")
+    assert not (tmp_path / "theirs").exists()
+
+
+def test_the_record_of_another_job_is_not_replaced(pace: Preloaded, tmp_path: Path) -> None:
     north, *_ = write_sites(tmp_path, job())
     good(pace(*FIT, "north.up", cwd=north))
-    receipt = (north / "mine.receipt.json").read_bytes()
+    record = (north / "north.egress.json").read_text()
     write_job(north / "other.pace", job())
     second = ["client", "fit", "other.pace", "mine.graph", "--keep", "mine.second", "--yes"]
-    done = pace(*second, "--upload", "second/north.up", cwd=north)
-    refused(done, "is the receipt of job")
-    assert (north / "mine.receipt.json").read_bytes() == receipt
-    assert not (north / "mine.second").exists()
-    good(pace(*second, "--upload", "second/north.up", "--receipt", "second.json", cwd=north))
+    good(pace(*second, "--upload", "second/north.up", cwd=north))
+    digest = json.loads(record)["digest"][:16]
+    assert (north / f"north.egress-{digest}.json").read_text() == record
+    assert (north / f"north.egress-{digest}.html").exists()
+    assert json.loads((north / "north.egress.json").read_text())["digest"][:16] != digest
 
 
 def test_predictions_are_not_replaced_unless_asked_for(pace: Preloaded, root: Path) -> None:
@@ -155,7 +166,7 @@ def test_without_a_yes_nothing_is_written_or_trained(pace: Preloaded, tmp_path: 
     assert hashes(tmp_path) == before
 
 
-def test_fit_says_what_will_leave_and_the_receipt_agrees(pace: Preloaded, root: Path) -> None:
+def test_fit_says_what_will_leave_and_the_record_agrees(pace: Preloaded, root: Path) -> None:
     done = good(pace(*FIT, "north.up", cwd=root / "north"))
     upload = (root / "north" / "north.up").read_bytes()
     assert f"What will leave this site: north.up, {len(upload):,} bytes" in done.out
@@ -164,13 +175,14 @@ def test_fit_says_what_will_leave_and_the_receipt_agrees(pace: Preloaded, root: 
         assert name in done.out
         assert f"{4 * value.numel():,}" in done.out
     zeros = int((message["0.weight/m"] == 0).sum())
-    receipt = json.loads((root / "north" / "mine.receipt.json").read_bytes())
+    record = json.loads((root / "north" / "north.egress.json").read_bytes())
+    sent = record["disclosed"]
     told = f"{zeros} of {len(message['0.weight/m'])} are exactly zero"
-    assert any(told in sentence for sentence in receipt["sentences"])
-    assert receipt["bytes"]["file"] == receipt["bytes"]["frame"] == len(upload)
-    assert receipt["bytes"]["signature"] == 0
-    assert receipt["upload"]["checksum"] == wire.checksum(upload).hex()
-    assert "graph" not in receipt  # a hash of the data would let others test a guess of it
+    assert any(told in sentence for sentence in sent["sentences"])
+    assert record["bytes"] == sent["frame"] == len(upload)
+    assert sent["signature"] == 0
+    assert record["sha256"] == hashlib.sha256(upload).hexdigest()
+    assert "graph" not in record  # a hash of the data would let others test a guess of it
 
 
 def test_zero_moments_are_the_features_absent_around_training_nodes(
@@ -225,9 +237,8 @@ def test_an_upload_ends_in_up_or_the_server_would_not_find_it(
     ("words", "says"),
     [
         (["north.up", "--keep", "north.up"], "--keep and --upload are both north.up"),
-        (["north.up", "--receipt", "mine.local"], "--keep and --receipt are both mine.local"),
-        (["north.up", "--receipt", "../north/mine.graph"], "the graph and --receipt are both"),
-        (["north.up", "--receipt", "linked.pace"], "the job and --receipt are both"),
+        (["north.up", "--keep", "../north/mine.graph"], "the graph and --keep are both"),
+        (["north.up", "--keep", "linked.pace"], "the job and --keep are both"),
     ],
 )
 def test_no_file_of_a_fit_replaces_another(
@@ -598,7 +609,7 @@ def test_every_kind_of_file_can_be_inspected(pace: Preloaded, root: Path) -> Non
         "north/mine.local": "kept Local model",
         "north/mine.model": "model folder",
         "north/mine.model/external.safetensors": "parameters",
-        "north/mine.receipt.json": "receipt",
+        "north/north.egress.json": "egress",
         "server/job.journal": "server's journal",
         "server/outbox/report.json": "merge-report",
     }
@@ -664,8 +675,8 @@ def test_signed_from_end_to_end(pace: Preloaded, tmp_path: Path) -> None:
         # Any file name: the key says whose it is.
         upload, key = f"{place}.up", tmp_path / f"{site.name}.key"
         record = good(pace(*FIT, upload, "--key", key, "--json", cwd=site)).json
-        assert record["bytes"]["file"] == record["bytes"]["frame"] + 72
-        assert record["bytes"]["signature"] == 72
+        assert record["bytes"] == record["disclosed"]["frame"] + 72
+        assert record["disclosed"]["signature"] == 72
         shutil.copy(site / upload, server / "inbox")
     refused(pace(*MERGE, cwd=server), "give the server's key")
     report = good(pace(*MERGE, "--key", tmp_path / "server.key", "--json", cwd=server)).json
@@ -730,9 +741,9 @@ def test_a_job_in_int8_says_so_and_its_upload_is_as_small_as_it_said(
     found = good(pace("inspect", "north.up", "--job", "job.pace", "--json", cwd=tmp_path)).json
     assert found["numbers"] == "int8"
     assert not any("NOT" in each for each in found["sanity"])
-    receipt = json.loads((tmp_path / "mine.receipt.json").read_bytes())
+    record = json.loads((tmp_path / "north.egress.json").read_bytes())
     assert [each["bytes"] for each in found["tensors"]] == [
-        each["bytes"] for each in receipt["tensors"]
+        item["bytes"] for item in record["disclosed"]["items"]
     ]
 
 

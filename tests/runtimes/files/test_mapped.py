@@ -96,7 +96,7 @@ def test_a_folder_gives_what_the_file_gives(method: str, weights: bool, tmp_path
     for name, path in (("a", file), ("b", folder)):
         (home := tmp_path / name).mkdir()
         site = load_any(path, made)
-        files = home / "mine.local", home / "north.up", home / "receipt.json"
+        files = home / "mine.local", home / "north.up"
         record = fit_files(made, site, *files)
         assert record is not None
         frame = files[1].read_bytes()
@@ -211,7 +211,7 @@ def test_a_fit_is_the_same_after_it_was_killed(
 
     def fit(home: str) -> bytes:
         (tmp_path / home).mkdir(exist_ok=True)
-        names = ("mine.local", "north.up", "receipt.json")
+        names = ("mine.local", "north.up")
         fit_files(made, load_any(folder, made), *(tmp_path / home / name for name in names))
         return (tmp_path / home / "north.up").read_bytes()
 
@@ -250,7 +250,7 @@ def test_directions_are_kept(tmp_path: Path) -> None:
     for name, more in (("file.graph", ()), ("large.graph", ("--memory", MEMORY))):
         pace("graph", "import", *options, *more, "--out", north / name)
         (home := north / f"{name}.home").mkdir()
-        files = home / "mine.local", home / "north.up", home / "receipt.json"
+        files = home / "mine.local", home / "north.up"
         fit_files(made, load_any(north / name, made), *files)
         uploads.append(steps.check_upload(files[1].read_bytes(), made.federation))
     for name, value in uploads[0].items():

@@ -107,10 +107,10 @@ def test_it_says_what_was_adopted_who_was_in_and_what_left(made: Path) -> None:
     assert ["north", "merged", ""] in cells(made)
     assert ["west", "missing", ""] in cells(made)
     assert "2 of 3" in text
-    receipt = json.loads((made.parent / "receipt.json").read_text())
-    assert f"{receipt['bytes']['file']:,} bytes" in text
+    record = json.loads((made.parent / "north.egress.json").read_text())
+    assert f"{record['bytes']:,} bytes" in text
     assert "no formal privacy is promised" in text
-    for tensor in receipt["tensors"]:
+    for tensor in record["disclosed"]["items"]:
         shape = " × ".join(map(str, tensor["shape"]))
         assert [tensor["name"], shape, f"{tensor['bytes']:,}", tensor["words"]] in cells(made)
 

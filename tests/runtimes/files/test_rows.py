@@ -44,7 +44,7 @@ def pair(made: Job, folder: Path) -> tuple[Path, Path]:
     north, *_ = write_sites(folder, made)
     graph = north / "mine.graph"
     site = load_site(graph, made)
-    fit_files(made, site, north / "mine.local", folder / "north.up", north / "receipt.json")
+    fit_files(made, site, north / "mine.local", folder / "north.up")
     kept = rows_kept(north / "mine.local", made)
     assert write_rows(north / "mine.rows", site, made, kept)[1] > 1
     return graph, north / "mine.rows"
@@ -65,7 +65,7 @@ def test_rows_make_the_upload_and_the_model_that_the_graph_makes(
     north = graph.parent
     again, site = tmp_path / "again", load_rows(table, made)
     again.mkdir()
-    fit_files(made, site, again / "mine.local", again / "north.up", again / "receipt.json")
+    fit_files(made, site, again / "mine.local", again / "north.up")
     ours, theirs = (
         steps.check_upload((folder / "north.up").read_bytes(), made.federation)
         for folder in (again, tmp_path)
@@ -173,7 +173,7 @@ def test_rows_that_changed_are_not_those_of_the_fit(tmp_path: Path) -> None:
     north, *_ = write_sites(tmp_path, made)
     table = north / "mine.rows"
     write_rows(table, load_site(north / "mine.graph", made), made)
-    files = north / "mine.local", tmp_path / "north.up", north / "receipt.json"
+    files = north / "mine.local", tmp_path / "north.up"
     fit_files(made, load_rows(table, made), *files)
     edited(table, lambda t: t.slice(1))
     with pytest.raises(FileError, match="another graph"):

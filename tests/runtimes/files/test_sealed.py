@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,9 +153,25 @@ def test_a_job_that_overlaps_an_earlier_one_needs_a_yes(pace: Preloaded, root: P
     assert {path.stem for path in records} == {second.digest, the_job(root).digest}
 
 
+@pytest.mark.fault(54)
+def test_two_overlapping_jobs_that_are_sealed_at_once_need_a_yes(root: Path) -> None:
+    """While one waits for a person's answer, the other is sealed: the first asks again."""
+    north, jobs = root / "north", [sealed_job(("north", *names)) for names in (("a", "b"), "acd")]
+    site = load_site(north / "mine.graph", jobs[0])
+
+    def fit(number: int, **options: Any) -> object:
+        paths = (north / f"{number}.local", north / f"{number}.up")
+        return client.fit_files(jobs[number], site, *paths, key=north / "north.key", **options)
+
+    with pytest.raises(OverlapError, match="--overlapping"):
+        fit(0, confirm=lambda: fit(1) is not None)
+    assert (north / "1.up").exists()
+    assert not (north / "0.up").exists()
+
+
 def test_jobs_with_nobody_else_in_common_do_not_overlap() -> None:
     key = key_of("north")
-    sealed_jobs.remember(key, sealed_job(("north", "a", "b")), b"frame")
+    sealed_jobs.remember(key, sealed_job(("north", "a", "b")), b"frame", agreed=True)
     assert sealed_jobs.check_overlap(key, sealed_job(("north", "c", "d")), agreed=False) == []
     with pytest.raises(OverlapError, match="and no others"):
         sealed_jobs.check_overlap(key, sealed_job(("b", "a", "north")), agreed=False)
@@ -168,11 +185,11 @@ def test_jobs_with_nobody_else_in_common_do_not_overlap() -> None:
 
 def test_a_damaged_record_is_said_to_be_one() -> None:
     key, made = key_of("north"), sealed_job()
-    sealed_jobs.remember(key, made, b"frame")
+    sealed_jobs.remember(key, made, b"frame", agreed=True)
     (record,) = sealed_jobs.memory(key).iterdir()
     record.write_text("{")
     with pytest.raises(FileError, match="is damaged"):
-        sealed_jobs.remember(key, made, b"frame")
+        sealed_jobs.remember(key, made, b"frame", agreed=True)
 
 
 def test_keys_and_a_sealed_job_from_the_command_line(pace: Preloaded, tmp_path: Path) -> None:
@@ -213,7 +230,6 @@ def test_killed_after_sealing_the_same_upload_is_made(
         load_site(north / "mine.graph", made),
         north / "mine.local",
         north / "north.up",
-        north / "r.json",
         key=north / "north.key",
     )
     with monkeypatch.context() as patch:
@@ -255,7 +271,6 @@ def test_clocks_that_differ_change_no_byte(
         load_site(west / "mine.graph", made),
         tmp_path / "other.local",
         tmp_path / "west.up",
-        tmp_path / "other.json",
         key=west / "west.key",
     )
     assert (tmp_path / "west.up").read_bytes() == (west / "west.up").read_bytes()
@@ -277,7 +292,7 @@ def test_a_copy_of_the_key_is_the_same_key(pace: Preloaded, root: Path) -> None:
             client.fit_files(
                 the_job(root),
                 dataclasses.replace(moved, graph=changed),
-                *(north / name for name in ("mine.local", "north.up", "r.json")),
+                *(north / name for name in ("mine.local", "north.up")),
                 key=north / other,
             )
         assert not (north / "north.up").exists()
@@ -320,7 +335,7 @@ def test_whose_part_several_sums_give_away_is_named() -> None:
 @pytest.mark.fault(54)
 def test_consent_to_an_overlap_names_whose_data_it_exposes() -> None:
     key = key_of("b")
-    sealed_jobs.remember(key, sealed_job(("a", "b", "c", "d")), b"frame")
+    sealed_jobs.remember(key, sealed_job(("a", "b", "c", "d")), b"frame", agreed=True)
     with pytest.raises(OverlapError, match="give away the part of a alone"):
         sealed_jobs.check_overlap(key, sealed_job(("b", "c", "d")), agreed=False)
     (pair, all_jobs) = sealed_jobs.check_overlap(key, sealed_job(("b", "c", "d")), agreed=True)
@@ -330,7 +345,7 @@ def test_consent_to_an_overlap_names_whose_data_it_exposes() -> None:
 
 @pytest.mark.fault(55)
 def test_invented_participants_are_not_among_the_known(
-    pace: Preloaded, root: Path, tmp_path: Path
+    pace: Preloaded, root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, known = the_job(root), tmp_path / "known"
     prints = {name: signatures.fingerprint(key).hex() for name, key in made.keys.items()}
@@ -342,8 +357,18 @@ def test_invented_participants_are_not_among_the_known(
     with pytest.raises(SettingError, match="may have invented west"):
         sealed_jobs.check_known(made, "north", known)
     assert sealed_jobs.check_known(made, "north", known, 1) == ["south"]
+    other = signatures.public_key(key_of("somebody else"))
+    for mark in (prints["west"], other):
+        known.write_text(f"{mark} south\n")
+        with pytest.raises(SignatureError, match="ask south and the maker of the job"):
+            sealed_jobs.check_known(made, "north", known)
+    with monkeypatch.context() as patch:  # two keys of one short fingerprint are two keys
+        patch.setattr(signatures, "fingerprint", lambda public: bytes(8))
+        known.write_text(f"{other}\n{signatures.public_key(key_of('another'))}\n")
+        with pytest.raises(SettingError, match="may have invented south, west"):
+            sealed_jobs.check_known(made, "north", known)
     known.write_text(f"{prints['west']} south\n")
-    with pytest.raises(SignatureError, match="ask south and whoever made the job"):
+    with pytest.raises(SignatureError, match="ask south and the maker of the job"):
         sealed_jobs.check_known(made, "north", known)
     north = root / "north"
     for name in ("mine.local", "north.up"):

@@ -67,7 +67,6 @@ def test_a_node_trains_once_and_sends_the_same_bytes_again(tmp_path: Path) -> No
         "north.egress.json",
         "north.roll",
         "north.up",
-        "receipt.json",
     ]
 
 

@@ -33,7 +33,7 @@ class Risk:
     """What attacks learn; None where there is none. Guessing gives an AUC of 0.5, a correlation of 0."""
 
     membership: dict[str, float] = field(default_factory=dict)
-    """AUC by attack: loss, moments, row, combined."""
+    """AUC by attack: loss, moments, row, features, combined."""
     labels: float | None = None
     """Pearson's correlation of `histogram` with the true one."""
     histogram: tuple[float, ...] = ()
@@ -98,6 +98,9 @@ def membership(
                 found["moments"] = within_moments(seen.inputs[first][nodes], reading.moments[first])
         if reading.leverage is not None:
             found["row"] = reading.leverage(graph)[nodes].double()
+        if reading.class_words is not None:  # |h_j| ≤ Σ_v |h_vj| over the nodes of its class
+            summed = reading.class_words.T[graph.y[nodes]].clamp_min(0)
+            found["features"] = within_moments(normalize(graph.x[nodes]).abs().sqrt(), summed)
     scores = {name: auc(score, trained) for name, score in found.items()}
     told = {name: value for name, value in scores.items() if value is not None}
     if len(told) > 1:
@@ -109,7 +112,8 @@ def within_moments(rows: Tensor, moment: Tensor) -> Tensor:
     """min_j log(m_j / s_j²): a training node's square is in the moment, so its ratio is never small.
 
     n m_j = Σ s_j² over training nodes, so that m_j / s_j² ≥ 1 / n at each of them, up to the scale that
-    all share. One column that no training node uses rules a node out.
+    all share. One column that no training node uses rules a node out. `moment` is one for all rows,
+    (columns,), or one for each.
     """
     squares = rows.double().square()
     squares = squares.flatten(1, -2).amax(1) if squares.ndim > 2 else squares
@@ -120,11 +124,12 @@ def within_moments(rows: Tensor, moment: Tensor) -> Tensor:
 
 
 def held_out_auc(scores: Tensor, positive: Tensor) -> float:
-    """Mean AUC on held-out nodes of a linear discriminant of normal scores, in five folds."""
+    """Mean AUC on held-out nodes of a linear discriminant of normal scores and their products."""
     from scipy.stats import rankdata
 
     ranks = torch.from_numpy(rankdata(scores.numpy(), axis=0))
-    x = torch.special.ndtri((ranks - 0.5) / len(ranks))
+    normal = torch.special.ndtri((ranks - 0.5) / len(ranks))
+    x = torch.cat([normal, *(normal * column[:, None] for column in normal.T)], 1)
     order = torch.randperm(len(x), generator=torch.Generator().manual_seed(0))
     order = order[positive[order].sort(stable=True).indices]  # both kinds in every fold
     found = []

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -22,7 +22,7 @@ from pace.errors import (
     SettingError,
     SignatureError,
 )
-from pace.io import atomic, records, untrusted
+from pace.io import atomic, untrusted
 from pace.jobs import (
     UP,
     Disclosure,
@@ -56,7 +56,6 @@ from pace.runtimes.files.policy import Policy
 from pace.runtimes.files.site import Members, Site
 from pace.task import nll
 
-LARGEST_RECEIPT = 2**24  # bytes
 LIBRARIES = ("pace-fgl", "torch", "numpy", "scipy")  # which may change the last digit of a number
 
 
@@ -65,7 +64,6 @@ def fit_files(
     site: Site,
     keep: Path,
     upload: Path,
-    receipt: Path,
     *,
     key: Path | None = None,
     device: str = "cpu",
@@ -76,14 +74,14 @@ def fit_files(
     confirm: Callable[[], bool] = lambda: True,
     by: str = "a program",
     progress: Callable[[int], None] | None = None,
-) -> dict[str, Any] | None:
-    """Train, unless an earlier run did; write Local, then the upload, then the receipt.
+) -> egress.Egress | None:
+    """Train, unless an earlier run did; write Local, then the upload. The report on it, if it may leave.
 
     Killed in between, the upload is made from what was kept: one job never gets two uploads. Before it
-    is written it is attacked; NAME.egress.html and .json beside `keep` have the result. A `policy` may
-    refuse it or agree; otherwise, after `tell`, `confirm` is asked, `by` whom the site's log says.
-    Where the answer is no, the result is None. Otherwise it is the receipt, and under `again` whether
-    an earlier run had trained. With `editions` it is signed that the upload may serve later editions.
+    is written it is attacked; NAME.egress.html and .json beside `keep` have the result, and are the
+    record of what was sent. A `policy` may refuse it or agree; otherwise, after `tell`, `confirm` is
+    asked, `by` whom the site's log says. Where the answer is no, the result is None. With `editions` it
+    is signed that the upload may serve later editions.
 
     Raises:
         PolicyError: a limit of the policy is passed.
@@ -96,13 +94,18 @@ def fit_files(
         overlaps = sealed_jobs.check_overlap(private, job, agreed=overlapping)
     with atomic.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
         earlier = _earlier(job, site, name, keep=keep, upload=upload)
-        _check_receipt(receipt, job)
+        egress.put_aside(keep, name, job)
         kept = earlier or _train(job, site, name, private, device=device, progress=progress)
         disclosed, content = upload_disclosure(job, site, kept), kept.frame
         disclosed = replace(disclosed, sentences=(*disclosed.sentences, *overlaps))
         if private is not None:
             kind = upload_kinds(job, name)[editions]
             content = signatures.sign(content, private, kind=kind, job=job.digest, name=name)
+        if upload.exists() and not untrusted.same(upload, content):
+            raise FileError(
+                f"{upload} is another file, or was signed for another edition or without --editions: "
+                "move it, then run the command again"
+            )
         report = egress.earlier_egress(keep, name, content) or egress.measure_egress(
             job, site, kept, content, disclosed, device=device
         )
@@ -112,30 +115,27 @@ def fit_files(
         tell(report)
         if not report.agreed:
             report = egress.decide(report, policy, keep, ask=confirm, by=by)
-        if report.decision is None or not report.agreed:
+        if not report.agreed:
             return None
         if job.sealed and private is not None:
-            sealed_jobs.remember(private, job, kept.frame)
+            sealed_jobs.remember(private, job, kept.frame, agreed=overlapping)
         if earlier is None and not atomic.create(keep, kept.encode(job), private=True):
             raise FileError(
                 f"{keep} appeared while this ran, or is a link to nothing: look at it, then run the "
                 "command again"
             )
-        if not atomic.create(upload, content) and not untrusted.same(upload, content):
+        if not atomic.create(upload, content) and not (
+            upload.exists() and untrusted.same(upload, content)
+        ):
             raise FileError(
-                f"{upload} is another file, or was signed for another edition or without --editions: "
-                "move it, then run the command again"
+                f"{upload} appeared while this ran, or is a link to nothing: move it, then run the "
+                "command again"
             )
-        record = {**_receipt(job, kept, content, disclosed), "edition": job.number}
-        record["editions"] = "this and later ones" if editions else "this one alone"
-        record["audit"] = report.decision.audit
-        atomic.sweep(receipt)
-        atomic.write(receipt, (json.dumps(record, indent=1) + "\n").encode())
-    return {**record, "again": earlier is not None}
+    return report
 
 
 def apart(files: Mapping[str, Path | None]) -> None:
-    """No two files of a command may be one: a receipt would replace a model, a model be sent."""
+    """No two files of a command may be one: a model would be sent in place of an upload."""
     seen: dict[Path, str] = {}
     for option, path in files.items():
         if path is not None and (other := seen.setdefault(path.resolve(), option)) != option:
@@ -230,43 +230,6 @@ def _earlier(job: Job, site: Site, name: str, *, keep: Path, upload: Path) -> Ke
     return earlier
 
 
-def _check_receipt(receipt: Path, job: Job) -> None:
-    """A receipt is kept as long as the upload may be asked about: another job's is not replaced."""
-    if not receipt.exists():
-        return
-    try:
-        earlier = untrusted.json(untrusted.read(receipt, LARGEST_RECEIPT))["job"]["digest"]
-    except (OSError, ValueError, LookupError, TypeError):
-        earlier = None
-    if earlier != job.digest:
-        what = f"the receipt of job {earlier[:16]}" if earlier else "no receipt of this job"
-        raise FileError(f"{receipt} is {what}: name another file with --receipt, or move it")
-
-
-def _receipt(job: Job, kept: KeptModel, upload: bytes, disclosed: Disclosure) -> dict[str, Any]:
-    trained = records.plain_record(kept.about)
-    del trained["graph"]  # a hash of the data would let readers test a guess of it
-    return {
-        "format": "pace-receipt-1",
-        "job": {"name": job.name, "digest": job.digest},
-        **trained,
-        "upload": {
-            "sha256": hashlib.sha256(upload).hexdigest(),
-            "checksum": kept.kept.upload.hex(),
-            "federation": job.federation.digest.hex(),
-        },
-        "bytes": {
-            "file": len(upload),
-            "frame": disclosed.frame,
-            "signature": disclosed.signature,
-            "dense_model": disclosed.dense,
-            "share_of_dense": disclosed.share,
-        },
-        "tensors": records.plain_record(disclosed.items),
-        "sentences": list(disclosed.sentences),
-    }
-
-
 def adopt_files(
     job: Job,
     site: Site,
@@ -297,24 +260,23 @@ def adopt_files(
                 f"{out} already exists and is not a model: choose another --out or move it"
             )
         try:
-            older = models.read_model(out)
+            older = models.read_model(out).outcome
         except NumberError:  # an older version wrote what came back whatever it was: make it anew
             names = (out.with_name(f"{out.name}.replaced-{number}") for number in count(1))
             aside = next(path for path in names if not path.exists())
         else:
             question = (job.digest, hashlib.sha256(returned).hexdigest(), kept.kept.upload.hex())
-            if (older.job.digest, older.outcome.returned, older.outcome.upload) == question:
-                return older.outcome
-            before, known = older.outcome.edition, older.outcome.roll
+            if (older.job, older.returned, older.upload) == question:
+                return older
+            before = older.edition
             later = roll is not None and rolls.read_roll(roll, job, kept.about.name).number > before
-            aside = out.with_name(f"{out.name}.edition-{before}")
-            if older.job.digest != job.digest or not later or aside.exists():
+            aside = _of_edition(out, before)
+            if older.job != job.digest or not later or aside.exists():
                 raise FileError(
                     f"{out} holds another model, of edition {before}: choose another --out or move it"
                 )
-            if known is not None and known.edition is not None:
-                job = enrol(job, known.edition)  # what comes has to follow the one that was adopted
-    model = _adopted(job, site, kept, returned, roll, withdrawals=withdrawals)
+    known = known_job(job, out)
+    model = _adopted(known, site, kept, returned, roll, withdrawals=withdrawals)
     models.write_model(out, model, aside)
     return model.outcome
 
@@ -334,15 +296,32 @@ def withdraw_files(
     return name, hashlib.sha256(kept.frame).hexdigest()
 
 
+def _of_edition(out: Path, number: int) -> Path:
+    """Where the model of an earlier edition is kept."""
+    return out.with_name(f"{out.name}.edition-{number}")
+
+
+def known_job(job: Job, out: Path) -> Job:
+    """The job in the newest edition that a model here is of: what comes has to follow that one.
+
+    Also after the older model was moved away and the command killed before the new one was there.
+    """
+    folders = (out, *out.parent.glob(f"{glob.escape(out.name)}.edition-*"))
+    outcomes = [models.read_outcome(folder) for folder in folders if models.is_model(folder)]
+    told = [one.roll.edition for one in outcomes if one.job == job.digest and one.roll]
+    editions = [edition for edition in told if edition is not None]
+    return enrol(job, max(editions, key=lambda one: one.number)) if editions else job
+
+
 def edition_changes(out: Path, outcome: Outcome) -> list[str]:
     """What the models of earlier editions beside `out` differ in, for people; the last one first."""
     lines: list[str] = []
     edition = outcome.roll.edition if outcome.roll else None
     for number in range(outcome.edition - 1, 0, -1):
-        path = out.with_name(f"{out.name}.edition-{number}")
+        path = _of_edition(out, number)
         if not models.is_model(path):
             continue
-        older = models.read_model(path).outcome
+        older = models.read_outcome(path)
         if not lines:
             nll = (older.validation.adopted.nll, outcome.validation.adopted.nll)
             scores = "" if None in nll else f", validation NLL {nll[0]:.4f} and now {nll[1]:.4f}"

@@ -72,6 +72,14 @@ class Egress:
     sums: Risk | None
     """Of the sums over all sites, with models of this site's own validation nodes for the others."""
     disclosed: Disclosure
+    trained: str
+    """When, in UTC."""
+    seconds: float
+    device: str
+    versions: dict[str, str]
+    edition: int
+    editions: bool = False
+    """Whether it is signed for later editions too."""
     limits: tuple[Limit, ...] = ()
     decision: Decision | None = None
     format: str = FORMAT
@@ -110,12 +118,13 @@ def measure_egress(
     counts = graph.training_counts(job.model.classes).tolist()
     names = job.classes or tuple(map(str, range(job.model.classes)))
     keys = {name: signatures.fingerprint(key).hex() for name, key in job.keys.items()}
+    about = vars(kept.about)
     return Egress(
-        job.name,
-        job.digest,
-        job.method,
-        kept.about.name,
-        hashlib.sha256(content).hexdigest(),
+        job=job.name,
+        digest=job.digest,
+        method=job.method,
+        name=kept.about.name,
+        sha256=hashlib.sha256(content).hexdigest(),
         bytes=len(content),
         parties=keys or dict.fromkeys((*job.participants, SERVER), "no key"),
         sealed=job.sealed,
@@ -123,13 +132,15 @@ def measure_egress(
         upload=risk,
         sums=sums,
         disclosed=disclosed,
+        edition=job.number,
+        **{name: about[name] for name in ("trained", "seconds", "device", "versions")},
     )
 
 
 def limited(report: Egress, job: Job, policy: Policy | None, editions: bool) -> Egress:
     """The report with the limits of the site's policy; `editions`: the upload may serve later ones."""
     limits = [] if policy is None else policy.limits(job, report.smallest, report.seen, editions)
-    return replace(report, limits=tuple(limits), decision=None)
+    return replace(report, limits=tuple(limits), editions=editions, decision=None)
 
 
 def decide(
@@ -186,33 +197,50 @@ def write_egress(keep: Path, report: Egress) -> None:
         atomic.write(path, text.encode(), private=True)
 
 
+def read_egress(keep: Path, name: str) -> Egress | None:
+    """What was measured before; None where there is nothing, or it is damaged and can be made again."""
+    try:
+        return records.load_record(Egress, egress_files(keep, name)[0], LARGEST, FORMAT)
+    except FileError:
+        return None
+
+
 def earlier_egress(keep: Path, name: str, content: bytes) -> Egress | None:
     """What was measured of these very bytes before."""
-    path = egress_files(keep, name)[0]
-    if not path.exists():
-        return None
-    try:
-        report = records.load_record(Egress, path, LARGEST, FORMAT)
-    except FileError:  # it can be made again
-        return None
-    return report if report.sha256 == hashlib.sha256(content).hexdigest() else None
+    report = read_egress(keep, name)
+    same = report is not None and report.sha256 == hashlib.sha256(content).hexdigest()
+    return report if same else None
+
+
+def put_aside(keep: Path, name: str, job: Job) -> None:
+    """Another job's record is kept, as NAME.egress-DIGEST: its upload may be asked about."""
+    earlier = read_egress(keep, name)
+    if earlier is not None and earlier.agreed and earlier.digest != job.digest:
+        for path in reversed(egress_files(keep, name)):  # the record last: it says whose they are
+            aside = path.with_name(f"{name}.egress-{earlier.digest[:16]}{path.suffix}")
+            if path.exists():
+                path.replace(aside)
 
 
 KNOWN = "Compare fingerprints with keys that you got another way (--known FILE)."
 PURPOSE = (
     "The server merges the uploads of all sites and returns a correction, which this site weighs "
-    "against its own model. It is good for this job, and for later editions if that was signed."
+    "against its own model."
 )
 ATTACKER = (
     "The attacker holds the message and, to ask whether a node was trained on, the node with its "
-    "edges and label. Others may learn more: these are simple attacks. In the sums, a model of this "
-    "site's own validation nodes stands for other sites, which are less alike: real sums tell less."
+    "edges and label. Others may learn more: these are simple attacks."
+)
+SUMS = (
+    "In the sums, a model of this site's own validation nodes stands for other sites, which are less "
+    "alike: real sums tell less."
 )
 MEMBERSHIP = "A node was trained on, {} (AUC)"
 ROWS = {  # of the table of attacks: what guessing gives, digits, title
     "loss": (0.5, 2, MEMBERSHIP.format("by its loss")),
     "moments": (0.5, 2, MEMBERSHIP.format("by the moments")),
     "row": (0.5, 2, MEMBERSHIP.format("by its row")),
+    "features": (0.5, 2, MEMBERSHIP.format("by its class's features")),
     "combined": (0.5, 2, MEMBERSHIP.format("all combined, on held-out nodes")),
     "labels": (0, 2, "Your label histogram (correlation)"),
     "words": (0.5, 2, "Which features occur at training nodes (AUC)"),
@@ -234,6 +262,8 @@ def risk_table(report: Egress) -> Table:
             rows.append([title, *("–" if v is None else f"{v:.{digits}f}" for v in values)])
     own_part = "If all others tell their parts" if report.sealed else "This upload"
     heads = ["What an attack tells", own_part, "The sums alone", "Guessing"]
+    if report.sums is None:  # the method needs more than sums, or none could be made
+        heads, rows = heads[:2] + heads[3:], [row[:2] + row[3:] for row in rows]
     return Table.of("Attacks on these very bytes", heads, rows, words=0)
 
 
@@ -266,7 +296,13 @@ def egress_document(report: Egress) -> Document:
         told = "AUC: a node was trained on, best attack on what is seen"
         headline.append((f"{risk.auc:.2f}", told))
     headline.append((str(report.smallest), "training nodes in the smallest class"))
-    purpose = (("Job", report.job), ("Digest", report.digest), ("Method", report.method))
+    serves = (
+        f"{report.edition}{' and, unless it is withdrawn, later ones' if report.editions else ''}"
+    )
+    purpose = (
+        *(("Job", report.job), ("Digest", report.digest), ("Method", report.method)),
+        *(("Edition", serves), ("Trained", f"{report.trained}, {report.seconds:.1f} s")),
+    )
     sections: dict[str, tuple[Block, ...]] = {
         "What leaves": (
             Text(f"{report.bytes:,} bytes, SHA-256 {report.sha256}."),
@@ -275,7 +311,12 @@ def egress_document(report: Egress) -> Document:
         ),
         "To whom": (_party_table(report), Text(KNOWN)),
         "For what": (Facts(purpose), Text(PURPOSE)),
-        "Risk": (risk_table(report), Text(ATTACKER), _class_table(report)),
+        "Risk": (
+            risk_table(report),
+            Text(ATTACKER),
+            *([Text(SUMS)] if report.sums else []),
+            _class_table(report),
+        ),
         "Controls": _controls(report),
         "Decision": (Facts(tuple(decided)),),
     }

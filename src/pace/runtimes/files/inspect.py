@@ -26,7 +26,11 @@ from pace.jobs import (
     admit,
     any_tensor_sentence,
     explain,
+    newest_job,
+    read_edition,
     read_job,
+    read_withdrawal,
+    roll,
     signatures,
 )
 from pace.protocol import number_formats, wire
@@ -45,7 +49,8 @@ from pace.tables import (
 )
 
 HEAD = 4096  # bytes that tell what a file is
-JSON_FORMAT = re.compile(rb'"format": ?"(pace-([a-z-]{1,40})-[0-9]{1,4})"')
+LARGEST = 2**26  # bytes of a record or report
+FORMATS = re.compile(r"pace-([a-z-]{1,40})-[0-9]{1,4}")
 
 
 @dataclass(frozen=True)
@@ -129,11 +134,12 @@ def _model(path: Path, job: Job | None) -> FileFacts:
 def _journal(path: Path, job: Job | None) -> FileFacts:
     if not (path / "job.pace").is_file():
         raise FileError(f"{path} is neither a model folder nor a journal")
-    book = Journal(path, read_job(path / "job.pace"))
+    book = Journal(path, newest_job(path, read_job(path / "job.pace")))
     decided, uploads = book.decision(), book.accepted()
     state = "open" if decided is None else "closed: nothing is taken any more"
     details = {
         "job": book.job.digest,
+        "edition": book.job.number,
         "uploads": uploads,
         "missing": book.job.missing(uploads),
         "closed": decided is not None,
@@ -203,12 +209,41 @@ def _key(path: Path, job: Job | None) -> FileFacts:
 
 
 def _json(path: Path, job: Job | None) -> FileFacts:
-    """Only its format is shown, so only the beginning is read."""
-    match = JSON_FORMAT.search(untrusted.read_head(path, HEAD))
+    """A record, of which a signed one is shown whole; of a report only the format."""
+    content = untrusted.read(path, LARGEST)
+    try:
+        record, signed = untrusted.json(content), False
+    except ValueError:
+        record, signed = untrusted.json(content[: -signatures.TRAILER]), True
+    match = FORMATS.fullmatch(str(record.get("format")))
     if match is None:
         raise FileError(f"{path} is not a file of PACE")
-    sanity = ["JSON by its first lines; the rest was not read"]
-    return FileFacts(match[2].decode(), match[1].decode(), sanity)
+    kind, details = match[1], {}
+    sanity = ["JSON, complete"]
+    if signed or kind == "roll":
+        details = {key: value for key, value in record.items() if key != "format"}
+        by = f"signed by key {signatures.signer(content).hex()}" if signed else "not signed"
+        sanity.append(by if job is None else _signed_record(kind, record, content, path, job))
+    return FileFacts(kind, match[0], sanity, details)
+
+
+def _signed_record(
+    kind: str, record: Mapping[str, str], content: bytes, path: Path, job: Job
+) -> str:
+    """Whether a roll, an edition, a withdrawal or a certificate is of this job, and whose word."""
+    try:
+        if kind == "roll":
+            roll.read_roll(content, job, str(record.get("receiver")))
+        elif kind == "edition":
+            read_edition(path, job)
+        elif kind == "withdrawal":
+            return f"signed by {read_withdrawal(path, job).name}, for this job"
+        elif job.signed:
+            statement = {"kind": kind, "job": job.digest, "name": str(record.get("name"))}
+            signatures.verify(content, job.keys[SERVER], **statement)
+    except PaceError as error:
+        return f"NOT of this job ({error.code}): {error}"
+    return f"{'signed by the server' if job.signed else 'not signed'}, for this job"
 
 
 def _message(path: Path, job: Job | None) -> FileFacts:

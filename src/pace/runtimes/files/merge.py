@@ -40,6 +40,7 @@ from pace.protocol import Received, steps
 from pace.reports import Cell, Document, Section, Table, Text
 
 SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."
+UNWEIGHED = "The method gives no client one weight, so none is shown."
 CERTIFICATE_SUFFIX = ".certificate"
 REMAINS = [
     "The upload was deleted from the server's journal; its SHA-256, the time and the reason are kept. "
@@ -314,8 +315,9 @@ def took_part_table(report: MergeReport) -> Table:
         share = "-" if client.share is None else f"{100 * client.share:.1f}%"
         norm = "-" if client.norm is None else f"{client.norm:.2f}"
         rows.append([client.name, share, norm, "; ".join(client.flags)])
-    if report.sealed:
-        return Table.of(title, ["Client"], [row[:1] for row in rows], note=SEALED)
+    if report.sealed or all(client.share is client.norm is None for client in report.took_part):
+        note = SEALED if report.sealed else UNWEIGHED
+        return Table.of(title, ["Client"], [row[:1] for row in rows], note=note)
     return Table.of(title, ["Client", "Influence", "Norm", "Look at"], rows, note=NOTES)
 
 
@@ -344,7 +346,8 @@ def merge_sentences(report: MergeReport) -> list[str]:
     if report.new:
         lines.append(f"New: {', '.join(report.new)}.")
     if report.left:
-        lines.append(f"Left, and their uploads deleted here: {', '.join(report.left)}.")
+        names = ", ".join(report.left)
+        lines.append(f"Left, and their uploads deleted here (an inbox may hold copies): {names}.")
     if report.waiting:
         lines.append(report.waiting)
     elif report.missing:

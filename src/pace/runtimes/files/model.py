@@ -133,7 +133,7 @@ class SiteModel:
 
 
 def write_model(folder: Path, model: SiteModel, aside: Path | None = None) -> None:
-    """The folder, complete or not at all; one that is there is moved `aside` first."""
+    """The folder, complete or not at all; one that is there is moved `aside`."""
     for params in (model.local, *(external.params for external in model.externals)):
         check_numbers(params, folder)
     about = {"format": PARAMS, "job": model.job.digest}
@@ -152,9 +152,7 @@ def write_model(folder: Path, model: SiteModel, aside: Path | None = None) -> No
     if model.mapping is not None:
         texts[MAPPING] = render_mapping(model.mapping)
     files |= {name: text.encode() for name, text in texts.items()}
-    if aside is not None:
-        folder.rename(aside)
-    atomic.folder(folder, files, private=True)  # Local is in it
+    atomic.folder(folder, files, private=True, aside=aside)  # Local is in it
 
 
 def write_page(folder: Path) -> Path:
@@ -170,11 +168,16 @@ def is_model(folder: Path) -> bool:
     return (folder / ABOUT).is_file()
 
 
+def read_outcome(folder: Path) -> Outcome:
+    """What was decided about the model of a folder."""
+    return records.load_record(Outcome, folder / ABOUT, LARGEST_JSON, MODEL)
+
+
 def read_model(folder: Path) -> SiteModel:
     """The model of a folder."""
     if not is_model(folder):
         raise FileError(f"{folder} is not a model: `pace client adopt` makes one")
-    outcome = records.load_record(Outcome, folder / ABOUT, LARGEST_JSON, MODEL)
+    outcome = read_outcome(folder)
     job = read_job(folder / "job.pace")
     if job.digest != outcome.job:
         raise FileError(

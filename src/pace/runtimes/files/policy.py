@@ -4,7 +4,7 @@
     egress.log    one JSON object a line: a decision, the hash of the line before, its own hash
 
 Both are in the user's state folder (`pace.io.state`). Who changes or removes a line breaks the chain
-after it; who cuts off its end is found out by the hash of any later decision, which receipts hold.
+after it; who cuts off its end is found out by the hash of any later decision, which egress reports hold.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def append_decision(entry: Mapping[str, Any]) -> str:
 def verify_log(path: Path, head: str = "") -> tuple[int, str]:
     """How many decisions a log holds and the hash of the last; FileError where the chain is broken.
 
-    `head` is a hash that must be among them, such as a receipt's: a log that was cut off lacks it.
+    `head` is a hash that must be among them, such as a report's: a log that was cut off lacks it.
     """
     last, number, found = FIRST, 0, not head
     for number, line in enumerate(untrusted.read(path, LARGEST_LOG).splitlines(), start=1):
@@ -137,7 +137,7 @@ def verify_log(path: Path, head: str = "") -> tuple[int, str]:
         if entry.get("previous") != last or own != _hash(entry) or entry.get("number") != number:
             raise FileError(
                 f"line {number} of {path} is not what was written there, or lines before it are "
-                "missing: compare it with a backup and the receipts"
+                "missing: compare it with a backup and the egress reports"
             )
         last, found = own, found or own == head
     if not found:

@@ -24,6 +24,7 @@ from pace.tables import listed
 
 FORMAT = "pace-sealed-1"
 LARGEST = 16 * 2**20  # bytes, as of a job with all its keys
+PATIENCE = 30.0  # seconds for another fit to write down what it sealed
 LEAST_KNOWN = 2  # others whose keys a site knows: a sum is then over three sites that exist
 
 
@@ -44,13 +45,19 @@ def memory(key: signatures.Key) -> Path:
     return state_folder() / "sealed" / signatures.fingerprint(signatures.public_key(key)).hex()
 
 
-def remember(key: signatures.Key, job: Job, frame: bytes) -> None:
-    """Write down that this frame was sealed, before it can be sent; refuse another for the same job."""
+def remember(key: signatures.Key, job: Job, frame: bytes, *, agreed: bool = False) -> None:
+    """Write down that this frame was sealed, before it can be sent; refuse another for the same job.
+
+    What overlaps is asked again, one at a time: another job may have been sealed while this one trained.
+    """
     sealed = hashlib.sha256(frame).hexdigest()
     record = plain_record(SealedJob(job.name, job.digest, job.seed, _keys(job), sealed))
     path = memory(key) / f"{job.digest}.json"
     content = (json.dumps(record, indent=1) + "\n").encode()
-    if not atomic.create(path, content, private=True):
+    with atomic.held(path.with_name(".lock"), "another fit seals with this key", PATIENCE):
+        check_overlap(key, job, agreed=agreed)
+        created = atomic.create(path, content, private=True)
+    if not created:
         earlier = load_record(SealedJob, path, LARGEST, FORMAT)
         if earlier.upload != sealed:
             raise FileError(
@@ -145,22 +152,21 @@ def check_known(job: Job, name: str, path: Path, least: int = LEAST_KNOWN) -> li
         lines = untrusted.read(path, LARGEST).decode("utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
         raise FileError(f"cannot read {path}: {error}") from error
-    marks: dict[str, str] = {}
+    marks: dict[str, str] = {}  # whole keys or fingerprints, each with a name or without
     for line in lines:
         mark, _, called = line.partition("#")[0].strip().partition(" ")
         if mark and not mark.startswith(signatures.SEALING_KIND):  # the second line of a .pub file
-            whole = mark.startswith(signatures.KIND)
-            marks[signatures.fingerprint(mark).hex() if whole else mark] = called.strip()
+            marks[mark] = called.strip()
     known = []
     for other, public in job.keys.items():
-        mark = signatures.fingerprint(public).hex()
-        wrong = [found for found, called in marks.items() if called == other and found != mark]
+        own = {public, signatures.fingerprint(public).hex()}
+        wrong = [mark for mark, called in marks.items() if called == other and mark not in own]
         if wrong:
             raise SignatureError(
-                f"the job gives {other!r} the key {mark}, {path} has {wrong[0]} for it: ask {other} "
+                f"the job gives {other!r} the key {public}, {path} has {wrong[0]} for it: ask {other} "
                 "and the maker of the job which is right"
             )
-        if mark in marks and other != name and other in job.participants:
+        if own & marks.keys() and other != name and other in job.participants:
             known.append(other)
     if len(known) < least:
         unknown = [other for other in job.participants if other not in (*known, name)]
