@@ -166,7 +166,7 @@ FAULTS = {
         "Told from tampering, with both numbers; the adopted model stays",
     ),
     46: Fault(
-        "The server killed at any step of an edition",
+        "The server, or a site, killed at any step of an edition",
         "Run again: the same record, returns and certificate; the leaver's upload is gone",
     ),
     47: Fault(
