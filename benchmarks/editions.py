@@ -148,7 +148,9 @@ def cost_table(costs: dict[str, Cost]) -> Table:
         [title, *(f"{s:.1f}" for s in cost.seconds.values()), cost.files, f"{cost.bytes:,}"]
         for title, cost in costs.items()
     ]
-    return Table.of("An edition against a new job, CPU seconds of all parties", heads, rows, words=0)
+    return Table.of(
+        "An edition against a new job, CPU seconds of all parties", heads, rows, words=0
+    )
 
 
 def main() -> None:
