@@ -155,14 +155,8 @@ def fit(
         raise typer.Exit(1)
     if as_json:
         console.one_object({**plain_record(report), "again": again, "warnings": warnings})
-        return
-    trained = f"Trained in {report.seconds:.1f} s."
-    console.say("The same upload as before; nothing was trained again." if again else trained)
-    console.say(f"Written: {keep} (keep it here)")
-    console.say(f"Written: {upload} (send it to the server)")
-    for path in egress_files(keep, name):
-        console.say(f"Written: {path} (for your records)")
-    console.say(f"SHA-256 of the upload: {report.sha256[:32]} …")
+    else:
+        show_written(report, keep, upload, again=again)
 
 
 def limits_of(policy: Path | None, *, agreed: bool) -> Policy | None:
@@ -194,6 +188,19 @@ def site_warnings(site: Site, job: Job) -> list[str]:
     if job.codebook is None:
         warnings.insert(0, unscaled_features(site.graph.x, job.features))
     return [*filter(None, warnings)]
+
+
+def show_written(report: Egress, keep: Path, upload: Path, *, again: bool) -> None:
+    """How long a fit took, and what each of its files is for."""
+    from pace.runtimes.files import egress_files
+
+    trained = f"Trained in {report.seconds:.1f} s."
+    console.say("The same upload as before; nothing was trained again." if again else trained)
+    console.say(f"Written: {keep} (keep it here)")
+    console.say(f"Written: {upload} (send it to the server)")
+    for path in egress_files(keep, report.name):
+        console.say(f"Written: {path} (for your records)")
+    console.say(f"SHA-256 of the upload: {report.sha256[:32]} …")
 
 
 def site_of(graph: Path | None, rows: Path | None, job: Job, *, sample: bool = False) -> Site:
