@@ -13,6 +13,8 @@ from pace.errors import NotAllowedError, SettingError
 from pace.io import plugins
 from pace.methods import METHODS, FedProx, Pace, PaceRidge, make
 from pace.methods.about import about_method, every_method
+from pace.models import GCN
+from pace.protocol import Federation
 from pace.protocol.method import Summable
 from pace_study.baselines.fedrcl import FedRCL
 from tests import own_methods
@@ -203,3 +205,13 @@ def test_an_installed_method_runs_from_the_command_line(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert list(json.loads(done.stdout)["methods"]) == ["scaled:part=1.0"]
+
+
+def test_another_version_of_a_methods_arithmetic_is_another_federation() -> None:
+    """Equal settings that no longer give equal results may not meet in one merge."""
+    model, digests = GCN((5, 4, 2)), set()
+    for version in (1, 2, 3):
+        renewed = type("Pace", (Pace,), {"version": version})
+        digests.add(Federation(model, renewed()).digest)
+    assert len(digests) == 3
+    assert Federation(model, Pace()).digest in digests

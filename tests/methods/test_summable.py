@@ -1,14 +1,16 @@
 """Methods whose server needs only a sum: the parts give what the whole gives."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from pace.errors import WeightError
-from pace.methods import METHODS, FedAvg, make
+from pace.methods import METHODS, FedAvg, Pace, make
 from pace.protocol import steps, wire
 from pace.protocol.method import Summable
 from pace.protocol.uploads import Messages
-from tests.graphs import clients, federation
+from tests.graphs import FEATURES, clients, federation
 
 ENOUGH = {
     *(
@@ -85,3 +87,14 @@ def test_a_sum_of_nodes_has_one_for_each_client() -> None:
     FedAvg().check_total({"nodes": torch.tensor([3.0])}, 3, agreed)
     with pytest.raises(WeightError, match="expected 3 or more"):
         FedAvg().check_total({"nodes": torch.tensor([2.0])}, 3, agreed)
+
+
+def test_a_reading_has_no_moment_where_none_was_sent() -> None:
+    method, graph = Pace(), clients(1)[0]
+    blank = replace(graph, x=torch.where(torch.arange(FEATURES) < 5, 0.0, graph.x))
+    agreed = federation(method)
+    message = method.share(agreed.start, blank, agreed)
+    words = method.explain(Messages([message] * 2), agreed).reading().words
+    assert words is not None
+    assert torch.equal(words == 0, message["0.weight/m"] == 0)
+    assert (words == 0).any()

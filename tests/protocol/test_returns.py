@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import pytest
 import torch
 
 from pace.graph import Graph
-from pace.methods import make
-from pace.protocol import External, Federation, steps, wire
+from pace.methods import FedAvg, make
+from pace.protocol import External, Federation, Message, Uploads, steps, wire
 from tests.graphs import clients, federation
 from tests.protocol.test_steps import messages
 
@@ -107,3 +108,18 @@ def test_an_external_that_overflows_by_its_product_is_local() -> None:
     assert found.logits is found.local
     for name, value in found.model.externals[0].params.items():
         assert torch.equal(value, kept.local[name])
+
+
+@dataclass(frozen=True)
+class Growing(FedAvg):
+    """Returns that are no two alike, which no layout of ours allows and a frame must not hide."""
+
+    def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
+        return ({"rows": torch.ones(1 + client, 2)} for client in range(len(uploads)))
+
+
+def test_every_frame_says_the_shapes_that_it_holds() -> None:
+    agreed = federation(Growing(), epochs=1)
+    upload = steps.fit(clients(1)[0], agreed)[1]
+    for client, frame in enumerate(steps.merge([upload] * 3, agreed)):
+        assert torch.equal(wire.decode(frame).message["rows"], torch.ones(1 + client, 2))
