@@ -19,7 +19,7 @@ from pace.protocol import Federation
 RATE = 3e10  # floating-point operations a second
 ALONG = 4e8  # numbers a second that travel along edges
 LIBRARIES = 4e8  # bytes
-WORTH_TELLING = 30.0, 1e9  # seconds and bytes below which nobody needs a forecast
+WORTH_TELLING = 60.0, 1e9  # seconds and bytes below which a forecast is not shown
 
 
 @dataclass(frozen=True)
