@@ -85,37 +85,37 @@ format: .venv/dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-.venv/core: pyproject.toml constraints.txt $(wildcard study/pyproject.toml network/pyproject.toml)
+.venv/core: pyproject.toml constraints.txt $(wildcard study/pyproject.toml network/pyproject.toml gpu/pyproject.toml)
 	$(VENV)
-	$(PIP) --editable '.[research,report]' --editable ./study --editable ./network
+	$(PIP) --editable '.[research,report]' --editable ./study --editable ./network --editable ./gpu
 	touch $@
 
 .venv/dev: .venv/core
-	$(PIP) --editable '.[dev,docs,research,report,notebook]' --editable './study[tracking]' --editable ./network
+	$(PIP) --editable '.[dev,docs,research,report,notebook]' --editable './study[tracking]' --editable ./network --editable ./gpu
 	touch $@
 
-.venv-flower/dev: pyproject.toml constraints.txt $(wildcard study/pyproject.toml network/pyproject.toml)
+.venv-flower/dev: pyproject.toml constraints.txt $(wildcard study/pyproject.toml network/pyproject.toml gpu/pyproject.toml)
 	$(VENV)
 	.venv-flower/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-	  --editable '.[dev,research,report]' --editable ./study --editable './network[flower]'
+	  --editable '.[dev,research,report]' --editable ./study --editable './network[flower]' --editable ./gpu
 	touch $@
 
-.venv-nvflare/dev: pyproject.toml constraints.txt $(wildcard study/pyproject.toml network/pyproject.toml)
+.venv-nvflare/dev: pyproject.toml constraints.txt $(wildcard study/pyproject.toml network/pyproject.toml gpu/pyproject.toml)
 	$(VENV)
 	.venv-nvflare/bin/python -m pip --disable-pip-version-check install --quiet -c constraints.txt \
-	  --editable '.[dev,research,report]' --editable ./study --editable './network[nvflare]'
+	  --editable '.[dev,research,report]' --editable ./study --editable './network[nvflare]' --editable ./gpu
 	touch $@
 
 .venv-lowest/dev: pyproject.toml constraints-lowest.txt
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet -c constraints-lowest.txt \
-	  --only-binary :all: --editable '.[dev,research,report,notebook]' --editable './study[tracking]' --editable ./network
+	  --only-binary :all: --editable '.[dev,research,report,notebook]' --editable './study[tracking]' --editable ./network --editable ./gpu
 	touch $@
 
 .venv-latest/dev: pyproject.toml
 	$(VENV)
 	$(@D)/bin/python -m pip --disable-pip-version-check install --quiet --upgrade --upgrade-strategy eager \
-	  --editable '.[dev,research,report,notebook]' --editable './study[tracking]' --editable ./network
+	  --editable '.[dev,research,report,notebook]' --editable './study[tracking]' --editable ./network --editable ./gpu
 	touch $@
 
 clean:

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from pace.models import GCN
-from pace.training.gpu.cohort import Forward
+from pace.training import Forward
+from pace_gpu.cohort import CohortForward
 from tests.graphs import CLASSES, FEATURES, clients
 
 
@@ -15,10 +16,10 @@ def test_a_cohorts_pass_gives_each_models_logits(widths: tuple[int, ...]) -> Non
     graphs = [*clients(2), *clients(1, nodes=50)]
     gcn = GCN((FEATURES, *widths, CLASSES))
     models = [[gcn.start(10 * client + model) for model in range(3)] for client in range(3)]
-    forward = Forward(graphs, gcn)
+    forward = CohortForward(graphs, gcn)
     together = forward.batch(gcn, range(3), models)
     assert forward.whole(gcn.layers, range(3)) is forward.whole(gcn.layers, range(3))
-    for client, (graph, alone) in enumerate(zip(graphs, forward(models), strict=True)):
+    for client, (graph, alone) in enumerate(zip(graphs, Forward(graphs, gcn)(models), strict=True)):
         for model, logits in enumerate(alone):
             torch.testing.assert_close(together[client, model, : graph.nodes], logits)
 
@@ -28,7 +29,7 @@ def test_a_gpu_gives_the_same_logits() -> None:
     graphs = clients(3)
     gcn = GCN((FEATURES, 16, CLASSES))
     models = [[gcn.start(10 * client + model) for model in range(2)] for client in range(3)]
-    there = Forward(graphs, gcn, "cuda")(models)
+    there = Forward.on(graphs, gcn, "cuda")(models)
     assert there[0][0].is_cuda
     for found, expected in zip(there, Forward(graphs, gcn)(models), strict=True):
         for logits, alone in zip(found, expected, strict=True):

@@ -159,6 +159,8 @@ def machine() -> Iterator[Finding]:
     """Processors, GPUs, memory."""
     import torch
 
+    from pace.training import gpu_cohort
+
     yield Finding("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count()
@@ -166,6 +168,8 @@ def machine() -> Iterator[Finding]:
     for device in range(torch.cuda.device_count()):
         about = torch.cuda.get_device_properties(device)
         yield Finding(f"cuda:{device}", f"{about.name}, {about.total_memory / 2**30:.0f} GiB")
+        there, faster = gpu_cohort("cuda") is not None, "pip install pace-gpu: runs are faster"
+        yield judged("pace-gpu", "here" if there else "missing", there, faster, OPTIONAL)
     if not torch.cuda.is_available():
         yield Finding("gpu", "none: clients train on the processor")
     available = None

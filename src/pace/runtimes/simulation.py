@@ -209,7 +209,7 @@ def run_trials(
             else None,
         )
         seconds = (time.perf_counter() - began) / len(seeds)
-        forward = Forward(graphs, shared[0].network, device)
+        forward = Forward.on(graphs, shared[0].network, device)
         own = forward([[learnt[seed][client] for seed in seeds] for client in range(len(graphs))])
         for name in members:
             for trial in _trials(name, federations[name], learnt, own, forward):

@@ -25,8 +25,8 @@ from pace.models import (
 from pace.params import Params
 from pace.task import loss
 from pace.training.checkpoints import Checkpoints
+from pace.training.cohorts import gpu_cohort
 from pace.training.dropout import Activation, Dropout, scale
-from pace.training.gpu import cohort
 from pace.training.optimiser import Gradient, Optimiser, Proximal, Target
 from pace.training.recipe import Recipe
 
@@ -65,8 +65,8 @@ def train_cohort(
 
     `progress` is called with the seed of each model that is done; `checkpoints` has those that were
     trained before, and takes the others. A CPU takes client by client and makes its constants once
-    for all seeds; a GPU takes all clients and seeds at once. Each model equals what training it alone
-    gives.
+    for all seeds; a GPU takes all clients and seeds at once, with pace-gpu. Each model equals what
+    training it alone gives.
     """
     if isinstance(model, Refitted):
         how = {"recipe": recipe, "device": device, "checkpoints": checkpoints}
@@ -91,8 +91,8 @@ def train_cohort(
     }
     at_once: dict[int, Graph] = {}
     # A clipped step needs the norm of one client's gradient.
-    together = torch.device(device).type == "cuda" and recipe.clip is None
-    if together and has_closed_form(model, recipe):
+    cohort = gpu_cohort(device) if recipe.clip is None and has_closed_form(model, recipe) else None
+    if cohort is not None:
         at_once = {
             client: graph
             for client, graph in enumerate(graphs)

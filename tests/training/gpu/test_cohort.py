@@ -10,12 +10,13 @@ from torch import Tensor
 from pace.graph import Graph
 from pace.models.gcn import GCN
 from pace.params import Params
-from pace.training.dropout import Dropout, DropoutMasks
-from pace.training.gpu import cohort
-from pace.training.gpu.blocks import Blocks, Chain, Sparse, fields
+from pace.training.dropout import Dropout
 from pace.training.optimiser import Proximal
 from pace.training.recipe import Recipe
 from pace.training.train import train, train_cohort
+from pace_gpu import cohort
+from pace_gpu.blocks import Blocks, Chain, Sparse, fields
+from pace_gpu.masks import DropoutMasks
 from tests.graphs import CLASSES, FEATURES, clients, none
 from tests.models.test_gcn import DEPTHS
 
@@ -173,7 +174,7 @@ def test_a_batch_fits_with_its_padding(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_draws_of_a_batch_are_the_streams_of_its_members(
     dropout: float, ahead: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pace.training.dropout.PREFETCHED_BYTES", ahead)
+    monkeypatch.setattr("pace_gpu.masks.PREFETCHED_BYTES", ahead)
     graphs = unequal()[:2]
     rows = [torch.tensor([37, 20]), torch.tensor([11, 13])]  # by layer, of each client
     widths, taken = [16, 5], torch.zeros((), device=DEVICE)

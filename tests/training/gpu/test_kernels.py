@@ -14,11 +14,11 @@ from torch import Tensor
 
 from pace.models.gcn import GCN
 from pace.models.operator import Operator
-from pace.training.gpu import cohort
-from pace.training.gpu.cohort import WIDEST
 from pace.training.optimiser import Proximal, Target
 from pace.training.recipe import Recipe
 from pace.training.train import train
+from pace_gpu import cohort
+from pace_gpu.cohort import WIDEST
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.training.gpu.test_cohort import DEVICE, bag_of_words
 
@@ -74,7 +74,7 @@ def test_the_same_in_tritons_interpreter() -> None:
 
 
 def test_the_interpreter_runs_our_kernels() -> None:
-    from pace.training.gpu.blocks import own_kernels
+    from pace_gpu.blocks import own_kernels
 
     assert (own_kernels("cpu") is not None) == INTERPRETED
 
@@ -125,7 +125,7 @@ def gpu(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_tiles_of_the_widest_layers_fit_on_a_small_gpu(
     gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pace.training.gpu.kernels import layers
+    from pace_gpu.kernels import layers
 
     compiled = {
         name: Compiled(getattr(layers, name), gpu) for name in ("_linear", "_outer", "_below")
@@ -148,7 +148,7 @@ def test_the_tiles_of_the_widest_layers_fit_on_a_small_gpu(
 def test_dense_products_run_on_products(
     transposed: bool, gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pace.training.gpu.kernels import products
+    from pace_gpu.kernels import products
 
     cutting, multiplying = (
         Compiled(getattr(products, name), gpu) for name in ("_split", "_product")

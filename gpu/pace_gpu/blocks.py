@@ -28,12 +28,12 @@ SPARSE_BELOW = 0.04  # share of non-zeros under which products by rows beat dens
 
 @cache
 def own_kernels(device: str) -> ModuleType | None:
-    """`pace.training.gpu.kernels` where Triton can compile them, or is told to interpret them."""
+    """`pace_gpu.kernels` where Triton can compile them, or is told to interpret them."""
     modern = device == "cuda" and torch.cuda.get_device_capability() >= (8, 0)  # has bfloat16
     wanted = modern or os.environ.get("TRITON_INTERPRET") == "1"
     if not wanted or find_spec("triton") is None:
         return None
-    from pace.training.gpu import kernels
+    from pace_gpu import kernels
 
     return kernels
 

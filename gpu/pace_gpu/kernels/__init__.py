@@ -5,6 +5,6 @@ Sums are taken in one order, so a cohort ends at the same bytes every time. A ke
 for all cohorts: sizes that change from one to the next are named in `do_not_specialize`.
 """
 
-from pace.training.gpu.kernels.layers import DeviceGradient, activate, draw
-from pace.training.gpu.kernels.products import product, rows, split
-from pace.training.gpu.kernels.steps import DeviceOptimiser, FusedFirstLayer
+from pace_gpu.kernels.layers import DeviceGradient, activate, draw
+from pace_gpu.kernels.products import product, rows, split
+from pace_gpu.kernels.steps import DeviceOptimiser, FusedFirstLayer

@@ -13,10 +13,12 @@ from torch.nn.functional import pad
 from pace.graph import Graph
 from pace.models import GCN, Network
 from pace.params import Params, size
-from pace.training.dropout import Dropout, DropoutMasks, scale
-from pace.training.gpu.blocks import Blocks, Chain, Device, fields, own_kernels
+from pace.training import Forward
+from pace.training.dropout import Dropout, scale
 from pace.training.optimiser import Gradient, Optimiser, Target
 from pace.training.recipe import Recipe
+from pace_gpu.blocks import Blocks, Chain, Device, fields, own_kernels
+from pace_gpu.masks import DropoutMasks
 
 GRID = 2**16 - 1  # a launch has no more programs across: clients × seeds
 WIDEST = 128  # the widest layer above the features whose rows our kernels hold in one tile
@@ -133,16 +135,15 @@ def capture(step: Callable[[], None], restart: Callable[[], None]) -> Callable[[
     return graph.replay
 
 
-class Forward:
+class CohortForward(Forward):
     """A network on some clients' graphs; what does not depend on a model is made once.
 
-    Calling it gives the logits (nodes, classes) of each client's models, by client and then by model.
-    They are on the GPU if they were computed there: cohorts know the GCN on edges that have no weights
-    and go both ways, and as many models of every client.
+    Logits are on the GPU if they were computed there: cohorts know the GCN on edges that have no
+    weights and go both ways, and as many models of every client.
     """
 
     def __init__(self, graphs: Sequence[Graph], network: Network, device: Device = "cpu") -> None:
-        self.graphs, self.network, self.device = graphs, network, torch.device(device)
+        super().__init__(graphs, network, device)
         self.together = self.device.type == "cuda" and all(map(knows, graphs))
         self.operators: dict[tuple[int, ...], tuple[Blocks | Chain, ...]] = {}  # by clients
 
@@ -151,10 +152,7 @@ class Forward:
         counts = {len(by_client) for by_client in models}
         gcn = self.network
         if not (self.together and isinstance(gcn, GCN) and len(counts) == 1 and max(counts)):
-            return [
-                [self.network(model, graph).logits for model in by_client]
-                for graph, by_client in zip(self.graphs, models, strict=True)
-            ]
+            return super().__call__(models)
         logits: dict[int, list[Tensor]] = {}
         graphs, sized = dict(enumerate(self.graphs)), dict(enumerate(models[0]))
         with torch.cuda.device(self.device):

@@ -12,10 +12,10 @@ import triton.language as tl
 from torch import Tensor
 
 from pace.params import Params
-from pace.training.gpu.blocks import Chain, Sparse, beside
-from pace.training.gpu.kernels.products import gathered
 from pace.training.optimiser import BETAS, EPS, Optimiser
 from pace.training.recipe import Recipe
+from pace_gpu.blocks import Chain, Sparse, beside
+from pace_gpu.kernels.products import gathered
 
 
 class DeviceOptimiser(Optimiser):

@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pace.training.gpu.blocks import Sparse
+from pace_gpu.blocks import Sparse
 
 
 def rows(matrix: Sparse, dense: Tensor) -> Tensor:

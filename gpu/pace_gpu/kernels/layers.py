@@ -9,9 +9,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from pace.training.dropout import DropoutMasks
-from pace.training.gpu.blocks import apart, beside
 from pace.training.optimiser import Gradient
+from pace_gpu.blocks import apart, beside
+from pace_gpu.masks import DropoutMasks
 
 LYING = (0, 3, 1, 2)  # (clients, in, seeds, out), as an optimiser stores a weight
 

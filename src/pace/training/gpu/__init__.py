@@ -1,1 +1,0 @@
-"""Training clients × seeds at once: all that only a GPU needs."""
