@@ -295,3 +295,16 @@ def test_numbers_in_another_unit_lie_close_together(tmp_path: Path) -> None:
     assert not imported(tmp_path, codebook=book).warnings
     write(tmp_path, [str(round((60 + 2.5 * step) / 18, 1)) for step in range(ROWS)])
     assert "half of the values are 4 scales" in imported(tmp_path, codebook=book).warnings[0]
+
+
+def test_words_that_the_codebook_does_not_know_are_warned_of_where_they_are_most(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, ["innere", "chirurgie"])
+    proposal, _ = proposed(tmp_path)
+    book, _ = merge_proposals({"a": proposal, "b": proposal})
+    write(tmp_path, ["innere", "chirurgie", "palliativ"])
+    assert not imported(tmp_path, codebook=book).warnings
+    write(tmp_path, ["INN", "CHIR", "innere"])
+    (warning,) = imported(tmp_path, codebook=book).warnings
+    assert warning.startswith("column 'v': 27 of 40 rows hold words that are not in the codebook")

@@ -14,6 +14,7 @@ from pace.tables.matching import propose_mapping
 from pace.tables.problems import Problems
 from pace.tables.proposal import propose_columns
 from pace.tables.table import open_table, read_table
+from tests.preloaded import Preloaded
 
 
 def mapped(path: Path, text: str, *rules: Rule, decimal: str | None = None) -> MappedFile:
@@ -301,3 +302,28 @@ def test_an_import_remembers_its_mapping(tmp_path: Path) -> None:
     assert made.graph.y.tolist() == [1, 0]
     assert made.names.nodes == ("a", "b")
     assert made.mapping["columns"][1] == {"name": "age", "from": "Alter"}
+
+
+def test_nobody_is_admitted_before_birth(tmp_path: Path) -> None:
+    path = tmp_path / "n.csv"
+    path.write_text(
+        "id,born,came,kind\n" + "p1,1950-01-02,2024-03-01,x\np2,2024-03-01,1950-01-02,y\n"
+    )
+    rules = (Rule("id", "id"), Rule("age", "born", age_at="came"), Rule("kind", "kind"))
+    with pytest.raises(ProblemsError, match="1 days of 'born' are after 'came': ages are negative"):
+        propose_columns(path, label="kind", mapping=ColumnMapping(rules))
+
+
+def test_what_a_person_has_to_say_is_one_object_of_json(tmp_path: Path, pace: Preloaded) -> None:
+    rows = "".join(f"p{i},{i % 9}.5,{'xy'[i % 2]}\n" for i in range(20))
+    (tmp_path / "a.csv").write_text(f"id,age,kind\n{rows}")
+    other = rows.replace(",x", ",ja").replace(",y", ",nein")
+    (tmp_path / "b.csv").write_text(f"id,age,kind\n{other}")
+    first = ("codebook", "propose", "a.csv", "--label", "kind", "--out", "a.columns.toml")
+    assert pace(*first, cwd=tmp_path).code == 0
+    second = ("codebook", "propose", "b.csv", "--label", "kind", "--out", "b.columns.toml")
+    asked = ("--mapping", "b.toml", "--like", "a.columns.toml", "--json")
+    assert pace(*second, *asked, cwd=tmp_path).json["unsettled"] == [
+        "kind: what is 'ja'?",
+        "kind: what is 'nein'?",
+    ]

@@ -76,10 +76,13 @@ def propose(
     options.at_least_one("--least", least)
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
     if rules is not None and rules.unsettled:
-        for remark in remarks:
-            console.console().print(f"Note: {remark}")
-        console.say(f"{mapping}: {'; '.join(rules.unsettled)}")
-        console.say("Replace each ? in it, then run this command again. Nothing else was written.")
+        lines = [
+            *(f"Note: {remark}" for remark in remarks),
+            f"{mapping}: {'; '.join(rules.unsettled)}",
+        ]
+        lines.append("Replace each ? in it, then run this command again. Nothing else was written.")
+        facts = {"mapping": str(mapping), "unsettled": rules.unsettled, "notes": remarks}
+        console.answer(facts, *lines, as_json=as_json)
         return
     proposed, notes = proposal.propose_columns(
         nodes,
@@ -136,7 +139,8 @@ def mapping_for(
             check_option(kind, name, file.columns, nodes.name)
     proposed, doubts = propose_mapping(file, label, id_column, [described(path) for path in like])
     write_mapping(mapping, proposed, doubts)
-    console.say(f"Written: {mapping} (read it, correct it, and run this command again)")
+    told = f"Written: {mapping} (read it, correct it, and run this command again)"
+    console.say(told, err=True)
     return proposed, [f"{mapping.name}, {name!r}: {doubt}" for name, doubt in doubts.items()]
 
 

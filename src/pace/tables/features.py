@@ -250,7 +250,7 @@ def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Ch
     features = {word: feature for feature, word in enumerate(column.words)}
     values = {word: features[word] for word in column.values}
     block = np.zeros((len(table.rows), len(features)), np.float32)
-    how = "marked" if column.indicator else "taken as `other`"
+    how, others = "marked" if column.indicator else "taken as `other`", 0
     for index, cell in enumerate(table.cells(column.name)):
         if cell in values:
             block[index, values[cell]] = 1
@@ -261,11 +261,17 @@ def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Ch
             table.refuse_cell(index, column.name, cell, "a word", remedy)
         elif column.other:
             block[index, features[OTHER]] = 1
+            others += 1
             what = f"{cell!r} is `other`"
             what = what if what in done or len(done) < CATEGORIES else "more words are `other`"
             done.setdefault(what, array("i")).append(index)
         else:
             table.refuse_cell(index, column.name, cell, "one of the codebook's values")
+    if 2 * others > len(table.rows) >= FEW_ROWS:
+        table.problems.warnings.append(
+            f"column {column.name!r}: {others:,} of {len(table.rows):,} rows hold words that are not in "
+            f"the codebook ({listed(column.values)}): are they written otherwise here?"
+        )
     return block
 
 

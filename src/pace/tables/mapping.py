@@ -199,6 +199,9 @@ class MappedFile:
             born, until = parse_dates(cells), parse_dates(ends)
             for index in np.flatnonzero(np.isnan(until) & ~np.isnan(born)).tolist():
                 cells[index] = ends[index]  # a missing day is a missing age
+            if later := int((born > until).sum()):
+                wrong = f"{later:,} days of {rule.source!r} are after {rule.age_at!r}: ages are negative"
+                problems.add(self.name, None, f"{wrong}; are the two the other way round?")
             years = ((until - born) / YEAR).tolist()
             pairs = zip(years, cells, strict=True)
             cells = [f"{age:.2f}" if age == age else cell for age, cell in pairs]
