@@ -316,7 +316,7 @@ def adopt(
     from pace.jobs import WITHDRAWAL_SUFFIX, read_job
     from pace.runtimes.files import adopt_files, edition_changes, return_size
 
-    job, predictions = read_job(job_file), out.with_suffix(".predictions.csv")
+    job, predictions = read_job(job_file), out.parent / f"{out.stem}.predictions.csv"
     if (nodes or edges) and predictions.exists():
         raise FileError(f"{predictions} already exists: move it, or predict with another --out")
     outcome = adopt_files(
