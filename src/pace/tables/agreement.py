@@ -118,10 +118,10 @@ def _merge_classes(
     ]
     notes += alike_notes("the label", names, "classes")
     for one, two in combinations(sites, 2) if None not in map(whole_number, names) else ():
-        left, right = (set(sites[site].classes) for site in (one, two))
-        if left - right and right - left:
+        first, second = (set(sites[site].classes) for site in (one, two))
+        if first - second and second - first:
             warnings.append(
-                f"the classes are {listed(in_order(left))} at {one} and {listed(in_order(right))} at "
+                f"the classes are {listed(in_order(first))} at {one} and {listed(in_order(second))} at "
                 f"{two}: do the numbers mean the same?"
             )
     return names
