@@ -122,11 +122,9 @@ class Tables:
         ids = pyarrow.chunked_array(blocks).combine_chunks()
         if ids.null_count:
             raise GraphError(f"{self.nodes.name}: an id ({column!r}) is empty")
-        if compute.count_distinct(ids).as_py() < len(ids):
-            counts = compute.value_counts(ids)
-            twice = compute.filter(
-                counts.field("values"), compute.greater(counts.field("counts"), 1)
-            )
+        ordered = ids.take(compute.array_sort_indices(ids))  # counting them takes ten times the room
+        twice = ordered[1:].filter(compute.equal(ordered[1:], ordered[:-1]))
+        if len(twice):
             raise GraphError(f"{self.nodes.name}: the id {twice[0].as_py()!r} stands in two rows")
         return ids
 
