@@ -1,6 +1,9 @@
 """A site larger than memory through all its commands: seconds, peak memory and bytes on the disk.
 
     python -m benchmarks.larger 20000000 --edges 200000000 --features 100 --memory 5 --folder /big/disk
+    python -m benchmarks.larger --picture graphs.jsonl rows.jsonl large.png
+
+The second draws what several sizes printed, beside points of `benchmarks.rows`.
 
 Tables are made in a stream, from a seed: a class a node, features of that class and noise, half of the
 edges within a class, all ends anywhere in the graph, which is the worst order for a cache. A second
@@ -153,17 +156,58 @@ def one(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     yield {"step": "predict", **found, "bytes": out.stat().st_size}
 
 
+def draw(graphs: Path, rows: Path, out: Path) -> None:
+    """Seconds and memory of every step by nodes, and of a fit of rows beside scikit-learn's."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, 3, figsize=(15, 4.2))
+    lines: dict[str, list[tuple[int, float, float]]] = {}
+    nodes = 0
+    for point in map(json.loads, graphs.read_text().splitlines()):
+        nodes = point.get("nodes", nodes)
+        if point["step"] in ("import", "fit", "adopt", "predict"):
+            line = lines.setdefault(point["step"], [])
+            line.append((nodes, point["cpu_seconds"], point["peak_mb"]))
+    for step, points in lines.items():
+        for axis, place in ((axes[0], 1), (axes[1], 2)):
+            axis.plot([p[0] for p in points], [p[place] for p in points], "o-", label=step)
+    streamed = [json.loads(line) for line in rows.read_text().splitlines()]
+    for prefix, name in (("", "PACE, streamed"), ("sklearn_", "scikit-learn, in memory")):
+        some = [point for point in streamed if f"{prefix}seconds" in point]
+        seconds = [point[f"{prefix}seconds"] for point in some]
+        axes[2].plot([point["rows"] for point in some], seconds, "o-", label=name)
+    titles = ("graph in a folder, 10 edges a node", "the same", "ridge on rows of 128 columns")
+    units = ("seconds of the processor", "MB at most", "seconds of the processor")
+    for axis, title, unit in zip(axes, titles, units, strict=True):
+        axis.set(
+            xscale="log", title=title, ylabel=unit, xlabel="rows" if "rows" in title else "nodes"
+        )
+        axis.set_yscale("linear" if unit.startswith("MB") else "log")
+        axis.set_ylim(bottom=0 if unit.startswith("MB") else None)
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False)
+    figure.tight_layout()
+    figure.savefig(out, dpi=70)
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("nodes", type=int)
+    parser.add_argument("nodes", type=int, nargs="?")
+    parser.add_argument("--picture", type=Path, nargs=3, metavar=("GRAPHS", "ROWS", "OUT"))
     parser.add_argument("--edges", type=int)
     parser.add_argument("--features", type=int, default=100)
     parser.add_argument("--memory", type=float, default=5.0, help="GB")
     parser.add_argument("--method", default="pace-ridge")
     parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--folder", type=Path)
     parser.add_argument("--keep", action="store_true", help="leave the files there")
     given = parser.parse_args(words)
+    if given.picture:
+        draw(*given.picture)
+        return
     given.edges = given.edges or 10 * given.nodes
     for point in one(given):
         print(json.dumps(point), flush=True)

@@ -12,7 +12,7 @@ from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
 from pace.models.gcn import GCN
 from pace.models.layers import Layered, glorot
-from pace.models.mapped import Excerpt, MappedGraph, Stored, forget
+from pace.models.mapped import LOGITS, Excerpt, MappedGraph, forget
 from pace.models.networks import APPNP, GIN, MLP, SAGE, SGC
 from pace.models.operator import SPARSE_BELOW, Operator, Product, csr_tensor, density
 from pace.models.propagation import SymbolicGraph

@@ -16,7 +16,7 @@ from torch import Tensor
 from pace.errors import SettingError
 from pace.graph import Graph
 from pace.models.base import Drop, Field, Later, Pass, Rows, Sized, identity
-from pace.models.mapped import Excerpt, MappedGraph, digest_of
+from pace.models.mapped import LOGITS, Excerpt, MappedGraph, digest_of
 from pace.models.operator import Operator, Product
 from pace.models.propagation import Places, at, chosen, features, reach, times_features
 from pace.params import Params
@@ -209,7 +209,7 @@ class Layered(Sized):
 
         A (H W^T) has fewer columns than A H.
         """
-        name = f"logits-{digest_of(self, *params.values())}"
+        name = f"{LOGITS}{digest_of(self, *params.values())}"
         hidden: Rows | None = None
         for layer in self.layout:
             parts: list[tuple[Rows, Tensor, Tensor]] = []

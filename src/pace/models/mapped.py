@@ -36,6 +36,7 @@ from pace.models.operator import Operator
 from pace.models.row_table import RowTable
 
 READ = 2**16  # rows that are mapped together
+LOGITS = "logits-"  # what the names of a model's products begin with
 EDGES = 2**21  # neighbours that are read together: a tenth of a second
 Array = np.ndarray[Any, np.dtype[Any]]
 Source = Callable[[Tensor, slice], Tensor]  # (nodes, columns) -> those of a matrix

@@ -13,7 +13,6 @@ from pathlib import Path
 from pace.datasets import graph_sizes, is_folder, read_folder
 from pace.errors import SettingError
 from pace.graph import Graph
-from pace.models import FITS, Refitted
 from pace.protocol import Federation
 
 RATE = 3e10  # floating-point operations a second
@@ -86,9 +85,8 @@ def in_memory(nodes: int, entries: int, features: int, federation: Federation) -
     """Of a graph with so many edges, counted in both directions."""
     hidden, classes = sum(federation.model.widths[1:-1]), federation.model.classes
     numbers = nodes * (2 * features + 4 * hidden + 3 * classes) + 10 * entries
-    fits = len(FITS) if isinstance(federation.network, Refitted) else 1
     epoch = 4 * nodes * hidden * (features + classes) + 2 * entries * (hidden + classes)
-    return Forecast(LIBRARIES + 4 * numbers, fits * federation.recipe.epochs * epoch / RATE)
+    return Forecast(LIBRARIES + 4 * numbers, federation.recipe.epochs * epoch / RATE)
 
 
 def _refuse_memory(forecast: Forecast, remedy: str) -> None:

@@ -78,14 +78,7 @@ def import_graph(
     columns, ratios = shares(columns)
     file = open_mapped(nodes, columns.mapping, columns.decimal)
     special = special_columns(columns, codebook, file, problems.notes)
-    text = list(special.values())
-    if codebook is None:
-        left = data_columns(file, problems, without=text)
-        numbers = feature_columns(columns.features, left, nodes.name)
-    else:
-        check_columns(codebook, file, text, problems.notes)
-        text += [column.name for column in codebook.columns if column.kind in AS_TEXT]
-        numbers = [column.name for column in codebook.columns if column.kind not in AS_TEXT]
+    text, numbers = read_as(file, columns, codebook, special, problems)
     table = read_table(file, problems, text=text, numbers=numbers, decimal=columns.decimal)
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header: a graph needs nodes")
@@ -124,6 +117,23 @@ def import_graph(
     if (told := told_by_features(x, y, names)) is not None:
         problems.warnings.append(told)
     return Imported(dataset, problems.notes, changes, problems.warnings, len(table.rows))
+
+
+def read_as(
+    file: TableFile,
+    columns: Columns,
+    codebook: Codebook | None,
+    special: Mapping[str, str],
+    problems: Problems,
+) -> tuple[list[str], list[str]]:
+    """The columns that are read as text, those that are no features among them, and as numbers."""
+    text = list(special.values())
+    if codebook is None:
+        left = data_columns(file, problems, without=text)
+        return text, _feature_columns(columns.features, left, file.name)
+    _check_columns(codebook, file, text, problems.notes)
+    words = [column.name for column in codebook.columns if column.kind in AS_TEXT]
+    return text + words, [c.name for c in codebook.columns if c.kind not in AS_TEXT]
 
 
 def shares(columns: Columns) -> tuple[Columns, tuple[float, float, float]]:
@@ -245,7 +255,7 @@ def special_columns(
     return special
 
 
-def check_columns(book: Codebook, file: TableFile, used: Sequence[str], notes: list[str]) -> None:
+def _check_columns(book: Codebook, file: TableFile, used: Sequence[str], notes: list[str]) -> None:
     """The table must have the codebook's columns; others are not used."""
     wanted = [column.name for column in book.columns]
     present = set(file.columns)
@@ -260,7 +270,7 @@ def check_columns(book: Codebook, file: TableFile, used: Sequence[str], notes: l
         notes.append(f"{file.name}: not in the codebook, so not used: {listed(unused, 12)}")
 
 
-def feature_columns(features: str | None, names: Sequence[str], file: str) -> list[str]:
+def _feature_columns(features: str | None, names: Sequence[str], file: str) -> list[str]:
     """The feature columns: exact names first, else all that begin with the word."""
     if features is None:
         if not names:

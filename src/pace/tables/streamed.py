@@ -30,14 +30,13 @@ from pace.errors import GraphError, SettingError
 from pace.graph import MASKS
 from pace.io import plain_record
 from pace.tables.cells import MISSING
-from pace.tables.codebook import AS_TEXT, BOTH, Codebook
+from pace.tables.codebook import BOTH, Codebook
 from pace.tables.features import Change, encode_columns, infer_columns
 from pace.tables.graph_parts import find_ends, read_labels, read_masks
 from pace.tables.importing import (
     Columns,
-    check_columns,
     check_settings,
-    feature_columns,
+    read_as,
     shares,
     special_columns,
 )
@@ -47,7 +46,6 @@ from pace.tables.table import (
     ParquetFile,
     Table,
     arrow_blocks,
-    data_columns,
     open_table,
 )
 
@@ -81,7 +79,10 @@ class Tables:
         self.weight = columns.weight or (codebook and codebook.weight) or None
         self.directed = (columns.directions or (codebook.directions if codebook else BOTH)) != BOTH
         self.features = list(codebook.columns) if codebook else []
-        self.text, self.numbers = self._columns()
+        self.text, self.numbers = read_as(
+            self.file, self.columns, codebook, self.special, self.problems
+        )
+        self.text = [name for name in self.text if name != self.special.get("id")]
         self.ids = self._ids()
         first = self._table(next(arrow_blocks(nodes)), 0)
         if codebook is None:
@@ -93,16 +94,6 @@ class Tables:
                 )
         self.problems.stop()
         self.ends = find_ends(open_table(edges), {}, self.problems, self.weight)
-
-    def _columns(self) -> tuple[list[str], list[str]]:
-        """Columns that are read as text, and as numbers."""
-        text = [name for kind, name in self.special.items() if kind != "id"]
-        if self.codebook is None:
-            left = data_columns(self.file, self.problems, without=self.special.values())
-            return text, feature_columns(self.columns.features, left, self.nodes.name)
-        check_columns(self.codebook, self.file, [*self.special.values()], self.problems.notes)
-        words = [c.name for c in self.codebook.columns if c.kind in AS_TEXT]
-        return text + words, [c.name for c in self.codebook.columns if c.kind not in AS_TEXT]
 
     def _table(self, block: Any, before: int) -> Table:
         file = ArrowBlock(self.nodes, block, before)
@@ -122,7 +113,9 @@ class Tables:
         ids = pyarrow.chunked_array(blocks).combine_chunks()
         if ids.null_count:
             raise GraphError(f"{self.nodes.name}: an id ({column!r}) is empty")
-        ordered = ids.take(compute.array_sort_indices(ids))  # counting them takes ten times the room
+        ordered = ids.take(
+            compute.array_sort_indices(ids)
+        )  # counting them takes ten times the room
         twice = ordered[1:].filter(compute.equal(ordered[1:], ordered[:-1]))
         if len(twice):
             raise GraphError(f"{self.nodes.name}: the id {twice[0].as_py()!r} stands in two rows")

@@ -12,14 +12,17 @@ from typer.testing import CliRunner
 
 from pace.cli import app
 from pace.datasets import folder as folder_files
+from pace.datasets import read_folder, read_graph
 from pace.errors import GraphError, SettingError
 from pace.graph import MASKS, Graph
 from pace.io import atomic
-from pace.models import APPNP, GCN, Excerpt, mapped
+from pace.models import APPNP, GCN, Excerpt, mapped, sized
 from pace.protocol import steps
 from pace.runtimes.files import load_any, load_site, mapped_sites, read_model, rows
 from pace.runtimes.files.client import adopt_files, fit_files
+from pace.tables import Codebook, write_codebook
 from pace.tables import table as table_files
+from pace.tables.codebook import Column
 from tests.graphs import CLASSES, FEATURES
 from tests.sites import NAMES, WORDS, job, roll, write_sites
 
@@ -352,5 +355,74 @@ def test_all_commands_take_a_folder(tmp_path: Path) -> None:
     tested = answers[answers["split"] == "test"]
     right = (tested["class"] == tested["label"]).mean()
     assert right == pytest.approx(found["test"]["adopted"]["accuracy"])
+    assert not list((folder / "made").glob("logits*"))  # 40 classes of many nodes are gigabytes
+    assert list((folder / "made").glob("hop2/*"))
     scored = pace("client", "evaluate", north / "mine.model", folder)
     assert scored["adopted"]["accuracy"] == pytest.approx(right)
+
+
+@pytest.mark.parametrize("model", ["gcn", "sage", "gin:epsilon=0.2", "mlp"])
+@pytest.mark.parametrize("layers", [2, 3])
+def test_every_network_says_of_a_folder_what_it_says_of_the_file(
+    model: str, layers: int, tmp_path: Path
+) -> None:
+    made = job(model=sized(model, FEATURES, 8, layers, CLASSES))
+    north, *_ = write_sites(tmp_path, made)
+    file, folder = imported(north)
+    params, graph = made.federation.start, load_site(file, made).graph
+    expected = made.model(params, graph)
+    sample = load_any(folder, made).graph
+    assert isinstance(sample, Excerpt)
+    seen = made.model(params, sample)
+    torch.testing.assert_close(seen.logits, expected.logits[sample.places], atol=1e-5, rtol=1e-5)
+    for name, inputs in expected.inputs.items():
+        rows_of_sample = torch.arange(sample.nodes)
+        torch.testing.assert_close(
+            seen.inputs[name][rows_of_sample], inputs[sample.places], atol=1e-5, rtol=1e-5
+        )
+    streamed = [made.model(params, site.graph).logits for site in mapped_sites(folder, made)]
+    torch.testing.assert_close(torch.cat(streamed), expected.logits, atol=1e-5, rtol=1e-5)
+
+
+def test_a_codebook_streams_to_the_same_features(tmp_path: Path) -> None:
+    """Words, dates, gaps and other scales, with ids that are numbers far apart."""
+    random = np.random.default_rng(0)
+    count = 100
+    place = random.choice(["town", "village", "farm"], count)
+    nodes = {
+        "id": (random.permutation(count) * 1000).tolist(),
+        "age": [None if number % 9 == 0 else float(number) for number in range(count)],
+        "place": place.tolist(),
+        "since": [f"2020-01-{1 + number % 28:02}" for number in range(count)],
+        "kind": [("ill", "well", "")[number % 3] for number in range(count)],
+    }
+    ends = random.choice(nodes["id"], (2, 300))
+    edges = {"source": ends[0].tolist(), "target": ends[1].tolist()}
+    for name, table in (("nodes", nodes), ("edges", edges)):
+        parquet.write_table(pyarrow.table(table), tmp_path / f"{name}.parquet")
+    book = Codebook(
+        "kind",
+        ("ill", "well"),
+        columns=(
+            Column("age", "number", centre=50.0, scale=20.0, fill=40.0, indicator=True),
+            Column("place", "category", values=("town", "village"), other=True),
+            Column("since", "date", centre=7300.0, scale=10.0),
+        ),
+    )
+    write_codebook(tmp_path / "book.toml", book)
+    options: tuple[object, ...] = ("--job", tmp_path / "book.toml")
+    options += ("--nodes", tmp_path / "nodes.parquet")
+    options += ("--edges", tmp_path / "edges.parquet", "--out")
+    pace("graph", "import", *options, tmp_path / "file.graph")
+    pace("graph", "import", *options, tmp_path / "large.graph", "--memory", MEMORY)
+    expected, (found, _) = (
+        read_graph(tmp_path / "file.graph"),
+        read_folder(tmp_path / "large.graph"),
+    )
+    assert isinstance(found.graph, mapped.MappedGraph)
+    everyone = torch.arange(count)
+    assert torch.equal(found.graph.stored[everyone], expected.graph.x)
+    assert torch.equal(found.graph.y, expected.graph.y)
+    assert found.names.features == expected.names.features
+    ours = np.concatenate(list(found.graph.edge_blocks()))
+    assert np.array_equal(ours, expected.graph.edges.flatten().numpy())
