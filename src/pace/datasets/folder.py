@@ -23,7 +23,7 @@ from torch import Tensor
 
 from pace.datasets.dataset import Dataset, Names
 from pace.errors import GraphError
-from pace.graph import MASKS, UNKNOWN, coalesced
+from pace.graph import MASKS, coalesced
 from pace.io import atomic, records
 from pace.models import MappedGraph
 
@@ -53,7 +53,6 @@ class About:
     width: int  # columns of a file
     directed: bool
     weighted: bool
-    has_split: bool
     memory: int  # bytes that work on it may take
     identity: str = ""
 
@@ -125,11 +124,9 @@ def write_folder(
             shutil.rmtree(staged, ignore_errors=True)
             atomic.write(mark, origin.encode())
         if not (complete := staged / "nodes").exists():
-            has_split = _write_nodes(staged, about, nodes())
-            atomic.write(complete, str(int(has_split)).encode())
-        has_split = complete.read_text() == "1"
-        entries = _write_edges(staged, about, edges)
-        about = replace(about, entries=entries, has_split=has_split)
+            _write_nodes(staged, about, nodes())
+            atomic.write(complete, b"")
+        about = replace(about, entries=_write_edges(staged, about, edges))
         about = replace(about, identity=_identity(staged, about))
         finish(staged)
         for path in (mark, complete):
@@ -139,9 +136,9 @@ def write_folder(
         os.rename(staged, out)
 
 
-def _write_nodes(staged: Path, about: About, blocks: Iterable[Nodes]) -> bool:
-    """Features by columns, labels and split; whether some node is in a split."""
-    seen, has_split = 0, False
+def _write_nodes(staged: Path, about: About, blocks: Iterable[Nodes]) -> None:
+    """Features by columns, labels and split."""
+    seen = 0
     (staged / "x").mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         panels = [
@@ -152,19 +149,14 @@ def _write_nodes(staged: Path, about: About, blocks: Iterable[Nodes]) -> bool:
         for x, y, split in blocks:
             if not torch.isfinite(x.sum()):
                 raise GraphError(f"a feature of nodes {seen:,} to {seen + len(x):,} is not finite")
-            if bool(((split > 0) & (y == UNKNOWN)).any()):
-                raise GraphError(
-                    f"of nodes {seen:,} to {seen + len(x):,} one is in a split and has no label"
-                )
             for file, first in panels:
                 part = x[:, first : first + about.width].float().contiguous()
                 file.write(part.numpy().data)
             labels.write(y.int().numpy().data)
             splits.write(split.byte().numpy().data)
-            seen, has_split = seen + len(x), has_split or bool(split.any())
+            seen += len(x)
     if seen != about.nodes:
         raise GraphError(f"{seen:,} nodes came, {about.nodes:,} were counted before")
-    return has_split
 
 
 def _write_edges(staged: Path, about: About, edges: Callable[[], Iterable[Edges]]) -> int:

@@ -154,20 +154,6 @@ class MappedGraph(Graph):
         for first, last in self.row_blocks():
             yield self.around(first, last)[0].long().numpy()
 
-    @cached_property
-    def arriving(self) -> Tensor:
-        """The weights of the edges at each node, added up in float64, (nodes,)."""
-        if self.weights is None:
-            return self.degrees[:, 0]
-        sums = torch.zeros(self.nodes, dtype=torch.float64)
-        for first, last in self.row_blocks():
-            _, weights = self.around(first, last)
-            assert weights is not None
-            counts = torch.from_numpy(np.diff(self.starts[first : last + 1]))
-            owner = torch.arange(last - first).repeat_interleave(counts)
-            sums[first:last].index_add_(0, owner, weights.double())
-        return sums.float()
-
     def stored_product(
         self, name: str, columns: int, source: Source, operators: Sequence[Operator]
     ) -> Stored:
@@ -225,22 +211,14 @@ class MappedOperator(Operator):
     def block(self, nodes: Any) -> Any:
         """Its rows of some nodes, (nodes, all)."""
         starts, counts = self.graph.starts[nodes], np.diff(self.graph.starts)[nodes]
-        columns, values = [], []
-        for first in range(0, len(nodes), READ):
-            some, lengths = nodes[first : first + READ], counts[first : first + READ]
-            owner = np.repeat(np.arange(len(some)), lengths)
-            place = np.repeat(starts[first : first + READ], lengths)
-            place += np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-            near = np.array(mapped(self.graph.folder / "neighbours", np.int32)[place])
-            value = self.right.numpy()[near] * self.matrix.numpy()[some[owner]]
-            if self.weighted and self.graph.weights is not None:
-                value *= mapped(self.graph.folder / "weights")[place]
-            columns.append(near)
-            values.append(value)
         ends = np.concatenate([[0], np.cumsum(counts)])
-        parts = (np.concatenate(values), np.concatenate(columns), ends)
+        place = np.repeat(starts - ends[:-1], counts) + np.arange(ends[-1])
+        near = np.array(mapped(self.graph.folder / "neighbours", np.int32)[place])
+        values = self.right.numpy()[near] * np.repeat(self.matrix.numpy()[nodes], counts)
+        if self.weighted and self.graph.weights is not None:
+            values *= mapped(self.graph.folder / "weights")[place]
         shape = (len(nodes), self.graph.nodes)
-        matrix = sparse.csr_array(parts, shape=shape)
+        matrix = sparse.csr_array((values, near, ends), shape=shape)
         if not self.own:
             return matrix
         diagonal = self.own * (self.matrix * self.right).numpy()[nodes]

@@ -81,7 +81,10 @@ def propagation(graph: Graph) -> Operator:
     over the edges that arrive.
     """
     if isinstance(graph, MappedGraph):
-        scale = 1 / (graph.arriving.double() + 1).float().double().sqrt().float()
+        ones = torch.ones(graph.nodes)
+        sums = MappedOperator(ones, graph, "A", ones, 1.0, weighted=True).spread(ones[:, None])
+        degree = torch.cat([rows for _, _, rows in sums])[:, 0]
+        scale = 1 / degree.double().sqrt().float()
         return MappedOperator(scale, graph, "P", scale, 1.0, weighted=True)
     source, target, weights = _with_loops(graph, 1.0, graph.weights)
     degree = _sums(weights, target, graph.nodes)

@@ -216,7 +216,6 @@ class Tables:
             width=width_of(nodes, len(names), memory),
             directed=self.directed,
             weighted=self.weight is not None,
-            has_split=False,
             memory=memory,
         )
         told = [plain_record(about), self.special, self.ends, self.weight, self.columns.strangers]
@@ -233,9 +232,9 @@ class Tables:
             self.edge_blocks,
             finish=lambda folder: parquet.write_table(ids, folder / "ids.parquet"),
         )
-        _, about = read_folder(out)
+        dataset, about = read_folder(out)
         sizes = {"nodes": nodes, "edges": about.entries // (1 if self.directed else 2)}
-        split = "of the table" if about.has_split else "drawn when it is used"
+        split = "of the table" if dataset.has_split else "drawn when it is used"
         more = {"features": about.features, "classes": about.classes, "split": split}
         return {**sizes, **more, "memory": memory, "notes": self.problems.notes}
 
