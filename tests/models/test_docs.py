@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from pace.models import MODELS, kind_by_names, kind_of, sized
+from pace.models import MODELS, kind_of, sized
 from pace.protocol import steps
 from pace.protocol.federation import Federation
 from tests.blocks import blocks
@@ -54,7 +54,6 @@ def test_the_pages_test_holds_for_the_pages_file(model: Any) -> None:
 def test_the_line_makes_it_a_model_by_name(model: Any) -> None:
     made = sized("graph-conv", FEATURES, 16, 2, CLASSES)
     assert kind_of(made) == "graph-conv"
-    assert kind_by_names(made.shapes) == "graph-conv"
     agreed = Federation(made, importlib.import_module("pace.methods").Pace(), 7, 3)
     graph = clients(1)[0]
     kept, upload = steps.fit(graph, agreed)

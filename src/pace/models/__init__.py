@@ -90,16 +90,6 @@ def _from_factory(kind: str, factory: Any, features: int, classes: int) -> Torch
         ) from error
 
 
-def kind_by_names(names: Iterable[str]) -> str | None:
-    """Which kind of model tensors of these names belong to: every kind has its own names."""
-    present = {re.sub(r"^\d+\.|/[LRm]$", "", name) for name in names}
-    own = {
-        kind: {name.partition(".")[2] for name in sized(kind, 8, 8, 1, 8).shapes} for kind in MODELS
-    }
-    fitting = {kind: len(names) for kind, names in own.items() if names <= present}
-    return max(fitting, key=lambda kind: fitting[kind], default=None)
-
-
 def kind_of(model: Model) -> str:
     """The name a model is listed under, or that of its code, `package.module:Name`."""
     if isinstance(model, TorchModel):

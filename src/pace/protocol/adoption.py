@@ -25,7 +25,7 @@ from pace.merging import seen
 from pace.params import Params
 from pace.protocol import wire
 from pace.protocol.federation import Federation
-from pace.protocol.layouts import check, closed_form, own_return, return_layout
+from pace.protocol.layouts import check, own_return, return_layout
 from pace.protocol.method import External, Rehearsal, bounded
 from pace.protocol.uploads import Message, opened
 
@@ -68,9 +68,8 @@ class AdoptedModel:
         check(graph, self.federation)
         sets = logit_sets(graph, self.local, self.externals, self.federation)
         adoption = Adoption(sets[0], tuple(sets[1:]), self.weights, self)
-        return (
-            adoption if _finite([adoption.logits]) else replace(adoption, weights=local_alone(sets))
-        )
+        finite = _finite([adoption.logits])
+        return adoption if finite else replace(adoption, weights=local_alone(sets))
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,7 +230,8 @@ def logits_beside(local: Params, graph: Graph, federation: Federation) -> Tensor
     """Local's logits where they are not those of the network that clients train."""
     if graph.has_edges and local.keys() == federation.start.keys():
         return None
-    form = closed_form(federation)
+    form = federation.method.closed_form
+    assert form is not None  # a table of rows is read for no other method
     *_, fit = form.local_columns()
     with torch.no_grad():
         return form.local_logits(local, graph, fit, federation)

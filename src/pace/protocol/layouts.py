@@ -17,7 +17,7 @@ from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import sealing, wire
 from pace.protocol.federation import Federation
-from pace.protocol.method import ClosedForm, Explanation, External, Summable, Weight
+from pace.protocol.method import Explanation, External, Summable, Weight
 from pace.protocol.uploads import Message, Messages, Uploads
 
 
@@ -132,13 +132,6 @@ def summable(federation: Federation) -> Summable:
     method = federation.method
     assert isinstance(method, Summable)  # a sealed federation checks it
     return method
-
-
-def closed_form(federation: Federation) -> ClosedForm:
-    """The method of a federation in which a table of rows takes part."""
-    form = federation.method.closed_form
-    assert form is not None  # a table of rows is read for no other method
-    return form
 
 
 def _lonely(federation: Federation) -> Graph:

@@ -18,7 +18,7 @@ from pace.params import Params
 from pace.protocol import sealing, wire
 from pace.protocol.adoption import Adoption, Kept, Receiver, adopt_all, logits_beside
 from pace.protocol.federation import Federation
-from pace.protocol.layouts import check, closed_form, statement, summable, upload_layout
+from pace.protocol.layouts import check, statement, summable, upload_layout
 from pace.protocol.sealing import Seal
 from pace.protocol.uploads import Message, Received, opened
 from pace.training import train
@@ -84,7 +84,8 @@ def fit_rows(
 
     Where the table brings Local's logits there is no Local to keep.
     """
-    form = closed_form(federation)
+    form = federation.method.closed_form
+    assert form is not None  # a table of rows is read for no other method
     brought = set(form.local_columns().values()) <= set(table.maps)
     local = {} if brought else form.fit_rows(table, federation)
     return share(local, table, federation, seal)

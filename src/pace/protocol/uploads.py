@@ -14,9 +14,8 @@ from weakref import finalize
 import torch
 from torch import Tensor
 
-from pace.errors import FileError, LayoutError, OtherJobError, SizeError
+from pace.errors import FileError, OtherJobError
 from pace.merging import BATCH, batches, unbatched
-from pace.models import kind_by_names
 from pace.protocol import wire
 
 Message = Mapping[str, Tensor]  # all that any method sends, either way
@@ -151,19 +150,10 @@ class Spilled:
 
 def opened(frame: bytes, digest: bytes, layout: wire.Layout) -> wire.Frame:
     """A frame of this federation and layout."""
-    try:
-        decoded = wire.decode(frame, layout)
-    except (LayoutError, SizeError) as error:
-        theirs, ours = (kind_by_names(names) for names in (wire.names(frame), layout))
-        if theirs in (None, ours):
-            raise
-        raise LayoutError(
-            f"the message was made with the model {theirs}, this federation's model is {ours}: "
-            "use the same job at every site"
-        ) from error
-    if decoded.digest != digest:
+    theirs = wire.digest_of(frame)
+    if theirs is not None and theirs != digest and wire.intact(frame):
         raise OtherJobError(
-            f"the message belongs to federation {decoded.digest.hex()}, this is {digest.hex()}: "
-            "the two were set up differently"
+            f"the message belongs to federation {theirs.hex()}, this is {digest.hex()}: the two were "
+            "set up differently, in model, method or settings; use the same job at every site"
         )
-    return decoded
+    return wire.decode(frame, layout)

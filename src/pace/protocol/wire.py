@@ -22,7 +22,6 @@ import math
 import struct
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -37,7 +36,6 @@ from pace.errors import (
     NumberError,
     SizeError,
     VersionError,
-    WireError,
 )
 from pace.io import UPDATE
 from pace.protocol import number_formats, ring
@@ -176,12 +174,9 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
     return Frame(digest, answers, {name: values[0] for name, values in batch.items()})
 
 
-def names(frame: bytes) -> tuple[str, ...]:
-    """The tensors that a frame lists; none if it is damaged or no frame."""
-    with suppress(WireError):
-        if _begins(frame) and intact(frame):
-            return tuple(read_table(frame, HEAD.unpack_from(frame)[-1])[0])
-    return ()
+def digest_of(frame: bytes) -> bytes | None:
+    """The federation that a frame names; None of what is no frame."""
+    return HEAD.unpack_from(frame)[2] if _begins(frame) else None
 
 
 def _begins(frame: bytes) -> bool:
