@@ -10,8 +10,9 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "beyond.md"
 # Which section of results/tables/NAME.md the page shows; its columns by their heads.
 SECTIONS = {"ridge": "Which one to take", "labels": "Over ", "field": "Over "}
-COLUMNS = {"", "Method", "Mean rank", "Accuracy", "− PACE", "− Local", "− alone", "Lowest − PACE"}
-COLUMNS |= {"Harmed", "Upload", "Return", "Rounds", "Labels"}
+COLUMNS = {"", "Method", "Mean rank", "− PACE", "− Local", "− alone", "Lowest − PACE", "Harmed"}
+COLUMNS |= {"Upload", "Return", "Rounds", "Labels"}
+LEFT_OUT = {"field": {"Harmed"}}  # of so many rows
 
 
 def summary(name: str) -> str:
@@ -20,7 +21,8 @@ def summary(name: str) -> str:
     (section,) = (part for part in stored.split("## ") if part.startswith(SECTIONS[name]))
     title, table = section.strip().split("\n\n", 1)
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()]
-    shown = [index for index, head in enumerate(rows[0]) if head in COLUMNS]
+    heads = COLUMNS - LEFT_OUT.get(name, set())
+    shown = [index for index, head in enumerate(rows[0]) if head in heads]
     lines = ["| " + " | ".join(row[index] for index in shown) + " |" for row in rows]
     return "\n".join([f"{title}:", "", *lines] if title.startswith("Over") else lines)
 
