@@ -38,7 +38,7 @@ def pages() -> Iterator[tuple[manual.Page, Any]]:
 def render() -> str:
     shown = [page for page, _ in pages() if page.command != "pace"]
     counts = Counter(row for page in shown for row in own_rows(page))
-    shared = [row for row, count in counts.items() if count >= OFTEN and row[0].startswith("--")]
+    shared = [row for row, count in counts.items() if count >= OFTEN]
     return "\n".join([legend(shared), *(section(page, set(shared)) for page in shown)])
 
 
@@ -51,7 +51,7 @@ def own_rows(page: manual.Page) -> list[Row]:
 
 
 def legend(shared: list[Row]) -> str:
-    intro = "A usage line shows what a command must be given. Options after *Also* are these:"
+    intro = "A usage line shows what a command must be given. What it lists after *Also* is this:"
     return "\n".join([intro, "", *map(item, shared)]) + "\n"
 
 
