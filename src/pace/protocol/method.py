@@ -253,12 +253,11 @@ class ClosedForm(Protocol):
 
 def mean_model(uploads: Uploads, start: Params) -> Reading:
     """The mean of the models that are sent, W_0 in place of what is not."""
-    sent = [upload for upload in uploads if start.keys() & upload.keys()]
+    sent = [{**start, **upload} for upload in uploads if start.keys() & upload.keys()]
     if not sent:
         return Reading()
-    models = ([upload.get(name, start[name]) for upload in sent] for name in start)
-    means = (torch.stack(values).mean(0) for values in models)
-    return Reading(External(dict(zip(start, means, strict=True))))
+    means = {name: torch.stack([model[name] for model in sent]).mean(0) for name in start}
+    return Reading(External(means))
 
 
 class Summable(Method):
