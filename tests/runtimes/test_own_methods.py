@@ -86,19 +86,19 @@ def package(folder: Path, value: str) -> Path:
     return path
 
 
-def test_what_a_package_links_to_is_a_part_of_its_digest(folder: Path) -> None:
-    package(folder, "honest")
+def test_what_a_package_links_to_is_a_part_of_its_digest(own_folder: Path) -> None:
+    package(own_folder, "honest")
     digest = plugins.code_digest("owned.method:VALUE", "method")
-    (folder / "elsewhere" / "more.py").write_text("VALUE = 'changed'\n")
+    (own_folder / "elsewhere" / "more.py").write_text("VALUE = 'changed'\n")
     assert plugins.code_digest("owned.method:VALUE", "method") != digest
 
 
 def test_what_runs_is_the_file_that_was_hashed_and_no_compiled_one(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Python itself runs a compiled file whose header says that its source need not be compared."""
-    path = package(folder, "honest")
-    evil = folder / "evil.py"
+    path = package(own_folder, "honest")
+    evil = own_folder / "evil.py"
     evil.write_text("VALUE = 'evil'\n")
     unchecked = py_compile.PycInvalidationMode.UNCHECKED_HASH
     place = importlib.util.cache_from_source(str(path))
@@ -114,11 +114,11 @@ def test_what_runs_is_the_file_that_was_hashed_and_no_compiled_one(
 
 
 def test_code_whose_files_cannot_be_read_is_refused(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    own_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with zipfile.ZipFile(folder / "code.zip", "w") as archive:
+    with zipfile.ZipFile(own_folder / "code.zip", "w") as archive:
         archive.writestr("zipped.py", "VALUE = 1\n")
-    monkeypatch.syspath_prepend(folder / "code.zip")
+    monkeypatch.syspath_prepend(own_folder / "code.zip")
     with pytest.raises(SettingError, match="its files cannot be read"):
         plugins.code_digest("zipped:VALUE", "method")
 
