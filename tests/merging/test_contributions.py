@@ -152,3 +152,11 @@ def test_the_stated_error_of_a_few_rows_that_stand_for_many() -> None:
     losses = [float(part.losses(answer)) for part in parts]
     linear = -2 * float(((rows.T @ labels - few.T @ sent) * answer).sum())
     assert losses[0] - losses[1] == pytest.approx(error + linear, abs=1e-9)
+
+
+def test_an_error_is_stated_however_few_permutations_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bringing, "ROLLS", 5)
+    _, error = shapley_values(sums_of(*rows_of(features=12)), STRENGTH)
+    assert 0 < error < 1

@@ -199,3 +199,12 @@ def test_a_scale_that_overflows_is_refused_without_a_warning() -> None:
 def test_more_tensors_than_a_frame_counts_are_refused() -> None:
     with pytest.raises(LayoutError, match="256 tensors, a frame holds 255"):
         wire.encode({str(place): torch.zeros(1) for place in range(256)}, bytes(8))
+
+
+def test_an_empty_tensor_of_an_absurd_shape_is_refused() -> None:
+    """It takes no bytes of the frame, and more than there are of memory."""
+    frame = wire.framed(wire.Layout({"rows": (0, 2**21, 2**21)}), b"", DIGEST)
+    with pytest.raises(LayoutError, match="no tensor of ours"):
+        wire.decode(frame)
+    empty = wire.framed(wire.Layout({"rows": (0, 2**20)}), b"", DIGEST)
+    assert wire.decode(empty).message["rows"].shape == (0, 2**20)
