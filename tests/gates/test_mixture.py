@@ -8,7 +8,16 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from pace.gates.cnll import calibrate
-from pace.gates.mixture import HALVINGS, Problems, minimisers, mix, optimal, weigh, weigh_parts
+from pace.gates.mixture import (
+    HALVINGS,
+    Problems,
+    minimisers,
+    mix,
+    newton,
+    optimal,
+    weigh,
+    weigh_parts,
+)
 from pace.task import nll
 from tests.gates.blended import blend
 
@@ -233,3 +242,12 @@ def test_a_fold_has_the_minimum_that_it_has_by_itself(drawn: Drawn, ridge: float
         problem = Problem(sets[:, fold], labels[fold], ridge)
         values = [value_at(problem, torch.tensor(each).double()) for each in (weights, alone)]
         assert values[0] == pytest.approx(values[1], abs=1e-7)
+
+
+def test_a_singular_parabola_gives_no_step_and_leaves_others_theirs() -> None:
+    """Found by `make fuzz`: hostile logits ended in an error of LAPACK in place of Local."""
+    gradient, free = torch.tensor([[1.0, 2.0]] * 2).double(), torch.ones(2, 2, dtype=torch.bool)
+    hessian = torch.stack([torch.zeros(2, 2), torch.diag(torch.tensor([2.0, 4.0]))]).double()
+    step = newton(gradient, hessian, free)
+    assert step[0].tolist() == [0.0, 0.0]
+    torch.testing.assert_close(step[1], torch.tensor([-0.5, -0.5]).double())

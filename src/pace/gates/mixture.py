@@ -140,12 +140,15 @@ def minimisers(problems: Problems, start: Tensor | None = None) -> Tensor:
 
 
 def newton(gradient: Tensor, hessian: Tensor, free: Tensor) -> Tensor:
-    """To the minimum of each parabola in its free weights; the others stay."""
+    """To the minimum of each parabola in its free weights; the others stay.
+
+    Where rounding leaves a singular one, of hostile logits, there is no step, and `weigh` keeps Local.
+    """
     among = hessian * (free[:, :, None] & free[:, None, :])
     damping = DAMPING * among.diagonal(dim1=1, dim2=2).amax(1)[:, None] * free
     held = among + torch.diag_embed(torch.where(free, damping, 1.0))
-    step: Tensor = -torch.linalg.solve(held, gradient * free)
-    return step
+    step, _ = torch.linalg.solve_ex(held, gradient * free)
+    return -torch.nan_to_num(step, 0.0, 0.0, 0.0)
 
 
 def descended(
