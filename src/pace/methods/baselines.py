@@ -10,7 +10,7 @@ from torch import Tensor
 from pace.errors import SettingError, WeightError
 from pace.gates import Gate, keep_local
 from pace.graph import Graph
-from pace.params import Params, norm, subtract
+from pace.params import Params
 from pace.protocol import Federation, Message, Method, Summable, Uploads, Weight, bounded
 from pace.training import Proximal, Recipe
 
@@ -64,12 +64,12 @@ class FedAvg(Summable):
 
     def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """A client's share of the average is its share of all nodes."""
-        start, norms, nodes = federation.start, [], []
-        for upload in uploads:
-            norms.append(norm(subtract({name: upload[name] for name in start}, start)))
-            nodes.append(float(upload["nodes"]))
-        shares = [count / sum(nodes) for count in nodes]
-        return [Weight(*pair) for pair in zip(shares, norms, strict=True)]
+        weights, nodes = (
+            super().influence(uploads, federation),
+            [float(u["nodes"]) for u in uploads],
+        )
+        pairs = zip(weights, nodes, strict=True)
+        return [replace(weight, share=count / sum(nodes)) for weight, count in pairs]
 
 
 @dataclass(frozen=True)

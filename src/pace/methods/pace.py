@@ -174,8 +174,10 @@ class Pace(Summable):
 class Limited(Pace):
     """PACE whose correction goes as far as the receiver's own nodes bear it out.
 
-    PACE's messages; the receiver shortens columns of the weights, see `limited`. Its gate has a
-    temperature, and validation accuracy may not fall by more than chance.
+    PACE's messages; the receiver shortens columns of the weights to what its update and validation
+    nodes allow (`column_factors`). A hidden unit is seen by the nodes at which Local's fires: one that
+    only a trigger wakes has no say. The gate has a temperature, and validation accuracy may not fall by
+    more than chance.
     """
 
     gate: Gate = Guarded(level=CHANCE)  # noqa: RUF009 - a frozen setting
@@ -184,23 +186,14 @@ class Limited(Pace):
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
         (whole,) = super().adopt(local, returned, graph, federation)
-        return [limited(whole, local, graph, federation)]
-
-
-def limited(external: External, local: Params, graph: Graph, federation: Federation) -> External:
-    """An External whose columns are as long as the receiver's update and validation nodes allow.
-
-    See `column_factors`. A hidden unit is seen by the nodes at which Local's fires: one that only a
-    trigger wakes has no say.
-    """
-    params = dict(external.params)
-    with torch.no_grad():
-        inputs = federation.network(local, graph).inputs
-    for name, rows in inputs.items():
-        change, own = params[name] - local[name], local[name] - federation.start[name]
-        factors = column_factors(change, own, seen(rows[graph.val]))
-        params[name] = local[name] + change * factors.to(change.dtype)
-    return External(params, external.name, returned=external.params)
+        params = dict(whole.params)
+        with torch.no_grad():
+            inputs = federation.network(local, graph).inputs
+        for name, rows in inputs.items():
+            change, own = params[name] - local[name], local[name] - federation.start[name]
+            factors = column_factors(change, own, seen(rows[graph.val]))
+            params[name] = local[name] + change * factors.to(change.dtype)
+        return [External(params, whole.name, returned=whole.params)]
 
 
 def read_sums(uploads: Uploads, method: Pace, federation: Federation) -> Reading:
