@@ -52,7 +52,7 @@ test-latest: .venv-latest/dev
 
 # The table of faults, from a run of the tests that show them.
 faults: .venv/dev
-	$(BIN)/python -m pytest -n 2 -m "fault and not slow" --faults=docs/faults.md
+	$(BIN)/python -m pytest -n 2 -m "fault and not slow" --faults=results/tables/faults.md
 
 # Liars against rules of consensus on Cora, backdoors, and the file server under ten thousand uploads.
 attacks: .venv/dev

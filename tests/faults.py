@@ -1,7 +1,7 @@
 """The faults that PACE is to survive, and a table of the tests that show it, made by running them.
 
 A test says which rows it shows: `@pytest.mark.fault(2, 5)`. `make faults` runs those tests and
-writes `docs/faults.md`.
+writes `results/tables/faults.md`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TESTS = Path(__file__).parent
-PAGE = TESTS.parent / "docs" / "faults.md"
+PAGE = TESTS.parent / "results" / "tables" / "faults.md"
 
 
 @dataclass(frozen=True)
