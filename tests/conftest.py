@@ -83,7 +83,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "fault(*rows): the rows of results/tables/faults.md it shows")
+    config.addinivalue_line("markers", "fault(*rows): the rows of the table of faults it shows")
 
 
 # The longest tests: begun last, they would keep one worker busy long after the others have ended.
