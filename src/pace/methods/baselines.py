@@ -64,11 +64,8 @@ class FedAvg(Summable):
 
     def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """A client's share of the average is its share of all nodes."""
-        weights, nodes = (
-            super().influence(uploads, federation),
-            [float(u["nodes"]) for u in uploads],
-        )
-        pairs = zip(weights, nodes, strict=True)
+        nodes = [float(upload["nodes"]) for upload in uploads]
+        pairs = zip(super().influence(uploads, federation), nodes, strict=True)
         return [replace(weight, share=count / sum(nodes)) for weight, count in pairs]
 
 
