@@ -90,7 +90,7 @@ class AboutMethod(About):
         sizes = {"upload": self.upload, "return": self.returned}
         shares = (f"{way} {n:,} bytes ({100 * n / self.dense:.1f}%)" for way, n in sizes.items())
         facts["sent once"] = (
-            f"{', '.join(shares)}, of a model of {self.dense:,} (the paper's on Cora)"
+            f"{', '.join(shares)} of a model of {self.dense:,} (the paper's on Cora)"
         )
         return facts
 
