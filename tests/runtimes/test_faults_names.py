@@ -153,9 +153,11 @@ COLUMNS = ("id", f"weight{ODD}", f"kind{ODD}", f"label{ODD}")
 
 
 def write_tables(folder: Path, sites: tuple[str, ...]) -> None:
-    """A table of nodes and one of edges whose every name and word is hostile."""
+    """A table of nodes and one of edges whose every name and word is hostile, features but for
+    formulas, which are refused.
+    """
     rows = [
-        (f"={i}{ODD}", i / 3, CLASSES[i % 2], CLASSES[i % 3], sites[i % len(sites)])
+        (f"={i}{ODD}", i / 3, CLASSES[i % 2 * 3], CLASSES[i % 3], sites[i % len(sites)])
         for i in range(60)
     ]
     with open(folder / "nodes.csv", "w", newline="") as opened:

@@ -21,7 +21,7 @@ def option(
 ) -> Any:
     """An option, what its help says, and the word for its value; a flag has none."""
     settings |= {"help": about, "metavar": metavar or None, "autocompletion": complete}
-    if metavar == "COLUMN":
+    if metavar in ("COLUMN", "COLUMNS"):
         settings["callback"] = lambda name: name and one_line(name)
     return typer.Option(*names, **settings)
 
