@@ -131,7 +131,7 @@ def test_the_metadata_says_what_is_true(built: Path) -> None:
 
 def test_every_extra_is_in_the_readme_and_every_extra_named_exists() -> None:
     readme = (ROOT / "README.md").read_text()
-    (sentence,) = re.findall(r"^Extras\b.*?\n\n", readme, re.M | re.S)
+    (sentence,) = re.findall(r"^\*\*Extras\*\*.*?\n\n", readme, re.M | re.S)
     assert set(re.findall(r"`([a-z]+)` \(", sentence)) == set(EXTRAS)
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "src").rglob("*.py")]
     for path in pages:

@@ -204,6 +204,7 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
         >>> adoption.model(dataset.graph).shape  # any graph with these features
         torch.Size([90, 3])
     """
+    check(graph, federation)
     local = logits_beside(kept.local, graph, federation)
     return adopt_all([Receiver(graph, kept, returned, federation, local)])[0]
 
