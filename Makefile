@@ -35,7 +35,7 @@ test-slow: .venv/dev
 
 # In an environment of its own: flwr holds typer and rich back, and both old and new must work.
 test-flower: .venv-flower/dev
-	.venv-flower/bin/python -m pytest tests/runtimes/flower tests/cli tests/runtimes/test_runtimes.py \
+	.venv-flower/bin/python -m pytest -m "not slow" tests/runtimes/flower tests/cli tests/runtimes/test_runtimes.py \
 	  tests/runtimes/network/test_conformance.py tests/runtimes/network/test_editions.py
 
 # NVFlare's simulator, and a provisioned federation with TLS.

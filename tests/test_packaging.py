@@ -242,7 +242,7 @@ def test_a_clean_environment_has_what_was_asked_for(
         return subprocess.run(command, env=clean, cwd=tmp_path, capture_output=True, text=True)
 
     assert run("pace", "--version").stdout.strip() == pace.__version__
-    for words in (["--help"], ["doctor"], ["run", "--seeds", "1"]):
+    for words in (["--help"], ["doctor"], ["run", "--seeds", "1", "--partition", "dirichlet"]):
         done = run("pace", *words)
         assert done.returncode == 0, f"pace {words}: {done.stderr}"
     there = {
