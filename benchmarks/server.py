@@ -9,7 +9,7 @@ from functools import partial
 import torch
 
 from benchmarks.clock import Point, peak, spent
-from pace.merging import batches, compress, consensus, corrections, pack, unpack
+from pace.merging import batches, compress, corrections, mean, pack, summed, unpack
 from pace.methods import Pace, PaceRidge
 from pace.models import GCN
 from pace.protocol import Federation, layouts, steps, wire
@@ -46,7 +46,7 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[Point]:
     uploads = [upload(federation, seed) for seed in range(DISTINCT)]
     frames = [wire.encode(each, federation.digest) for each in uploads]
     carriers = [unpack(batch, federation.start) for batch in batches(uploads)]
-    shared = consensus((carrier, {}) for carrier in carriers)
+    shared = mean(summed((carrier, {}) for carrier in carriers))
     ridge = Federation(GCN(WIDTHS), PaceRidge())
     rows = [regressed(ridge, seed) for seed in range(DISTINCT)]
     ridge_frames = [wire.encode(each, ridge.digest, numbers=ridge.numbers) for each in rows]

@@ -14,7 +14,7 @@ with app.setup:
     from pace import GCN, Adoption, Federation, Graph, Pace, adopt, fit, merge
     from pace.datasets import divide, load
     from pace.gates import mix
-    from pace.merging import batches, consensus, dense
+    from pace.merging import batches, dense, mean, summed
     from pace.methods import read
     from pace.params import size, subtract
     from pace.protocol import wire
@@ -215,7 +215,7 @@ def _(moments, moments_picture):
 @app.cell
 def _(federation, messages, moments):
     received = [read(message, federation.start) for message in messages]
-    shared = consensus([read(batch, federation.start) for batch in batches(messages)])
+    shared = mean(summed(read(batch, federation.start) for batch in batches(messages)))
     carried = [dense(carrier)["0.weight"].double() for carrier, _ in received]
     rows = torch.stack([*carried, shared["0.weight"]]).flatten(1)
     unit = torch.nn.functional.normalize(rows)

@@ -53,7 +53,7 @@ def tracked(run: RunResult) -> Iterator[Tracked]:
     """Every method and reading of a run; models that several methods share come once."""
     rows = [(trial, row) for key, trial in run.keyed() for row in score_rows(trial, key=key)]
     columns = [column for column in (*KEY, "reading") if column != "seed"]
-    for scores in run_views.distinct(run.summary.results):
+    for scores in run_views.distinct(run.summary):
         own = (scores.method, scores.reading)
         chosen = [pair for pair in rows if (pair[1]["method"], pair[1]["reading"]) == own]
         first = {name: chosen[0][1][name] for name in columns}

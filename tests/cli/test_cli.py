@@ -38,16 +38,16 @@ def test_json_is_one_object_with_everything() -> None:
         for score in ("accuracy", "weighted_f1", "macro_f1"):
             assert set(result[score]) == {"mean", "std", "per_seed"}
             assert len(result[score]["per_seed"]) == 2
-    assert set(found["alpha"]) == {"mean", "zero_share", "per_seed"}
-    assert [len(alphas) for alphas in found["alpha"]["per_seed"]] == [3, 3]
-    assert set(found["bytes"]) == {"dense", "upload", "return", "upload_ratio", "return_ratio"}
-    assert found["bytes"]["dense"] == 4 * (50 * 64 + 64 + 64 * 6 + 6)
+        assert {"alpha", "kept_local", "upload", "returned"} < set(result)
+        assert result["dense"]["mean"] == 4 * (50 * 64 + 64 + 64 * 6 + 6)
+    assert [len(trial["alphas"]) for trial in found["trials"]] == [3] * 8
 
 
 def test_the_same_command_gives_the_same_numbers() -> None:
     first, again = (json.loads(run("--seeds", "1", "--json").stdout) for _ in range(2))
     assert first["results"] == again["results"]
-    assert first["alpha"] == again["alpha"]
+    for one, two in zip(first["trials"], again["trials"], strict=True):
+        assert one["alphas"] == two["alphas"]
 
 
 def test_a_person_sees_tables_and_gets_a_report(tmp_path: Path) -> None:
@@ -101,8 +101,11 @@ def test_numbers_on_the_wire_are_a_setting() -> None:
         for kind in ("float32", "int8")
     }
     assert found["int8"]["settings"]["pace"]["numbers"] == "int8"
-    small, large = (found[kind]["bytes"]["return"] for kind in ("int8", "float32"))
-    assert small < 0.4 * large
+    small, large = (
+        {(r["method"], r["reading"]): r["returned"]["mean"] for r in found[kind]["results"]}
+        for kind in ("int8", "float32")
+    )
+    assert small["pace", "adopted"] < 0.4 * large["pace", "adopted"]
     shown = run("--numbers", "int8", "--seeds", "1").stdout
     assert "3 clients, 1 seed, messages in int8" in " ".join(shown.split())
 
@@ -123,7 +126,8 @@ def test_a_partition_file_is_used_and_the_data_seed_is_its_own(tmp_path: Path) -
 
 def test_a_dense_rank_is_a_full_model() -> None:
     found = json.loads(run("--rank", "dense", "--seeds", "1", "--json").stdout)
-    assert 1 < found["bytes"]["return_ratio"] < 1.02
+    (pace,) = (r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "adopted"))
+    assert 1 < pace["returned"]["mean"] / pace["dense"]["mean"] < 1.02
 
 
 @pytest.mark.parametrize(

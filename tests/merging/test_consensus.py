@@ -1,5 +1,5 @@
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pytest
 import torch
@@ -9,9 +9,12 @@ from torch import Tensor
 
 from pace.merging.carrier import BATCH, Carrier, LowRank, compress, truncate
 from pace.merging.consensus import CLIENTS, Batch, mean, summed
-from pace.merging.consensus import consensus as of_batches
 from pace.merging.moments import EPS, Moments
 from tests.batches import in_batches
+
+
+def of_batches(batches: Iterable[Batch]) -> dict[str, Tensor]:
+    return mean(summed(batches))
 
 
 def consensus(pairs: Sequence[tuple[Carrier, Moments]]) -> dict[str, Tensor]:

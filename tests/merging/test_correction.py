@@ -3,7 +3,7 @@ import torch
 from torch import Tensor
 
 from pace.merging.carrier import LowRank, compress, dense, truncate
-from pace.merging.consensus import consensus
+from pace.merging.consensus import mean, summed
 from pace.merging.correction import apply, correction, corrections, leading
 from pace.params import add, subtract
 from tests.batches import in_batches
@@ -29,7 +29,7 @@ def test_the_correction_is_the_rank_six_part_of_the_difference() -> None:
 
 def test_a_single_client_is_sent_a_zero_correction() -> None:
     own = compress(model(3))
-    shared = consensus(in_batches([(dense(own), {"0.weight": torch.ones(40)})]))
+    shared = mean(summed(in_batches([(dense(own), {"0.weight": torch.ones(40)})])))
     for value in dense(correction(shared, own)).values():
         torch.testing.assert_close(value, torch.zeros_like(value), rtol=0, atol=1e-6)
 

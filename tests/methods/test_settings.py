@@ -177,7 +177,11 @@ def test_a_file_in_the_folder_runs_from_the_command_line(pace: Preloaded, tmp_pa
     words = ("--methods", f"local,{name}:part=1.0,{name}", "--seeds", 1, "--epochs", 2, "--lr", 0.5)
     done = pace("run", *words, "--weight-decay", 0, "--dropout", 0.1, "--json", cwd=tmp_path)
     assert done.code == 0, done.err
-    assert list(done.json["methods"]) == ["local", f"{name}:part=1.0", name]
+    assert list(dict.fromkeys(r["method"] for r in done.json["results"])) == [
+        "local",
+        f"{name}:part=1.0",
+        name,
+    ]
     told = done.json["settings"][f"{name}:part=1.0"]
     assert told["method"]["part"] == 1.0
     assert (told["recipe"]["rate"], told["recipe"]["decay"]) == (0.5, 0.0)
@@ -204,7 +208,9 @@ def test_an_installed_method_runs_from_the_command_line(tmp_path: Path) -> None:
         [sys.executable, "-c", code, *words], env=here, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert list(json.loads(done.stdout)["methods"]) == ["scaled:part=1.0"]
+    assert list(dict.fromkeys(r["method"] for r in json.loads(done.stdout)["results"])) == [
+        "scaled:part=1.0"
+    ]
 
 
 def test_another_version_of_a_methods_arithmetic_is_another_federation() -> None:

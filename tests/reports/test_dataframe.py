@@ -33,10 +33,12 @@ def test_a_run_s_rows_are_what_it_printed(tmp_path: Path) -> None:
         for score in SCORES:
             assert rows[score].tolist() == result[score]["per_seed"]
     adopted = table[(table.method == "pace") & (table.reading == "adopted")]
-    assert adopted.upload.mean() == pytest.approx(found["bytes"]["upload"])
+    (told,) = (r for r in found["results"] if (r["method"], r["reading"]) == ("pace", "adopted"))
+    assert adopted.upload.mean() == pytest.approx(told["upload"]["mean"])
     each = pace.results(tmp_path / "mine", by="client").query("method == 'pace'")
+    stored = [trial for trial in found["trials"] if trial["method"] == "pace"]
     chosen = each[each.reading == "adopted"]
-    assert chosen.alpha.tolist() == [a for seed in found["alpha"]["per_seed"] for a in seed]
+    assert chosen.alpha.tolist() == [alpha for trial in stored for alpha in trial["alphas"]]
 
 
 def test_refusals_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -173,8 +173,8 @@ def test_a_runs_page_holds_its_scores_alphas_and_bytes() -> None:
     found = run_example()
     outline = Outline(render_page(run_document(found)))
     rows = [[text for text, _ in row] for row in outline.rows]
-    for result in found.summary.results[3:]:
-        spread = result.accuracy
+    for result in found.summary[3:]:
+        spread = result.spreads["accuracy"]
         assert spread.std is not None
         shown_ = f"{100 * spread.mean:.2f} ± {100 * spread.std:.2f}"
         if result.reading != "local":
@@ -188,8 +188,8 @@ def test_a_runs_page_holds_its_scores_alphas_and_bytes() -> None:
         mean = sum(trial.alphas[client] for trial in trials) / 2
         numbers = [f"{100 * local:.1f} → {100 * adopted:.1f}", f"{mean:.2f}"]
         assert [str(client), "", *numbers] in rows
-    sent = found.summary.bytes
-    cell = f"{sent.returned:,.0f} B{100 * sent.return_ratio:.1f}%"
+    sent, dense = (found.summary[-1].spreads[name].mean for name in ("returned", "dense"))
+    cell = f"{sent:,.0f} B{100 * sent / dense:.1f}%"
     assert any(row[0] == "pace" and cell in row for row in rows)
     assert HOSTILE in outline.texts
     assert outline.handlers == []

@@ -24,7 +24,7 @@ def test_a_run_is_read_back_as_it_was_written(run: RunResult, tmp_path: Path) ->
     path = run.write(tmp_path)
     again = RunResult.read(tmp_path)
     assert again.settings == run.settings
-    assert again.summary.results == run.summary.results
+    assert again.summary == run.summary
     again.write(tmp_path / "again")
     assert (tmp_path / "again" / NAME).read_bytes() == path.read_bytes()
     for trial, same in zip(run.trials, again.trials, strict=True):
@@ -73,16 +73,18 @@ def test_the_division_says_what_the_run_is_of() -> None:
 def test_the_repr_is_the_table(run: RunResult) -> None:
     text = repr(run)
     assert run.settings.title.split(",")[0] in text
-    for row in run.summary.results[1:]:
+    for row in run.summary[1:]:
         if row.reading != "local":
-            assert f"{100 * row.accuracy.mean:.2f}" in text
+            assert f"{100 * row.spreads['accuracy'].mean:.2f}" in text
     assert "What receivers adopted" in text
 
 
 def test_methods_are_compared_seed_by_seed(run: RunResult) -> None:
     found = run.compare("pace-ridge", "pace:rank=2")
     scores = {
-        row.method: row.accuracy.per_seed for row in run.summary.results if row.reading == "adopted"
+        row.method: row.spreads["accuracy"].per_seed
+        for row in run.summary
+        if row.reading == "adopted"
     }
     pairs = zip(scores["pace-ridge"], scores["pace:rank=2"], strict=True)
     assert found.per_seed == tuple(one - other for one, other in pairs)

@@ -3,14 +3,16 @@
 import re
 from io import StringIO
 
+import torch
 from hypothesis import given
 from hypothesis import strategies as some
 from rich.console import Console
 
 from pace.reports.run_views import adoption_table, score_table
 from pace.reports.table import Column, Table, Value
-from pace.reports.trial import Alphas, MethodSummary, ScoreRow, Spread, Traffic
+from pace.reports.trial import Spread, Summary, Trial
 
+NAMED = ("accuracy", "weighted_f1", "macro_f1")
 SCORES = Table(
     "Scores",
     (Column("Method", numeric=False), Column("Acc. %", "Cora"), Column("F1", "Cora")),
@@ -92,15 +94,16 @@ def test_columns_that_do_not_fit_go_below_with_the_first() -> None:
 
 def test_forty_clients_and_long_names_fit() -> None:
     method, spread = "a-method-with-a-name", Spread(0.8, 0.01)
-    alpha = Alphas(0.5, 0.25, (tuple(index / 39 for index in range(40)),) * 2)
-    traffic = Traffic(1_762_206, 1_764_321, 1_764_300, 1.0012, 1.0011)
+    alphas, counts = [index / 39 for index in range(40)], [torch.ones(1, 1, dtype=torch.int64)] * 40
+    by_reading = dict.fromkeys(("local", "external", "adopted"), counts)
+    sent = ([1_764_321] * 40, [1_764_300] * 40, 1_762_206)
+    trials = [Trial(method, seed, alphas, by_reading, *sent, {}) for seed in (1, 2)]
     title = "synthetic:nodes=2000,features=4000,communities=9,classes=6,mixing=0.2,degree=5"
-    rows = [ScoreRow(method, each, *[spread] * 3) for each in ("local", "external", "adopted")]
-    methods = {method: MethodSummary(alpha, traffic, {})}
+    rows = [Summary(method, each, dict.fromkeys(NAMED, spread)) for each in by_reading]
     to = Console(file=StringIO(), width=80, color_system=None, highlight=False, markup=False)
     with to.capture() as caught:
         score_table(rows, title, {method: "Guarded"}).show(to)
-        adoption_table(methods).show(to)
+        adoption_table(trials).show(to)
     text = caught.get()
     assert max(map(len, text.splitlines())) <= 80
     assert len(re.findall("[▁▂▃▄▅▆▇█·]", text)) == 40  # every client has its bar

@@ -51,7 +51,8 @@ def test_tensorboard_reads_back_what_the_run_found(tmp_path: Path) -> None:
     adopted = EventAccumulator(str(runs["pace-adopted"]), {"histograms": 0})  # 0: keep all
     adopted.Reload()
     means = [event.value for event in adopted.Scalars("adoption/alpha")]
-    assert means == pytest.approx([sum(seed) / 3 for seed in found["alpha"]["per_seed"]])
+    own = [trial["alphas"] for trial in found["trials"] if trial["method"] == "pace"]
+    assert means == pytest.approx([sum(alphas) / 3 for alphas in own])
     assert adopted.Scalars("bytes/upload")[0].value == found["trials"][-1]["upload"][0]
     seconds = [event.value for event in adopted.Scalars("seconds/merge")]
     kept = [each["seconds"]["merge"] for each in found["trials"] if each["method"] == "pace"]

@@ -13,13 +13,7 @@ from pace.merging.carrier import (
     unbatched,
     unpack,
 )
-from pace.merging.consensus import (
-    CLIENTS,
-    Batch,
-    consensus,
-    mean,
-    summed,
-)
+from pace.merging.consensus import CLIENTS, Batch, mean, summed
 from pace.merging.contributions import SiteSums, left_out_loss, weigh_sites
 from pace.merging.correction import apply, column_factors, correction, corrections, seen
 from pace.merging.moments import EPS, Geometry, check, check_complete, propagated, raw, uniform

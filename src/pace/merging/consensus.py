@@ -12,17 +12,6 @@ CLIENTS = "clients"  # how many were added up
 Batch = tuple[Carrier, Moments]  # of some clients, each tensor with a first dimension for them
 
 
-def consensus(batches: Iterable[Batch]) -> dict[str, Tensor]:
-    """Uniform, self-inclusive RegMean over the uploaded updates.
-
-        Δ = (Σ_j w_j Δ_j C_j) (Σ_j w_j C_j)^-1,   C_j = diag(m_j + ε),   w_j = 1/K
-
-    C_j weights the input columns of Δ_j, so the inverse is a division by column, its denominator
-    clamped below by ε. Parameters without a moment, such as biases, take the plain mean.
-    """
-    return mean(summed(batches))
-
-
 def summed(batches: Iterable[Batch]) -> dict[str, Tensor]:
     """All that the consensus needs of the clients: Σ_j Δ_j C_j, Σ_j C_j under `name/m`, and K.
 
@@ -58,7 +47,13 @@ def added(total: Tensor | None, updates: LowRank | Tensor, weights: Tensor | Non
 
 
 def mean(total: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Δ from the sums: Σ_j Δ_j C_j / K over Σ_j C_j / K."""
+    """Uniform, self-inclusive RegMean over the uploaded updates, from the sums.
+
+        Δ = (Σ_j w_j Δ_j C_j) (Σ_j w_j C_j)^-1,   C_j = diag(m_j + ε),   w_j = 1/K
+
+    C_j weights the input columns of Δ_j, so the inverse is a division by column, its denominator
+    clamped below by ε. Parameters without a moment, such as biases, take the plain mean.
+    """
     clients = total[CLIENTS]
     return {
         name: value / clients / (total.get(f"{name}/m", clients) / clients).clamp_min(EPS)

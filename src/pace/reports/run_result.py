@@ -17,6 +17,7 @@ from pace.reports import run_views
 from pace.reports.document import render_page
 from pace.reports.table import Table
 from pace.reports.trial import Comparison, Row, Summary, Trial, summarise, tidy_frame
+from pace.task import SCORES
 
 if TYPE_CHECKING:
     import pandas
@@ -105,13 +106,13 @@ class RunResult:
         return self.table().html()
 
     @cached_property
-    def summary(self) -> Summary:
-        """Scores by method and reading, α, bytes and seconds by method."""
+    def summary(self) -> list[Summary]:
+        """Scores, α and bytes by method and reading."""
         return summarise(self.trials)
 
     def table(self) -> Table:
         """Pooled test scores in percent, mean ± standard deviation over seeds."""
-        return run_views.score_table(self.summary.results, self.settings.title, self.settings.gates)
+        return run_views.score_table(self.summary, self.settings.title, self.settings.gates)
 
     def frame(self, by: str = "seed") -> pandas.DataFrame:
         """One tidy pandas table, a row for each method, reading and seed, or also each client.
@@ -143,12 +144,13 @@ class RunResult:
         Raises:
             SettingError: the run has no such method or score.
         """
-        rows = {row.method: row.scores for row in self.summary.results}  # the last reading's
+        rows = {row.method: row.spreads for row in self.summary}  # the last reading's
         for name in (first, second):
             if name not in rows:
                 raise SettingError(f"the run has no method {name!r}: it has {', '.join(rows)}")
-        if score not in rows[first]:
-            raise SettingError(f"the score is {score!r}, expected one of {', '.join(rows[first])}")
+        scores = [name for name in rows[first] if name in (*SCORES, "roc_auc")]
+        if score not in scores:
+            raise SettingError(f"the score is {score!r}, expected one of {', '.join(scores)}")
         pairs = zip(rows[first][score].per_seed, rows[second][score].per_seed, strict=True)
         return Comparison(first, second, score, tuple(a - b for a, b in pairs))
 
@@ -169,9 +171,11 @@ class RunResult:
         return path
 
     def plain(self) -> dict[str, Any]:
-        """As JSON has it: settings and summary side by side, then the trials."""
+        """As JSON has it: settings, a result for each method and reading, then the trials."""
+        rows = map(plain_record, self.summary)
+        results = [row | row.pop("spreads") for row in rows]
         trials = [trial.plain() for trial in self.trials]
-        return {**plain_record(self.settings), **plain_record(self.summary), "trials": trials}
+        return {**plain_record(self.settings), "results": results, "trials": trials}
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> RunResult:

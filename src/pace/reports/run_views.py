@@ -12,8 +12,8 @@ from pace.io import many, shown
 from pace.reports import document as page
 from pace.reports.document import Block, Document, Fold, Section
 from pace.reports.table import Column, Table, Value
-from pace.reports.trial import MethodSummary, ScoreRow, Spread
-from pace.task import accuracy
+from pace.reports.trial import Spread, Summary, Trial, summarise
+from pace.task import SCORES, accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -42,30 +42,32 @@ BARS = "▁▂▃▄▅▆▇█"
 MOST = 50  # clients that have a bar
 
 
-def distinct(rows: Sequence[ScoreRow]) -> list[ScoreRow]:
+def distinct(rows: Sequence[Summary]) -> list[Summary]:
     """The rows; methods that train alike have one local model, which comes once."""
-    kept: list[ScoreRow] = []
+    kept: list[Summary] = []
     for row in rows:
-        earlier = [other.scores for other in kept if other.reading == "local"]
-        if row.reading != "local" or row.scores not in earlier:
+        earlier = [other.spreads for other in kept if other.reading == "local"]
+        if row.reading != "local" or not any(
+            all(row.spreads[name] == other[name] for name in SCORES) for other in earlier
+        ):
             kept.append(row)
     return kept
 
 
-def score_table(results: Sequence[ScoreRow], title: str, gates: Mapping[str, str]) -> Table:
+def score_table(results: Sequence[Summary], title: str, gates: Mapping[str, str]) -> Table:
     """Pooled test scores in percent, best and second marked; `gates` by method."""
     rows = distinct(results)
-    scores = SCORE | (BINARY if all(row.roc_auc for row in rows) else {})
-    marks = {score: ranked([row.scores[score].mean for row in rows]) for score in scores}
+    scores = SCORE | (BINARY if all("roc_auc" in row.spreads for row in rows) else {})
+    marks = {score: ranked([row.spreads[score].mean for row in rows]) for score in scores}
     values = []
     for line, row in enumerate(rows):
-        spreads = [(row.scores[score], marks[score][line]) for score in scores]
+        spreads = [(row.spreads[score], marks[score][line]) for score in scores]
         shown = (Value(percent(spread), spread.mean, mark) for spread, mark in spreads)
         values.append((*row_names(row, gates), *shown))
     return Table(title, (*NAMES, *map(Column, scores.values())), tuple(values), NOTE, names=2)
 
 
-def row_names(row: ScoreRow, gates: Mapping[str, str]) -> tuple[Value, Value]:
+def row_names(row: Summary, gates: Mapping[str, str]) -> tuple[Value, Value]:
     gate = gates.get(row.method, "its gate")
     reading = READING.get(row.reading) or GATES.get(gate, f"α by {gate}")
     return Value(row.method, row.method), Value(reading, reading)
@@ -84,28 +86,27 @@ def ranked(means: Sequence[float]) -> list[str]:
     return [marks.get(text, "") for text in texts]
 
 
-def adoption_table(methods: Mapping[str, MethodSummary], *, seconds: bool = False) -> Table:
+def adoption_table(trials: Sequence[Trial], *, seconds: bool = False) -> Table:
     """For each method that exchanges anything: alphas by client, bytes of a dense model's, seconds."""
-
-    def size(count: float, ratio: float) -> Value:
-        return Value(f"{count:,.0f} B", count, below=f"{100 * ratio:.1f}%")
-
     rows, steps = [], list[Column]()
-    for name, method in methods.items():
-        alpha, sent = method.alpha, method.bytes
-        means = [sum(column) / len(column) for column in zip(*alpha.per_seed, strict=True)]
+    for summary in summarise(trials):
+        if summary.reading != "adopted":
+            continue
+        mean = {name: spread.mean for name, spread in summary.spreads.items()}
+        own = [trial for trial in trials if trial.method == summary.method]
+        sizes = (mean["upload"], mean["returned"])
         row = [
-            Value(name, name),
-            Value(f"{alpha.mean:.2f}", alpha.mean, share=alpha.mean),
-            Value(f"{100 * alpha.zero_share:.0f}%", alpha.zero_share),
-            Value(bars(means)),
-            size(sent.upload, sent.upload_ratio),
-            size(sent.returned, sent.return_ratio),
+            Value(summary.method, summary.method),
+            Value(f"{mean['alpha']:.2f}", mean["alpha"], share=mean["alpha"]),
+            Value(f"{100 * mean['kept_local']:.0f}%", mean["kept_local"]),
+            Value(bars([fmean(of) for of in zip(*(trial.alphas for trial in own), strict=True)])),
+            *(Value(f"{n:,.0f} B", n, below=f"{100 * n / mean['dense']:.1f}%") for n in sizes),
         ]
         if seconds:
-            steps = [Column(step, "Seconds a seed, all clients") for step in method.seconds]
-            row += [Value(f"{value:.2f}", value) for value in method.seconds.values()]
-        rows += [row] if name != "local" else []
+            spent = {step: fmean(each.seconds[step] for each in own) for step in own[0].seconds}
+            steps = [Column(step, "Seconds a seed, all clients") for step in spent]
+            row += [Value(f"{value:.2f}", value) for value in spent.values()]
+        rows.append(row)
     heads = ["Method", "Mean α", "α = 0", "By client", "Upload", "Return"]
     return Table.of("What receivers adopted", [*heads, *steps], rows, words=0, folding=heads[3:])
 
@@ -117,38 +118,36 @@ def bars(shares: Sequence[float]) -> str:
     return " ".join(groups) + ("…" if len(shares) > MOST else "")
 
 
-def by_accuracy(run: RunResult) -> list[str]:
-    """Methods that exchange anything, the one whose receivers are most accurate first."""
-    adopted = [row for row in run.summary.results if row.reading == "adopted"]
-    return [row.method for row in sorted(adopted, key=lambda row: -row.accuracy.mean)]
+def by_accuracy(run: RunResult) -> list[Summary]:
+    """What receivers adopted, by the methods that exchange anything, the most accurate first."""
+    adopted = [row for row in run.summary if row.reading == "adopted"]
+    return sorted(adopted, key=lambda row: -row.spreads["accuracy"].mean)
 
 
 def local_and_adopted(run: RunResult, method: str) -> tuple[float, float]:
     """Accuracies in percent."""
-    rows = {row.reading: row.accuracy for row in run.summary.results if row.method == method}
+    rows = {row.reading: row.spreads["accuracy"] for row in run.summary if row.method == method}
     return 100 * rows["local"].mean, 100 * rows["adopted"].mean
 
 
 def verdict(run: RunResult) -> str:
     """One sentence on what the receivers of the most accurate method decided."""
-    if not (methods := by_accuracy(run)):
+    if not (adopted := by_accuracy(run)):
         return ""
-    (before, after), alpha = (
-        local_and_adopted(run, methods[0]),
-        run.summary.methods[methods[0]].alpha,
-    )
-    most = f"is the most accurate of {len(methods)} methods and " if methods[1:] else ""
+    name, spreads = adopted[0].method, adopted[0].spreads
+    before, after = local_and_adopted(run, name)
+    most = f"is the most accurate of {len(adopted)} methods and " if adopted[1:] else ""
     return (
-        f"{methods[0]} {most}changes its Local's accuracy by {after - before:+.2f} points; receivers "
-        f"gave what came back a mean weight of {alpha.mean:.2f}, and {100 * alpha.zero_share:.0f}% of "
-        "them kept Local as it was."
+        f"{name} {most}changes its Local's accuracy by {after - before:+.2f} points; receivers "
+        f"gave what came back a mean weight of {spreads['alpha'].mean:.2f}, and "
+        f"{100 * spreads['kept_local'].mean:.0f}% of them kept Local as it was."
     )
 
 
 def show(run: RunResult, console: Console) -> None:
     """Scores, what receivers adopted, and a sentence."""
     run.table().show(console)
-    adoption = adoption_table(run.summary.methods)
+    adoption = adoption_table(run.trials)
     if adoption.rows:
         adoption.show(console)
     if sentence := verdict(run):
@@ -158,14 +157,14 @@ def show(run: RunResult, console: Console) -> None:
 def model_table(runs: Mapping[str, RunResult]) -> Table:
     """Models side by side: Local's accuracy, and what each method's receivers adopted."""
     first = next(iter(runs.values()))
-    methods = [name for name in first.summary.methods if name != "local"]
+    methods = [row.method for row in first.summary if row.reading == "adopted"]
     rows = []
     for name, run in runs.items():
-        scores = {(row.method, row.reading): row.accuracy for row in run.summary.results}
-        alone = next(value for (_, reading), value in scores.items() if reading == "local")
-        adopted = [percent(scores[method, "adopted"]) for method in methods]
-        alphas = [f"{run.summary.methods[method].alpha.mean:.2f}" for method in methods]
-        rows.append([name, percent(alone), *adopted, *alphas])
+        alone = next(row.spreads for row in run.summary if row.reading == "local")
+        adopted = [row.spreads for row in run.summary if row.reading == "adopted"]
+        alphas = [f"{spreads['alpha'].mean:.2f}" for spreads in adopted]
+        scores = [percent(spreads["accuracy"]) for spreads in (alone, *adopted)]
+        rows.append([name, *scores, *alphas])
     heads = ["Model", "Local", *methods, *(f"α, {method}" for method in methods)]
     settings = first.settings
     title = f"{settings.dataset}, {settings.partition}, {settings.clients} clients"
@@ -183,17 +182,16 @@ def draw_run(run: RunResult) -> Figure:
     figure = Figure(figsize=(7, 2.8), layout="constrained")
     scores, alphas = figure.subplots(1, 2, width_ratios=[3, 2])
     readings = {"local": "", "external": ", what came back", "adopted": ", adopted"}
-    rows = distinct(run.summary.results)[::-1]
+    rows = distinct(run.summary)[::-1]
     names = [f"{row.method}{readings[row.reading]}" for row in rows]
-    means = [100 * row.accuracy.mean for row in rows]
-    spreads = [100 * (row.accuracy.std or 0) for row in rows]
+    means = [100 * row.spreads["accuracy"].mean for row in rows]
+    spreads = [100 * (row.spreads["accuracy"].std or 0) for row in rows]
     scores.errorbar(means, names, xerr=spreads, fmt="o", color="0.2", capsize=2)
     scores.set(xlabel="accuracy, %")
     scores.grid(axis="x", alpha=0.3)
-    methods = [name for name in reversed(run.summary.methods) if name != "local"]
+    methods = [row.method for row in rows if row.reading == "adopted"]
     if methods:
-        of_methods = [run.summary.methods[name].alpha.per_seed for name in methods]
-        flat = [[alpha for seed in per_seed for alpha in seed] for per_seed in of_methods]
+        flat = [[a for t in run.trials if t.method == name for a in t.alphas] for name in methods]
         alphas.boxplot(flat, orientation="horizontal", whis=(0, 100))
         alphas.set_yticks(range(1, len(methods) + 1), methods)
     alphas.set(xlabel="α of a receiver", xlim=(-0.05, 1.05))
@@ -202,10 +200,10 @@ def draw_run(run: RunResult) -> Figure:
 
 
 def run_document(run: RunResult) -> Document:
-    charts = [_changes(run, name) for name in by_accuracy(run)]
+    charts = [_changes(run, row.method) for row in by_accuracy(run)]
     folded = [Fold(chart.caption, (chart,)) for chart in charts[1:]]
     clients: tuple[Block, ...] = (*charts[:1], *folded)
-    adoption = adoption_table(run.summary.methods, seconds=True)
+    adoption = adoption_table(run.trials, seconds=True)
     return Document(
         f"PACE: {run.settings.title}",
         verdict(run) or "One upload, one return, Local always kept.",
@@ -221,12 +219,12 @@ def run_document(run: RunResult) -> Document:
 
 
 def _headline(run: RunResult) -> Iterable[tuple[str, str]]:
-    for name in by_accuracy(run)[:1]:
-        before, after = local_and_adopted(run, name)
+    for row in by_accuracy(run)[:1]:
+        before, after = local_and_adopted(run, row.method)
         yield f"{before:.2f} %", "accuracy of its Local"
-        yield f"{after:.2f} %", f"accuracy with {name}"
+        yield f"{after:.2f} %", f"accuracy with {row.method}"
         yield f"{after - before:+.2f}", f"points {'gained' if after >= before else 'lost'}"
-        ratio = run.summary.methods[name].bytes.return_ratio
+        ratio = row.spreads["returned"].mean / row.spreads["dense"].mean
         yield f"{100 * ratio:.1f} %", "of the dense bytes in a return"
 
 
@@ -237,9 +235,9 @@ def _scores(run: RunResult) -> Iterable[Block]:
     rows = tuple(
         (
             *row_names(row, run.settings.gates),
-            *(Value(f"{100 * v:.2f}", v) for v in row.accuracy.per_seed),
+            *(Value(f"{100 * v:.2f}", v) for v in row.spreads["accuracy"].per_seed),
         )
-        for row in distinct(run.summary.results)
+        for row in distinct(run.summary)
     )
     yield Fold("Seed by seed", (Table("Accuracy in percent, seed by seed", columns, rows),))
 

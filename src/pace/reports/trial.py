@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, product
+from itertools import product
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 from pace.errors import SettingError
-from pace.io import OPTIONAL, record_key
 from pace.protocol import Adoption
 from pace.task import SCORES, mean_auc, pooled
 
@@ -34,6 +33,7 @@ BY = {  # the columns of a row for each seed, and for each client
     "seed": (*KEY, "reading", *SCORES, "alpha", "kept_local", *SIZES, *STEPS),
     "client": (*KEY, "reading", "client", "test_nodes", *SCORES, "alpha", *SIZES),
 }
+SUMMARISED = (*SCORES, "roc_auc", "alpha", "kept_local", *SIZES)
 WHOLE = dict.fromkeys(("data_seed", "hidden", "epochs", "rank"), "Int64")  # or absent
 
 Row = dict[str, Any]
@@ -149,69 +149,14 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class ScoreRow:
-    """Scores of one reading of one method, on the test nodes of all clients together."""
+class Summary:
+    """One reading of one method over seeds, on the test nodes of all clients together."""
 
     method: str
     reading: str
     """`local` (α = 0), `external` (α = 1) or `adopted`."""
-    accuracy: Spread
-    weighted_f1: Spread
-    macro_f1: Spread
-    roc_auc: Spread | None = field(default=None, metadata=OPTIONAL)
-    """Of two classes; None where there are more."""
-
-    @property
-    def scores(self) -> dict[str, Spread]:
-        """Score -> its spread, of those that are defined."""
-        named = {name: getattr(self, name) for name in (*SCORES, "roc_auc")}
-        return {name: spread for name, spread in named.items() if spread is not None}
-
-
-@dataclass(frozen=True)
-class Alphas:
-    """How much of External the receivers admitted."""
-
-    mean: float
-    zero_share: float
-    """The share of receivers that kept Local."""
-    per_seed: tuple[tuple[float, ...], ...]
-    """Seed by seed, one for each client."""
-
-
-@dataclass(frozen=True)
-class Traffic:
-    """Mean bytes of one client's messages, framing included."""
-
-    dense: int
-    """Bytes of the shared model sent whole."""
-    upload: float
-    returned: float = field(metadata=record_key("return"))
-    upload_ratio: float
-    """Against `dense`."""
-    return_ratio: float
-
-
-@dataclass(frozen=True)
-class MethodSummary:
-    """What one method's receivers adopted, and what it cost."""
-
-    alpha: Alphas
-    bytes: Traffic
-    seconds: dict[str, float]
-    """Step (`fit`, `merge`, `adopt`) -> mean seconds a seed, all clients together."""
-
-
-@dataclass(frozen=True)
-class Summary:
-    """All trials of a run in numbers."""
-
-    results: tuple[ScoreRow, ...]
-    alpha: Alphas
-    """PACE's, or those of the last method where PACE did not run."""
-    bytes: Traffic
-    """Likewise."""
-    methods: dict[str, MethodSummary]
+    spreads: dict[str, Spread]
+    """Scores, those that are defined, α and bytes by their name in `score_rows`."""
 
 
 @dataclass(frozen=True)
@@ -247,42 +192,20 @@ class Comparison:
         return f"{points}, 95 % within [{low:+.2f}, {high:+.2f}], {len(self.per_seed)} seeds"
 
 
-def summarise(trials: Sequence[Trial]) -> Summary:
-    """Scores by method and reading, alphas and bytes by method."""
-    names = dict.fromkeys(trial.method for trial in trials)
-    by_method = {name: [trial for trial in trials if trial.method == name] for name in names}
-    results = tuple(
-        ScoreRow(name, reading, **_spreads(group, reading))
-        for name, group in by_method.items()
-        for reading in readings(name)
-    )
-    methods = {name: _costs(group) for name, group in by_method.items()}
-    leading = methods["pace" if "pace" in methods else list(methods)[-1]]
-    return Summary(results, leading.alpha, leading.bytes, methods)
+def summarise(trials: Sequence[Trial]) -> list[Summary]:
+    """Scores, α and bytes by method and reading."""
+    rows: dict[tuple[str, str], list[Row]] = {}
+    for name in dict.fromkeys(trial.method for trial in trials):
+        for row in (row for trial in trials if trial.method == name for row in score_rows(trial)):
+            rows.setdefault((name, row["reading"]), []).append(row)
+    return [Summary(*key, _spreads(group)) for key, group in rows.items()]
 
 
-def _spreads(trials: Sequence[Trial], reading: str) -> dict[str, Spread]:
-    rows = [row for trial in trials for row in score_rows(trial) if row["reading"] == reading]
+def _spreads(rows: Sequence[Row]) -> dict[str, Spread]:
     spreads = {}
-    for name in (*SCORES, "roc_auc"):
+    for name in SUMMARISED:
         if values := tuple(row[name] for row in rows if row[name] is not None):
             spreads[name] = Spread(
                 fmean(values), stdev(values) if len(values) > 1 else None, values
             )
     return spreads
-
-
-def _costs(trials: Sequence[Trial]) -> MethodSummary:
-    alphas = [alpha for trial in trials for alpha in trial.alphas]
-    upload = fmean(chain.from_iterable(trial.upload for trial in trials))
-    returned = fmean(chain.from_iterable(trial.returned for trial in trials))
-    dense, steps = trials[0].dense, trials[0].seconds
-    return MethodSummary(
-        Alphas(
-            fmean(alphas),
-            sum(alpha == 0 for alpha in alphas) / len(alphas),
-            tuple(tuple(trial.alphas) for trial in trials),
-        ),
-        Traffic(dense, upload, returned, upload / dense, returned / dense),
-        {step: fmean(trial.seconds[step] for trial in trials) for step in steps},
-    )

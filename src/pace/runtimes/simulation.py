@@ -71,8 +71,9 @@ def simulate(
         >>> import pace
         >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
         >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
-        >>> sorted(pace.simulate(graphs, ["local", "pace"], seeds=1, epochs=5).summary.methods)
-        ['local', 'pace']
+        >>> result = pace.simulate(graphs, ["local", "pace"], seeds=1, epochs=5)
+        >>> [(row.method, row.reading) for row in result.summary][:2]
+        [('local', 'local'), ('pace', 'local')]
     """
     model = _model_for(graphs, model, hidden, layers)
     if not isinstance(methods, Mapping):
