@@ -152,7 +152,6 @@ def test_a_stream_that_is_closed_is_nobody_to_talk_to(closed: str) -> None:
         "client predict nowhere a.graph --out a.csv --json",
         "client evaluate nowhere a.graph --json",
         "server merge nowhere.pace --out out --json",
-        "server check nowhere.pace a.up --json",
         "inspect nowhere --json",
         "keys new . --json",
         "flower status --kit nowhere --json",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from typer.testing import CliRunner
 
 from pace.cli import app, doctor
@@ -45,13 +44,6 @@ def test_the_federation_it_tries_is_real(monkeypatch: pytest.MonkeyPatch) -> Non
         list(doctor.federation())
     found = doctor.guarded("fit, merge, adopt", doctor.federation)
     assert states(found) == {"fit, merge, adopt": BROKEN}
-
-
-def test_linear_algebra_that_lies_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert states(doctor.eigenvectors()) == {"eigh in float64": OK}
-    honest = torch.linalg.eigh
-    monkeypatch.setattr(torch.linalg, "eigh", lambda matrix: honest(matrix.float().double()))
-    assert states(doctor.eigenvectors()) == {"eigh in float64": BROKEN}
 
 
 def asked(monkeypatch: pytest.MonkeyPatch, *lines: str) -> None:

@@ -478,13 +478,12 @@ def test_codebooks_and_proposals_can_be_inspected(tmp_path: Path) -> None:
     book = merge_proposals({"nord": found})[0]
     write_codebook(tmp_path / "book.toml", book)
     said = plain_record(inspect(tmp_path / "columns.toml"))
-    assert (said["kind"], said["rows"]) == ("a site's proposal of columns", 40)
+    assert said["kind"] == "a site's proposal of columns"
     assert said["columns"] == {column.name: column.kind for column in found.columns}
     made = Job("a", GCN((len(book.features), 4, 2)), classes=book.classes, features=book.features,
                codebook=book)  # fmt: skip
     said = plain_record(inspect(tmp_path / "book.toml", made))
     assert said["kind"] == "codebook"
-    assert said["features"] == len(book.features)
     assert "it is the job's" in said["sanity"]
     other = plain_record(inspect(tmp_path / "book.toml", Job("b", GCN((3, 4, 2)))))
     assert "NOT the job's codebook" in other["sanity"]

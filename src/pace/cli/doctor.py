@@ -6,14 +6,12 @@ What may be broken is imported inside the check that looks at it.
 import os
 import platform
 import re
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module, metadata
-from pathlib import Path
 
 import typer
 from packaging.requirements import Requirement
@@ -30,8 +28,6 @@ DISTRIBUTION = "pace-fgl"
 NOT_FOR_USE = {"dev", "docs", "fuzz", "site"}  # extras for work on PACE itself
 OK, OPTIONAL, BROKEN = "ok", "optional", "broken"
 SIGN = {OK: "✓", OPTIONAL: "-", BROKEN: "✗"}
-LOW = 1e9  # bytes of disk or memory: less than this is worth a word
-MISSED = 1e-9  # of a matrix in float64: how far its eigenvectors may miss it
 REINSTALL = "install PACE again, as you did, into a fresh environment"
 
 
@@ -156,12 +152,11 @@ def satisfies(version: str | None, wanted: str) -> bool:
 
 
 def machine() -> Iterator[Finding]:
-    """Processors, GPUs, memory."""
+    """Processors and GPUs."""
     import torch
 
     from pace.training import gpu_cohort
 
-    yield Finding("system", f"{platform.system()} {platform.release()}, {platform.machine()}")
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity else os.cpu_count()
     yield Finding("processors", f"{cores}; a run trains with one, which is faster on small graphs")
@@ -172,19 +167,11 @@ def machine() -> Iterator[Finding]:
         yield judged("pace-gpu", "here" if there else "missing", there, faster, OPTIONAL)
     if not torch.cuda.is_available():
         yield Finding("gpu", "none: clients train on the processor")
-    available = None
-    if Path("/proc/meminfo").is_file():
-        available = re.search(r"MemAvailable:\s+(\d+)", Path("/proc/meminfo").read_text())
-    if available is None:
-        yield Finding("memory", "this system does not tell")
-    else:
-        free, remedy = 1024 * int(available[1]), "close something: a small graph needs up to 1 GiB"
-        yield judged("memory", f"{free / 2**30:.1f} GiB free", free > LOW, remedy, OPTIONAL)
 
 
 def data() -> Iterator[Finding]:
     """Where datasets are looked for, and which are there."""
-    from pace.datasets import BENCHMARKS, cache_folder, data_root, locate
+    from pace.datasets import BENCHMARKS, data_root, locate
 
     setting = os.environ.get("PACE_DATA")
     try:
@@ -201,21 +188,6 @@ def data() -> Iterator[Finding]:
         if "ogbn-arxiv" in absent:
             do += "; ogbn-arxiv must be put there by hand: the error of `pace run` says where"
         yield Finding("not found", ", ".join(absent), OPTIONAL, do)
-    folder = next(path for path in (cache_folder(), *cache_folder().parents) if path.exists())
-    free = shutil.disk_usage(folder).free
-    found = f"{cache_folder()}, {free / 2**30:.1f} GiB free"
-    yield judged("cache", found, free > LOW, "make room", OPTIONAL)
-
-
-def eigenvectors() -> Iterator[Finding]:
-    """The factors of carriers come from `eigh` in float64: does it give the matrix back?"""
-    import torch
-
-    random = torch.randn(64, 64, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    matrix = random @ random.T
-    values, vectors = torch.linalg.eigh(matrix)
-    missed = float((vectors * values @ vectors.T - matrix).norm() / matrix.norm())
-    yield judged("eigh in float64", f"misses by {missed:.0e}", missed < MISSED, "reinstall torch")
 
 
 def writable() -> Iterator[Finding]:
@@ -229,7 +201,7 @@ def writable() -> Iterator[Finding]:
         (folder / "doctor").unlink()
         if new:
             folder.rmdir()
-        yield Finding("cache", "can be written")
+        yield Finding("cache", f"{folder} can be written")
     except OSError as error:
         do = "set XDG_CACHE_HOME to a folder that can be written to"
         yield Finding("cache", f"cannot be written ({error.strerror})", OPTIONAL, do)
@@ -253,7 +225,6 @@ def federation() -> Iterator[Finding]:
 
 
 CHECKS: dict[str, Callable[[], Iterator[Finding]]] = {
-    "eigh in float64": eigenvectors,
     "cache": writable,
     "fit, merge, adopt": federation,
 }

@@ -43,13 +43,9 @@ def inspect(
     lines = {"bytes": facts.bytes, "kind": facts.kind, "version": facts.version, **details}
     console.facts(facts.file, {key: written(value) for key, value in lines.items()}, to)
     if facts.tensors:
-        heads = ["Tensor", "Shape", "Bytes", "Min", "Max", "Zeros", "What it is"]
-        rows = []
-        for tensor in facts.tensors:
-            ends = ["-" if end is None else f"{end:.3g}" for end in (tensor.min, tensor.max)]
-            numbers = [f"{tensor.bytes:,}", *ends, f"{tensor.zeros:,}"]
-            rows.append([tensor.name, " × ".join(map(str, tensor.shape)), *numbers, tensor.words])
-        console.table("", heads, rows, to)
+        sizes = [(each, " × ".join(map(str, each.shape))) for each in facts.tensors]
+        rows = [[each.name, shape, f"{each.bytes:,}"] for each, shape in sizes]
+        console.table("", ["Tensor", "Shape", "Bytes"], rows, to)
     if facts.refused:
         refused_table(f"Refused: {len(facts.refused)}", facts.refused).show(to)
     for mask in filter(None, scores):

@@ -100,29 +100,3 @@ def show_report(report: MergeReport, out: Path) -> None:
             console.say(f"Written: {name}.certificate (send it to {name})")
         returns = console.many(len(report.took_part), "return")
         console.say(f"Written: {returns}, each with its roll, and report.md, all in {out}")
-
-
-@app.command()
-def check(
-    job_file: given.Job_file,
-    uploads: Annotated[list[Path], UPLOADS],
-    allow: given.Allow = None,
-    as_json: given.As_json = False,
-) -> None:
-    """Say which uploads the job would take, and who is missing. Nothing is written.
-
-    Example:
-        pace server check job.pace inbox/*.up
-    """
-    from pace.jobs import read_job
-    from pace.runtimes.files import check_uploads, refused_table
-
-    checked, missing = check_uploads(read_job(job_file), uploads)
-    if as_json:
-        console.one_object({"uploads": plain_record(checked), "missing": missing})
-    else:
-        refused_table("", checked).show()
-        if missing:
-            console.say(f"Missing: {', '.join(missing)}")
-    if any(upload.code != "ok" for upload in checked):
-        raise typer.Exit(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -14,16 +13,12 @@ from pace.graph import Graph
 from pace.merging import left_out_loss, weigh_sites
 from pace.params import Params, norm, subtract
 from pace.protocol import (
-    ONE,
-    ONE_SENTENCE,
     External,
     Federation,
     Message,
-    Method,
     Uploads,
     explain_upload,
     site_sums,
-    tensor_sentence,
     upload_layout,
     upload_weights,
 )
@@ -96,19 +91,6 @@ def small_classes(graph: Graph) -> tuple[int, ...]:
     """Classes with at least one and fewer than five training nodes."""
     counts = graph.training_counts(0)
     return tuple(((counts > 0) & (counts < SMALL)).nonzero().flatten().tolist())
-
-
-def any_tensor_sentence(name: str, *, update: bool = False) -> str:
-    """What a tensor is, of a message whose method is not known."""
-    return tensor_sentence(name, _tensors(Method), update)
-
-
-def _tensors(method: Any) -> dict[str, str]:
-    """What a method and all that inherit from it say of their tensors."""
-    tensors = {ONE: ONE_SENTENCE}
-    for below in method.__subclasses__():
-        tensors |= _tensors(below)
-    return tensors | dict(method.tensors)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from pace.runtimes.files.inspect import inspect
 from pace.runtimes.files.merge import (
     Changes,
     MergeReport,
-    check_uploads,
     merge_files,
     merge_sentences,
     refused_table,

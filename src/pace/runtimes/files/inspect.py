@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from pace.datasets import describe_graph
 from pace.datasets import file as graph_file
@@ -19,12 +18,10 @@ from pace.jobs import (
     FORMAT,
     JOB_SUFFIX,
     SERVER,
-    Item,
     Job,
     Journal,
     Refusal,
     admit,
-    any_tensor_sentence,
     explain,
     newest_job,
     read_edition,
@@ -33,7 +30,7 @@ from pace.jobs import (
     roll,
     signatures,
 )
-from pace.protocol import number_formats, wire
+from pace.protocol import wire
 from pace.runtimes.files import model
 from pace.runtimes.files.client import return_size
 from pace.runtimes.files.merge import sender
@@ -43,7 +40,6 @@ from pace.tables import (
     PROPOSAL_FORMAT,
     Codebook,
     Proposal,
-    proposal_discloses,
     read_codebook,
     read_proposal,
 )
@@ -54,12 +50,12 @@ FORMATS = re.compile(r"pace-([a-z-]{1,40})-[0-9]{1,4}")
 
 
 @dataclass(frozen=True)
-class TensorFacts(Item):
+class TensorSize:
     """One tensor of a file, with its bytes as they were written."""
 
-    min: float | None = None  # None where it is empty or sealed
-    max: float | None = None
-    zeros: int = 0
+    name: str
+    shape: tuple[int, ...]
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -70,7 +66,7 @@ class FileFacts:
     version: str | int
     sanity: list[str]  # whether it is sound, in words; `NOT` where it is not
     details: Mapping[str, object] = field(default_factory=dict, metadata=records.REST)
-    tensors: tuple[TensorFacts, ...] = records.optional(())
+    tensors: tuple[TensorSize, ...] = records.optional(())
     refused: list[Refusal] | None = records.optional(None)  # of a journal
     file: str = ""
     bytes: int = 0
@@ -120,14 +116,15 @@ def _tensors_file(path: Path, job: Job | None) -> FileFacts:
         model.read_kept(path, job)
         sanity.append("it belongs to the job and holds its upload")
     kind = "kept Local model" if is_kept else "parameters"
-    return FileFacts(kind, version, sanity, about, _tensor_facts(values))
+    params = {name: value for name, value in values.items() if value.dtype == torch.float32}
+    return FileFacts(kind, version, sanity, about, _sizes(wire.layout(params)))
 
 
 def _model(path: Path, job: Job | None) -> FileFacts:
     adopted = model.read_model(path)
     sanity = ["complete: job, Local and External fit each other", *_belongs_to(job, adopted.job)]
     details = records.plain_record(adopted.outcome)
-    tensors = _tensor_facts(adopted.local)
+    tensors = _sizes(wire.layout(adopted.local))
     return FileFacts("model folder", details.pop("format"), sanity, details, tensors)
 
 
@@ -182,16 +179,14 @@ def _codebook(path: Path, job: Job | None) -> FileFacts:
     if f'format = "{PROPOSAL_FORMAT}"'.encode() in untrusted.read_head(path, HEAD):
         kind, version, of = "a site's proposal of columns", PROPOSAL_FORMAT, read_proposal(path)
         sanity = ["sound: `pace codebook merge` can read it", "it holds no row"]
-        more: dict[str, object] = {"discloses": proposal_discloses(of)}
     else:
         kind, version, of = "codebook", CODEBOOK_FORMAT, read_codebook(path)
-        sanity, more = ["it can be used: `pace new --codebook`"], {"features": len(of.features)}
+        sanity = ["it can be used: `pace new --codebook`"]
         if job is not None:
             same = job.codebook is not None and job.codebook.plain() == of.plain()
             sanity.append("it is the job's" if same else "NOT the job's codebook")
-    more["columns"] = {column.name: column.kind for column in of.columns}
-    details = {name: fact for name, fact in of.plain().items() if name != "format"}
-    return FileFacts(kind, version, sanity, details | more)
+    columns = {column.name: column.kind for column in of.columns}
+    return FileFacts(kind, version, sanity, {"columns": columns})
 
 
 def _key(path: Path, job: Job | None) -> FileFacts:
@@ -269,11 +264,8 @@ def _message(path: Path, job: Job | None) -> FileFacts:
         "signed_by": signatures.signer(content).hex() if signed else None,
     }
     details = {name: fact for name, fact in details.items() if fact is not None}
-    facts = _tensor_facts({} if sealed else frame.message, shapes.numbers)
-    if sealed:  # nothing but shapes can be said
-        sizes = zip(shapes.items(), shapes.lengths, strict=True)
-        facts = tuple(TensorFacts(name, shape, size, "sealed") for (name, shape), size in sizes)
-    return FileFacts("upload" if upload else "return", version, sanity, details, facts)
+    kind = "upload" if upload else "return"
+    return FileFacts(kind, version, sanity, details, _sizes(shapes))
 
 
 def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
@@ -295,18 +287,7 @@ def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
         return f"NOT taken ({error.code}): {error}"
 
 
-def _tensor_facts(
-    message: Mapping[str, Tensor], numbers: str = "float32"
-) -> tuple[TensorFacts, ...]:
-    """A line for each tensor of numbers, with its bytes as they were written."""
-    update = any("/" in name for name in message)  # factors or moments: PACE's
-    facts = []
-    for name, value in message.items():
-        if value.dtype == torch.float32:
-            shape, words = tuple(value.shape), any_tensor_sentence(name, update=update)
-            item = TensorFacts(name, shape, number_formats.size(shape, numbers), words)
-            if value.numel():
-                low, high = map(float, value.aminmax())
-                item = replace(item, min=low, max=high, zeros=int((value == 0).sum()))
-            facts.append(item)
-    return tuple(facts)
+def _sizes(shapes: wire.Layout) -> tuple[TensorSize, ...]:
+    """A line for each tensor."""
+    lengths = zip(shapes.items(), shapes.lengths, strict=True)
+    return tuple(TensorSize(name, shape, length) for (name, shape), length in lengths)

@@ -121,22 +121,6 @@ def take(path: Path, book: Journal) -> Refusal | None:
     return None
 
 
-def check_uploads(job: Job, paths: Sequence[Path]) -> tuple[list[Refusal], list[str]]:
-    """What a merge would say of each file by itself; the journal is not read, nothing is written.
-
-    With the code `ok` where it would be taken; then the participants without an upload.
-    """
-    names, uploads = [], []
-    for path in upload_files(paths):
-        try:
-            content = untrusted.read_exact(path, exact_size(job))
-            names.append(admit(content, sender(path), job).name)
-            uploads.append(Refusal("ok", f"the upload of {names[-1]}", sender(path)))
-        except PaceError as error:
-            uploads.append(Refusal(error.code, str(error), sender(path)))
-    return uploads, job.missing(names)
-
-
 def merge_files(
     job: Job,
     paths: Sequence[Path],
