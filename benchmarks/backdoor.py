@@ -234,7 +234,9 @@ def framed(lie: Message, federation: Federation, seal: Seal | None) -> bytes:
     method = federation.method
     assert isinstance(method, Summable)
     numbers = in_ring(counted(method.statistic_of(lie, federation)), federation.clients)
-    return wire.encode_sealed(seal(numbers), layouts.upload_layout(federation), federation.digest)
+    return wire.framed(
+        layouts.upload_layout(federation), seal(numbers).to_bytes(), federation.digest
+    )
 
 
 def percent(parts: Sequence[Tensor]) -> float:

@@ -33,7 +33,7 @@ def sealed(turns: int, *, quick: bool = False) -> Iterator[Point]:
     for name, widths in list(SHAPES.items())[: 1 if quick else None]:
         agreed = Federation(GCN(widths), Pace(), sealed=True, clients=SERVED)
         numbers = _statistic(agreed)
-        frame = wire.encode_sealed(numbers, layouts.upload_layout(agreed), agreed.digest)
+        frame = wire.framed(layouts.upload_layout(agreed), numbers.to_bytes(), agreed.digest)
         dense = 4 * sum(value.numel() for value in agreed.start.values())
         for clients in COHORTS[: 1 if quick else None]:
             seal, *_ = signatures.ephemeral_seals(
@@ -63,7 +63,7 @@ def _statistic(agreed: Federation) -> Ring:
 def server(turns: int, clients: int) -> Point:
     """Adding up and answering at Cora's shape. Masks are left out: they do not change its work."""
     agreed = Federation(GCN(SHAPES["cora"]), Pace(), sealed=True, clients=clients)
-    frame = wire.encode_sealed(_statistic(agreed), layouts.upload_layout(agreed), agreed.digest)
+    frame = wire.framed(layouts.upload_layout(agreed), _statistic(agreed).to_bytes(), agreed.digest)
     seconds = spent(partial(merged, Repeated([frame], clients), agreed), turns)
     return {"shape": "cora", "server_of_clients": clients, "server_ms": 1e3 * seconds}
 

@@ -140,7 +140,6 @@ def test_labels_are_read_in_three_places() -> None:
         "models/refitted.py",  # pace-full fits on validation labels too
         "models/row_table.py",  # a table of rows, which is a graph without edges
         "models/unit_rows.py",  # and reads the known labels of a node's neighbours
-        "models/stored_rows.py",  # the same of a mapped graph
         "runtimes/files/rows.py",  # a sample of which becomes a graph
     }
     # y[train] goes by a name of its own. Besides training, some baselines read it, since FedTAD, FedGTA

@@ -246,7 +246,7 @@ def lying(made: Job, **changes: float) -> Iterator[bytes]:
         if place == 0:
             message = {name: value + changes.get(name.replace(".", "_").replace("/", "_"), 0.0)
                        for name, value in message.items()}  # fmt: skip
-        yield wire.encode_sealed(seal(ring.from_numbers(message)), layout, agreed.digest)
+        yield wire.framed(layout, seal(ring.from_numbers(message)).to_bytes(), agreed.digest)
 
 
 def test_sums_that_no_honest_sites_have_are_refused() -> None:

@@ -56,26 +56,11 @@ class AboutMethod(About):
 
     def plain(self) -> dict[str, object]:
         """All of it as data."""
-        if self.problem:
-            return {"name": self.name, "origin": self.origin, "problem": self.problem}
-        return {
-            "name": self.name,
-            "origin": self.origin,
-            "sentence": self.sentence,
-            "settings": {
-                setting.name: {
-                    "expected": setting.expected or None,
-                    "default": _default(setting),
-                    "required": _default(setting) is None,
-                }
-                for setting in self.settings
-            },
-            "summable": self.sums,
-            "sealable": self.sums,
-            "needs": self.needs or None,
-            "rounds": 1,
-            "bytes": {"upload": self.upload, "return": self.returned, "dense": self.dense},
+        settings = {
+            setting.name: {"expected": setting.expected or None, "default": _default(setting)}
+            for setting in self.settings
         }
+        return {**vars(self), "settings": settings}
 
     def facts(self) -> dict[str, str]:
         """Line by line, for people."""

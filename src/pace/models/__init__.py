@@ -29,12 +29,14 @@ from pace.models.refitted import (
     trained_fits,
 )
 from pace.models.row_table import RowTable
-from pace.models.stored_rows import stored_labels, stored_neighbourhood, stored_unit_rows
 from pace.models.unit_rows import (
     DEGREE_COLUMNS,
     SHORTEST,
     label_rows,
     neighbourhood_rows,
+    stored_labels,
+    stored_neighbourhood,
+    stored_unit_rows,
     unit_rows,
 )
 from pace.registry import MODELS

@@ -104,7 +104,7 @@ def share(
                 "a sealed federation needs every client's keys: give `fit` its `seal`"
             )
         masked = seal(sealing.in_ring(message, federation.clients))
-        upload = wire.encode_sealed(masked, upload_layout(federation), federation.digest)
+        upload = wire.framed(upload_layout(federation), masked.to_bytes(), federation.digest)
     else:
         upload = wire.encode(message, federation.digest, numbers=federation.numbers)
     return Kept(local, wire.checksum(upload)), upload

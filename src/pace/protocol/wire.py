@@ -39,7 +39,6 @@ from pace.errors import (
 )
 from pace.io import UPDATE
 from pace.protocol import number_formats, ring
-from pace.protocol.ring import Ring
 
 MAGIC = b"PACE"
 SEALED = "sealed"  # numbers of a ring, under masks: all high words, then all low words
@@ -112,11 +111,6 @@ def encode(
 ) -> bytes:
     """The frame of a message."""
     return framed(layout(message, numbers), written(message, numbers), digest, answers)
-
-
-def encode_sealed(numbers: Ring, shapes: Layout, digest: bytes) -> bytes:
-    """The frame of a sealed upload."""
-    return framed(shapes, numbers.to_bytes(), digest)
 
 
 def written(message: Mapping[str, Tensor], numbers: str) -> bytes | memoryview:
