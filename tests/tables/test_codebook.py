@@ -19,13 +19,12 @@ from pace.io.records import plain_record, read_record
 from pace.jobs.job import Job, read_job, write_job
 from pace.models.gcn import GCN
 from pace.runtimes.files.inspect import inspect
-from pace.tables.agreement import codebook_discloses, merge_proposals, pooled_scaling
+from pace.tables.agreement import codebook_discloses, merge_proposals
 from pace.tables.codebook import Codebook, Column, read_codebook, write_codebook
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.matching import propose_mapping
 from pace.tables.proposal import (
     Proposal,
-    Spread,
     Summary,
     propose_columns,
     read_proposal,
@@ -173,28 +172,6 @@ def test_a_table_without_the_label_is_for_prediction(tmp_path: Path) -> None:
     assert imported(tmp_path, columns, book, id="nummer").dataset.names.nodes[0] == "n0"
     with pytest.raises(SettingError, match="do not go with a codebook"):
         imported(tmp_path, patients(), book, features="age")
-
-
-def test_robust_scaling_and_none(tmp_path: Path) -> None:
-    columns = patients(200)
-    columns["age"][0] = "90000"
-    site = {"north": proposed(tmp_path, columns)}
-    robust = merge_proposals(site, scaling="robust")[0].columns[0]
-    assert 50 < robust.centre < 70
-    assert 10 < robust.scale < 25
-    assert merge_proposals(site)[0].columns[0].scale > 1000
-    plain = merge_proposals(site, scaling="none")[0].columns[0]
-    assert (plain.centre, plain.scale) == (0, 1)
-    assert plain.fill
-    with pytest.raises(SettingError, match="--scale is 'max'"):
-        merge_proposals(site, scaling="max")
-
-
-def test_robust_scaling_is_the_standard_deviation_of_normal_numbers() -> None:
-    normal = statistics.NormalDist(50, 8)
-    quartiles = (normal.inv_cdf(0.25), 50.0, normal.inv_cdf(0.75))
-    column = Summary("age", "number", 100, spread=Spread(50, 8, 10, 90, quartiles))
-    assert pooled_scaling([column], "robust") == pytest.approx((50, 8), rel=2e-4)
 
 
 def test_a_missing_word_is_marked_and_no_other_word(tmp_path: Path) -> None:
@@ -352,7 +329,7 @@ def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:
         Job("study", GCN((9, 8, 2)), codebook=book)
 
 
-SPREAD = "{mean = 1, sd = %s, low = 0, high = 1, quartiles = [0, 1, 1]}"
+SPREAD = "{mean = 1, sd = %s, low = 0, high = 1}"
 COLUMN = '{name = "a", kind = "number", rows = %s, spread = %s}'
 
 

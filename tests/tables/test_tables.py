@@ -275,34 +275,8 @@ def test_parquet_gives_what_csv_gives_and_lists_are_several_columns(
     assert by_parquet.graph.y.tolist() == by_csv.graph.y.tolist()
     lists = {"emb": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]]}
     parquet.write_table(arrow.table(columns | lists), nodes)
-    made = import_graph(nodes, edges, Columns("kind", features="emb")).dataset
-    assert made.names.features == ("emb.0", "emb.1")
-    assert made.graph.x[3].tolist() == [7, 8]
-    lists["emb"][2] = [5.0]
-    parquet.write_table(arrow.table(columns | lists), nodes)
-    with pytest.raises(GraphError, match="row 3: 'emb' holds 1 numbers, others 2"):
+    with pytest.raises(GraphError, match=r"column 'emb' is of list<.*leave it out"):
         import_graph(nodes, edges, Columns("kind", features="emb"))
-
-
-@pytest.mark.parametrize(
-    ("lists", "said"),
-    [
-        ([["a"], ["b"]], "row 1: 'emb' holds a list of something else than numbers"),
-        ([[[1.0]], [[2.0]]], "row 1: 'emb' holds a list of something else than numbers"),
-        ([[], []], "'emb' is empty in every row"),
-        ([[1.0], None], "row 2: 'emb' holds 0 numbers, others 1"),
-    ],
-)
-def test_lists_that_are_no_features_are_answered_in_a_sentence(
-    tmp_path: Path, lists: list[list[object]], said: str
-) -> None:
-    arrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    nodes, edges = tmp_path / "n.parquet", tmp_path / "e.parquet"
-    parquet.write_table(arrow.table({"id": [1, 2], "kind": ["x", "y"], "emb": lists}), nodes)
-    parquet.write_table(arrow.table({"source": [1], "target": [2]}), edges)
-    with pytest.raises(GraphError, match=said):
-        import_graph(nodes, edges, Columns("kind"))
 
 
 def test_a_damaged_parquet_file_is_answered_in_a_sentence(tmp_path: Path) -> None:

@@ -159,7 +159,6 @@ def described(path: Path) -> Proposal | Codebook:
 def merge(
     proposals: Annotated[list[Path], argument("What each site's `propose` wrote.")],
     out: Annotated[Path, option("The codebook to write: .toml.", "FILE")],
-    scale: Annotated[str, option("Numbers by standard, robust or none.", "NAME")] = "standard",
     classes: Annotated[str | None, option("All classes in order, by commas.", "NAMES")] = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -168,12 +167,11 @@ def merge(
     Examples:
         pace codebook merge north.columns.toml south.columns.toml west.columns.toml
         --out codebook.toml
-        pace codebook merge *.columns.toml --scale robust --out codebook.toml
     """
     from pace.tables import codebook_discloses, merge_proposals, write_codebook
 
     sites = read_sites(proposals)
-    book, notes = merge_proposals(sites, scaling=scale, classes=options.words(classes) or ())
+    book, notes = merge_proposals(sites, classes=options.words(classes) or ())
     write_codebook(out, book)
     if as_json:
         disclosed = codebook_discloses(sites, book)

@@ -12,20 +12,14 @@ from pace.io import many
 from pace.tables.cells import alike_notes, in_order, spelt_alike, whole_number
 from pace.tables.codebook import Codebook, Column, Kind
 from pace.tables.dates import show_day
-from pace.tables.problems import check_choice, listed
+from pace.tables.problems import listed
 from pace.tables.proposal import Proposal, Summary, mean_of, significant
-
-SCALINGS = ("standard", "robust", "none")
-NORMAL_QUARTILES = 1.349  # interquartile range of a normal distribution, in standard deviations
 
 Sites = Mapping[str, Proposal]
 
 
-def merge_proposals(
-    sites: Sites, *, scaling: str = "standard", classes: Sequence[str] = ()
-) -> tuple[Codebook, list[str]]:
+def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codebook, list[str]]:
     """One codebook for all sites, and notes on it; columns whose kinds contradict are refused."""
-    check_choice("--scale", scaling, SCALINGS)
     columns: dict[str, dict[str, Summary]] = {}
     for site, proposal in sites.items():
         for summary in proposal.columns:
@@ -47,7 +41,7 @@ def merge_proposals(
         elif kinds == {"category"} and (alien := _alone({s: c.words for s, c in held.items()})):
             wrong.append(f"category {name!r} has no word in common: {alien}")
         else:
-            merged.append(_merge_column(name, held, scaling, notes, warnings))
+            merged.append(_merge_column(name, held, notes, warnings))
     if not classes and (alien := _alone({s: p.classes for s, p in sites.items()})):
         wrong.append(f"the label has no class in common: {alien}")
     if wrong:
@@ -128,11 +122,7 @@ def _merge_classes(
 
 
 def _merge_column(
-    name: str,
-    held: Mapping[str, Summary],
-    scaling: str,
-    notes: list[str],
-    warnings: list[str],
+    name: str, held: Mapping[str, Summary], notes: list[str], warnings: list[str]
 ) -> Column:
     """One column of all sites' summaries of it."""
     columns = held.values()
@@ -154,22 +144,16 @@ def _merge_column(
                 f"{name!r} is about {spread.mean:g} at {site} and {rest:.4g} elsewhere: another unit?"
             )
     kind: Kind = "date" if "date" in kinds else "number"
-    centre, scale = pooled_scaling(columns, scaling)
-    fill = centre if scaling != "none" else pooled_scaling(columns, "standard")[0]
-    return Column(name, kind, centre=centre, scale=scale, fill=fill, indicator=missing)
+    centre, scale = _pooled(columns)
+    return Column(name, kind, centre=centre, scale=scale, fill=centre, indicator=missing)
 
 
-def pooled_scaling(columns: Collection[Summary], scaling: str) -> tuple[float, float]:
-    """Centre and scale of all sites' rows: moments are pooled exactly, quartiles averaged by rows."""
+def _pooled(columns: Collection[Summary]) -> tuple[float, float]:
+    """Mean and standard deviation of all sites' rows."""
     spreads = [(column.rows, column.spread) for column in columns if column.spread is not None]
     total = sum(rows for rows, _ in spreads)
-    if scaling == "none" or not total:
+    if not total:
         return 0.0, 1.0
-    if scaling == "robust":
-        centre = sum(rows * spread.quartiles[1] for rows, spread in spreads) / total
-        width = sum(rows * (s.quartiles[2] - s.quartiles[0]) for rows, s in spreads) / total
-        if width > 0:
-            return significant(centre), significant(width / NORMAL_QUARTILES)
     mean = sum(rows * spread.mean for rows, spread in spreads) / total
     squares = sum(rows * (s.sd**2 + (s.mean - mean) ** 2) for rows, s in spreads)
     return significant(mean), significant(math.sqrt(squares / total)) or 1.0

@@ -12,7 +12,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pace.errors import GraphError
 from pace.graph import UNKNOWN
 from pace.io import many
 from pace.tables.cells import (
@@ -123,11 +122,6 @@ def encode_columns(
     rows = np.asarray(table.rows)
     words = {word.lower() for word in missing}
     for column in columns:
-        if column.name not in table.numbers and column.name not in table.text:
-            raise GraphError(
-                f"{table.file.name}: column {column.name!r} holds lists, which no codebook scales: "
-                "agree on a codebook without it"
-            )
         encode, key = (_words, "indicator") if column.kind == "category" else (_numbers, "fill")
         remedy = f"; {FILL}" if changes is None else f", and the codebook has no `{key}` for it"
         done: Changes = {}

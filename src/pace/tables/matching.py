@@ -121,8 +121,7 @@ def _described(other: Proposal | Codebook) -> Iterable[Summary]:
         return other.columns
     columns = []
     for column in other.columns:
-        mean = column.centre
-        spread = Spread(mean, column.scale, mean, mean, (mean, mean, mean))
+        spread = Spread(column.centre, column.scale, column.centre, column.centre)
         columns.append(Summary(column.name, column.kind, words=column.values, spread=spread))
     return columns
 

@@ -34,7 +34,7 @@ from pace.tables.packed import Words
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 from pace.tables.table import Table, check_option, data_columns, read_table
 
-PROPOSAL_FORMAT = "pace-columns-1"
+PROPOSAL_FORMAT = "pace-columns-2"
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
 DIGITS = 6  # of means and standard deviations
 MOST_CODES = 10  # different whole numbers that may be codes
@@ -57,12 +57,11 @@ class Spread:
     sd: float
     low: float  # rounded outwards
     high: float
-    quartiles: tuple[float, float, float]  # rounded
 
     def __post_init__(self) -> None:
-        numbers = (self.mean, self.sd, self.low, self.high, *self.quartiles)
+        numbers = (self.mean, self.sd, self.low, self.high)
         if self.sd < 0 or not all(abs(number) < LARGEST for number in numbers):
-            raise SettingError("a mean, a range or a quartile is out of range")
+            raise SettingError("a mean or a range is out of range")
 
     def is_apart(self, others: Sequence[Spread]) -> bool:
         """Whether it lies so far from all others that it may be in another unit."""
@@ -267,22 +266,14 @@ def _sized(name: str, kind: Kind, values: Values, rows: int) -> Summary:
     if kind == "flag" or len(values) < LEAST:
         return Summary(name, kind, len(values), missing)
     low, high = float(values.min()), float(values.max())
-    quartiles = np.quantile(values, (0.25, 0.5, 0.75)).tolist()
-    step = _power_of_ten(high - low or abs(high) or 1.0)
-    fine = _power_of_ten(quartiles[2] - quartiles[0] or high - low or 1.0) / 10
-    first, median, third = (significant(round(value / fine) * fine) for value in quartiles)
+    step = 10.0 ** math.floor(math.log10(high - low or abs(high) or 1.0))
     spread = Spread(
         significant(float(values.mean())),
         significant(float(values.std())),
         significant(math.floor(low / step) * step),
         significant(math.ceil(high / step) * step),
-        (first, median, third),
     )
     return Summary(name, kind, len(values), missing, spread=spread)
-
-
-def _power_of_ten(span: float) -> float:
-    return float(10 ** math.floor(math.log10(span)))
 
 
 def significant(value: float) -> float:
@@ -354,7 +345,7 @@ def proposal_discloses(proposal: Proposal, least: int = LEAST) -> list[str]:
     if kinds & {"number", "date"}:
         sentences.append(
             f"Of numbers and dates: mean and standard deviation to {DIGITS} digits (which is what "
-            "their sum and sum of squares say), range and quartiles rounded."
+            "their sum and sum of squares say), ranges rounded."
         )
     return sentences
 

@@ -42,8 +42,8 @@ INVISIBLE = dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\ufeff\u00ad"))
 PARQUET = (".parquet", ".pq")
 ROWS, CELLS, UNPACKED = 2**20, 2**26, 2**28  # of any Parquet file, and 1, 64 and 256 a byte of it
 TEXTS = ("string", "large_string")
-LISTS = ("list<", "large_list<", "fixed_size_list<")
-UNREAD = (*LISTS, "struct<", "map<", "duration", "time32", "time64", "binary", "large_binary")
+UNREAD = ("list<", "large_list<", "fixed_size_list<", "struct<", "map<", "duration", "time32", "time64",
+          "binary", "large_binary")  # fmt: skip
 NUMBER = re.compile(r"u?int\d+|halffloat|float|double")
 
 ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
@@ -179,7 +179,7 @@ def _composed(line: str) -> str:
 
 
 class ParquetFile:
-    """A Parquet file; a column of lists is read as several columns, `name.0`, `name.1`, …
+    """A Parquet file.
 
     A run of equal cells takes next to no bytes in a file, so its rows, cells and bytes are counted in
     the footer before anything is read, and a text that occurs many times is held once.
@@ -203,19 +203,15 @@ class ParquetFile:
         """The row numbers, and columns as text and as numbers."""
         with self._opened() as file:
             table = file.read(list(dict.fromkeys((*text, *numbers))))
-            return self._read(table, text, numbers, problems)
+            return self._read(table, text, numbers)
 
-    def _read(
-        self, table: Any, text: Sequence[str], numbers: Sequence[str], problems: Problems
-    ) -> Read:
+    def _read(self, table: Any, text: Sequence[str], numbers: Sequence[str]) -> Read:
         """The columns of an Arrow table."""
         self._check_types(text, numbers)
         parsed: dict[str, Numbers] = {}
         for name in numbers:
             column = table.column(name)
-            if self.types[name].startswith(LISTS):
-                parsed |= self._read_lists(name, column.to_pylist(), problems)
-            elif NUMBER.fullmatch(self.types[name]):
+            if NUMBER.fullmatch(self.types[name]):
                 empty = np.flatnonzero(column.is_null().to_numpy()).tolist()
                 parsed[name] = Numbers(column.to_numpy(), dict.fromkeys(empty, ""))
             else:
@@ -225,31 +221,11 @@ class ParquetFile:
 
     def _check_types(self, text: Sequence[str], numbers: Sequence[str]) -> None:
         for name in (*text, *numbers):
-            kind = self.types[name]
-            listed = kind.startswith(LISTS) and name not in text
-            if not listed and kind.startswith(UNREAD):
+            if (kind := self.types[name]).startswith(UNREAD):
                 raise GraphError(
                     f"{self.name}: column {name!r} is of {kind}, which is neither text, numbers nor "
                     "dates: leave it out (--without, --features), or turn it into numbers"
                 )
-
-    def _read_lists(self, name: str, cells: list[Any], problems: Problems) -> dict[str, Numbers]:
-        """A column of equally long lists as that many columns."""
-        width = next((len(cell) for cell in cells if cell), 0)
-        values = np.full((len(cells), width), np.nan)
-        if not width and cells:
-            problems.add(self.name, None, f"column {name!r} is empty in every row: leave it out")
-        for index, cell in enumerate(cells if width else ()):
-            items = cell or []
-            if len(items) != width:
-                wrong = f"{name!r} holds {len(items)} numbers, others {width}"
-            elif not all(isinstance(item, int | float | None) for item in items):
-                wrong = f"{name!r} holds a list of something else than numbers"
-            else:
-                values[index] = [np.nan if item is None else item for item in items]
-                continue
-            problems.add(self.name, index + 1, wrong, breaks=True)
-        return {f"{name}.{item}": Numbers(values[:, item], {}) for item in range(width)}
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -279,7 +255,7 @@ class ArrowBlock(ParquetFile):
         self._describe(table.schema)
 
     def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
-        return self._read(self.table, text, numbers, problems)
+        return self._read(self.table, text, numbers)
 
 
 def arrow_blocks(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
