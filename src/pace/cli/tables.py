@@ -353,7 +353,7 @@ def import_(
         --out mine.graph
     """
     from pace.datasets import describe_graph, file
-    from pace.tables import Columns, import_graph, read_mapping, stream_graph
+    from pace.tables import Columns, StreamedTables, import_graph, read_mapping
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
@@ -373,8 +373,7 @@ def import_(
     )
     book = load_book(job) if job else None
     if memory is not None:
-        room = round(memory * 1e9)
-        facts = stream_graph(nodes, edges, columns, codebook=book, out=out, memory=room)
+        facts = StreamedTables(nodes, edges, columns, book).write(out, round(memory * 1e9))
         lines = [f"{name}: {fact}" for name, fact in facts.items()]
         console.answer(facts, *lines, f"Written: {out}", as_json=as_json)
         return

@@ -21,5 +21,5 @@ from pace.tables.proposal import (
     read_proposal,
     write_proposal,
 )
-from pace.tables.streamed import stream_graph
+from pace.tables.streamed import StreamedTables
 from pace.tables.table import check_option, data_columns, open_table, read_table

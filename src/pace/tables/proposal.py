@@ -155,10 +155,6 @@ def propose_columns(
     if not table.rows:
         raise GraphError(f"{nodes.name} has no rows below its header: there is nothing to describe")
     id_column = id_column or _find_id(table, left)
-    if repeated := len(table.rows) - len(set(table.text[id_column])):
-        problems.notes.append(
-            f"the id {id_column!r} repeats in {repeated} rows: an import will refuse them"
-        )
     words = dict.fromkeys((*MISSING, *(word.strip().lower() for word in missing)))
     signs = {"+"} if any("+" in table.text[name] for name in left) else set[str]()
     absent = missing_among(signs, tuple(words))

@@ -53,14 +53,7 @@ SPREAD = 4  # times the number of nodes: ids below it are looked up in a list
 ROOM_PER_NODE = 160  # bytes: ids and where they are found, labels, split, degrees
 
 
-def stream_graph(
-    nodes: Path, edges: Path, columns: Columns, *, codebook: Codebook | None, out: Path, memory: int
-) -> dict[str, Any]:
-    """Two tables into the folder `out`, with so many bytes of memory; what became of them."""
-    return Tables(nodes, edges, columns, codebook).write(out, memory)
-
-
-class Tables:
+class StreamedTables:
     """Two tables that become a folder."""
 
     def __init__(self, nodes: Path, edges: Path, columns: Columns, codebook: Codebook | None):
@@ -190,7 +183,7 @@ class Tables:
         return torch.full((int(ids.max()) + 1,), -1).scatter_(0, ids, torch.arange(len(ids)))
 
     def write(self, out: Path, memory: int) -> dict[str, Any]:
-        """The folder; its sizes and what the user should know."""
+        """The folder, with so many bytes of memory; its sizes and what the user should know."""
         import pyarrow
         from pyarrow import parquet
 
