@@ -224,10 +224,10 @@ def test_what_clients_lost_is_what_the_graph_had_more() -> None:
     made = divide(whole, "column", 3)
     clients = describe_clients(whole, made)
     edges = whole.graph.edges.shape[1] // 2
-    assert sum(client.lost for client in clients) == 2 * (edges - sum(c.edges for c in clients))
-    assert [client.name for client in clients] == ["a", "b", "c"]
-    assert all(sum(c.labels) + c.unlabelled == c.nodes for c in clients)
-    assert all(sum(c.labels) == c.train + c.val + c.test for c in clients)
+    assert sum(c["lost"] for c in clients) == 2 * (edges - sum(c["edges"] for c in clients))
+    assert [client["name"] for client in clients] == ["a", "b", "c"]
+    assert all(sum(c["labels"]) + c["unlabelled"] == c["nodes"] for c in clients)
+    assert all(sum(c["labels"]) == c["train"] + c["val"] + c["test"] for c in clients)
 
 
 @pytest.mark.slow

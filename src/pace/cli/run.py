@@ -7,7 +7,6 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +17,6 @@ from pace.errors import SettingError
 from pace.registry import METHODS, TRACKERS
 
 if TYPE_CHECKING:
-    from pace.datasets import ClientFacts
     from pace.graph import Graph
     from pace.models import Model
     from pace.protocol import Method
@@ -254,8 +252,8 @@ def partition(
             "data_seed": data_seed,
             "nodes": loaded.graph.nodes,
             "edges": edges,
-            "edges_kept": sum(client.edges for client in described),
-            "clients": [asdict(client) for client in described],
+            "edges_kept": sum(client["edges"] for client in described),
+            "clients": described,
         }
         console.one_object(facts)
         return
@@ -266,14 +264,15 @@ def partition(
         to.print(f"Written: {path}", soft_wrap=True)
 
 
-def client_table(clients: Sequence[ClientFacts], title: str, edges: int) -> Table:
+def client_table(clients: Sequence[Mapping[str, Any]], title: str, edges: int) -> Table:
     """One row a client. Bars are the classes in order, each against the client's largest."""
     from pace.reports import Table, run_views
 
-    numbers = [[c.nodes, c.edges, c.lost, c.train, c.val, c.test] for c in clients]
+    counted = ("nodes", "edges", "lost", "train", "val", "test")
+    numbers = [[client[name] for name in counted] for client in clients]
     nodes, kept, _, *masks = map(sum, zip(*numbers, strict=True))
-    labels = [client.labels for client in clients]
-    names = [*(client.name for client in clients), "all"]
+    labels = [client["labels"] for client in clients]
+    names = [*(client["name"] for client in clients), "all"]
     numbers.append([nodes, kept, edges - kept, *masks])
     labels.append(list(map(sum, zip(*labels, strict=True))))
     histograms = [run_views.bars([count / max([1, *own]) for count in own]) for own in labels]

@@ -24,7 +24,6 @@ from pace.datasets.partition.divide import (
     with_drawn_masks,
 )
 from pace.datasets.partition.file import (
-    ClientFacts,
     describe_clients,
     read_partition,
     write_graphs,

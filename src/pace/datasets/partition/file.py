@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unicodedata import category, normalize
 
 import torch
@@ -122,38 +122,21 @@ def _file_names(names: Sequence[str]) -> list[str]:
     return list(stems.values())
 
 
-@dataclass(frozen=True)
-class ClientFacts:
-    """One client in numbers. Edges are counted once, whatever their direction."""
-
-    name: str
-    nodes: int
-    edges: int  # kept
-    lost: int  # edges of its nodes that lead to other clients
-    labels: list[int]  # nodes of each class
-    unlabelled: int
-    train: int
-    val: int
-    test: int
-
-
-def describe_clients(dataset: Dataset, division: Division) -> list[ClientFacts]:
-    """Each client in turn."""
+def describe_clients(dataset: Dataset, division: Division) -> list[dict[str, Any]]:
+    """Each client in numbers. Edges are counted once, whatever their direction; lost ones lead away."""
     degree = torch.bincount(dataset.graph.edges[0], minlength=dataset.graph.nodes)
     names = dataset.names.clients
     if len(names) != len(division):
         names = tuple(map(str, range(len(division))))
     return [
-        ClientFacts(
-            name,
-            graph.nodes,
-            graph.edges.shape[1] // 2,
-            int(degree[torch.as_tensor(nodes)].sum()) - graph.edges.shape[1],
-            torch.bincount(graph.y[graph.y >= 0], minlength=dataset.classes).tolist(),
-            unlabelled=int((graph.y < 0).sum()),
-            train=int(graph.train.sum()),
-            val=int(graph.val.sum()),
-            test=int(graph.test.sum()),
-        )
+        {
+            "name": name,
+            "nodes": graph.nodes,
+            "edges": graph.edges.shape[1] // 2,
+            "lost": int(degree[torch.as_tensor(nodes)].sum()) - graph.edges.shape[1],
+            "labels": torch.bincount(graph.y[graph.y >= 0], minlength=dataset.classes).tolist(),
+            "unlabelled": int((graph.y < 0).sum()),
+            **{mask: int(getattr(graph, mask).sum()) for mask in MASKS},
+        }
         for name, nodes, graph in zip(names, division.nodes, division, strict=True)
     ]
