@@ -63,7 +63,6 @@ def unscored(alpha: float, weights: tuple[float, ...], classes: int) -> Outcome:
         upload="",
         returned="",
         roll=None,
-        received=(),
         validation=scores,
         test=scores,
         trained_on=0,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
+import re
 
 import pytest
 import torch
 from benchmarks.backdoor import LIAR, Trigger, columns, poisoned
 
-from pace.jobs.disclosure import LONG, received, received_sentences
+from pace.jobs.disclosure import LONG, noticed
 from pace.methods import Limited, Pace
 from pace.protocol import steps, wire
 from pace.protocol.method import External
@@ -34,12 +33,12 @@ def test_a_backdoor_shows_in_the_receivers_report(method: Pace) -> None:
         (external,) = steps.adopt(
             graph, kept, steps.merge(uploads, agreed)[1], agreed
         ).model.externals
-        found = received(external, kept.local, agreed.start, ())
-        assert bool(found.long_columns) == tied
-        assert {f"number {word}" for word in words.tolist()} <= set(found.long_columns) or not tied
-        assert (found.shortened > 0) == isinstance(method, Limited)
-        assert (found.left_out > 0.3) == (tied and isinstance(method, Limited))
-        said = " ".join(received_sentences(found))
+        said = " ".join(noticed(external, kept.local, agreed.start, ()))
+        assert all((f"number {word}" in said) == tied for word in words.tolist())
+        left_out = re.search(r"([\d.]+)% of the correction", said)
+        assert (left_out is not None and float(left_out[1]) > 30) == (
+            tied and isinstance(method, Limited)
+        )
         assert ("more than 10 times the median" in said) == tied
         assert ("Left out" in said) == isinstance(method, Limited)
 
@@ -50,22 +49,19 @@ def test_the_numbers_by_hand() -> None:
     step = torch.tensor([[1.0, 1.0, 1.0, LONG + 1]])
     returned = local | {"0.weight": local["0.weight"] + step}
     used = local | {"0.weight": local["0.weight"] + torch.tensor([[1.0, 1.0, 1.0, 0.0]])}
-    found = received(External(used, returned=returned), local, start, ("a", "b", "c", "d"))
-    assert found.size == pytest.approx((3 + (LONG + 1) ** 2) ** 0.5)
-    assert found.long_columns == ("d",)
-    assert found.shortened == 1
-    assert found.left_out == pytest.approx((LONG + 1) ** 2 / (3 + (LONG + 1) ** 2))
-    assert len(found.flags) == 2
-    nothing = received(External(local), local, start, ())
-    assert (nothing.size, nothing.left_out, nothing.flags) == (0.0, 0.0, ())
-    assert received_sentences(nothing) == []
+    found = noticed(External(used, returned=returned), local, start, ("a", "b", "c", "d"))
+    size, left_out = (3 + (LONG + 1) ** 2) ** 0.5, (LONG + 1) ** 2 / (3 + (LONG + 1) ** 2)
+    assert f"changes the model {size:.3g} times as much" in found[0]
+    assert "1 features change" in found[1]
+    assert found[1].endswith("most of all d.")
+    assert f"{100 * left_out:.1f}% of the correction, in 1 features" in found[2]
+    assert noticed(External(local), local, start, ()) == []
 
 
-def test_what_is_not_finite_is_said_and_fits_into_json() -> None:
+def test_what_is_not_finite_is_said() -> None:
     (graph,) = clients(1)
     agreed = federation(Pace())
     (kept,), _ = messages([graph], agreed)
     broken = {name: torch.full_like(value, torch.inf) for name, value in kept.local.items()}
-    found = received(External(broken), kept.local, agreed.start, ())
-    assert found.flags == ("what came back is not finite",)
-    json.dumps(asdict(found), allow_nan=False)
+    found = noticed(External(broken), kept.local, agreed.start, ())
+    assert found == ["Worth a look: what came back is not finite."]

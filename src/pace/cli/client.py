@@ -363,7 +363,7 @@ def read_attendance(returned: Path, roll: Path | None) -> bytes:
 
 def show_outcome(outcome: Outcome, job: Job, changes: list[str]) -> None:
     """The verdict, the decision, who was in, and the scores."""
-    from pace.jobs import received_sentences, roll_sentences
+    from pace.jobs import roll_sentences
     from pace.runtimes.files import STYLES, findings
 
     to, scores = console.console(), outcome.validation
@@ -375,8 +375,7 @@ def show_outcome(outcome: Outcome, job: Job, changes: list[str]) -> None:
             f"NLL on {scores.nodes:,} validation nodes: {scores.local.nll:.4f} with Local, "
             f"{scores.adopted.nll:.4f} now."
         )
-    lines += [line for external in outcome.received for line in received_sentences(external)]
-    for line in lines:
+    for line in (*lines, *outcome.noticed):
         to.print(line)
     if outcome.test.nodes:
         show_scores(outcome.test, to)
@@ -502,16 +501,8 @@ def predict(
         adopted = read_model(model)
         sites: Iterable[Site] = mapped_sites(graph, adopted.job)
     elif rows is None:
-        adopted, site, imported = read_site(
-            model,
-            graph,
-            nodes,
-            edges,
-            known=known,
-            mapping=mapping,
-            id=id_column,
-            strangers=strangers,
-        )
+        columns = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
+        adopted, site, imported = read_site(model, graph, nodes, edges, **columns)
         sites = [site]
     elif graph or nodes or edges:
         raise SettingError("give --rows, or a graph, or both --nodes and --edges")
@@ -588,16 +579,8 @@ def evaluate(
         pace client evaluate mine.model mine.graph --on val --json
         pace client evaluate mine.model --nodes new.csv --edges new_links.csv --on new
     """
-    adopted, site, _ = read_site(
-        model,
-        graph,
-        nodes,
-        edges,
-        known=known,
-        mapping=mapping,
-        id=id_column,
-        strangers=strangers,
-    )
+    columns = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
+    adopted, site, _ = read_site(model, graph, nodes, edges, **columns)
     scores = adopted.evaluate(site, on)
     if as_json:
         console.one_object({"alpha": adopted.outcome.alpha, **plain_record(scores)})

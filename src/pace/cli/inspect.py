@@ -28,18 +28,17 @@ def inspect(
         pace inspect mine.model --json
         pace inspect codebook.toml
     """
-    from pace.cli.client import show_scores
     from pace.jobs import read_job
-    from pace.runtimes.files import MaskScores, refused_table
     from pace.runtimes.files import inspect as file_facts
+    from pace.runtimes.files import refused_table
 
     facts = file_facts(path, None if job is None else read_job(job))
     if as_json:
         console.one_object(records.plain_record(facts))
         return
     to, details = console.console(), dict(facts.details)
-    details.pop("sent", None)
-    scores = [details.pop(mask, None) for mask in ("validation", "test")]
+    for name in ("sent", "validation", "test"):  # of a model, whose page has them
+        details.pop(name, None)
     lines = {"bytes": facts.bytes, "kind": facts.kind, "version": facts.version, **details}
     console.facts(facts.file, {key: written(value) for key, value in lines.items()}, to)
     if facts.tensors:
@@ -48,8 +47,6 @@ def inspect(
         console.table("", ["Tensor", "Shape", "Bytes"], rows, to)
     if facts.refused:
         refused_table(f"Refused: {len(facts.refused)}", facts.refused).show(to)
-    for mask in filter(None, scores):
-        show_scores(records.read_record(MaskScores, mask), to)
     for sentence in facts.sanity:
         to.print(f"Sanity: {sentence}")
 

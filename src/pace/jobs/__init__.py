@@ -6,13 +6,10 @@ from pace.jobs.disclosure import (
     SMALL,
     Brought,
     Disclosure,
-    Received,
     brought,
     disclosure,
     influence,
-    notable_sentences,
-    received,
-    received_sentences,
+    noticed,
 )
 from pace.jobs.editions import (
     EDITION_SUFFIX,

@@ -176,57 +176,33 @@ def brought(uploads: Uploads, federation: Federation, names: Sequence[str]) -> B
     )
 
 
-@dataclass(frozen=True)
-class Received:
-    """What a return changes in a receiver's model: one External against Local, for its report."""
-
-    size: float | None  # ‖External - Local‖ against the receiver's own update, if there is one
-    long_columns: tuple[str, ...]  # features whose first-layer column changes 10 times the median
-    shortened: int  # columns that the receiver shortened for lack of evidence (`pace-limited`)
-    left_out: float  # the part of ‖External - Local‖² that it left out by this
-    flags: tuple[str, ...]  # what is worth a look, in words
-
-
-def received(external: External, local: Params, start: Params, features: Sequence[str]) -> Received:
-    """An External as it was returned, and as it is used where the receiver left out a part of it."""
+def noticed(external: External, local: Params, start: Params, features: Sequence[str]) -> list[str]:
+    """What is worth a look about an External against Local, and what its receiver left out of it."""
     used = external.params
     returned = used if external.returned is None else external.returned
     correction, removed = subtract(returned, local), subtract(returned, used)
     if not all(torch.isfinite(value).all() for value in correction.values()):
-        return Received(None, (), 0, 0.0, ("what came back is not finite",))
+        return ["Worth a look: what came back is not finite."]
     whole, own = norm(correction), norm(subtract(local, start))
-    size = whole / own if own > 0 else None
     first = next(name for name, value in local.items() if value.ndim == 2)
     lengths = correction[first].double().norm(dim=0)
     order, moved = lengths.argsort(descending=True), lengths[lengths > 0]
     long = order[lengths[order] > LONG * moved.median()].tolist() if len(moved) else []
-    names = tuple(features[index] if features else f"number {index}" for index in long[:NAMED])
-    flags = []
-    if size is not None and size > FAR:
-        flags.append(f"what came back changes the model {size:.3g} times as much as training did")
-    if long:
-        flags.append(f"{len(long):,} features change more than {LONG:g} times the median one")
-    shortened = int((removed[first] != 0).any(0).sum())
-    left_out = (norm(removed) / whole) ** 2 if whole > 0 else 0.0
-    return Received(size, names, shortened, left_out, tuple(flags))
-
-
-def received_sentences(received: Received) -> list[str]:
-    """What there is to say about it, for people."""
-    sentences = [f"Worth a look: {flag}." for flag in received.flags]
-    if received.long_columns:
-        sentences.append(f"Changed most: {', '.join(received.long_columns)}.")
-    if received.shortened:
+    sentences = []
+    if own > 0 and whole / own > FAR:
         sentences.append(
-            f"Left out for lack of evidence on the validation nodes: {100 * received.left_out:.1f}% "
-            f"of the correction, in {received.shortened:,} features."
+            "Worth a look: what came back changes the model "
+            f"{whole / own:.3g} times as much as training did."
+        )
+    if long:
+        names = [features[index] if features else f"number {index}" for index in long[:NAMED]]
+        sentences.append(
+            f"Worth a look: {len(long):,} features change more than {LONG:g} times the median one, "
+            f"most of all {', '.join(names)}."
+        )
+    if shortened := int((removed[first] != 0).any(0).sum()):
+        sentences.append(
+            "Left out for lack of evidence on the validation nodes: "
+            f"{100 * (norm(removed) / whole) ** 2:.1f}% of the correction, in {shortened:,} features."
         )
     return sentences
-
-
-def notable_sentences(models: Sequence[Received]) -> list[str]:
-    """What there is to say about all that came back, if only that nothing is."""
-    if not models:
-        return ["What came back is of another kind than Local, so the two are not compared."]
-    sentences = [sentence for external in models for sentence in received_sentences(external)]
-    return sentences or ["Nothing about it was unusual, and nothing was left out of it."]

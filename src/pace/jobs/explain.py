@@ -99,11 +99,9 @@ def job_facts(job: Job) -> dict[str, str]:
     if lists := [f"{kind} in order: {listed(names, 12)}" for kind, names in named.items() if names]:
         facts["names"] = "; ".join(lists)
     if book is not None:
-        scaled = [column.name for column in book.columns if (column.centre, column.scale) != (0, 1)]
         facts["codebook"] = (
-            f"{len(book.columns):,} columns become {len(book.features):,} features; scaled: "
-            f"{listed(scaled, 12) or 'none'}; `pace codebook show` lists it, "
-            "`pace graph import --job` applies it"
+            f"{len(book.columns):,} columns become {len(book.features):,} features; `pace codebook "
+            "show` lists it, `pace graph import --job` applies it"
         )
     return facts
 

@@ -104,8 +104,8 @@ def test_it_says_what_was_adopted_who_was_in_and_what_left(made: Path) -> None:
     nll = ", ".join(f"{name} {readings[name].nll:.4f}" for name in READINGS)
     assert nll in text
     assert "✓ holds" in text
-    assert ["north", "merged", ""] in cells(made)
-    assert ["west", "missing", ""] in cells(made)
+    assert "Merged: north, south (2 of 3; the server's word, not signed)." in text
+    assert "Missing: west." in text
     assert "2 of 3" in text
     record = json.loads((made.parent / "north.egress.json").read_text())
     assert f"{record['bytes']:,} bytes" in text
@@ -173,7 +173,6 @@ def test_without_test_nodes_validation_is_counted_and_named(tmp_path: Path) -> N
     folder = site_of(tmp_path, without=("test",), method="pace-ridge")
     text = text_of(folder)
     assert "Validation nodes (there are no test nodes)" in text
-    assert "Weights of the mixture" in text
     assert "of another kind than Local" in text
     assert "of another kind than Local" in (folder / "README.md").read_text()
 
@@ -209,8 +208,6 @@ def test_in_a_browser_it_is_silent_fits_and_can_be_read(
     assert page.locator("svg").first.is_visible()
     scale = page.evaluate("document.querySelector('svg').getScreenCTM().a")
     assert 10.5 * scale >= 10  # the smallest letters of a chart, in pixels
-    dots = page.locator(".changes .track .dot.after")
-    assert dots.count() == len([row for row in cells(made) if len(row) == 3 and "→" in row[2]])
     names = "[...document.querySelectorAll('tbody th')].filter(e => e.scrollWidth > e.clientWidth)"
     assert page.evaluate(f"{names}.map(e => e.textContent)") == []  # none runs into the next column
     cut = page.locator(".scroll.more:visible")  # one in a closed fold has its cue there
@@ -220,5 +217,4 @@ def test_in_a_browser_it_is_silent_fits_and_can_be_read(
     assert sheets < page.locator("main > section").count()  # sections follow each other
     page.emulate_media(media="print")
     assert not page.locator(".cue").first.is_visible()
-    assert page.locator("details table").first.is_visible()
     page.close()

@@ -14,7 +14,7 @@ OUTCOME = unscored(0.5, (0.5, 0.5), 2)
 
 def test_what_is_written_is_read_back() -> None:
     bins = (Bin(3, 2, 0.7),)
-    reading = ReadingScores(0.5, 0.4, 0.3, 0.35, 1.2, ((1, 1), (0, 1)), bins)
+    reading = ReadingScores(0.5, 0.4, 0.35, 1.2, ((1, 1), (0, 1)), bins)
     scores = replace(OUTCOME.test, nodes=3, local=reading, external=reading, adopted=reading)
     outcome = replace(OUTCOME, test=scores)
     assert records.read_record(Outcome, records.plain_record(outcome)) == outcome

@@ -54,7 +54,7 @@ def test_the_interval_is_the_published_formula() -> None:
 
 def scores(gained: int, lost: int, nodes: int = 80) -> MaskScores:
     bins = (Bin(nodes, 60, 0.75),)
-    reading = ReadingScores(0.75, 0.7, 0.7, 0.7, nll=0.5, confusion=((60, 10), (10, 0)), bins=bins)
+    reading = ReadingScores(0.75, 0.7, 0.7, nll=0.5, confusion=((60, 10), (10, 0)), bins=bins)
     pairs = {"local": (gained, lost), "baseline": (gained, lost)}
     return MaskScores(
         mask="test",

@@ -32,7 +32,7 @@ from pace.jobs import (
     disclosure,
     enrol,
     message_sizes,
-    received,
+    noticed,
     signatures,
     upload_kinds,
     verify_return,
@@ -368,10 +368,11 @@ def _adopted(
         upload=kept.kept.upload.hex(),
         returned=hashlib.sha256(returned).hexdigest(),
         roll=called,
-        received=tuple(
-            received(external, local, start, job.features)
+        noticed=tuple(
+            sentence
             for external in adoption.model.externals
             if external.predict is None  # one of another kind changes nothing of Local
+            for sentence in noticed(external, local, start, job.features)
         ),
         validation=scored(graph.val, mask="val"),
         test=scored(graph.test, mask="test"),

@@ -14,7 +14,7 @@ import torch
 from pace import reports
 from pace.gates import promises
 from pace.io import many
-from pace.jobs import SMALL, Job, message_sizes, notable_sentences, roll_sentences
+from pace.jobs import SMALL, Job, message_sizes, roll_sentences
 from pace.models import in_words
 from pace.protocol import external_names
 from pace.reports import Block, Cell, Column, Facts, Section, Table, Text, Value
@@ -40,7 +40,10 @@ READ = (
     "A node is a row of your table. Test nodes are those that neither training nor any choice has "
     "seen; the interval says what other draws of as many nodes would have shown."
 )
-LISTED = 200  # participants in the table of who was in
+USUAL = (
+    "Nothing about it was unusual, and nothing was left out of it; what is of another kind than Local "
+    "is not compared with it."
+)
 COUNTS = (  # sections that count nodes by class or list the upload
     *("Which nodes are counted", "By class", "Calibration", "Confusion matrix"),
     "What left this site",
@@ -58,7 +61,7 @@ def model_document(job: Job, outcome: Outcome) -> reports.Document:
         "What was adopted, and why": _adopted(job, outcome, scored),
         "Which nodes are counted": _nodes(scored, outcome),
         **_by_class(job, scored),
-        "What came back": map(Text, notable_sentences(outcome.received)),
+        "What came back": map(Text, outcome.noticed or [USUAL]),
         "Who was in": _roll(job, outcome),
         "What left this site": _sent(job, outcome),
         "Where it comes from": _origin(job, outcome),
@@ -89,13 +92,9 @@ def score_table(title: str, scores: MaskScores) -> Table:
         )
         rows.append([NAMES[name], *(_percent(share, "%") for share in shares), *losses])
     heads = ["Reading", "Accuracy", "W-F1", "Macro F1", "NLL", "Calibrated"]
-    note, present, classes = "", scores.classes_present, scores.classes
-    if scores.nodes and present < classes:
-        fixed = (f"{100 * (r.macro_f1 or 0):.1f}% ({name})" for name, r in scores.readings.items())
-        note = (
-            f"Macro F1 is over the {present} classes that occur here. Over all {classes} of the job, "
-            f"with absent ones counted as zero, it is {', '.join(fixed)}."
-        )
+    note = ""
+    if scores.nodes and scores.classes_present < scores.classes:
+        note = f"Macro F1 is over the {scores.classes_present} classes that occur here."
     return Table.of(title, heads, rows, note=note, words=0)
 
 
@@ -153,13 +152,6 @@ def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> It
         f"logits are divided by {outcome.temperature:.2f} (chosen on the validation nodes). α: the "
         "weight of what came back. ECE: by how much it is surer than it is right, on average."
     )
-    if len(parts) > 2:
-        rows: list[list[Cell]] = []
-        for name, weight in parts:
-            share = weight / sum(outcome.weights)
-            bar = Value(f"{100 * share:.1f} %", weight, share=share)
-            rows.append([name, Value(f"{weight:.4f}", weight), bar])
-        yield Table.of("Weights of the mixture", ["Part", "Weight", "Share"], rows, words=0)
 
 
 def _nodes(scored: Mapping[str, MaskScores], outcome: Outcome) -> Iterator[Block]:
@@ -185,14 +177,7 @@ def _nodes(scored: Mapping[str, MaskScores], outcome: Outcome) -> Iterator[Block
 
 def _roll(job: Job, outcome: Outcome) -> Iterator[Block]:
     yield from map(Text, roll_sentences(outcome.roll, job))
-    if roll := outcome.roll:
-        parties = [(name, "merged", "") for name in roll.merged]
-        parties += [(name, "refused", code) for name, code in roll.refused.items()]
-        parties += [(name, "missing", "") for name in roll.missing]
-        more = len(parties) - LISTED
-        note = f"{more:,} more are in model.json." if more > 0 else ""
-        heads, title = ["Participant", "Upload", "Reason"], "Participants, as the server says"
-        yield Table.of(title, heads, parties[:LISTED], note=note, words=2)
+    roll = outcome.roll
     if roll and roll.brought:
         rows = [(name, f"{gain:+.4f}") for name, gain in roll.brought.items()]
         note = "How much the squared loss of a label of yours would rise without the site's upload."
@@ -255,14 +240,6 @@ def _classes(
     # Local and Adopted of each, by class; not a number where a class has no such node
     scores = torch.cat([hits / true, hits / called, 2 * hits / (true + called)]).T.tolist()
     classes = list(zip(names, true[0].long().tolist(), scores, strict=True))
-    changes = (
-        reports.Change(f"{name} ({count:,})", before, after)
-        for name, count, (before, after, *_) in classes
-        if count
-    )
-    note = "In brackets: how many nodes truly are of the class."
-    title = f"Recall of each class, in percent. {nodes}"
-    yield reports.Changes(title, ("Class", *COMPARED), tuple(changes), note=note)
     note = (
         "Recall: of the nodes of a class, those called so. Precision: of the nodes called so, those of "
         "the class. – where there are none."
@@ -288,18 +265,6 @@ def _calibration(readings: Sequence[ReadingScores], nodes: str) -> Iterator[Bloc
         marks = [(b.confidence, b.hits / max(b.nodes, 1), b.nodes) for b in reading.bins]
         charts.append(reports.Reliability(title, tuple(reports.Mark(*mark) for mark in marks)))
     yield reports.Beside(tuple(charts))
-    columns = ("Nodes", "Mean, in %", "Right, in %")
-    heads = [Column(head, name) for name in COMPARED for head in columns]
-    rows: list[list[Cell]] = []
-    bins = list(zip(*(reading.bins for reading in readings), strict=True))
-    for index, parts in enumerate(bins):
-        label = f"{100 * index // len(bins)} to {100 * (index + 1) // len(bins)} %"
-        rows.append([Value(label, index)])
-        for part in parts:
-            means = (part.confidence, part.hits / part.nodes) if part.nodes else (None, None)
-            rows[-1] += [part.nodes, *map(_percent, means)]
-    table = Table.of(f"{nodes}, by how sure the model is", ["How sure", *heads], rows, words=0)
-    yield reports.Fold("The numbers", (table,))
 
 
 def _confusions(

@@ -19,7 +19,7 @@ from pace import task
 from pace.errors import GraphError, SettingError
 from pace.graph import UNKNOWN, Graph
 from pace.io import records
-from pace.jobs import Disclosure, Received, Roll
+from pace.jobs import Disclosure, Roll
 from pace.protocol import Adoption
 from pace.reports import READINGS
 from pace.runtimes.files.site import NEW, ROLES, Site
@@ -36,7 +36,6 @@ class ReadingScores:
 
     accuracy: float | None = None
     weighted_f1: float | None = None
-    macro_f1: float | None = None  # over all classes of the job, absent ones counted as zero
     macro_f1_present: float | None = None  # over the classes that occur
     nll: float | None = None  # negative log-likelihood, in nats a node
     confusion: tuple[tuple[int, ...], ...] = ()
@@ -93,7 +92,7 @@ class Outcome:
     upload: str  # the checksum of the upload it answers
     returned: str = field(metadata=records.record_key("return"))  # the return's SHA-256
     roll: Roll | None  # whose uploads were merged; None where no roll came
-    received: tuple[Received, ...]  # what the receiver noticed about each External of Local's kind
+    noticed: tuple[str, ...] = records.optional(())  # of Externals of Local's kind, in words
     validation: MaskScores
     test: MaskScores
     temperature: float = records.optional(1.0)  # what its logits are divided by for probabilities
@@ -190,7 +189,6 @@ def mask_scores(
         return ReadingScores(
             task.accuracy(counts),
             task.weighted_f1(counts),
-            task.macro_f1(counts),
             task.macro_f1_present(counts),
             nll=task.nll(logits[nodes], labels),
             calibrated_nll=task.nll(calibrated, labels) if heat else None,
