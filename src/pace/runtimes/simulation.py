@@ -72,8 +72,8 @@ def simulate(
         >>> dataset = pace.load("synthetic:nodes=90,features=12,communities=3,classes=3")
         >>> graphs = pace.divide(dataset, "dirichlet", clients=3)
         >>> result = pace.simulate(graphs, ["local", "pace"], seeds=1, epochs=5)
-        >>> [(row.method, row.reading) for row in result.summary][:2]
-        [('local', 'local'), ('pace', 'local')]
+        >>> sorted({row.method for row in result.summary})
+        ['local', 'pace']
     """
     model = _model_for(graphs, model, hidden, layers)
     if not isinstance(methods, Mapping):
