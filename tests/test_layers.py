@@ -29,19 +29,19 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_750,
-    "datasets": 1_450,
+    "cli": 2_950,
+    "datasets": 1_470,
     "export": 140,
     "gates": 520,
-    "io": 1_150,
+    "io": 1_200,
     "jobs": 2_080,
-    "merging": 1_000,
-    "methods": 1_300,
-    "models": 2_250,
+    "merging": 990,
+    "methods": 1_290,
+    "models": 2_390,
     "protocol": 1_800,
-    "reports": 1_330,
-    "runtimes": 3_650,
-    "tables": 3_050,
+    "reports": 1_300,
+    "runtimes": 3_850,
+    "tables": 3_420,
     "training": 740,
 }
 

@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any
 
 import httpx
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -33,6 +36,7 @@ RECORD = "pace"
 QUERY = "query."  # Flower's kind of message that our kinds are names of
 PROTECTED = ("/flwr.proto.Runtime/AcquireTask",)  # the call that Flower wants the secret for
 LOOK = 0.2  # seconds between two looks for a task
+PATIENCE = 60.0  # seconds that a task's message may take to come; the server asks again
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class TaskInbox:
         if acquired is None:
             return
         with reaching(), closing(self.runtime.task(acquired[1])) as client, beating(client):
-            message, context, _, _ = pull_task_input(client)
+            message, context, *_ = pulled(client)
             yield letter(message, (client, message, context))
 
     def reply(self, letter: Letter, words: Words) -> None:
@@ -95,6 +99,32 @@ class TaskInbox:
         with reaching():
             push_message(client, Message(pack(words), reply_to=message), context)
             push_task_output(client, context, SubStatus.COMPLETED, "")
+
+
+def pulled(client: RuntimeHttpClient) -> tuple[Any, ...]:
+    """A task's input.
+
+    A run that ends while its message is received leaves a task behind whose message never comes.
+    Flower would wait two hours for it, and the node would answer nobody meanwhile.
+    """
+    found: SimpleQueue[Any] = SimpleQueue()
+
+    def pull() -> None:
+        try:
+            found.put(pull_task_input(client))
+        except Exception as error:
+            found.put(error)
+
+    Thread(target=pull, daemon=True).start()
+    try:
+        result = found.get(timeout=PATIENCE)
+    except Empty:
+        raise TimeoutError(
+            f"a message did not come within {PATIENCE:.0f} s: its run has ended"
+        ) from None
+    if isinstance(result, Exception):
+        raise result
+    return tuple(result)
 
 
 def letter(message: Message, ticket: object = None) -> Letter:
