@@ -383,7 +383,7 @@ def test_a_file_that_cannot_be_read_keeps_nobody_from_being_served(
     monkeypatch.setattr(
         os, "access", lambda path, mode: "locked" not in str(path) and may(path, mode)
     )
-    words = [root / "server" / "job.pace", *sorted(inbox.iterdir())]  # its only command
+    words: list[str | Path] = [root / "server" / "job.pace", *sorted(inbox.iterdir())]
     words += ["--journal", root / "new.journal", "--out", root / "new.outbox", "--json"]
     done = CliRunner().invoke(server.app, [str(word) for word in words])
     found = json.loads(done.stdout)
