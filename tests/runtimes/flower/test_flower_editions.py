@@ -135,7 +135,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def late_and_leaver(here: Hospitals) -> None:
-    """Both at once; the run is killed when the edition begins, is decided and is sent, and run again."""
+    """Both at once; the run is killed when the edition begins and when it is decided, and run again."""
     words = ["flower", "provision", "job.pace", "--out", "kits", "--add", "zenith", "--json"]
     subprocess.run([str(BIN / "pace"), *words], cwd=here.work, check=True)
     here.furnish("zenith")
@@ -158,7 +158,6 @@ def late_and_leaver(here: Hospitals) -> None:
     shutil.copy(record, here.work / "kits" / "zenith" / "jobs")
     edition = here.server / "job.journal" / "editions" / "2"
     killed_at(here, edition / "closed.json", "--deadline", "400", *change)
-    killed_at(here, edition / "returns" / "zenith.down", "--deadline", "400", *change)
     report = here.go(*change)
     assert (report["edition"], report["new"], report["left"]) == (2, ["zenith"], ["south"])
     asked = {one["name"] for one in report["contacts"] if one["step"] == "upload"}
