@@ -19,13 +19,9 @@ from pace_study.claims import (
     WITHIN,
     Check,
     Numbers,
-    few_bytes,
-    helped_and_harmed,
     judge_claims,
     judged,
-    nonnegative,
     sentences,
-    worst,
 )
 from pace_study.scores import Draws, score_cells
 from pace_study.study import CITATION, SEEDS
@@ -110,7 +106,7 @@ def verdicts(scores: pd.DataFrame) -> dict[str, str]:
 
 
 def verdict_of(name: str, scores: pd.DataFrame) -> str:
-    return judged(RESULTS[name](Numbers(scores, SEEDS)))[0]
+    return judged(Numbers(scores, SEEDS).checks(name))[0]
 
 
 def test_the_papers_numbers_meet_the_papers_sentences() -> None:
@@ -172,7 +168,7 @@ def test_a_positive_mean_whose_interval_reaches_zero_is_not_beyond_it() -> None:
 )
 def test_returns_are_9_6_to_17_6_percent(percent: float, verdict: str) -> None:
     scores = papers_numbers(returned={"cora": percent})
-    cora, *_ = few_bytes(Numbers(scores, SEEDS))
+    cora, *_ = Numbers(scores, SEEDS).checks("returns-bytes")
     assert cora.verdict == verdict
     assert verdict_of("returns-bytes", scores) == verdict
 
@@ -187,7 +183,7 @@ def test_a_draw_may_meet_what_the_studys_masks_do_not(draw: float, verdict: str)
     place = ("cora", 10, "pace-direct", "adopted")
     steps = tuple(draw + step for step in (-0.05, 0.05) * 5)
     scores = papers_numbers(shifts={place: 0.6}, redraws={place: tuple(s + 0.43 for s in steps)})
-    checks = RESULTS["anchored-over-direct"](Numbers(scores, SEEDS))
+    checks = Numbers(scores, SEEDS).checks("anchored-over-direct")
     (above,) = (check for check in checks if check.name == "Cora above zero")
     assert above.verdict == verdict
 
@@ -211,10 +207,10 @@ def receivers(tmp_path: Path, gains: tuple[int, ...]) -> Numbers:
 
 def test_receivers_are_counted_by_unit_and_by_mean(tmp_path: Path) -> None:
     numbers = receivers(tmp_path, (3, 1, 1, 0, 0, -1, 2, 2, 2, -4))
-    assert [check.here for check in helped_and_harmed(numbers)] == pytest.approx([90, 30, 30])
-    (of_thirty,) = nonnegative(numbers)
+    assert [check.here for check in numbers.checks("units")] == pytest.approx([90, 30, 30])
+    (of_thirty,) = numbers.checks("appendix-receiver-means")
     assert of_thirty.here == pytest.approx(24)
-    assert [check.here for check in worst(numbers)] == pytest.approx([-4, -4])
+    assert [check.here for check in numbers.checks("appendix-worst")] == pytest.approx([-4, -4])
 
 
 # --- what was run -------------------------------------------------------------------------------
