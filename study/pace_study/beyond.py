@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ import pandas as pd
 
 from pace.reports import Table, Value
 from pace_study.records import title
-from pace_study.scores import SETTING, Harm, of_part, t_interval
+from pace_study.scores import SETTING, Harm, interval, of_part, t_interval
 from pace_study.study import (
     BEYOND,
     CITATION,
@@ -27,6 +27,7 @@ from pace_study.study import (
     Part,
     Row,
 )
+from pace_study.tables import PERCENT, POINTS, Columns, frame_table
 
 TUNING_DRAWS = (1, 2, 3, 4, 5)  # on which the closed form was chosen, for Cora, CiteSeer and PubMed
 ONE_SPLIT = "Setting by setting, intervals over seeds on one split"
@@ -34,23 +35,21 @@ BY_SETTING = "The closed form, setting by setting, intervals over seeds on one s
 BY_DRAW = "The closed form with redrawn masks that nothing was chosen on, intervals over draws"
 HOMES = tuple(PARTS[name] for name in ("beyond", "beyond-metis", "beyond-dirichlet"))
 ELSEWHERE = tuple(PARTS[name] for name in ("beyond-twitch", "beyond-heterophilous"))
-Columns = Sequence[
-    tuple[str, str, str]
-]  # head, which number of a setting or line, how it is written
-POINTS, SHARE = "+.2f", ".1f"
-BYTES: Columns = (("Upload", "upload_percent", SHARE), ("Return", "returned_percent", SHARE))
+SENT: Columns = (("Upload", "upload", PERCENT), ("Return", "returned", PERCENT))
 LINE: Columns = (
     ("− PACE", "over_pace", POINTS), ("− Local", "over_local", POINTS),
     ("Lowest − PACE", "lowest", POINTS), ("Lowest − Local", "below_local", POINTS),
-    ("Harmed", "harm", ""), ("Worst", "worst", POINTS), *BYTES,
+    ("Harmed", "harm", ""), ("Worst", "worst", POINTS), *SENT,
 )  # fmt: skip
 ELSEWHERE_LINE: Columns = (
+    ("Graph", "setting", ""), ("Method", "label", ""),
     ("Accuracy", "accuracy", ".2f"), ("− Local", "over_local", POINTS),
     ("− PACE", "over_pace", POINTS), ("95 %", "interval", ""), ("ROC AUC", "roc_auc", ".2f"),
-    ("Harmed", "harm", ""), ("Worst", "worst", POINTS), *BYTES,
+    ("Harmed", "harm", ""), ("Worst", "worst", POINTS), *SENT,
 )  # fmt: skip
-# Several methods in a line: whose number, its head, which and how.
-AGAINST = ("accuracy", ".2f"), ("over_pace", POINTS), ("interval", "")
+AGAINST: Columns = (
+    ("{}", "accuracy", ".2f"), ("− PACE", "over_pace", POINTS), ("95 %", "interval", "")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ class Beyond:
                     place = dataset, part.partition, clients
                     if place in ours and place in pace:
                         name = f"{title(dataset)}, {part.partition}, C = {clients}"
-                        lines[name] = _setting(ours[place], pace[place])
+                        lines[name] = {"setting": name, **_setting(ours[place], pace[place])}
         return pd.DataFrame.from_dict(lines, orient="index")
 
     def lines(self, rows: Mapping[str, Row]) -> pd.DataFrame:
@@ -82,10 +81,9 @@ class Beyond:
         common = set.intersection(*(set(settings.index) for settings in found.values()))
         if not common:
             return pd.DataFrame()
-        kept = {
-            label: settings.loc[settings.index.isin(common)] for label, settings in found.items()
-        }
-        return pd.DataFrame({label: line(settings) for label, settings in kept.items()}).T
+        kept = {name: settings[settings.index.isin(common)] for name, settings in found.items()}
+        lines = [{"label": label, **line(settings)} for label, settings in kept.items()]
+        return pd.DataFrame(lines).set_index("label", drop=False)
 
     def steps(self) -> pd.DataFrame:
         """From PACE to pace-duo, a part at a time."""
@@ -119,36 +117,27 @@ def _setting(ours: pd.DataFrame, pace: pd.DataFrame) -> dict[str, object]:
     low, high = t_interval(independent)
     gains = np.stack(ours.gains.to_list())  # trial, receiver
     harm = Harm.of((gains * np.stack(ours.nodes.to_list()) / 100).round())
-    upload, returned = (ours[way].sum() / pace[way].sum() for way in ("upload", "returned"))
     accuracy, over_local = ours.accuracy.mean(), ours.over_local.mean()
     return {
         "accuracy": accuracy,
         "over_pace": differences.mean(),
         "low": low,
         "high": high,
-        "interval": "one seed" if pd.isna(low) else f"{low:+.2f} to {high:+.2f}",
+        "interval": interval((low, high), "one seed"),
         "over_local": over_local,
         "local": accuracy - over_local,
         "harm": harm,
         "harmed": harm.harmed,
         "worst": gains.mean(0).min(),
-        "upload": upload,
-        "returned": returned,
+        **{way: ours[way].sum() / pace[way].sum() for way in ("upload", "returned")},
         "roc_auc": ours.roc_auc.mean(),
-        **_percent(upload, returned),
         **ours.iloc[0][[*SETTING, "method"]].to_dict(),
     }
 
 
-def _percent(upload: float, returned: float) -> dict[str, str]:
-    shares = {"upload_percent": upload, "returned_percent": returned}
-    return {name: f"{100 * share:.1f} %" for name, share in shares.items()}
-
-
 def line(settings: pd.DataFrame) -> dict[str, Any]:
     """One row over all settings."""
-    harm = Harm(*map(sum, zip(*map(astuple, settings.harm), strict=True)))
-    upload, returned = settings.upload.mean(), settings.returned.mean()
+    harm = Harm.total(settings.harm)
     return {
         "settings": len(settings),
         "over_pace": settings.over_pace.mean(),
@@ -159,9 +148,8 @@ def line(settings: pd.DataFrame) -> dict[str, Any]:
         "harmed": harm.harmed,
         "receivers": harm.receivers,
         "worst": settings.worst.min(),
-        "upload": upload,
-        "returned": returned,
-        **_percent(upload, returned),
+        "upload": settings.upload.mean(),
+        "returned": settings.returned.mean(),
     }
 
 
@@ -267,41 +255,41 @@ def _harm(new: pd.Series, old: pd.Series) -> str:
 
 def duo_tables(study: Beyond) -> list[Table]:
     """pace-duo's three tables and its aims."""
-    against = [
-        (DUO, head, *which)
-        for head, which in zip(("pace-duo", "− PACE", "95 %"), AGAINST, strict=True)
-    ]
     columns = [
-        (DUO, "Local", "local", ".2f"), (PACE, "PACE", "accuracy", ".2f"), *against,
-        (PACE, "Harmed, PACE", "harmed", ""), (DUO, "Harmed, duo", "harmed", ""),
-        (PACE, "Worst, PACE", "worst", POINTS), (DUO, "Worst, duo", "worst", POINTS),
-        *((DUO, *column) for column in BYTES),
+        ("Local", (DUO, "local"), ".2f"), ("PACE", (PACE, "accuracy"), ".2f"),
+        *_against(DUO, "pace-duo"),
+        ("Harmed, PACE", (PACE, "harmed"), "d"), ("Harmed, duo", (DUO, "harmed"), "d"),
+        ("Worst, PACE", (PACE, "worst"), POINTS), ("Worst, duo", (DUO, "worst"), POINTS),
+        *((head, (DUO, which), form) for head, which, form in SENT),
     ]  # fmt: skip
     return [
         aims_table("What it set out to do", duo_aims(study)),
         side_by_side(ONE_SPLIT, study, columns),
-        _table("Part by part", "", LINE, study.steps().iterrows()),
-        _table("The guard by its level", "Level", LINE, study.levels().iterrows()),
+        frame_table("Part by part", study.steps(), (("", "label", ""), *LINE), words=0),
+        frame_table(
+            "The guard by its level", study.levels(), (("Level", "label", ""), *LINE), words=0
+        ),
     ]
 
 
 def ridge_tables(study: Beyond) -> list[Table]:
     """The closed form's tables and aims."""
-    columns = [(RIDGE, "Local", "local", ".2f")]
-    columns += [(row, row.label, "accuracy", ".2f") for row in (PACE, DUO)]
-    for row, name in ((RIDGE, "pace-ridge"), (SUMS, "sums")):
-        heads = (name, "− PACE", "95 %")
-        columns += [(row, head, *which) for head, which in zip(heads, AGAINST, strict=True)]
     every = {"Harmed: PACE": PACE, "duo": DUO, "ridge": RIDGE, "sums": SUMS}
-    columns += [(row, head, "harmed", "") for head, row in every.items()]
-    columns += [(RIDGE, "Worst, ridge", "worst", POINTS), (SUMS, "Worst, sums", "worst", POINTS)]
+    columns = [
+        ("Local", (RIDGE, "local"), ".2f"),
+        *((row.label, (row, "accuracy"), ".2f") for row in (PACE, DUO)),
+        *_against(RIDGE, "pace-ridge"), *_against(SUMS, "sums"),
+        *((head, (row, "harmed"), "d") for head, row in every.items()),
+        ("Worst, ridge", (RIDGE, "worst"), POINTS), ("Worst, sums", (SUMS, "worst"), POINTS),
+    ]  # fmt: skip
+    first = (("", "label", ""), *LINE)
     return [
         aims_table("What the closed form set out to do", ridge_aims(study)),
-        _table("Which one to take", "", LINE, study.methods().iterrows()),
+        frame_table("Which one to take", study.methods(), first, words=0),
         side_by_side(BY_SETTING, study, columns),
         side_by_side(BY_DRAW, study, columns, [PARTS["beyond-masks"]]),
         elsewhere_table(study),
-        _table("What each choice is worth", "", LINE, study.choices().iterrows()),
+        frame_table("What each choice is worth", study.choices(), first, words=0),
     ]
 
 
@@ -313,72 +301,32 @@ def aims_table(caption: str, aims: Sequence[Aim]) -> Table:
     return Table.of(caption, ("Aim", "", "Measured"), rows, names=3)
 
 
+def _against(row: Row, name: str) -> Columns:
+    return [(head.format(name), (row, which), form) for head, which, form in AGAINST]
+
+
 def side_by_side(
-    caption: str,
-    study: Beyond,
-    columns: Sequence[tuple[Row, str, str, str]],
-    homes: Sequence[Part] = HOMES,
+    caption: str, study: Beyond, columns: Columns, homes: Sequence[Part] = HOMES
 ) -> Table:
-    """Several methods in one line, setting by setting, where all of them are stored."""
-    found = {row: study.settings(row, homes) for row in dict.fromkeys(c[0] for c in columns)}
-    first, *others = found.values()
-    names = [name for name in first.index if all(name in other.index for other in others)]
-    lines = [
-        [
-            str(name),
-            *(_written(found[row].at[name, which], form) for row, _, which, form in columns),
-        ]
-        for name in names
-    ]
-    return _numbers(caption, ("Setting", *(column[1] for column in columns)), lines)
+    """Several methods in one line, setting by setting, where all of them are stored.
+
+    A column's number is that of a row: `(row, which)`.
+    """
+    rows = dict.fromkeys(row for _, (row, _), _ in columns)
+    found = pd.concat({row: study.settings(row, homes) for row in rows}, axis=1, join="inner")
+    first = ("Setting", (next(iter(rows)), "setting"), "")
+    return frame_table(caption, found, (first, *columns), words=0)
 
 
 def elsewhere_table(study: Beyond) -> Table:
     """Twitch's countries and graphs whose neighbours differ, a line for each method."""
-    found = {row.label: study.settings(row, ELSEWHERE) for row in (LOCAL, PACE, DUO, RIDGE, SUMS)}
-    lines = [
-        [
-            str(name),
-            label,
-            *(_written(settings.at[name, which], form) for _, which, form in ELSEWHERE_LINE),
-        ]
-        for name in found[LOCAL.label].index
-        for label, settings in found.items()
-        if name in settings.index
-    ]
-    heads = ("Graph", "Method", *(head for head, *_ in ELSEWHERE_LINE))
-    return _numbers("Seven countries, and graphs whose neighbours differ", heads, lines, names=2)
-
-
-def _table(
-    caption: str, first: str, columns: Columns, lines: Iterable[tuple[object, pd.Series]]
-) -> Table:
-    rows = [
-        [str(label), *(_written(found[which], form) for _, which, form in columns)]
-        for label, found in lines
-    ]
-    return _numbers(caption, (first, *(head for head, *_ in columns)), rows)
-
-
-def _written(value: object, form: str) -> str:
-    if isinstance(value, float) and pd.isna(value):
-        return "-"
-    return str(value) if isinstance(value, str | Harm) else f"{value:{form}}"
-
-
-def _numbers(
-    caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1
-) -> Table:
-    """A table that a page sorts by the number a cell begins with."""
-    values = [[Value(text, _sort(text)) for text in row] for row in rows]
-    return Table.of(caption, heads, values, names=names, words=0)
-
-
-def _sort(text: str) -> float | str:
-    try:
-        return float(text.split()[0])
-    except (ValueError, IndexError):
-        return text
+    found = pd.concat(
+        study.settings(row, ELSEWHERE).assign(label=row.label)
+        for row in (LOCAL, PACE, DUO, RIDGE, SUMS)
+    )
+    found = found.loc[found.index[found.label == LOCAL.label]]
+    caption = "Seven countries, and graphs whose neighbours differ"
+    return frame_table(caption, found, ELSEWHERE_LINE, names=2, words=0)
 
 
 def tidy(study: Beyond) -> pd.DataFrame:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,55 +25,61 @@ from pace.reports import (
     Section,
     Table,
     Text,
-    Value,
     render_page,
 )
 from pace_study.beyond import Aim
 from pace_study.records import title
 from pace_study.rounds import ROUNDS
-from pace_study.scores import LEVEL, SETTING, Harm, of_rows, t_interval
+from pace_study.scores import LEVEL, SETTING, Harm, interval, of_rows, t_interval
 from pace_study.study import ALONE, FRESH_DRAWS, FULL, LOCAL, RIDGE, TRAINERS, Part, Row, in_order
+from pace_study.tables import BYTES, POINTS, Columns, frame_table
 
 NOTHING_SENT = ("local", "alone", "logistic")
 EVERY_LABEL = ("pace-full", "pace-full-sums", "alone", "logistic", "fedadam-full", "fens")
 TRAINS = {"o-pfgl": "server, and after the return"} | dict.fromkeys(TRAINERS, "server")
 FEWEST_DRAWS = 3  # of a row that is shown
-HEADS = (
-    "Setting", "Method", "Accuracy", "− Local", "95 % by draw", "− alone", "95 % by draw",
-    "Macro-F1", "ROC AUC", "ECE", "Harmed", "Worst", "Upload", "Return", "Rounds", "Seconds",
-    "Membership AUC", "Draws", "Labels", "Trains besides",
+SETTING_LINE: Columns = (
+    ("Setting", "setting", ""), ("Method", "label", ""), ("Accuracy", "accuracy", ".2f"),
+    ("− Local", "over_local", POINTS), ("95 % by draw", "local_interval", ""),
+    ("− alone", "over_alone", POINTS), ("95 % by draw", "alone_interval", ""),
+    ("Macro-F1", "macro_f1", ".2f"), ("ROC AUC", "roc_auc", ".2f"), ("ECE", "ece", ".3f"),
+    ("Harmed", "local_harm", ""), ("Worst", "worst", POINTS), ("Upload", "upload", BYTES),
+    ("Return", "returned", BYTES), ("Rounds", "rounds", "d"), ("Seconds", "seconds", ".2f"),
+    ("Membership AUC", "membership", ".2f"), ("Draws", "draws", "d"), ("Labels", "labels", ""),
+    ("Trains besides", "trains", ""),
 )  # fmt: skip
-SUMMARY_HEADS = (
-    "Method", "Mean rank", "Accuracy", "− Local", "Lowest − Local", "− alone", "Lowest − alone",
-    "ECE", "Harmed", "Harmed against alone", "Upload", "Return", "Rounds", "Membership AUC", "Labels",
+SUMMARY_LINE: Columns = (
+    ("Method", "label", ""), ("Mean rank", "rank", ".2f"), ("Accuracy", "accuracy", ".2f"),
+    ("− Local", "over_local", POINTS), ("Lowest − Local", "lowest_local", POINTS),
+    ("− alone", "over_alone", POINTS), ("Lowest − alone", "lowest_alone", POINTS),
+    ("ECE", "ece", ".3f"), ("Harmed", "local_harm", ""), ("Harmed against alone", "alone_harm", ""),
+    ("Upload", "upload", BYTES), ("Return", "returned", BYTES), ("Rounds", "rounds", "d"),
+    ("Membership AUC", "membership", ".2f"), ("Labels", "labels", ""),
 )  # fmt: skip
+MEANS = ["accuracy", "macro_f1", "roc_auc", "ece", "seconds"]
+TIDY = [*SETTING, "method", "setting", "label", *MEANS, "worst", "upload", "returned", "membership"]
+TIDY += ["draws"]
 
 
-@dataclass(frozen=True)
-class Against:
-    """A difference in points, paired by draw."""
+def against(
+    name: str, ours: pd.DataFrame, other: pd.DataFrame | None, same: bool
+) -> dict[str, Any]:
+    """Points over another row's trials in one setting, over the draws that both have.
 
-    mean: float
-    low: float
-    high: float
-    harm: Harm
-    worst: float  # receiver: its mean over draws or, where each draw has its own, the lowest
-
-    @classmethod
-    def of(cls, ours: pd.DataFrame, other: pd.DataFrame | None, same: bool) -> Against | None:
-        """Trials of two rows in one setting by draw, over the draws that both have."""
-        if other is None or (both := ours.index.intersection(other.index)).empty:
-            return None
+    `worst` is a receiver's mean over draws or, where each draw has receivers of its own, the lowest.
+    """
+    both = ours.index.intersection([] if other is None else other.index)
+    if other is None or both.empty:
+        known: list[Any] = [np.nan] * 4
+    else:
         mine, theirs = ours.loc[both], other.loc[both]
         points = mine.accuracy.to_numpy() - theirs.accuracy.to_numpy()
         nodes = np.stack(mine.hits.to_list()) - np.stack(theirs.hits.to_list())
         shares = 100 * nodes / np.maximum(np.stack(mine.nodes.to_list()), 1)
         worst = float(shares.mean(0).min() if same else shares.min())
-        return cls(float(points.mean()), *t_interval(points), Harm.of(nodes, same), worst)
-
-    @property
-    def interval(self) -> str:
-        return "-" if np.isnan(self.low) else f"{self.low:+.2f} to {self.high:+.2f}"
+        known = [float(points.mean()), interval(t_interval(points)), Harm.of(nodes, same), worst]
+    columns = f"over_{name}", f"{name}_interval", f"{name}_harm", f"{name}_worst"
+    return dict(zip(columns, known, strict=True))
 
 
 def by_setting(
@@ -83,47 +89,45 @@ def by_setting(
 
     With `own`, methods that are stored beside those of the rows have a row too.
     """
-    seed = in_order(seeds)[0]
     here = scores[scores.data_seed.isin(FRESH_DRAWS) & (scores.model == "gcn")]
-    here = here[here.seed == seed]
+    here = here[here.seed == in_order(seeds)[0]]
     if own:
         known = {row.method for row in rows}
         rows = [*rows, *(Row(name, name) for name in here.method.unique() if name not in known)]
-    order = {row.label: place for place, row in enumerate(rows)}
+    trials = of_rows(here, rows)
+    lines: list[dict[str, Any]] = []
     # Settings in the order of their cells, partition by partition.
-    places = here.groupby(["partition", "clients"], sort=False).dataset.unique()
-    lines: list[dict[str, object]] = []
-    groups = dict(iter(of_rows(here, rows).groupby(SETTING)))
-    for (partition, clients), datasets in places.items():
-        for dataset in sorted(datasets):
-            trials = groups.get((dataset, partition, clients), here[:0].assign(label=""))
+    for partition, clients in here.groupby(["partition", "clients"], sort=False).size().index:
+        some = trials[(trials.partition == partition) & (trials.clients == clients)]
+        for _, found in some.groupby("dataset"):
             by_label = {
-                label: found.set_index("data_seed").sort_index()
-                for label, found in trials.groupby("label")
-                if len(found) >= FEWEST_DRAWS
+                row.label: draws.set_index("data_seed").sort_index()
+                for row in rows
+                if len(draws := found[found.label == row.label]) >= FEWEST_DRAWS
             }
-            lines += [_line(label, by_label) for label in sorted(by_label, key=order.__getitem__)]
+            lines += [_line(label, by_label) for label in by_label]
     return pd.DataFrame(lines)
 
 
-def _line(label: str, rows: Mapping[str, pd.DataFrame]) -> dict[str, object]:
+def _line(label: str, rows: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     ours, first = rows[label], rows[label].iloc[0]
     same = not first.partition.startswith("dirichlet")  # there each draw has receivers of its own
-    local, alone = (Against.of(ours, rows.get(row.label), same) for row in (LOCAL, ALONE))
+    local = against("local", ours, rows.get(LOCAL.label), same)
     clients = ours.alphas.map(len)
     return {
         **first[[*SETTING, "method"]],
         "setting": f"{title(first.dataset)}, {first.partition}, C = {first.clients}",
         "label": label,
-        **ours[["accuracy", "macro_f1", "roc_auc", "ece", "seconds"]].mean(),
-        "local": local,
-        "alone": alone,
-        "worst": local.worst if local else np.nan,
+        **ours[MEANS].mean(),
+        **local,
+        **against("alone", ours, rows.get(ALONE.label), same),
+        "worst": local["local_worst"],
         "upload": (ours.upload / clients).mean(),
         "returned": (ours.returned / clients).mean(),
         "membership": np.nan,  # of the method; whoever has it fills it in
         "draws": len(ours),
         "by_draw": ours.accuracy.to_dict(),
+        **facts(first.method),
     }
 
 
@@ -168,100 +172,41 @@ def critical_difference(rows: int, settings: int) -> float:
 # --- tables -------------------------------------------------------------------------------------
 
 
-def facts(method: str) -> tuple[str, str, str]:
+def facts(method: str) -> dict[str, Any]:
     """Rounds, labels that are fitted to, and what is trained besides Local."""
     rounds = getattr(ROUNDS.get(method), "rounds", 0 if method in NOTHING_SENT else 1)
     labels = "every" if method in EVERY_LABEL else "training"
-    return str(rounds), labels, TRAINS.get(method, "over rounds" if method in ROUNDS else "")
-
-
-def kilobytes(count: float) -> Value:
-    text = f"{count / 1e6:,.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"
-    return Value(text, count)
-
-
-def points(value: float, form: str = "+.2f") -> Value:
-    return Value("-") if pd.isna(value) else Value(f"{value:{form}}", float(value))
-
-
-def setting_rows(settings: pd.DataFrame) -> list[list[str | Value]]:
-    rows: list[list[str | Value]] = []
-    for found in settings.itertuples():
-        told: list[str | Value] = []
-        for other in (found.local, found.alone):
-            told += ["-", "-"] if other is None else [points(other.mean), other.interval]
-        count, labels, trains = facts(found.method)
-        harm = "-" if found.local is None else found.local.harm
-        rows.append(
-            [
-                found.setting,
-                found.label,
-                points(found.accuracy, ".2f"),
-                *told,
-                points(found.macro_f1, ".2f"),
-                points(found.roc_auc, ".2f"),
-                points(found.ece, ".3f"),
-                Value(str(harm), getattr(harm, "harmed", None)),
-                points(found.worst),
-                kilobytes(found.upload),
-                kilobytes(found.returned),
-                Value(count, int(count)),
-                points(found.seconds, ".2f"),
-                points(found.membership, ".2f"),
-                Value(str(found.draws), found.draws),
-                labels,
-                trains,
-            ]
-        )
-    return rows
+    trains = TRAINS.get(method, "over rounds" if method in ROUNDS else "")
+    return {"rounds": rounds, "labels": labels, "trains": trains}
 
 
 def summary_table(settings: pd.DataFrame, core: Sequence[Row]) -> Table:
     """Each ranked row over the settings that all of them have, the best mean rank first."""
     here = ranked(settings, core)
-    rows: list[list[str | Value]] = []
     order = ranks(here)
+    lines = []
     for label, rank in order.items():
         found = here[here.label == label]
-        local, alone = found.local, found.alone
-        count, labels, _ = facts(found.method.iloc[0])
-        rows.append(
-            [
-                str(label),
-                points(rank, ".2f"),
-                points(found.accuracy.mean(), ".2f"),
-                *_over(local),
-                *_over(alone),
-                points(found.ece.mean(), ".3f"),
-                _harmed(local),
-                _harmed(alone),
-                kilobytes(found.upload.mean()),
-                kilobytes(found.returned.mean()),
-                Value(count, int(count)),
-                points(found.membership.iloc[0], ".2f"),
-                labels,
-            ]
+        means = found[["accuracy", "over_local", "over_alone", "ece", "upload", "returned"]].mean()
+        lines.append(
+            {
+                **found.iloc[0][["label", "rounds", "membership", "labels"]],
+                "rank": rank,
+                **means,
+                "lowest_local": found.over_local.min(),
+                "lowest_alone": found.over_alone.min(),
+                "local_harm": Harm.total(found.local_harm.dropna()),
+                "alone_harm": Harm.total(found.alone_harm.dropna()),
+            }
         )
     number = here.setting.nunique() if len(here) else 0
     far = f"{critical_difference(len(order), number):.2f}" if number > 1 and len(order) > 1 else "-"
     caption = f"Over {number} settings; mean ranks differ by {far} or more (Nemenyi, 95 %)"
-    return Table.of(caption, SUMMARY_HEADS, rows, words=1)
-
-
-def _over(column: pd.Series) -> list[Value]:
-    known = [each.mean for each in column if each is not None]
-    return [points(np.mean(known)), points(min(known))] if known else [Value("-"), Value("-")]
-
-
-def _harmed(column: pd.Series) -> Value:
-    known = [each.harm for each in column if each is not None]
-    harmed, receivers = sum(h.harmed for h in known), sum(h.receivers for h in known)
-    more = sum(h.by_more for h in known)
-    return Value(f"{harmed} of {receivers} ({more})", harmed)
+    return frame_table(caption, pd.DataFrame(lines), SUMMARY_LINE, words=1)
 
 
 def every_table(settings: pd.DataFrame) -> Table:
-    return Table.of("Setting by setting", HEADS, setting_rows(settings), names=2, words=2)
+    return frame_table("Setting by setting", settings, SETTING_LINE, names=2, words=2)
 
 
 def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:
@@ -270,8 +215,7 @@ def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:
     places = settings[SETTING].itertuples(index=False, name=None)
     kept = settings[[place in keys for place in places]]
     kept = kept.sort_values("accuracy", ascending=False, kind="stable")
-    rows = [row[1:7] for row in setting_rows(kept)]
-    return Table.of(str(kept.setting.max()), HEADS[1:7], rows, words=0)
+    return frame_table(str(kept.setting.max()), kept, SETTING_LINE[1:7], words=0)
 
 
 def _ahead(ours: pd.Series, other: pd.Series) -> pd.Series:
@@ -309,8 +253,8 @@ def full_aims(settings: pd.DataFrame) -> list[Aim]:
                     f"({ahead.idxmin()})",
                 )
             )
-    harm = [each.harm for each in full.alone if each is not None]
-    share = sum(each.harmed for each in harm) / max(1, sum(each.receivers for each in harm))
+    harm = Harm.total(full.alone_harm.dropna())
+    share = harm.harmed / max(1, harm.receivers)
     aims.append(
         Aim(
             "pace-full: at most a tenth of receivers harmed against a site alone",
@@ -347,8 +291,7 @@ def write_field_page(settings: pd.DataFrame, core: Sequence[Row], figure: Path, 
     choices = []
     for name, found in settings.groupby("setting", sort=False):
         dataset, partition, clients = (found[key].iloc[0] for key in SETTING)
-        rows = [row[1:] for row in setting_rows(found)]
-        table = Table.of(str(name), HEADS[1:], rows, words=2)
+        table = frame_table(str(name), found, SETTING_LINE[1:], words=2)
         choices.append(Choice((str(partition), title(dataset), str(clients)), table))
     drill = Drilldown(("Partition", "Graph", "Clients"), tuple(choices))
     blocks: list[Block] = [Text(RULE), Code(COMMAND)]

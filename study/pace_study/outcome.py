@@ -116,7 +116,7 @@ class Outcome:
             aims = beyond.aims_table("What pace-full set out to do", field.full_aims(settings))
             found = [field.summary_table(settings, core), field.every_table(settings)]
             yield f"{name}.md", tables.markdown(_filled([aims, *found]))
-            yield from _data(name, settings.drop(columns=["local", "alone", "by_draw"]))
+            yield from _data(name, settings[field.TIDY])
         if self._asked("models"):
             yield "models.md", models.models_markdown(self.scores, self.seeds)
             if len(rows := models.tidy(self.scores, self.seeds)):

@@ -157,6 +157,11 @@ class Harm:
         lost = (nodes < 0).mean(0) >= MAJORITY
         return cls(int(lost.sum()), int((lost & (nodes.mean(0) < -1)).sum()), nodes.shape[1])
 
+    @classmethod
+    def total(cls, every: Iterable[Harm]) -> Harm:
+        """Over several settings."""
+        return cls(*map(sum, zip((0, 0, 0), *map(astuple, every), strict=True)))
+
     def __str__(self) -> str:
         return f"{self.harmed} of {self.receivers} ({self.by_more})"
 
@@ -175,6 +180,12 @@ def t_interval(values: Sequence[float] | pd.Series) -> tuple[float, float]:
         return np.nan, np.nan
     half = student_t(len(values)) * float(np.std(values, ddof=1)) / len(values) ** 0.5
     return float(np.mean(values)) - half, float(np.mean(values)) + half
+
+
+def interval(ends: tuple[float, float], single: str = "-") -> str:
+    """`+0.21 to +1.65`; of a single value there is none."""
+    low, high = ends
+    return single if np.isnan(low) else f"{low:+.2f} to {high:+.2f}"
 
 
 def win_tie_loss(differences: Iterable[float]) -> tuple[int, int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ from pace.io import atomic
 from pace.reports import Column, Table, Value
 from pace_study.claims import VERDICTS, Claim
 from pace_study.records import CITATION_MEAN, SAME, Redrawn, published, title
-from pace_study.scores import SCORES
+from pace_study.scores import SCORES, Harm
 from pace_study.study import NAMES, UNPUBLISHED, Part
 
 METRIC = {
@@ -35,9 +36,37 @@ BESIDE = (
     "Louvain clients; no mark: not measured."
 )
 
+Columns = Sequence[tuple[str, Any, str]]  # head, the frame's column, how its values are written
+POINTS, PERCENT, BYTES = "+.2f", "%", "B"
+INTERVAL = re.compile(r"([+-][\d.]+) to ")
 Row = Any  # a row of `records.beside`, as a named tuple
 Place = tuple[str, str, str, int]  # dataset, method, metric, clients
 Show = Callable[[Row, str], Value]  # of a number and its mark, "best", "second" or ""
+
+
+def frame_table(caption: str, frame: pd.DataFrame, columns: Columns, **how: int) -> Table:
+    """A row of the frame is a row of the table, which a page sorts by what the frame holds."""
+    rows = [[_written(row[key], form) for _, key, form in columns] for row in _records(frame)]
+    return Table.of(caption, [head for head, *_ in columns], rows, **how)
+
+
+def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
+    return frame.to_dict("records")
+
+
+def _written(value: Any, form: str) -> str | Value:
+    if isinstance(value, str):
+        interval = INTERVAL.match(value)
+        return Value(value, float(interval[1])) if interval else value
+    if isinstance(value, Harm):
+        return Value(str(value), value.harmed)
+    if pd.isna(value):
+        return "-"
+    if form == PERCENT:
+        return Value(f"{100 * value:.1f} %", value)
+    if form == BYTES:
+        return Value(f"{value / 1e6:,.1f} MB" if value >= 1e6 else f"{value / 1e3:.1f} kB", value)
+    return Value(f"{value:{form}}", value)
 
 
 def part_tables(part: Part, numbers: pd.DataFrame, show: Show, note: str = "") -> list[Table]:

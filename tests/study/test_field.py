@@ -87,11 +87,11 @@ def test_a_line_by_hand(tmp_path: Path) -> None:
     draws = [74.0 + draw % 3 for draw in FRESH_DRAWS]
     assert line.accuracy == pytest.approx(sum(draws) / 10, abs=1e-4)
     test = ttest_rel(draws, [60.0] * 10).confidence_interval()
-    assert (line.local.low, line.local.high) == pytest.approx((test.low, test.high), abs=1e-3)
-    assert line.alone.mean == pytest.approx(sum(draws) / 10 - 71, abs=1e-4)
+    assert line.local_interval == f"{test.low:+.2f} to {test.high:+.2f}"
+    assert line.over_alone == pytest.approx(sum(draws) / 10 - 71, abs=1e-4)
     assert (line.ece, line.seconds) == pytest.approx((0.05, 1.75))
     assert (line.upload, line.returned, line.draws) == (2000, 1000, 10)
-    assert str(line.local.harm) == "0 of 2 (0)"
+    assert str(line.local_harm) == "0 of 2 (0)"
 
 
 def test_a_row_is_shown_from_three_draws_on(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_rows_with_other_draws_are_compared_on_those_they_share(tmp_path: Path) 
     found = settings.set_index(["setting", "label"]).loc["Cora, louvain, C = 10", FULL.label]
     draws = [74.0 + draw % 3 for draw in FRESH_DRAWS]
     assert (found.draws, found.accuracy) == (10, pytest.approx(sum(draws) / 10, abs=1e-4))
-    assert found.local.mean == pytest.approx(sum(draws[:3]) / 3 - 60, abs=1e-4)
+    assert found.over_local == pytest.approx(sum(draws[:3]) / 3 - 60, abs=1e-4)
     kept = ranked(settings, ROWS).set_index(["setting", "label"]).accuracy
     assert kept["Cora, louvain, C = 10", FULL.label] == pytest.approx(sum(draws[:3]) / 3, abs=1e-4)
     (aim, *_) = full_aims(settings)
@@ -140,9 +140,9 @@ def test_a_method_that_sends_its_model_tells_what_its_loss_tells(tmp_path: Path)
 def test_harm_is_counted_against_the_site_alone(tmp_path: Path) -> None:
     scores = write(tmp_path, TWO | {("cora", "dirichlet"): EVERY}, lost=10)
     found = by_setting(scores, ROWS, SEEDS[:1]).set_index(["setting", "label"])
-    assert str(found.loc["Cora, louvain, C = 10", FULL.label].alone.harm) == "1 of 2 (1)"
+    assert str(found.loc["Cora, louvain, C = 10", FULL.label].alone_harm) == "1 of 2 (1)"
     # Another Dirichlet draw has other clients: each is counted by itself.
-    assert str(found.loc["Cora, dirichlet, C = 10", FULL.label].alone.harm) == "10 of 20 (10)"
+    assert str(found.loc["Cora, dirichlet, C = 10", FULL.label].alone_harm) == "10 of 20 (10)"
     settings = by_setting(scores, ROWS, SEEDS[:1])
     judged = {aim.statement: aim.holds for aim in full_aims(settings)}
     assert not judged["pace-full: at most a tenth of receivers harmed against a site alone"]
