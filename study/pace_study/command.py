@@ -46,7 +46,7 @@ Examples:
 
   pace reproduce field --partition metis --clients 5 --datasets cora,my.graph --out results/
 
-  pace reproduce --page --out results/
+  pace reproduce --stored --out results/
 """
 
 
@@ -78,6 +78,12 @@ def reproduce(
     clients: Annotated[
         int | None, typer.Option(help="Number of clients, instead of the parts' own.", metavar="N")
     ] = None,
+    draws: Annotated[
+        str | None,
+        typer.Option(
+            help="Data seeds that masks are drawn by, instead of the parts' own.", metavar="NUMBERS"
+        ),
+    ] = None,
     seeds: Seeds = "5",
     epochs: Epochs = None,
     jobs: Annotated[int, typer.Option(help="Processes that compute cells.", metavar="N")] = 1,
@@ -89,8 +95,11 @@ def reproduce(
             help="Folder of cells, tables and figures; a second run adds to it.", metavar="FOLDER"
         ),
     ] = Path("results"),
-    page: Annotated[
-        bool, typer.Option("--page", help="Only write the page of what the folder holds.")
+    stored: Annotated[
+        bool,
+        typer.Option(
+            "--stored", help="Compute nothing: only of the folder's cells, of every part."
+        ),
     ] = False,
     as_json: As_json = False,
 ) -> None:
@@ -99,30 +108,30 @@ def reproduce(
     from pace_study import run
     from pace_study.cell import Store
     from pace_study.controls import CONTROLS
-    from pace_study.folder import note_command
+    from pace_study.folder import Study, note_command
     from pace_study.outcome import Outcome
     from pace_study.page import write_study_page
     from pace_study.rounds import ROUNDS
     from pace_study.study import moved, narrowed
 
-    if page:
-        path = write_study_page(out)
-        if as_json:
-            console.one_object({"page": str(path), "bytes": path.stat().st_size})
-        else:
-            console.say(path)
-        return
     chosen_seeds = options.seeds(seeds)
-    listed, here = options.words(methods) or [], {*CONTROLS, *ROUNDS}
-    others = ",".join(name for name in listed if name not in here)
-    own = [name for name in listed if name in here]
+    listed, ours = options.words(methods) or [], {*CONTROLS, *ROUNDS}
+    others = ",".join(name for name in listed if name not in ours)
+    own = [name for name in listed if name in ours]
     named = own + list(options.method_names(others or None) or ()) if methods else None
-    asked = moved(parts or ["main"], partition, clients)
-    wanted = narrowed(asked, options.words(datasets), named)
+    kept = Study(out) if stored else None
+    here = [*kept.datasets, *kept.absent] if kept else None
+    every = [part.name for part in kept.parts] if kept else ["main"]
+    asked = moved(parts or every, partition, clients, options.words(draws))
+    wanted = narrowed(asked, options.words(datasets) or here, named)
     options.at_least_one("--jobs", jobs)
     how = run.How(data_root, options.device(device), epochs)
-    store = Store(out / "cells")
-    todo, reused, absent = run.plan(wanted, chosen_seeds, store, how)
+    store = kept.store if kept else Store(out / "cells")
+    if kept:
+        chosen_seeds = [seed for seed in chosen_seeds if seed in {c.seed for c in kept.cells}]
+        todo, reused, absent = [], len(kept.cells), dict.fromkeys(kept.absent, "no data")
+    else:
+        todo, reused, absent = run.plan(wanted, chosen_seeds, store, how)
     with console.progress(len(todo), "Starting") as bar:
         run.compute(
             todo,
@@ -132,8 +141,10 @@ def reproduce(
             done=lambda cell: bar(f"{cell.dataset} C={cell.clients} {cell.method}"),
         )
     found = Outcome(wanted, store, chosen_seeds)
+    if not stored:
+        found.add_membership(out)
+        note_command(out, shlex.join(["pace", *sys.argv[1:]]))
     written = found.write(out, absent)
-    written.append(note_command(out, shlex.join(["pace", *sys.argv[1:]])))
     path = write_study_page(out)
     written.append(path)
     if as_json:

@@ -18,6 +18,7 @@ from pace_study.cell import Store
 from pace_study.claims import judge_claims
 from pace_study.figures import draw_figures, ranks_figure, save_figure
 from pace_study.membership import add_membership, read_membership
+from pace_study.records import title
 from pace_study.scores import score_cells
 from pace_study.study import CORE, FIELD, LABELS_CORE, REFERENCES, Part, Row
 
@@ -60,11 +61,14 @@ class Outcome:
         }
         return {name: pair for name, pair in found.items() if len(pair[0])}
 
-    def write(self, out: Path, absent: Iterable[str]) -> list[Path]:
-        """Write `tables/` and `figures/`; the paths written."""
+    def add_membership(self, out: Path) -> None:
+        """Measure what the uploads of the field's methods tell, of those not in the folder yet."""
         if "field" in self.draws:
             methods = self.draws["field"][0].method.unique()
             add_membership(out, (name for name in methods if name not in field.NOTHING_SENT))
+
+    def write(self, out: Path, absent: Iterable[str]) -> list[Path]:
+        """Write `tables/` and `figures/`; the paths written."""
         told = read_membership(out)
         for settings, _ in self.draws.values():
             settings["membership"] = settings.method.map(told)
@@ -117,40 +121,21 @@ class Outcome:
             found = [field.summary_table(settings, core), field.every_table(settings)]
             yield f"{name}.md", tables.markdown(_filled([aims, *found]))
             yield from _data(name, settings[field.TIDY])
-        if self._asked("models"):
+        if self._asked("models") and len(rows := models.tidy(self.scores, self.seeds)):
             yield "models.md", models.models_markdown(self.scores, self.seeds)
-            if len(rows := models.tidy(self.scores, self.seeds)):
-                yield from _data("models", rows)
+            yield from _data("models", rows)
 
     def show(self, console: Console) -> None:
         """Each part's table in the terminal, a column for each dataset's first metric."""
         for part, numbers in self.numbers.items():
-            for table in tables.part_tables(part, numbers, tables.show_ours):
-                head = table.columns[1].head
-                kept = [
-                    at
-                    for at, column in enumerate(table.columns)
-                    if at == 0
-                    or (
-                        (column.head == head or part.name in ("communication", "rank"))
-                        and any(row[at] is not tables.NOT_RUN for row in table.rows)
-                    )
-                ]
-                columns = [table.columns[at] for at in kept]
-                replace(
-                    table,
-                    title=f"{table.title}: {head}",
-                    columns=(
-                        columns[0],
-                        *(replace(c, head=c.group or c.head, group="") for c in columns[1:]),
-                    ),
-                    rows=tuple(
-                        tuple(
-                            replace(row[at], text=row[at].text.replace(" ± ", "±")) for at in kept
-                        )
-                        for row in table.rows
-                    ),
-                ).show(console)
+            known = set(numbers.dataset)
+            part = replace(part, datasets=tuple(d for d in part.datasets if title(d) in known))
+            if part.name not in ("communication", "rank"):
+                part = replace(part, metrics=part.metrics[:1])
+            for table in tables.part_tables(part, numbers, tables.show_short):
+                heads = [replace(c, head=c.group or c.head, group="") for c in table.columns]
+                caption = f"{table.title}: {table.columns[1].head}"
+                replace(table, title=caption, columns=tuple(heads)).show(console)
         found = []
         for name, (settings, core) in self.draws.items():
             asked = [part for part in self.parts if part.name.split("-")[0] == name]
@@ -160,14 +145,12 @@ class Outcome:
         if self._asked("models"):
             found.append(models.model_table(self.scores, self.seeds))
             found.append(models.geometry_table(self.scores, self.seeds))
+        if self._beyond and (aims := beyond.duo_aims(self.beyond)):
+            aims += beyond.ridge_aims(self.beyond)
+            found.append(beyond.aims_table("What pace-duo and the closed form set out to do", aims))
+            found.append(beyond.duo_tables(self.beyond)[2])
         for table in _filled(found):
             table.show(console)
-        if self._beyond and (aims := beyond.duo_aims(self.beyond)):
-            console.print("What pace-duo and the closed form set out to do\n")
-            for aim in (*aims, *beyond.ridge_aims(self.beyond)):
-                console.print(f"{'reached' if aim.holds else 'NOT reached'}: {aim.statement}")
-                console.print(f"  {aim.evidence}\n")
-            beyond.duo_tables(self.beyond)[2].show(console)
 
 
 def _filled(found: Iterable[Table]) -> list[Table]:

@@ -312,11 +312,19 @@ def chosen(names: Iterable[str]) -> list[Part]:
     return list(wanted.values())
 
 
-def moved(names: Sequence[str], partition: str | None, clients: int | None) -> list[Part]:
+def moved(
+    names: Sequence[str],
+    partition: str | None,
+    clients: int | None,
+    draws: Sequence[str] | None = None,
+) -> list[Part]:
     """The named parts, or under another partition or with other clients the first of each family."""
+    if not all(draw.isdecimal() for draw in draws or ()):
+        raise SettingError(f"--draws is {','.join(draws or ())!r}, expected data seeds like 10,11")
+    setting: dict[str, Any] = {"data_seeds": tuple(map(int, draws))} if draws else {}
     if partition is None and clients is None:
-        return chosen(names)
-    setting: dict[str, Any] = {} if partition is None else {"partition": partition}
+        return [replace(part, **setting) for part in chosen(names)]
+    setting |= {} if partition is None else {"partition": partition}
     setting |= {} if clients is None else {"clients": (clients,)}
     firsts = [PARTS[name] if name in PARTS else chosen([name])[0] for name in names]
     return [replace(part, **{"clients": part.clients[:1]} | setting) for part in firsts]

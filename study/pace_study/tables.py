@@ -163,6 +163,11 @@ def show_ours(row: Row, mark: str) -> Value:
     return Value(mean_and_std(row), row.mean, mark)
 
 
+def show_short(row: Row, mark: str) -> Value:
+    """For a terminal."""
+    return Value(mean_and_std(row).replace(" ± ", "±"), row.mean, mark)
+
+
 def show_beside(row: Row, mark: str) -> Value:
     """Ours with both intervals, the paper's in brackets, the difference; ✓ or ✗ by the draws."""
     ours = mean_and_std(row) + over_draws(row)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from pace_study.diagnostics import gains
 from pace_study.outcome import Outcome
 from pace_study.records import beside, known_draws, measured, published, tidy
 from pace_study.scores import Draws, score, score_cells, t_interval, win_tie_loss
-from pace_study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, Row, chosen, narrowed
+from pace_study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, Row, chosen, moved, narrowed
 from pace_study.tables import part_tables, show_beside, show_ours
 
 SMALL = "synthetic:nodes=300,features=40,communities=12"
@@ -96,6 +97,27 @@ def test_a_second_run_computes_nothing(folder: Path) -> None:
     words = ["all", *small("local,fedavg,pace,ablations"), "--out", str(folder), "--json"]
     done = subprocess.run(reproduce(*words), check=True, capture_output=True, text=True)
     assert json.loads(done.stdout)["computed"] == 0
+
+
+def test_stored_cells_alone_give_the_same_tables(folder: Path, tmp_path: Path) -> None:
+    """Of all parts that anything is stored of; what is missing is not computed."""
+    out = tmp_path / "kept"
+    shutil.copytree(folder / "cells", out / "cells")
+    words = ["--stored", "--methods", "local,fedavg,pace,ablations", "--out", str(out), "--json"]
+    done = subprocess.run(reproduce(*words), check=True, capture_output=True, text=True)
+    assert json.loads(done.stdout)["computed"] == 0
+    assert Store(out / "cells").rows == Store(folder / "cells").rows
+    again, undisturbed = files(out, "tables", "figures"), files(folder, "tables", "figures")
+    assert again == undisturbed
+    assert (out / "index.html").is_file()
+    assert not (out / "commands.json").exists()
+
+
+def test_draws_are_the_ones_asked_for() -> None:
+    parts = moved(["field-metis", "main"], None, None, ["11", "12"])
+    assert {part.data_seeds for part in parts} == {(11, 12)}
+    with pytest.raises(SettingError, match="--draws is 'x', expected data seeds like 10,11"):
+        moved(["field"], None, None, ["x"])
 
 
 def test_two_processes_store_what_one_does(folder: Path, tmp_path: Path) -> None:
