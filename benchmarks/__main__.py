@@ -7,15 +7,16 @@ import platform
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
 import typer
 
 from benchmarks import measure, rows
-from benchmarks.clock import Measurements, Point, Row, peak
+from benchmarks.clock import Point, Row, peak
 from benchmarks.command import PLAIN_SCRIPT, command
 from benchmarks.scale import SIZES, sweep
 from benchmarks.sealing import sealed
@@ -65,22 +66,21 @@ def bench(
     options.at_least_one("--threads", threads)
     where, turns = options.device(device), 1 if quick else turns
     torch.set_num_threads(threads)
-    found = Measurements(
-        {
-            "processor": platform.processor() or platform.machine(),
-            "threads": threads,
-            "device": torch.cuda.get_device_name() if where == "cuda" else "cpu",
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-        }
-    )
+    machine = {
+        "processor": platform.processor() or platform.machine(),
+        "threads": threads,
+        "device": torch.cuda.get_device_name() if where == "cuda" else "cpu",
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+    }
+    found: dict[str, Any] = {"machine": machine, "rows": []}
 
     def note(part: str, taken: Row | Point) -> None:
         if isinstance(taken, Row):
-            found.rows.append(taken)
+            found["rows"].append(asdict(taken))
         else:
-            found.points.setdefault(part, []).append(taken)
+            found.setdefault(part, []).append(taken)
         for line in shown(part, taken).splitlines():
             console.say(line, err=as_json)
 
@@ -100,15 +100,15 @@ def bench(
     for part in (part for part in growing if part in parts):
         for point in growing[part]:
             note(part, point)
-    found.peak_mb = peak()
+    found["peak_mb"] = peak()
     if out:
         from benchmarks.picture import draw
 
-        atomic.write(out / "bench.json", (json.dumps(found.plain(), indent=1) + "\n").encode())
+        atomic.write(out / "bench.json", (json.dumps(found, indent=1) + "\n").encode())
         draw(out / "bench.png", found)
         console.say(f"Written: {out / 'bench.json'}, {out / 'bench.png'}", err=as_json)
     if as_json:
-        console.one_object(found.plain())
+        console.one_object(found)
 
 
 def chosen(only: str, datasets: str) -> tuple[list[str], list[str]]:

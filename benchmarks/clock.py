@@ -9,12 +9,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-
-from pace.io import records
 
 
 @dataclass(frozen=True)
@@ -31,24 +29,6 @@ class Row:
 
 
 Point = Mapping[str, str | float]  # one measurement: what was measured -> its value
-
-
-@dataclass
-class Measurements:
-    """What `python -m benchmarks` found on one machine."""
-
-    machine: Mapping[str, str | int]
-    """Processor, threads, device, torch's version."""
-    rows: list[Row] = field(default_factory=list)
-    """Ours against a peer."""
-    points: dict[str, list[Point]] = field(default_factory=dict)
-    """Part of the benchmark -> what it measured."""
-    peak_mb: float = 0.0
-
-    def plain(self) -> dict[str, object]:
-        """As JSON has it, the parts side by side."""
-        rows = records.plain_record(self.rows)
-        return {"machine": self.machine, "rows": rows, **self.points, "peak_mb": self.peak_mb}
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -265,7 +265,7 @@ def duo_tables(study: Beyond) -> list[Table]:
     return [
         aims_table("What it set out to do", duo_aims(study)),
         side_by_side(ONE_SPLIT, study, columns),
-        frame_table("Part by part", study.steps(), (("", "label", ""), *LINE), words=0),
+        frame_table("Part by part", study.steps(), (("", "label", ""), *LINE)),
         frame_table(
             "The guard by its level", study.levels(), (("Level", "label", ""), *LINE), words=0
         ),
@@ -285,11 +285,11 @@ def ridge_tables(study: Beyond) -> list[Table]:
     first = (("", "label", ""), *LINE)
     return [
         aims_table("What the closed form set out to do", ridge_aims(study)),
-        frame_table("Which one to take", study.methods(), first, words=0),
+        frame_table("Which one to take", study.methods(), first),
         side_by_side(BY_SETTING, study, columns),
         side_by_side(BY_DRAW, study, columns, [PARTS["beyond-masks"]]),
         elsewhere_table(study),
-        frame_table("What each choice is worth", study.choices(), first, words=0),
+        frame_table("What each choice is worth", study.choices(), first),
     ]
 
 
@@ -315,7 +315,7 @@ def side_by_side(
     rows = dict.fromkeys(row for _, (row, _), _ in columns)
     found = pd.concat({row: study.settings(row, homes) for row in rows}, axis=1, join="inner")
     first = ("Setting", (next(iter(rows)), "setting"), "")
-    return frame_table(caption, found, (first, *columns), words=0)
+    return frame_table(caption, found, (first, *columns))
 
 
 def elsewhere_table(study: Beyond) -> Table:
@@ -326,7 +326,7 @@ def elsewhere_table(study: Beyond) -> Table:
     )
     found = found.loc[found.index[found.label == LOCAL.label]]
     caption = "Seven countries, and graphs whose neighbours differ"
-    return frame_table(caption, found, ELSEWHERE_LINE, names=2, words=0)
+    return frame_table(caption, found, ELSEWHERE_LINE, names=2)
 
 
 def tidy(study: Beyond) -> pd.DataFrame:

@@ -294,8 +294,10 @@ def both_metrics(
 
 def paces(word: str, metric: str, **wanted: Any) -> list[Asked]:
     """A mean of PACE's on each dataset."""
-    form = partial(Asked, number=mean, rows=(PACE,), metric=metric, **wanted)
-    return [form(f"{title(name)} {word}", settings=[Setting(name)]) for name in AVAILABLE]
+    return [
+        Asked(f"{title(name)} {word}", mean, [Setting(name)], (PACE,), metric, **wanted)
+        for name in AVAILABLE
+    ]
 
 
 def leads(rows: Sequence[Row], datasets: Sequence[str]) -> list[Asked]:

@@ -106,7 +106,7 @@ def reproduce(
     """Compute the study's missing cells, then its tables and figures beside the published numbers."""
     from pace.cli import console, options
     from pace_study import run
-    from pace_study.cell import Store
+    from pace_study.cell import Cell, Store
     from pace_study.controls import CONTROLS
     from pace_study.folder import Study, note_command
     from pace_study.outcome import Outcome
@@ -129,7 +129,7 @@ def reproduce(
     store = kept.store if kept else Store(out / "cells")
     if kept:
         chosen_seeds = [seed for seed in chosen_seeds if seed in {c.seed for c in kept.cells}]
-        todo, reused, absent = [], len(kept.cells), dict.fromkeys(kept.absent, "no data")
+        todo, reused, absent = list[Cell](), len(kept.cells), dict.fromkeys(kept.absent, "no data")
     else:
         todo, reused, absent = run.plan(wanted, chosen_seeds, store, how)
     with console.progress(len(todo), "Starting") as bar:

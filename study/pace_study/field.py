@@ -215,7 +215,7 @@ def asked_table(settings: pd.DataFrame, parts: Sequence[Part]) -> Table:
     places = settings[SETTING].itertuples(index=False, name=None)
     kept = settings[[place in keys for place in places]]
     kept = kept.sort_values("accuracy", ascending=False, kind="stable")
-    return frame_table(str(kept.setting.max()), kept, SETTING_LINE[1:7], words=0)
+    return frame_table(str(kept.setting.max()), kept, SETTING_LINE[1:7])
 
 
 def _ahead(ours: pd.Series, other: pd.Series) -> pd.Series:

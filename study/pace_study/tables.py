@@ -44,14 +44,14 @@ Place = tuple[str, str, str, int]  # dataset, method, metric, clients
 Show = Callable[[Row, str], Value]  # of a number and its mark, "best", "second" or ""
 
 
-def frame_table(caption: str, frame: pd.DataFrame, columns: Columns, **how: int) -> Table:
+def frame_table(
+    caption: str, frame: pd.DataFrame, columns: Columns, *, names: int = 1, words: int = 0
+) -> Table:
     """A row of the frame is a row of the table, which a page sorts by what the frame holds."""
-    rows = [[_written(row[key], form) for _, key, form in columns] for row in _records(frame)]
-    return Table.of(caption, [head for head, *_ in columns], rows, **how)
-
-
-def _records(frame: pd.DataFrame) -> list[dict[Any, Any]]:
-    return frame.to_dict("records")
+    rows = [
+        [_written(row[key], form) for _, key, form in columns] for row in frame.to_dict("records")
+    ]
+    return Table.of(caption, [head for head, *_ in columns], rows, names=names, words=words)
 
 
 def _written(value: Any, form: str) -> str | Value:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from pace.jobs import Job
 from pace.protocol import steps
+from pace.runtimes.files import client
+from pace_network import site_steps
+from pace_network.exchange import FAILED, Words
+from pace_network.node import Node
 from pace_network.progress import Event
 from tests.engines import ENGINES, FAULTS, Failing, play_faulty
 from tests.graphs import clients
@@ -45,3 +52,34 @@ def test_every_engine_survives_every_fault(
         assert len(files(root / name, f"{name}.down")) == 1
     assert ("failing" in {event.state for event in events}) is (FAULTS[fault] is Failing)
     assert {row.state for row in report.participants if row.node} == {"adopted"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_survives_sites_that_are_killed_while_they_train(
+    engine: str,
+    trained: tuple[Path, Job, dict[str, bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each site's first fit dies, trained and nothing kept, in a process of its own."""
+    root, answer, died = tmp_path / "sites", site_steps.answer_message, set()
+    shutil.copytree(trained[0], root)
+
+    def dying(node: Node, kind: str, words: Mapping[str, object]) -> Words:
+        if node.name in died:
+            return answer(node, kind, words)
+        died.add(node.name)
+        if (child := os.fork()) == 0:
+            kill = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)  # noqa: E731
+            client.upload_disclosure = kill  # type: ignore[assignment] # first after training
+            answer(node, kind, words)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == signal.SIGKILL
+        return {"code": FAILED}
+
+    monkeypatch.setattr(site_steps, "answer_message", dying)
+    report, _ = play_faulty(root, engine, "fault")
+    assert report.finished
+    assert died == set(NAMES)
+    for name, returned in trained[2].items():
+        assert set(files(root / name, f"{name}.down").values()) == {returned}
