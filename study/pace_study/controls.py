@@ -56,6 +56,9 @@ class OwnRidge(Regressed):
     def merge(self, uploads: Uploads, federation: Federation) -> Iterator[Message]:
         return repeat({}, len(uploads))
 
+    def blank_return(self, federation: Federation) -> Message:
+        return {}
+
     def externals(
         self, returned: Message, graph: Graph, fit: str, federation: Federation
     ) -> list[External]:

@@ -244,6 +244,10 @@ class ClosedForm(Protocol):
         """What Local says of every node; `fit` is one of `local_columns`."""
         ...
 
+    def blank_return(self, federation: Federation) -> Message:
+        """A return that says nothing, made without an upload, which may be ten times the model."""
+        ...
+
     def site_sums(
         self, uploads: Uploads, federation: Federation
     ) -> Mapping[tuple[str, float], SiteSums]:

@@ -198,6 +198,12 @@ class Regressed(Method, ClosedForm):
             message[f"{prefix}/basis"], message[f"{prefix}/mixing"] = factors
         return message
 
+    def blank_return(self, federation: Federation) -> Message:
+        strengths, classes = len(self.strengths), federation.model.classes
+        return self.returned(
+            lambda name, _: torch.zeros(strengths, columns_of(name, federation), classes)
+        )
+
     def grouped(self, graph: Graph) -> Graph:
         """The graph as it is fitted to: `models.regrouped` where every label is read."""
         return regrouped(graph) if self.every_label else graph

@@ -53,25 +53,22 @@ class RidgeSums(Regressed, Summable):
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
         message, graph = {}, self.grouped(graph)
         for name, fit in self.sent():
-            omega = omega_of(name, federation)
-            products, sums, trace = self.sums(graph, name, fit, federation)
-            prefix = key(name, fit)
-            if omega is None:
-                message[f"{prefix}/gram"] = products[
-                    tuple(torch.triu_indices(*products.shape))
-                ].float()
-            else:
-                message[f"{prefix}/sketch"] = products.float()
-                message[f"{prefix}/nodes"] = trace.float()[None]
-            message[f"{prefix}/class sums"] = sums.float()
+            for part, value in self.sums(graph, name, fit, federation).items():
+                message[f"{key(name, fit)}/{part}"] = value
         return message
 
-    def sums(self, graph: Graph, name: str, fit: str, federation: Federation) -> Sums:
-        """S, B and tr G, added up over blocks of rows."""
+    def sums(self, graph: Graph, name: str, fit: str, federation: Federation) -> dict[str, Tensor]:
+        """G or S with tr G, and B, added up over blocks of rows, as they are sent."""
         blocks = graph.blocks() if isinstance(graph, RowTable) else (graph,)
         classes, omega = federation.model.classes, omega_of(name, federation)
         fitted = (fitted_rows(block, name, fit, classes) for block in blocks)
-        return reduce(lambda a, b: added([a, b]), (sketched(*each, omega) for each in fitted))
+        parts = (sketched(*each, omega) for each in fitted)
+        products, sums, trace = reduce(lambda a, b: added([a, b]), parts)
+        if omega is None:
+            half = products[tuple(torch.triu_indices(*products.shape))]
+            return {"gram": half.float(), "class sums": sums.float()}
+        sketch = {"sketch": products.float(), "nodes": trace.float()[None]}
+        return {**sketch, "class sums": sums.float()}
 
     def rank(self, classes: int) -> int:
         """A regression tells `classes` classes apart in one direction fewer."""
