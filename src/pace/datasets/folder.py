@@ -32,8 +32,7 @@ FOLDER = "pace-graph-folder-1"
 LARGEST = 2**26  # bytes of graph.json
 WIDEST = 32  # columns of a product: wider ones take no less time an edge
 HASHED = 2**24  # bytes that are hashed together
-MOST_RANGES = 256  # files that edges are sorted in
-SORTING = 256  # bytes for each entry of a file that is sorted, a hub's own range included
+RANGES = 256  # of nodes, whose edges are sorted together: an entry takes 256 bytes, for a moment
 Nodes = tuple[Tensor, Tensor, Tensor]  # features, labels and split (0: none, 1: train …) of a block
 Edges = tuple[Tensor, Tensor | None]  # (2, m), and weights
 
@@ -45,7 +44,6 @@ class About:
     format: str
     name: str
     nodes: int
-    entries: int
     features: int
     classes: int
     ratios: tuple[float, float, float]
@@ -54,6 +52,7 @@ class About:
     directed: bool
     weighted: bool
     memory: int  # bytes that work on it may take
+    entries: int = 0  # edges, counted in both directions
     identity: str = ""
 
     @property
@@ -108,12 +107,11 @@ def write_folder(
     nodes: Callable[[], Iterable[Nodes]],
     edges: Callable[[], Iterable[Edges]],
     finish: Callable[[Path], object] = lambda folder: None,
-) -> None:
-    """A folder of nodes and edges that are asked for in blocks.
+) -> About:
+    """A folder of nodes and edges that are asked for in blocks, and what it says of itself.
 
     `origin` names what they come from: where an import of the same was killed, this one goes on behind
-    its last part. `about.entries` is at least the number of edges, counted in both directions; `finish`
-    may put more into the folder before it appears.
+    its last part. `finish` may put more into the folder before it appears.
     """
     staged = out.with_name(f".{out.name}.import")
     with atomic.held(out.with_name(f".{out.name}.lock"), f"another import is at work on {out}"):
@@ -126,14 +124,18 @@ def write_folder(
         if not (complete := staged / "nodes").exists():
             _write_nodes(staged, about, nodes())
             atomic.write(complete, b"")
-        about = replace(about, entries=_write_edges(staged, about, edges))
+        if not (scattered := staged / "scattered").exists():
+            _scatter(staged, about, edges())
+            atomic.write(scattered, b"")
+        about = replace(about, entries=_write_edges(staged, about))
         about = replace(about, identity=_identity(staged, about))
         finish(staged)
-        for path in (mark, complete):
+        for path in (mark, complete, scattered, *staged.glob("edges.*")):
             path.unlink()
         atomic.write(staged / ABOUT, json.dumps(records.plain_record(about)).encode())
         os.chmod(staged, 0o700)
         os.rename(staged, out)
+    return about
 
 
 def _write_nodes(staged: Path, about: About, blocks: Iterable[Nodes]) -> None:
@@ -159,56 +161,11 @@ def _write_nodes(staged: Path, about: About, blocks: Iterable[Nodes]) -> None:
         raise GraphError(f"{seen:,} nodes came, {about.nodes:,} were counted before")
 
 
-def _write_edges(staged: Path, about: About, edges: Callable[[], Iterable[Edges]]) -> int:
-    """Neighbours by node, sorted, and where each node's begin; how many entries there are."""
-    span = -(-SORTING * about.entries // about.memory)
-    ranges, done = max(1, min(MOST_RANGES, about.nodes, span)), 0
-    ranges = len(_ranges(about.nodes, ranges))
-    if not (scattered := staged / "scattered").exists():
-        _scatter(staged, about, ranges, edges())
-        atomic.write(scattered, b"")
-    kinds = {"neighbours": np.int32} | ({"weights": np.float32} if about.weighted else {})
-    for number, (first, last) in enumerate(_ranges(about.nodes, ranges)):
-        counts = staged / f"counts.{number}"
-        if counts.exists():
-            done += int(np.fromfile(counts, np.int64).sum())
-            continue
-        pairs = np.fromfile(staged / f"edges.{number}", about.pair)
-        keys = pairs["key"]
-        weights = torch.from_numpy(pairs["weight"].copy()) if about.weighted else None
-        ends = torch.from_numpy(np.stack([keys // about.nodes, keys % about.nodes]))
-        # Both directions are there: what is given more than once weighs the mean.
-        (row, near), means = coalesced(ends, about.nodes, weights, directed=True)
-        parts = {"neighbours": near, "weights": means}
-        for name, kind in kinds.items():
-            values = parts[name]
-            assert values is not None
-            with (staged / name).open("ab") as file:
-                file.truncate(4 * done)  # an earlier run may have been killed here
-                file.write(values.numpy().astype(kind).data)
-        degrees = torch.bincount(row - first, minlength=last - first)
-        atomic.write(counts, degrees.numpy().tobytes())
-        done += len(row)
-    files = [staged / f"counts.{number}" for number in range(ranges)]
-    degrees_of_all = np.concatenate([np.fromfile(path, np.int64) for path in files])
-    np.concatenate([[0], np.cumsum(degrees_of_all)]).astype(np.int64).tofile(staged / "starts")
-    (staged / "neighbours").touch()
-    for path in (scattered, *reversed(files), *staged.glob("edges.*")):  # killed here, it is redone
-        path.unlink()
-    return done
-
-
-def _ranges(nodes: int, count: int) -> list[tuple[int, int]]:
-    """Consecutive nodes, in so many ranges of equal size."""
-    size = -(-nodes // count)
-    return [(first, min(nodes, first + size)) for first in range(0, nodes, size)]
-
-
-def _scatter(staged: Path, about: About, ranges: int, blocks: Iterable[Edges]) -> None:
+def _scatter(staged: Path, about: About, blocks: Iterable[Edges]) -> None:
     """Each edge, in both directions unless these are kept, to the file of the node it arrives at."""
-    size = -(-about.nodes // ranges)
+    size = -(-about.nodes // RANGES)
     with ExitStack() as stack:
-        paths = [staged / f"edges.{number}" for number in range(ranges)]
+        paths = [staged / f"edges.{first}" for first in range(0, about.nodes, size)]
         files = [stack.enter_context(path.open("wb")) for path in paths]
         for (source, target), weights in blocks:
             pairs = np.empty(len(source) * (1 if about.directed else 2), about.pair)
@@ -218,11 +175,34 @@ def _scatter(staged: Path, about: About, ranges: int, blocks: Iterable[Edges]) -
             if about.weighted:
                 assert weights is not None
                 pairs["weight"] = weights.repeat(len(pairs) // max(1, len(source)))
-            owner = (pairs["key"] // about.nodes // size).astype(np.uint8)  # sorted by counting
+            owner = (pairs["key"] // (about.nodes * size)).astype(np.uint8)  # sorted by counting
             pairs = pairs[np.argsort(owner, kind="stable")]
-            cuts = np.cumsum(np.bincount(owner, minlength=ranges))
+            cuts = np.cumsum(np.bincount(owner, minlength=len(files)))
             for file, part in zip(files, np.split(pairs, cuts[:-1]), strict=True):
                 file.write(part.data)
+
+
+def _write_edges(staged: Path, about: About) -> int:
+    """Neighbours by node, sorted, and where each node's begin; how many entries there are."""
+    degrees, names = [np.zeros(1, np.int64)], ("neighbours", "weights")[: 1 + about.weighted]
+    with ExitStack() as stack:
+        files = [stack.enter_context((staged / name).open("wb")) for name in names]
+        size = -(-about.nodes // RANGES)
+        for first in range(0, about.nodes, size):
+            pairs = np.fromfile(staged / f"edges.{first}", about.pair)
+            keys = torch.from_numpy(pairs["key"].copy())
+            weights = torch.from_numpy(pairs["weight"].copy()) if about.weighted else None
+            ends = torch.stack([keys // about.nodes, keys % about.nodes])
+            # Both directions are there: what is given more than once weighs the mean.
+            (row, near), means = coalesced(ends, about.nodes, weights, directed=True)
+            count = min(size, about.nodes - first)
+            degrees.append(torch.bincount(row - first, minlength=count).numpy())
+            for file, values in zip(files, (near.int(), means), strict=False):
+                assert values is not None
+                file.write(values.numpy().data)
+    starts = np.cumsum(np.concatenate(degrees))
+    starts.tofile(staged / "starts")
+    return int(starts[-1])
 
 
 def _identity(staged: Path, about: About) -> str:

@@ -92,6 +92,8 @@ def import_graph(
     y, classes = read_labels(table, special.get("label"), classes, missing)
     owner, clients = read_clients(table, special.get("client"))
     masks = read_masks(table, special.get("split"), y)
+    if masks and not torch.stack([*masks.values()]).any():
+        table.refuse(None, f"split column {special['split']!r} is empty in every row")
     older = _older(columns.known, ids)
     ends, weights = read_edges(
         edges,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,40 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pace.datasets import (
-    FOLDER,
-    About,
-    Edges,
-    Names,
-    Nodes,
-    read_folder,
-    width_of,
-    write_folder,
-)
+from pace.datasets import FOLDER, About, Edges, Names, Nodes, width_of, write_folder
 from pace.errors import GraphError, SettingError
-from pace.graph import MASKS
 from pace.io import plain_record
 from pace.tables.cells import MISSING
 from pace.tables.codebook import BOTH, Codebook
 from pace.tables.features import Change, encode_columns, infer_columns
 from pace.tables.graph_parts import find_ends, read_labels, read_masks
-from pace.tables.importing import (
-    Columns,
-    check_settings,
-    read_as,
-    shares,
-    special_columns,
-)
+from pace.tables.importing import Columns, check_settings, read_as, shares, special_columns
 from pace.tables.problems import Problems
-from pace.tables.table import (
-    ArrowBlock,
-    ParquetFile,
-    Table,
-    arrow_blocks,
-    open_table,
-)
+from pace.tables.table import ArrowBlock, Table, arrow_blocks, open_table
 
-SPREAD = 4  # times the number of nodes: ids below it are looked up in a list
 ROOM_PER_NODE = 160  # bytes: ids and where they are found, labels, split, degrees
 
 
@@ -87,6 +63,10 @@ class StreamedTables:
                 )
         self.problems.stop()
         self.ends = find_ends(open_table(edges), {}, self.problems, self.weight)
+        ends = next(arrow_blocks(edges, self.ends), None)
+        named = [self.ids, *(map(_names, ends.columns) if ends else ())]
+        self.words = any(str(names.type) != "int64" for names in named)
+        self.index = self._index()
 
     def _table(self, block: Any, before: int) -> Table:
         file = ArrowBlock(self.nodes, block, before)
@@ -96,7 +76,6 @@ class StreamedTables:
     def _ids(self) -> Any:
         """What nodes are called, as an Arrow array; of whole numbers, whole numbers."""
         import pyarrow
-        from pyarrow import compute
 
         column = self.special.get("id")
         if column is None:
@@ -106,37 +85,46 @@ class StreamedTables:
         ids = pyarrow.chunked_array(blocks).combine_chunks()
         if ids.null_count:
             raise GraphError(f"{self.nodes.name}: an id ({column!r}) is empty")
-        ordered = ids.take(
-            compute.array_sort_indices(ids)
-        )  # counting them takes ten times the room
-        twice = ordered[1:].filter(compute.equal(ordered[1:], ordered[:-1]))
-        if len(twice):
-            raise GraphError(f"{self.nodes.name}: the id {twice[0].as_py()!r} stands in two rows")
         return ids
+
+    def _index(self) -> Any:
+        """Where each id is."""
+        import pandas
+
+        keys = _keys(self.ids, self.words)
+        index = pandas.Index(keys)
+        if not index.is_unique:
+            key = keys[index.duplicated()][0]
+            twice = {self.ids[row].as_py() for row in np.flatnonzero(keys == key).tolist()}
+            name = " and ".join(map(repr, twice))  # two where words have one hash
+            raise GraphError(f"{self.nodes.name}: the id {name} stands in two rows")
+        return index
 
     def node_blocks(self) -> Iterator[Nodes]:
         """Features, labels and split of the nodes, in order."""
         before, missing = 0, self.codebook.missing if self.codebook else MISSING
+        column, empty = self.special.get("split"), True
         for block in arrow_blocks(self.nodes):
             table = self._table(block, before)
             changes: list[Change] | None = None if self.codebook is None else []
             x = encode_columns(table, self.features, missing, changes)
             y, _ = read_labels(table, self.special.get("label"), self.classes, missing)
-            masks = read_masks(table, self.special.get("split"), y)
+            masks = read_masks(table, column, y)
             self.problems.stop()
             split = torch.zeros(len(y), dtype=torch.uint8)
-            for number, mask in enumerate(MASKS, start=1):
-                if mask in masks:
-                    split[masks[mask]] = number
+            for number, mask in enumerate(masks, start=1):
+                split[masks[mask]] = number
             yield x, y, split
-            before += len(block)
+            before, empty = before + len(block), empty and not split.any()
+        if column and empty:
+            raise GraphError(f"{self.nodes.name}: split column {column!r} is empty in every row")
 
     def edge_blocks(self) -> Iterator[Edges]:
         """Both ends of the edges as numbers of nodes, and their weights."""
         wanted, dropped = [*self.ends, *([self.weight] if self.weight else [])], 0
         for block in arrow_blocks(self.edges, wanted):
             ends = torch.stack([self._numbered(block.column(end)) for end in self.ends])
-            known = (ends >= 0).all(0)
+            known = ends.amin(0) >= 0
             if not known.all() and self.columns.strangers == "refuse":
                 row = int((~known).nonzero()[0])
                 found = [block.column(end)[row].as_py() for end in self.ends]
@@ -158,50 +146,31 @@ class StreamedTables:
             left_out = f"dropped: edges to nodes that are not in the table, {dropped:,}"
             self.problems.notes.append(left_out)
 
-    def _numbered(self, names: Any) -> Tensor:
+    def _numbered(self, column: Any) -> Tensor:
         """The number of each named node, -1 where there is none."""
-        from pyarrow import compute
-
-        names, ids = _names(names), self.ids
-        if str(names.type) != str(ids.type):
-            names, ids = names.cast("string"), ids.cast("string")
-        if str(names.type) != "int64" or self.numbers_of is None:
-            found = compute.index_in(names, value_set=ids, skip_nulls=True).fill_null(-1)
-            return torch.from_numpy(np.array(found)).long()
-        wanted = torch.from_numpy(np.array(names.fill_null(-1)))
-        inside = (wanted >= 0) & (wanted < len(self.numbers_of))
-        return torch.where(inside, self.numbers_of[torch.where(inside, wanted, 0)], -1)
-
-    @cached_property
-    def numbers_of(self) -> Tensor | None:
-        """By id, the number of its node, where ids are whole numbers that lie close together."""
-        if str(self.ids.type) != "int64":
-            return None
-        ids = torch.from_numpy(np.array(self.ids))
-        if int(ids.min()) < 0 or int(ids.max()) >= SPREAD * len(ids):
-            return None
-        return torch.full((int(ids.max()) + 1,), -1).scatter_(0, ids, torch.arange(len(ids)))
+        names = _names(column)
+        found = self.index.get_indexer(_keys(names, self.words))
+        if names.null_count:
+            found[np.asarray(names.is_null())] = -1
+        return torch.from_numpy(found).long()
 
     def write(self, out: Path, memory: int) -> dict[str, Any]:
         """The folder, with so many bytes of memory; its sizes and what the user should know."""
         import pyarrow
         from pyarrow import parquet
 
+        ids = pyarrow.table({"id": self.ids})
         names = tuple(feature for column in self.features for feature in column.features)
-        nodes, size = len(self.ids), self.edges.stat().st_size
+        nodes = len(self.ids)
         if memory < (least := nodes * (ROOM_PER_NODE + 16)):
             raise SettingError(
                 f"{nodes:,} nodes take at least {least / 1e9:.1f} GB whatever is streamed, and --memory "
                 f"allows {memory / 1e9:.1f}: allow more, or divide the graph"
             )
-        edges = size // 4  # a line of CSV has no fewer bytes
-        if isinstance(open_table(self.edges), ParquetFile):
-            edges = parquet.read_metadata(self.edges).num_rows
         about = About(
             format=FOLDER,
             name=out.stem,
             nodes=nodes,
-            entries=edges * (1 if self.directed else 2),
             features=len(names),
             classes=len(self.classes),
             ratios=self.ratios,
@@ -212,24 +181,24 @@ class StreamedTables:
             memory=memory,
         )
         told = [plain_record(about), self.special, self.ends, self.weight, self.columns.strangers]
-        told += [
-            (str(path.resolve()), path.stat().st_mtime_ns) for path in (self.nodes, self.edges)
-        ]
-        origin = hashlib.sha256(repr(told).encode()).hexdigest()
-        ids = pyarrow.table({"id": self.ids})
-        write_folder(
+        told += [(path.resolve(), path.stat().st_mtime_ns) for path in (self.nodes, self.edges)]
+        about = write_folder(
             out,
             about,
-            origin,
+            hashlib.sha256(repr(told).encode()).hexdigest(),
             self.node_blocks,
             self.edge_blocks,
             finish=lambda folder: parquet.write_table(ids, folder / "ids.parquet"),
         )
-        dataset, about = read_folder(out)
-        sizes = {"nodes": nodes, "edges": about.entries // (1 if self.directed else 2)}
-        split = "of the table" if dataset.has_split else "drawn when it is used"
-        more = {"features": about.features, "classes": about.classes, "split": split}
-        return {**sizes, **more, "memory": memory, "notes": self.problems.notes}
+        return {
+            "nodes": nodes,
+            "edges": about.entries // (1 if self.directed else 2),
+            "features": about.features,
+            "classes": about.classes,
+            "split": "of the table" if "split" in self.special else "drawn when it is used",
+            "memory": memory,
+            "notes": self.problems.notes,
+        }
 
 
 def _names(column: Any) -> Any:
@@ -239,3 +208,13 @@ def _names(column: Any) -> Any:
     array = column.combine_chunks() if hasattr(column, "combine_chunks") else column
     whole = pyarrow.types.is_integer(array.type)
     return array.cast(pyarrow.int64() if whole else pyarrow.string())
+
+
+def _keys(names: Any, words: bool) -> Any:
+    """64 bits for each name: a whole number itself, a word's hash."""
+    from pandas.util import hash_array
+
+    if not words:
+        return np.asarray(names.fill_null(0))
+    cells = names.cast("string").fill_null("").to_numpy(zero_copy_only=False)
+    return hash_array(cells, categorize=False).view(np.int64)

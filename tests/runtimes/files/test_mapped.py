@@ -41,7 +41,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapped, "EDGES", 50)
     monkeypatch.setattr(table_files, "STREAMED", 30)
     monkeypatch.setattr(folder_files, "WIDEST", 7)
-    monkeypatch.setattr(folder_files, "SORTING", 2**14)
+    monkeypatch.setattr(folder_files, "RANGES", 4)
 
 
 def pace(*words: object) -> Any:
