@@ -75,7 +75,7 @@ def one(who: str, rows: int) -> dict[str, float]:
         federation = Federation(GCN((FEATURES, 64, CLASSES)), make("pace-ridge"))
         none = torch.zeros(0, dtype=torch.int64)
         before, began = peak(), time.process_time()
-        steps.fit_rows(RowTable.of(none, none, {}, FEATURES, stream), federation)
+        steps.fit_rows(RowTable.of(none, none, {}, FEATURES, stream=stream), federation)
     seconds = time.process_time() - began
     return {"rows": rows, "seconds": seconds, "peak_mb": peak(), "before_mb": before}
 

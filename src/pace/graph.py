@@ -207,10 +207,10 @@ class Graph:
         """The bytes of `edges`, some at a time."""
         yield self.edges.cpu().contiguous().numpy()
 
-    @property
+    @cached_property
     def split(self) -> Tensor:
         """The place of each node's mask in `MASKS`, -1 where it is in none."""
-        numbers = torch.full_like(self.train, -1, dtype=torch.int64)
+        numbers = torch.full_like(self.train, -1, dtype=torch.int8)
         for number, name in enumerate(MASKS):
             numbers[getattr(self, name)] = number
         return numbers

@@ -12,7 +12,7 @@ from pace.models.from_torch import TorchModel, from_torch
 from pace.models.gat import GAT
 from pace.models.gcn import GCN
 from pace.models.layers import Layered, glorot
-from pace.models.mapped import LOGITS, Excerpt, MappedGraph, forget
+from pace.models.mapped import LOGITS, Excerpt, MappedGraph, RowTable, forget
 from pace.models.networks import APPNP, GIN, MLP, SAGE, SGC
 from pace.models.operator import SPARSE_BELOW, Operator, Product, csr_tensor, density
 from pace.models.propagation import SymbolicGraph
@@ -28,15 +28,11 @@ from pace.models.refitted import (
     regrouped,
     trained_fits,
 )
-from pace.models.row_table import RowTable
 from pace.models.unit_rows import (
     DEGREE_COLUMNS,
     SHORTEST,
     label_rows,
     neighbourhood_rows,
-    stored_labels,
-    stored_neighbourhood,
-    stored_unit_rows,
     unit_rows,
 )
 from pace.registry import MODELS

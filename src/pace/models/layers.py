@@ -193,7 +193,6 @@ class Layered(Sized):
         if not isinstance(graph, Excerpt):
             return super().__call__(params, graph)
         if graph.in_stream:
-            assert graph.whole is not None
             return Pass({}, {}, (self.everywhere(params, graph.whole)[graph.places],))
         field = self.field(graph)
         seen, inputs, number = self.forward(params, field), dict[str, Rows](), 0

@@ -1,4 +1,4 @@
-"""A graph larger than memory: a folder of arrays, read some rows or some columns at a time.
+"""Graphs larger than memory: tables of rows, and folders of arrays, read some rows or columns at a time.
 
     graph.json   sizes, names and a digest of the arrays, which are numbers one after the other
     x/0 …        features, a few columns in each file, (nodes, columns) float32
@@ -18,12 +18,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -33,7 +33,6 @@ from torch import Tensor
 from pace.graph import Graph
 from pace.io import atomic
 from pace.models.operator import Operator
-from pace.models.row_table import RowTable
 
 READ = 2**16  # rows that are mapped together
 LOGITS = "logits-"  # what the names of a model's products begin with
@@ -227,6 +226,44 @@ class MappedOperator(Operator):
 
 
 @dataclass(frozen=True, eq=False)
+class RowTable(Graph):
+    """Labels, masks and the rows of some nodes: all that a closed form reads of a graph.
+
+    `x` and `edges` are empty. Where the rows are a sample, `stream` reads them all.
+    """
+
+    has_edges: ClassVar[bool] = False
+
+    maps: Mapping[str, Tensor] = field(default_factory=dict)  # by name, each (nodes, columns)
+    stream: Callable[[], Iterator[RowTable]] | None = None
+    counts: Tensor | None = None  # training nodes of each class, of all rows
+    identity: str = ""  # of the files it is read from
+
+    def __post_init__(self) -> None:
+        pass
+
+    @classmethod
+    def of(
+        cls, y: Tensor, split: Tensor, maps: Mapping[str, Tensor], features: int, **more: Any
+    ) -> Self:
+        """A table of labels (nodes,) and splits: 0 train, 1 val, 2 test, else none."""
+        x, edges = torch.zeros(1, 1).expand(len(y), features), torch.zeros(2, 0).long()
+        train, val, test = (split == number for number in range(3))
+        return cls(x, edges, y, train, val, test=test, maps=maps, **more)
+
+    def blocks(self) -> Iterator[RowTable]:
+        """All rows, some at a time."""
+        return iter([self]) if self.stream is None else self.stream()
+
+    def training_counts(self, classes: int) -> Tensor:
+        return super().training_counts(classes) if self.counts is None else self.counts
+
+    @property
+    def fingerprint(self) -> str:
+        return self.identity
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Excerpt(RowTable):
     """Some nodes of a mapped graph, as a graph that a network can be trained and asked on.
 
@@ -234,21 +271,19 @@ class Excerpt(RowTable):
     others, what their neighbours need is read.
     """
 
-    whole: MappedGraph | None = field(default=None)
-    places: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
-    in_stream: bool = False
-
     has_edges = True
+
+    whole: MappedGraph
+    places: Tensor
+    in_stream: bool = False
 
     def of_whole(self, nodes: Tensor | None) -> tuple[MappedGraph, Tensor]:
         """The mapped graph, and some of these nodes (a mask; None: all) as a mask of its nodes."""
-        assert self.whole is not None
         mask = torch.zeros(self.whole.nodes, dtype=torch.bool)
         mask[self.places if nodes is None else self.places[nodes]] = True
         return self.whole, mask
 
     def edge_blocks(self) -> Iterator[Any]:
-        assert self.whole is not None
         return self.whole.edge_blocks()
 
 

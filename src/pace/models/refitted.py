@@ -14,8 +14,7 @@ from torch import Tensor
 
 from pace.graph import Graph
 from pace.models.base import Drop, Field, Network, Pass, identity
-from pace.models.mapped import Excerpt
-from pace.models.row_table import RowTable
+from pace.models.mapped import Excerpt, RowTable
 from pace.params import Params
 
 ALL = "all"

@@ -76,6 +76,8 @@ def roots_of(x: Tensor) -> Tensor:
 @travel.kept
 def unit_rows(graph: Graph, hop: int) -> UnitRows:
     """The rows of a graph at a hop, made once and kept with it."""
+    if isinstance(graph, MappedGraph):
+        return _stored_rows(graph, hop)  # type: ignore[return-value]  # read by nodes alone
     features = _roots(graph)
     along = travel.propagation(graph)
     if isinstance(graph, travel.SymbolicGraph):
@@ -98,11 +100,20 @@ def unit_rows(graph: Graph, hop: int) -> UnitRows:
 
 def by_columns(along: Operator, features: Operator, hop: int) -> Iterator[Tensor]:
     """P^k X' of all nodes, a few features at a time: edges · features for each hop."""
-    for chosen in torch.arange(features.shape[1]).split(COLUMNS):
-        rows = features.columns(chosen.to(features.matrix.device)).matrix.to_dense()
+    for rows in dense_columns(features):
         for _ in range(hop):
             rows = along @ rows
         yield rows
+
+
+def dense_columns(features: Operator) -> Iterator[Tensor]:
+    """X', a few features at a time."""
+    matrix: Any = csr_array(features.matrix).tocsc() if features.is_sparse else features.matrix
+    for first in range(0, features.shape[1], COLUMNS):
+        part = matrix[:, first : first + COLUMNS]
+        if features.is_sparse:
+            part = torch.from_numpy(part.toarray(order="C")).to(features.matrix.device)
+        yield part
 
 
 def reached_first(
@@ -183,12 +194,7 @@ class NeighbourhoodRows:
 
     def blocks(self) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Own, neighbours' and their neighbours' mean of a few features at a time, for all nodes."""
-        features = self.own.features
-        columns: Any = csr_array(features.matrix).tocsc() if features.is_sparse else features.matrix
-        for first in range(0, features.shape[1], COLUMNS):
-            part = columns[:, first : first + COLUMNS]
-            if features.is_sparse:
-                part = torch.from_numpy(part.toarray(order="C")).to(self.degrees.device)
+        for part in dense_columns(self.own.features):
             own = part / self.own.lengths
             near = self.mean @ own
             yield own, near, self.mean @ near
@@ -197,6 +203,8 @@ class NeighbourhoodRows:
 @travel.kept
 def neighbourhood_rows(graph: Graph) -> NeighbourhoodRows:
     """The neighbourhood rows of a graph, made once and kept with it."""
+    if isinstance(graph, MappedGraph):
+        return _stored_neighbourhood(graph)  # type: ignore[return-value]  # read by nodes alone
     degrees = degree_columns(degrees_of(graph))
     ones = torch.ones_like(degrees[:, :1])
     rows = NeighbourhoodRows(unit_rows(graph, 0), travel.neighbour_mean(graph), degrees, ones)
@@ -220,6 +228,8 @@ def degrees_of(graph: Graph) -> Tensor:
 
 def label_rows(graph: Graph, known: Tensor, classes: int) -> Tensor:
     """What a node's neighbours are known to be, (nodes, 2 classes + 4); `known` is a mask of them."""
+    if isinstance(graph, MappedGraph):
+        return _stored_labels(graph, known, classes)  # type: ignore[return-value]  # read by nodes alone
     if isinstance(graph, travel.SymbolicGraph):  # an exported model is given no labels
         nothing = graph.x.new_zeros(graph.x.shape[0], 2 * classes + 2)
         return torch.cat([nothing, torch.full_like(nothing[:, :2], 1 / SHRINK)], 1)
@@ -251,8 +261,7 @@ def label_columns(near: Tensor, far: Tensor) -> Tensor:
 # Of a mapped graph: what travels is stored once, everything else is made where it is read.
 
 
-def stored_unit_rows(graph: MappedGraph, hop: int) -> Later:
-    """`unit_rows` of a mapped graph."""
+def _stored_rows(graph: MappedGraph, hop: int) -> Later:
     x = graph.stored
     if hop == 0:
         return Later(lambda nodes: _unit(roots_of(x[nodes])))
@@ -265,9 +274,8 @@ def stored_unit_rows(graph: MappedGraph, hop: int) -> Later:
     return Later(lambda nodes: _unit(stored[nodes]))
 
 
-def stored_neighbourhood(graph: MappedGraph) -> Later:
-    """`neighbourhood_rows` of a mapped graph."""
-    x, own, mean = graph.stored, stored_unit_rows(graph, 0), [travel.neighbour_mean(graph)]
+def _stored_neighbourhood(graph: MappedGraph) -> Later:
+    x, own, mean = graph.stored, _stored_rows(graph, 0), [travel.neighbour_mean(graph)]
     degrees = degree_columns(graph.degrees)
     blocks = torch.arange(graph.nodes).split(READ)
     lengths = torch.cat([x[some].abs().sum(1, keepdim=True) for some in blocks]).sqrt()
@@ -283,8 +291,7 @@ def stored_neighbourhood(graph: MappedGraph) -> Later:
     )
 
 
-def stored_labels(graph: MappedGraph, known: Tensor, classes: int) -> Later:
-    """`label_rows` of a mapped graph."""
+def _stored_labels(graph: MappedGraph, known: Tensor, classes: int) -> Later:
     if graph.directed:
         raise GraphError(
             "known labels of neighbours are not counted on a mapped graph with directions: import it "

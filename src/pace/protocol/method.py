@@ -246,7 +246,6 @@ class ClosedForm(Protocol):
 
     def blank_return(self, federation: Federation) -> Message:
         """A return that says nothing, made without an upload, which may be ten times the model."""
-        ...
 
     def site_sums(
         self, uploads: Uploads, federation: Federation

@@ -323,6 +323,49 @@ def test_wrong_rows_are_said_and_nothing_is_written(tmp_path: Path) -> None:
     refused("edges", "source", "nobody", "'nobody' to .* leads to a node that is not in the table")
 
 
+def test_rows_without_a_split_may_follow_each_other_but_not_fill_the_table(tmp_path: Path) -> None:
+    """A block of the stream need not have training nodes."""
+    north, *_ = write_sites(tmp_path, job())
+    graph = load_site(north / "mine.graph", job()).graph
+    for number, labelled in enumerate((graph.nodes // 2, 0)):
+        options = tables(graph, north / "tables")
+        path = north / "tables" / "nodes.parquet"
+        table = parquet.read_table(path)
+        fold = ["" if row >= labelled else "train" for row in range(graph.nodes)]
+        place = table.column_names.index("fold")
+        parquet.write_table(table.set_column(place, "fold", pyarrow.array(fold)), path)
+        command = ("graph", "import", *options, "--memory", MEMORY, "--out")
+        if labelled:
+            pace(*command, north / f"{number}.graph")
+            assert read_folder(north / f"{number}.graph")[0].graph.train.sum() == labelled
+        else:
+            with pytest.raises(GraphError, match="'fold' is empty in every row"):
+                pace(*command, north / f"{number}.graph")
+
+
+@pytest.mark.parametrize("kind", [str, int])
+def test_ids_that_are_numbers_in_one_table_and_words_in_the_other_meet(
+    kind: type, tmp_path: Path
+) -> None:
+    """In neither order, far apart and below zero."""
+    ids = [-7, 10**15, 3, 40]
+    nodes = {"id": ids, "f0": [0.0, 1.0, 2.0, 3.0]}
+    ends = [kind(name) for name in (3, -7, 40)], [kind(name) for name in (10**15, 3, -7)]
+    edges = {"source": [*ends[0], None], "target": [*ends[1], kind(3)]}
+    for name, table in (("nodes", nodes), ("edges", edges)):
+        parquet.write_table(pyarrow.table(table), tmp_path / f"{name}.parquet")
+    options = ("--nodes", tmp_path / "nodes.parquet", "--edges", tmp_path / "edges.parquet")
+    out = tmp_path / "large.graph"
+    command = ("graph", "import", *options, "--memory", MEMORY, "--out", out, "--strangers")
+    with pytest.raises(GraphError, match="the edge None to"):
+        pace(*command, "refuse")
+    told = pace(*command, "drop")
+    assert told["notes"] == ["dropped: edges to nodes that are not in the table, 1"]
+    found, _ = read_folder(out)
+    assert isinstance(found.graph, mapped.MappedGraph)
+    assert found.graph.around(0, 4)[0].tolist() == [2, 3, 2, 0, 1, 0]
+
+
 def test_networks_that_read_a_whole_graph_are_refused(tmp_path: Path) -> None:
     north, *_ = write_sites(tmp_path, job())
     _, folder = imported(north)

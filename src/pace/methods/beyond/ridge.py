@@ -37,7 +37,6 @@ from pace.models import (
     DEGREE_COLUMNS,
     FITS,
     SHORTEST,
-    MappedGraph,
     Model,
     Network,
     Refitted,
@@ -48,9 +47,6 @@ from pace.models import (
     label_rows,
     neighbourhood_rows,
     regrouped,
-    stored_labels,
-    stored_neighbourhood,
-    stored_unit_rows,
     trained_fits,
     unit_rows,
 )
@@ -537,10 +533,6 @@ def mapped(graph: Graph, name: str, fit: str, classes: int) -> Any:
             return rows
         return rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min(SHORTEST)
     known, hop = fitted_nodes(graph, fit), name.removeprefix("hop")
-    if isinstance(graph, MappedGraph):
-        if name == LABELS:
-            return stored_labels(graph, known, classes)
-        return stored_unit_rows(graph, int(hop)) if hop != name else stored_neighbourhood(graph)
     if name == LABELS:
         return label_rows(graph, known, classes)
     return unit_rows(graph, int(hop)) if hop != name else neighbourhood_rows(graph)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import ClassVar
@@ -62,7 +62,7 @@ class RidgeSums(Regressed, Summable):
         blocks = graph.blocks() if isinstance(graph, RowTable) else (graph,)
         classes, omega = federation.model.classes, omega_of(name, federation)
         fitted = (fitted_rows(block, name, fit, classes) for block in blocks)
-        parts = (sketched(*each, omega) for each in fitted)
+        parts: Iterator[Sums] = (sketched(*each, omega) for each in fitted)
         products, sums, trace = reduce(lambda a, b: added([a, b]), parts)
         if omega is None:
             half = products[tuple(torch.triu_indices(*products.shape))]

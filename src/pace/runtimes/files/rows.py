@@ -7,7 +7,7 @@ list of numbers for each map of the job's method, such as hop0 and hop2, and per
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -39,29 +39,19 @@ def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
 
     Rows are sampled by a fixed seed; where a split has no more than `SAMPLE`, all of it is taken.
     """
-    files = RowFiles.found(folder, job)
-    classes = job.model.classes
+    files, classes = RowFiles.found(folder, job), job.model.classes
     counts, held = torch.zeros(classes, dtype=torch.int64), files.empty()
     seed = torch.Generator().manual_seed(0)
-    for site in files.sites() if sample else files.sites(labels_only=True):
-        table = site.graph
-        assert isinstance(table, RowTable)
+    for table in files.blocks() if sample else files.blocks(maps=False):
         counts += table.training_counts(classes)
         if sample:
             keys = torch.rand(table.nodes, generator=seed, dtype=torch.float64)
-            held = _lowest([held, {"key": keys, **table.parts()}])
+            held = _lowest(held, {"key": keys, "y": table.y, "split": table.split, **table.maps})
     if not counts.sum():
         raise GraphError(f"no row of {folder} is for training: its column split says `train`")
     maps = {name: held[name] for name in files.columns}
-    table = RowTable.of(
-        held["y"],
-        held["split"],
-        maps,
-        job.model.features,
-        files.blocks,
-        counts=counts,
-        identity=files.identity,
-    )
+    more = {"stream": files.blocks, "counts": counts, "identity": files.identity}
+    table = RowTable.of(held["y"], held["split"], maps, job.model.features, **more)
     return Site(table, (), None)
 
 
@@ -84,23 +74,20 @@ def load_any(path: Path, job: Job) -> Site:
     site = site_of_dataset(dataset, job, path)
     whole = site.graph
     assert isinstance(whole, MappedGraph)
-    places = _sampled(whole, model, about.memory)
-    sample = _table(whole, job, places)
-    counts = whole.training_counts(model.classes)
-    stream = partial(_row_blocks, whole, job)
-    table = replace(sample, stream=stream, counts=counts, identity=whole.identity)
-    return replace(site, graph=table)
+    sample = _table(whole, job, places := _sampled(whole, model, about.memory))
+    counts, stream = whole.training_counts(model.classes), partial(_row_blocks, whole, job)
+    sample = replace(sample, x=whole.stored[places], identity=whole.identity)
+    return replace(site, graph=replace(sample, counts=counts, stream=stream))
 
 
 def mapped_sites(path: Path, job: Job) -> Iterator[Site]:
     """The graph of a folder in blocks of nodes, each a site with its ids."""
-    site = load_any(path, job)
-    assert isinstance(site.graph, Excerpt)
-    assert site.graph.whole is not None
+    sample = load_any(path, job).graph
+    assert isinstance(sample, Excerpt)
     ids = parquet_library().ParquetFile(path / "ids.parquet").iter_batches(MAPPED)
-    for table, batch in zip(_row_blocks(site.graph.whole, job), ids, strict=True):
+    for table, batch in zip(_row_blocks(sample.whole, job), ids, strict=True):
         yield Site(table, tuple(map(str, batch.column(0).to_pylist())), None)
-    forget(site.graph.whole, LOGITS)  # of a model; other products are the graph's
+    forget(sample.whole, LOGITS)  # of a model; other products are the graph's
 
 
 def _row_blocks(whole: MappedGraph, job: Job) -> Iterator[Excerpt]:
@@ -112,12 +99,8 @@ def _table(whole: MappedGraph, job: Job, places: Tensor) -> Excerpt:
     """Some nodes with the rows that the job's method reads of them."""
     form = job.federation.method.closed_form
     maps = {} if form is None else form.rows_of(whole, places, job.federation)
-    split = torch.full_like(places, UNKNOWN)
-    for number, name in enumerate(MASKS):
-        split[getattr(whole, name)[places]] = number
-    table = Excerpt.of(whole.y[places], split, maps, whole.features)
-    assert isinstance(table, Excerpt)
-    return replace(table, whole=whole, places=places, x=whole.stored[places])
+    about = {"whole": whole, "places": places}
+    return Excerpt.of(whole.y[places], whole.split[places], maps, whole.features, **about)
 
 
 def _sampled(whole: MappedGraph, model: Layered, memory: int) -> Tensor:
@@ -141,7 +124,7 @@ def _sampled(whole: MappedGraph, model: Layered, memory: int) -> Tensor:
     return torch.cat(chosen).sort().values
 
 
-def _lowest(tables: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+def _lowest(*tables: dict[str, Tensor]) -> dict[str, Tensor]:
     """Of all rows that are in a split, those with the lowest keys."""
     every = {name: torch.cat([table[name] for table in tables]) for name in tables[0]}
     chosen = []
@@ -201,35 +184,39 @@ class RowFiles:
         maps = {name: torch.zeros(0, width) for name, width in self.columns.items()}
         return {"key": none.double(), "y": none, "split": none, **maps}
 
-    def blocks(self) -> Iterator[RowTable]:
-        for site in self.sites():
-            assert isinstance(site.graph, RowTable)
-            yield site.graph
-
-    def sites(self, *, labels_only: bool = False) -> Iterator[Site]:
+    def sites(self) -> Iterator[Site]:
         """Blocks of rows, each a site of its own with its ids."""
-        columns = {} if labels_only else self.columns
-        wanted = [*(ABOUT[1:] if labels_only else ABOUT), *columns]
-        classes = self.job.classes or tuple(map(str, range(self.job.model.classes)))
+        for batch, where in self._batches((*ABOUT, *self.columns)):
+            ids = tuple(map(str, batch.column("id").to_pylist()))
+            yield Site(self._table(batch, where, self.columns), ids, None)
+
+    def blocks(self, *, maps: bool = True) -> Iterator[RowTable]:
+        """Blocks of rows, or of their labels and splits alone."""
+        columns = self.columns if maps else {}
+        for batch, where in self._batches((*ABOUT[1:], *columns)):
+            yield self._table(batch, where, columns)
+
+    def _batches(self, wanted: Sequence[str]) -> Iterator[tuple[Any, str]]:
         for path in self.files:
             with parquet_library().ParquetFile(path, buffer_size=2**20, pre_buffer=False) as file:
                 if absent := [name for name in wanted if name not in file.schema_arrow.names]:
                     raise GraphError(f"{path} has no column {absent[0]!r}, which other files have")
                 first = 0
                 for batch in file.iter_batches(BATCH, columns=wanted, use_threads=False):
-                    where = f"{path}, rows from {first:,}"
-                    split = _numbered(batch.column("split"), MASKS, f"{where}: split")
-                    labels = _numbered(batch.column("label"), classes, f"{where}: label")
-                    if bool(((split != UNKNOWN) & (labels == UNKNOWN)).any()):
-                        raise GraphError(f"{where}: a row is in a split and has no label")
-                    maps = {
-                        name: _numbers(batch.column(name), width, f"{where}: {name}")
-                        for name, width in columns.items()
-                    }
-                    ids = () if labels_only else tuple(map(str, batch.column("id").to_pylist()))
-                    features = self.job.model.features
-                    yield Site(RowTable.of(labels, split, maps, features), ids, None)
+                    yield batch, f"{path}, rows from {first:,}"
                     first += len(batch)
+
+    def _table(self, batch: Any, where: str, columns: Mapping[str, int]) -> RowTable:
+        classes = self.job.classes or tuple(map(str, range(self.job.model.classes)))
+        split = _numbered(batch.column("split"), MASKS, f"{where}: split")
+        labels = _numbered(batch.column("label"), classes, f"{where}: label")
+        if bool(((split != UNKNOWN) & (labels == UNKNOWN)).any()):
+            raise GraphError(f"{where}: a row is in a split and has no label")
+        maps = {
+            name: _numbers(batch.column(name), width, f"{where}: {name}")
+            for name, width in columns.items()
+        }
+        return RowTable.of(labels, split, maps, self.job.model.features)
 
 
 def parquet_library() -> Any:
