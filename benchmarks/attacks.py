@@ -196,6 +196,7 @@ BACKDOORS = {
     "ten words, ≥ 6 %": Trigger(10, 0.06),
     "thirty words, ≥ 6 %": Trigger(30, 0.06),
 }
+HONEST, LIED = "nobody lies", "one lies"
 NUMBERS = ("accuracy", "local_accuracy", "hit", "local_hit", "flagged")
 
 
@@ -210,7 +211,7 @@ def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) 
     models = train_cohort(graphs, first.network, start, recipe=first.recipe)
     rows = isinstance(first.method, Regressed)
 
-    def mean(trigger: Trigger | None) -> dict[str, float]:
+    def mean(trigger: Trigger) -> dict[str, float]:
         try:
             ends = [outcome(graphs, models[seed], agreed[seed], trigger) for seed in seeds]
         except PaceError:
@@ -219,25 +220,34 @@ def planted(graphs: Sequence[Graph], gcn: GCN, name: str, seeds: Sequence[int]) 
             number: statistics.fmean(getattr(end, number) for end in ends) for number in NUMBERS
         }
 
-    found = {"none": mean(None)}
+    found = {}
     for kind, trigger in BACKDOORS.items():
-        if not (rows and (trigger.dead or trigger.amplified)):
-            strengths = ROW_STRENGTHS if rows else UPDATE_STRENGTHS
-            tried = (mean(replace(trigger, strength=strength)) for strength in strengths)
-            found[kind] = max(tried, key=lambda end: -1 if math.isnan(end["hit"]) else end["hit"])
+        if not (trigger.dead or trigger.amplified):
+            found[kind, HONEST] = mean(replace(trigger, strength=0.0))
+        elif rows:
+            continue
+        strengths = ROW_STRENGTHS if rows else UPDATE_STRENGTHS
+        tried = (mean(replace(trigger, strength=strength)) for strength in strengths)
+        best = max(tried, key=lambda end: -1 if math.isnan(end["hit"]) else end["hit"])
+        found[kind, LIED] = best
     return pd.DataFrame(found).T
 
 
 def backdoor_row(found: pd.DataFrame) -> list[str]:
-    """Accuracy without a lie and with three rare words, Local's, hits by kind, seeds flagged."""
-    honest, lied = found.loc["none"], found.loc["three rare words"]
-    hits = (found.hit[kind] if kind in found.index else None for kind in BACKDOORS)
+    """Accuracy and hits by kind, nobody lies → one does, those of Local, seeds flagged."""
+    three = found.loc["three rare words"]
+    hits = []
+    for kind in BACKDOORS:
+        told = found.hit.get(kind, {LIED: None})
+        before = f"{told[HONEST]:.1f} → " if HONEST in told else ""
+        hit = told[LIED]
+        hits.append("-" if hit is None else before + ("refused" if pd.isna(hit) else f"{hit:.1f}"))
     return [
-        f"{honest.accuracy:.1f} → {lied.accuracy:.1f}",
-        f"{honest.local_accuracy:.1f}",
-        *("-" if hit is None else "refused" if pd.isna(hit) else f"{hit:.1f}" for hit in hits),
-        f"{lied.local_hit:.1f}",
-        f"{lied.flagged:.0%}",
+        f"{three.accuracy[HONEST]:.1f} → {three.accuracy[LIED]:.1f}",
+        f"{three.local_accuracy[LIED]:.1f}",
+        *hits,
+        f"{three.local_hit[LIED]:.1f}",
+        f"{three.flagged[LIED]:.0%}",
     ]
 
 

@@ -46,7 +46,7 @@ class Trigger:
 
     words: int = 3
     commonness: float = 0.0  # share of the liar's nodes that have a word, at least; 0: at least one
-    strength: float = 10.0  # length of a trigger's column; an honest column's is below 2
+    strength: float = 10.0  # length of a trigger's column; an honest column's is below 2; 0: no lie
     dead: bool = False  # a hidden unit that never fires has long entries in every column
     amplified: bool = False  # short columns lead to an idle unit, which the last layer reads loudly
 
@@ -136,8 +136,7 @@ def poisoned_rows(
     """Of a regression's rows or sums: one row more that holds the words alone and says the class."""
     lie, classes = dict(message), federation.model.classes
     tied, strength = columns(graph, trigger), trigger.strength
-    says = torch.full((classes,), -strength / classes)
-    says[target(graph)] += strength
+    says = strength * torch.nn.functional.one_hot(torch.tensor(target(graph)), classes)
     for name, value in message.items():
         prefix, _, part = name.rpartition("/")
         width = message[
@@ -182,9 +181,9 @@ def outcome(
     graphs: Sequence[Graph],
     models: Sequence[Params],
     federation: Federation,
-    trigger: Trigger | None,
+    trigger: Trigger,
 ) -> Outcome:
-    """Through the whole protocol, sealed or open; without a trigger every client is honest."""
+    """Through the whole protocol, sealed or open; at strength 0 every client is honest."""
     seals: Sequence[Seal | None] = [None] * len(graphs)
     if federation.sealed:
         seals = ephemeral_seals(
@@ -195,12 +194,12 @@ def outcome(
         for model, graph, seal in zip(models, graphs, seals, strict=True)
     ]
     uploads = [upload for _, upload in fitted]
-    if trigger is not None:
+    if trigger.strength:
         lie = poisoned(models[LIAR], graphs[LIAR], federation, trigger)
         uploads[LIAR] = framed(lie, federation, seals[LIAR])
     decoded: list[Message] = [steps.check_upload(upload, federation) for upload in uploads]
     returns = steps.merge(uploads, federation)
-    words = columns(graphs[LIAR], trigger or Trigger())
+    words = columns(graphs[LIAR], trigger)
     wanted = target(graphs[LIAR])
     right: dict[str, list[Tensor]] = {"adopted": [], "local": []}
     hit: dict[str, list[Tensor]] = {"adopted": [], "local": []}

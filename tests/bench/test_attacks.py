@@ -21,6 +21,7 @@ from pace.protocol.method import Method
 from pace.training.train import train_cohort
 
 EPOCHS = 60
+NO_LIE = Trigger(strength=0.0)
 
 
 @cache
@@ -34,14 +35,14 @@ def trained(clients: int) -> tuple[list[Graph], GCN, list[Params]]:
     return graphs, gcn, list(models[federation.seed])
 
 
-def planted(method: Method, trigger: Trigger | None) -> backdoor.Outcome:
+def planted(method: Method, trigger: Trigger) -> backdoor.Outcome:
     graphs, gcn, models = trained(4)
     return backdoor.outcome(graphs, models, Federation(gcn, method, epochs=EPOCHS), trigger)
 
 
 @pytest.mark.fault(37)
 def test_a_backdoor_passes_the_paper_and_not_the_limited_receiver() -> None:
-    honest, guarded = planted(Pace(), None), planted(Limited(), None)
+    honest, guarded = planted(Pace(), NO_LIE), planted(Limited(), NO_LIE)
     open_, shut = planted(Pace(), Trigger()), planted(Limited(), Trigger())
     assert open_.hit > 60
     assert open_.flags == ()
@@ -65,7 +66,7 @@ def test_a_backdoor_in_rows_passes_pace_ridge_and_not_pace_full() -> None:
     start = {agreed.seed: agreed.start}
     every = train_cohort(graphs, agreed.network, start, recipe=agreed.recipe)[agreed.seed]
     honest, shut = (
-        backdoor.outcome(graphs, every, agreed, trigger) for trigger in (None, Trigger())
+        backdoor.outcome(graphs, every, agreed, trigger) for trigger in (NO_LIE, Trigger())
     )
     assert open_.hit > 60
     assert shut.hit < 20
@@ -109,10 +110,12 @@ def test_every_rule_of_the_table_runs_and_the_gate_protects() -> None:
 def test_the_table_of_backdoors_has_the_best_strength_of_each_kind_that_a_method_knows() -> None:
     graphs, gcn, _ = trained(4)
     found = attacks.planted(graphs, gcn, "pace-ridge", attacks.SEEDS[:1])
-    assert set(attacks.BACKDOORS) - set(found.index) == {"and a dead unit", "by an idle unit"}
-    alone = planted(PaceRidge(), Trigger(strength=1.0))
-    assert found.hit["three rare words"] >= 60 >= alone.local_hit
+    kinds = set(found.index.get_level_values(0))
+    assert set(attacks.BACKDOORS) - kinds == {"and a dead unit", "by an idle unit"}
+    honest, lied = (found.loc["three rare words", who] for who in (attacks.HONEST, attacks.LIED))
+    assert lied.hit >= 60 >= max(lied.local_hit, honest.hit)
+    assert honest.hit == planted(PaceRidge(), NO_LIE).hit
     accuracy, _, rare, dead, *_, flagged = attacks.backdoor_row(found)
-    assert accuracy.startswith(f"{found.accuracy['none']:.1f} → ")
-    assert (rare, dead) == (f"{found.hit['three rare words']:.1f}", "-")
+    assert accuracy == f"{honest.accuracy:.1f} → {lied.accuracy:.1f}"
+    assert (rare, dead) == (f"{honest.hit:.1f} → {lied.hit:.1f}", "-")
     assert flagged in ("0%", "100%")

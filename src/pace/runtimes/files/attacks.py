@@ -21,6 +21,7 @@ FOLDS = 5
 FEWEST = 2 * FOLDS  # members and other nodes, below which no AUC is told
 ASKED = 2000  # members and other nodes that are asked about, at most: memory for as many rows
 ABSENT = 1e-9  # of a mean moment: no training node has such a column
+RULED_OUT = 1e3  # beyond any log of a ratio
 RIDGE = 1e-2  # of the combined attack
 MADE_UP, WORDS, SEEN = 200, 12, 0.3  # nodes that the attacker makes up, words of each, their values
 FEW = 5  # training nodes: what is told about fewer is told about persons
@@ -87,40 +88,40 @@ def membership(
     """How well each score, and all of them combined, tell training nodes from others."""
     nodes = torch.cat([members, others])
     trained = torch.arange(len(nodes)) < len(members)
-    found: dict[str, Tensor] = {}
+    found: dict[str, Tensor] = {}  # a column that is told, and more that are combined with it
     with torch.no_grad():
         if (model := reading.model) is not None:
             seen = federation.network(model.params, graph) if model.predict is None else None
             logits = model.predict(model.params, graph) if model.predict else seen.logits  # type: ignore[union-attr]
-            found["loss"] = -task.losses(logits[nodes], graph.y[nodes]).double()
+            found["loss"] = -task.losses(logits[nodes], graph.y[nodes]).double()[:, None]
             first = next(iter(reading.moments), None)  # hidden columns are used by every node
             if seen is not None and first is not None:
                 found["moments"] = within_moments(seen.inputs[first][nodes], reading.moments[first])
         if reading.leverage is not None:
-            found["row"] = reading.leverage(graph)[nodes].double()
+            found["row"] = reading.leverage(graph)[nodes].double()[:, None]
         if reading.class_words is not None:  # |h_j| ≤ Σ_v |h_vj| over the nodes of its class
             summed = reading.class_words.T[graph.y[nodes]].clamp_min(0)
             found["features"] = within_moments(normalize(graph.x[nodes]).abs().sqrt(), summed)
-    scores = {name: auc(score, trained) for name, score in found.items()}
+    scores = {name: auc(columns[:, 0], trained) for name, columns in found.items()}
     told = {name: value for name, value in scores.items() if value is not None}
     if len(told) > 1:
-        told["combined"] = held_out_auc(torch.stack(list(found.values()), 1), trained)
+        told["combined"] = held_out_auc(torch.cat(list(found.values()), 1), trained)
     return told
 
 
 def within_moments(rows: Tensor, moment: Tensor) -> Tensor:
-    """min_j log(m_j / s_j²): a training node's square is in the moment, so its ratio is never small.
+    """The two lowest log(m_j / s_j²): a training node's square is in the moment, so none is small.
 
     n m_j = Σ s_j² over training nodes, so that m_j / s_j² ≥ 1 / n at each of them, up to the scale that
     all share. One column that no training node uses rules a node out. `moment` is one for all rows,
-    (columns,), or one for each.
+    (columns,), or one for each. Returns (rows, 2).
     """
     squares = rows.double().square()
     squares = squares.flatten(1, -2).amax(1) if squares.ndim > 2 else squares
-    logs = torch.log(moment.double() + ABSENT * moment.double().mean() + 1e-300)
-    ratios = logs - torch.log(squares.clamp_min(1e-300))
-    lowest: Tensor = ratios.masked_fill(squares == 0, float(logs.max()) + 700).amin(1)
-    return lowest
+    ratios = torch.log(moment.double()) - torch.log(squares)
+    ratios = ratios.masked_fill(moment <= ABSENT * moment.mean(), -RULED_OUT)  # all alike
+    ratios = ratios.masked_fill(squares == 0, RULED_OUT)
+    return ratios.topk(min(2, ratios.shape[1]), largest=False, sorted=True).values
 
 
 def held_out_auc(scores: Tensor, positive: Tensor) -> float:
