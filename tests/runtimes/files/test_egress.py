@@ -63,6 +63,18 @@ def test_no_training_node_is_ruled_out_by_the_moments() -> None:
 
 
 @pytest.mark.fault(38)
+def test_nodes_that_are_ruled_out_are_alike_and_the_two_lowest_ratios_are_told() -> None:
+    """However small the value in a column that no training node has; other columns are compared."""
+    moment = torch.tensor([4.0, 2.0, 0.0])
+    rows = torch.tensor([[1.0, 1.0, 0.0], [0.0, 2.0, 0.0], [1.0, 0.0, 9.0], [0.1, 2.0, 1e-3]])
+    found = attacks.within_moments(rows, moment)
+    far, logs = attacks.RULED_OUT, torch.log(torch.tensor([2.0, 4.0, 0.5, 4.0, 0.5]).double())
+    expected = [[logs[0], logs[1]], [logs[2], far], [-far, logs[3]], [-far, logs[4]]]
+    torch.testing.assert_close(found, torch.tensor(expected).double())
+    assert attacks.within_moments(rows[:, :1], moment[:1]).shape == (4, 1)
+
+
+@pytest.mark.fault(38)
 def test_an_upload_is_attacked_more_than_its_sums_would_be() -> None:
     made = synthetic(Synthetic(nodes=400, features=200, classes=4, communities=4))
     (graph,) = divide(Dataset("small", made, 4), "dirichlet", 1)

@@ -118,8 +118,8 @@ def within_moments(rows: Tensor, moment: Tensor) -> Tensor:
     """
     squares = rows.double().square()
     squares = squares.flatten(1, -2).amax(1) if squares.ndim > 2 else squares
-    ratios = torch.log(moment.double()) - torch.log(squares)
-    ratios = ratios.masked_fill(moment <= ABSENT * moment.mean(), -RULED_OUT)  # all alike
+    logs = torch.log(moment.double()) - torch.log(squares)
+    ratios = logs.masked_fill(moment <= ABSENT * moment.mean(), -RULED_OUT)  # all alike
     ratios = ratios.masked_fill(squares == 0, RULED_OUT)
     return ratios.topk(min(2, ratios.shape[1]), largest=False, sorted=True).values
 

@@ -229,7 +229,7 @@ PURPOSE = (
 )
 ATTACKER = (
     "The attacker holds the message and, to ask whether a node was trained on, the node with its "
-    "edges and label. Others may learn more: these are simple attacks."
+    "edges and label. Fitted on nine other sites, an attack reached an AUC up to 0.03 higher."
 )
 SUMS = (
     "In the sums, a model of this site's own validation nodes stands for other sites, which are less "
