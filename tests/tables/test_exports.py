@@ -72,10 +72,11 @@ def test_nines_far_from_all_others_are_asked_about(tmp_path: Path, nines: str) -
 def test_points_that_may_be_between_thousands_are_asked_about(
     tmp_path: Path, delimiter: str
 ) -> None:
-    write(tmp_path, ["1.234", "2.500", "12.000"], delimiter=delimiter)
-    for look in (imported, proposed):
-        with pytest.raises(ProblemsError, match="say --decimal comma or --decimal point"):
-            look(tmp_path)
+    for cells in (["2.000", "12.000"], ["1.234", "2.500", "12.000"]):
+        write(tmp_path, cells, delimiter=delimiter)
+        for look in (imported, proposed):
+            with pytest.raises(ProblemsError, match="say --decimal comma or --decimal point"):
+                look(tmp_path)
     assert features(imported(tmp_path, decimal="comma"))[:3] == [1234, 2500, 12000]
     assert features(imported(tmp_path, decimal="point"))[:3] == [1.234, 2.5, 12]
     write(tmp_path, ["1.234", "2.5", "12.000"], delimiter=delimiter)  # 2.5 shows it

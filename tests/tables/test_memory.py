@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pace.tables.packed import Marks, Words
+from pace.tables.cells import Words
 
 SIZE = 3_000_000  # bytes
 CHILD = """
@@ -66,7 +66,7 @@ def test_ten_times_the_bytes(tmp_path: Path, cells: Callable[[int, random.Random
     assert float(done.stdout) < 10 * size / 2**20 + 5, done.stderr
 
 
-def test_words_and_marks_are_what_lists_and_dicts_are() -> None:
+def test_words_are_what_lists_are() -> None:
     draw = random.Random(1)
     for count in (0, 1, 511, 512, 513, 5_000):
         cells = [draw.choice(("", "ü", "a b", "–", f"{draw.random()}")) for _ in range(count)]
@@ -78,9 +78,4 @@ def test_words_and_marks_are_what_lists_and_dicts_are() -> None:
         places = sorted(draw.sample(range(count), count // 3))
         assert [packed[place] for place in places] == [cells[place] for place in places]
         assert packed[-3:] == cells[-3:]
-        marks = {place: cells[place] for place in places}
-        assert Marks(marks) == marks
-        assert [Marks(marks).get(place) for place in range(count)] == [
-            marks.get(place) for place in range(count)
-        ]
     assert list(Words(["a\0b", "c"])) == ["a b", "c"]  # NUL ends a cell

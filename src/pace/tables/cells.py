@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from array import array
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from pace.io import one_line
 from pace.tables.dates import LIKE_DATES
-from pace.tables.packed import Marks
 from pace.tables.problems import listed
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -39,24 +41,108 @@ WITH_UNIT = re.compile(r"[+-]?\d[\d.,]*\s*([%°][^\s\d]*|[^\W\d_][^\s\d]*)")  # 
 LIKE_NUMBER = re.compile(r"\W*\d[\d\W]*(?:[eE][+-]?\d+)?")  # €1.50, 120/80, 12:30
 SPREADSHEET = re.compile(r"=.+|#{4,}|#(REF|BEZUG|VALUE|WERT|NAME|DIV/0|NUM|ZAHL|NULL)[!?]")
 LEFT_ALONE = re.compile(r'="(.*)"')
+NUMERAL = r"\d[\d.,]*"
+LIMIT = re.compile(rf"([<>≤≥])=?\s*({NUMERAL})")
+RANGE = re.compile(rf"({NUMERAL})\s*(?:-|–|to|bis)\s*({NUMERAL})")
+AND_MORE = re.compile(rf"({NUMERAL})\s*\+")
+STORED = re.compile(r"u?int\d+|halffloat|float|double")  # as numbers, by Arrow
 FEW = 3  # different words; fewer show no pattern
+NUL = "\0"
 UNCLEAR_MARK = (
     "holds numbers whose mark may come before decimals or between thousands: say --decimal comma or "
     "--decimal point"
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Numbers:
+class Words(Sequence[str]):
+    """A column of text as UTF-8 with NUL after each cell: strings take 50 bytes more than their letters.
+
+    Every `SPAN` cells or more their number and their bytes are noted. A cell is found among those
+    that lie between two notes, which are kept decoded: reading in order decodes everything once.
+    """
+
+    SPAN = 512
+
+    def __init__(self, cells: Iterable[str] = ()) -> None:
+        self._bytes, self._count = bytearray(), 0
+        self._cells, self._starts = array("q", [0]), array("q", [0])
+        self._span, self._decoded = -1, list[str]()
+        self.extend(cells)
+
+    def extend(self, cells: Iterable[str]) -> None:
+        """Add cells at the end."""
+        cells, self._span = iter(cells), -1
+        while added := list(islice(cells, self.SPAN)):
+            text = NUL.join(added)
+            if text.count(NUL) >= len(added):
+                text = NUL.join(cell.replace(NUL, " ") for cell in added)
+            self._bytes += f"{text}{NUL}".encode()
+            self._count += len(added)
+            if self._count - self._cells[-1] >= self.SPAN:
+                self._cells.append(self._count)
+                self._starts.append(len(self._bytes))
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[str]:
+        for span in range(len(self._starts)):
+            yield from self._read(span)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(self._count))]
+        index = range(self._count)[index]
+        span = bisect_right(self._cells, index) - 1
+        if span != self._span:
+            self._span, self._decoded = span, self._read(span)
+        return self._decoded[index - self._cells[span]]
+
+    def _read(self, span: int) -> list[str]:
+        end = self._starts[span + 1] if span + 1 < len(self._starts) else len(self._bytes)
+        return self._bytes[self._starts[span] : end].decode().split(NUL)[:-1]
+
+
+class ArrowCells(Sequence[str]):
+    """A column of an Arrow table as text; equal cells of a dictionary are one object."""
+
+    def __init__(self, column: Any) -> None:
+        self._column = column
+
+    @property
+    def values(self) -> Array | None:
+        """The numbers, where they are stored as such."""
+        return self._column.to_numpy() if STORED.fullmatch(str(self._column.type)) else None
+
+    def __len__(self) -> int:
+        return len(self._column)
+
+    def __getitem__(self, index: Any) -> Any:
+        return _word(self._column[index].as_py())
+
+    def __iter__(self) -> Iterator[str]:
+        for chunk in self._column.chunks:
+            if str(chunk.type).startswith("dictionary<"):
+                words = [_word(value) for value in chunk.dictionary.to_pylist()]
+                yield from ("" if i is None else words[i] for i in chunk.indices.to_pylist())
+            else:
+                yield from map(_word, chunk.to_pylist())
+
+
+def _word(cell: object) -> str:
+    """A cell as CSV would have it."""
+    if cell is None or cell != cell:
+        return ""
+    if isinstance(cell, bool) or (isinstance(cell, float) and cell.is_integer()):
+        return str(int(cell))  # an id or label that passed through floats is still the same
+    return _plain_cell(str(cell))
+
+
+class Numbers(NamedTuple):
     """A column read as numbers; NaN where a cell is none."""
 
-    values: Array  # (rows,), kept as float32
-    text: Mapping[int, str]  # index -> what a cell holds that is no number
+    values: Array  # (rows,) float32; what is too large for it is infinite, and reported as such
     style: str = "plain"  # comma, point, plain, unclear (1,234 alone can be either) or mixed
-
-    def __post_init__(self) -> None:
-        with np.errstate(over="ignore"):  # too large for float32: infinite, and reported as such
-            object.__setattr__(self, "values", self.values.astype(np.float32, copy=False))
 
     @property
     def expected(self) -> str:
@@ -64,25 +150,60 @@ class Numbers:
         return "a number with a decimal comma" if self.style == "comma" else "a finite number"
 
 
-def parse_cells(
-    cells: Sequence[str], style: str = "plain", read: Callable[[str], float] = float
-) -> Numbers:
-    """The numbers of a column, by a function that raises ValueError for what is none."""
-    text = {}
-    try:
-        values = np.fromiter(map(read, cells), np.float64, len(cells))
-    except ValueError:
-        values = np.full(len(cells), np.nan)
-        for index, cell in enumerate(map(plain_cell, cells)):
-            try:
-                values[index] = read(cell.replace(MINUS, "-"))
-            except ValueError:
-                text[index] = cell
-    return Numbers(values, text, style)
+class Conversion(NamedTuple):
+    """What a mapping does to the numbers of a column."""
+
+    limits: bool = False  # `<3` and `60-69` are numbers too
+    factor: float = 1.0
+    offset: float = 0.0
+
+    def parts(self, cell: str) -> tuple[Sequence[str], float]:
+        """The numbers in a cell, and the weight by which they are summed."""
+        return (bound_parts(cell) if self.limits else None) or ((cell,), 1.0)
+
+    def value(self, cell: str, read: Callable[[str], float]) -> float:
+        """The number that a cell becomes; like any column's, the numbers in it are float32."""
+        parts, weight = self.parts(cell)
+        total = sum((np.float32(read(part)) for part in parts), np.float32(0))
+        return float(weight * total) * self.factor + self.offset
 
 
-def plain_cell(cell: str) -> str:
-    """A cell on one line, without what makes Excel leave it alone: `="007"` is 007."""
+def bound_parts(cell: str) -> tuple[Sequence[str], float] | None:
+    """The numbers in a limit or a range, and the weight by which they are summed; None for others."""
+    if match := LIMIT.fullmatch(cell):
+        return (match[2],), 0.5 if match[1] in "<≤" else 1.0
+    if match := RANGE.fullmatch(cell):
+        return match.groups(), 0.5
+    match = AND_MORE.fullmatch(cell)
+    return (match.groups(), 1.0) if match else None
+
+
+def parse_cells(cells: Sequence[str], read: Callable[[str], float] = float) -> Array:
+    """A column as float32; NaN where the function that reads a cell raises ValueError."""
+    values = cells.values if isinstance(cells, ArrowCells) else None
+    with np.errstate(over="ignore"):
+        try:
+            values = np.fromiter(map(read, cells), float, len(cells)) if values is None else values
+        except ValueError:
+            values = np.fromiter(_numbers_or_nan(cells, read), float, len(cells))
+        return values.astype(np.float32)
+
+
+def _numbers_or_nan(cells: Iterable[str], read: Callable[[str], float]) -> Iterator[float]:
+    for cell in cells:
+        try:
+            yield read(cell.replace(MINUS, "-"))
+        except ValueError:
+            yield np.nan
+
+
+def plain_cells(cells: Sequence[str]) -> Iterable[str]:
+    """Cells on one line each, without what makes Excel leave them alone: `="007"` is 007."""
+    text = "".join(cells)
+    return map(_plain_cell if "=" in text or "\n" in text else str.strip, cells)
+
+
+def _plain_cell(cell: str) -> str:
     cell = one_line(cell) if "\n" in cell else cell.strip()
     wrapped = LEFT_ALONE.fullmatch(cell) if cell[:1] == "=" else None
     return wrapped[1] if wrapped else cell
@@ -98,12 +219,54 @@ def is_number(cell: str) -> bool:
 
 
 def parse_columns(
-    columns: Mapping[str, Sequence[str]], decimal: str | None, delimiter: str, notes: list[str]
+    columns: Mapping[str, Sequence[str]],
+    decimal: str | None,
+    delimiter: str,
+    notes: list[str],
+    conversions: Mapping[str, Conversion],
 ) -> dict[str, Numbers]:
     """The columns of a file as numbers, each in the one style that fits all of its cells."""
+    shown: dict[str, Sequence[str]] = {}  # the numbers by whose marks the style is known
+    plain = {}
+    for name, cells in columns.items():
+        if (conversion := conversions.get(name)) is not None:
+            shown[name] = Words(part for cell in cells for part in conversion.parts(cell)[0])
+        else:
+            plain[name] = parse_cells(cells)
+            if not isinstance(cells, ArrowCells) or cells.values is None:
+                shown[name] = cells
+    marked = (_has_marks(shown[name], plain[name], delimiter) for name in shown if name in plain)
+    if not (decimal or conversions or any(marked)):
+        return {name: Numbers(values) for name, values in plain.items()}
+    styles = _styles(shown, decimal, delimiter, notes)
+    readers = {"comma": _decimal_comma, "point": _decimal_point, "unclear": _without_mark}
+    parsed = {}
+    for name, cells in columns.items():
+        style = styles.get(name, "plain")
+        read: Callable[[str], float] = readers.get(style, float)
+        if (conversion := conversions.get(name)) is not None:
+            read = partial(conversion.value, read=read)
+        parsed[name] = Numbers(parse_cells(cells, read), style)
+    return parsed
+
+
+def _has_marks(cells: Sequence[str], values: Array, delimiter: str) -> bool:
+    """Whether numbers have marks that `float` does not read, or points that may be such marks."""
+    if any(is_number(cells[index]) for index in np.flatnonzero(np.isnan(values)).tolist()):
+        return True
+    parts = np.abs(values[np.isfinite(values) & (values != np.round(values))]).astype(np.float64)
+    near = np.abs(parts * 1000 - np.round(parts * 1000)) < 0.1  # float32
+    thousands = delimiter != "," and bool((near & (parts >= 1) & (parts < 1000)).all())
+    return thousands and any("." in cell for cell in cells)
+
+
+def _styles(
+    columns: Mapping[str, Sequence[str]], decimal: str | None, delimiter: str, notes: list[str]
+) -> dict[str, str]:
+    """How each column writes its numbers, with an eye on the others."""
     styles = {name: decimal or _style(cells) for name, cells in columns.items()}
     pointed = {
-        name: {cell.strip() for cell in columns[name] if "." in cell}
+        name: {cell for cell in columns[name] if "." in cell}
         for name, style in styles.items()
         if style == "plain"
     }
@@ -123,16 +286,11 @@ def parse_columns(
         styles |= dict.fromkeys(grouped, "unclear")
     if english := [name for name, style in styles.items() if style == "point" and not decimal]:
         notes.append(f"marks between thousands: {listed(english)}")
-    readers = {"comma": _decimal_comma, "point": _decimal_point, "unclear": _without_mark}
-    parsed = {}
-    for name, cells in columns.items():
-        numbers = parse_cells(cells, styles[name], readers.get(styles[name], float))
-        parsed[name] = replace(numbers, text=Marks(numbers.text))
-    return parsed
+    return styles
 
 
 def _style(cells: Sequence[str]) -> str:
-    marked = {cell.strip() for cell in cells if not cell.strip().isalnum()}
+    marked = {cell for cell in cells if not cell.isalnum()}
     german = {cell for cell in marked if COMMA.fullmatch(cell)}
     german |= {cell for cell in marked if cell.count(".") > 1 and GROUPED.fullmatch(cell)}
     english = {cell for cell in marked if ENGLISH.fullmatch(cell)}
@@ -188,7 +346,7 @@ def like_numbers(words: Collection[str]) -> str | None:
 
 def missing_numbers(missing: Sequence[str]) -> Array:
     """The numbers among the words for a missing value, such as -999."""
-    values = parse_cells(missing).values
+    values = parse_cells(missing)
     return values[np.isfinite(values)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ LARGE = 10.0  # root mean square of a feature that is worth a warning
 OUTLIER_SCALES = 20  # a value further from the centre is most often in another unit
 SHIFTED_SCALES, FEW_ROWS = 4, 10  # a median further from it, of so many rows, is worth a warning
 NARROW = 0.2  # scales: numbers that lie so close together and apart are most often in another unit
+NO_WORDS = ("", "nan")  # in a column that may hold words
 FEW_VALUES = 3  # different numbers; fewer show no pattern
 EXAMPLES = 4
 FILL = "a codebook can fill it: `pace codebook propose`"
@@ -62,8 +63,9 @@ def infer_columns(table: Table) -> list[Column]:
     """Columns without a codebook: numbers stay as they are, dates become days, words one-hot."""
     columns = []
     for name, numbers in table.numbers.items():
-        words = sorted(set(numbers.text.values()) - {""})
-        if not words and len(numbers.text) == len(table.rows):
+        cells, absent = table.text[name], np.flatnonzero(np.isnan(numbers.values)).tolist()
+        words = sorted({cell for index in absent if (cell := cells[index]).lower() not in NO_WORDS})
+        if len(absent) == len(table.rows) and not any(cells):
             table.refuse(None, f"column {name!r} is empty in every row: leave it out")
         elif not words or not np.isnan(numbers.values).all():
             columns.append(Column(name, "number"))
@@ -138,27 +140,25 @@ def encode_columns(
 
 def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: Changes) -> Array:
     """One scaled feature, and with `indicator` another that is 1 where the value is missing."""
-    name = column.name
+    name, cells = column.name, table.text[column.name]
     if column.kind == "date":
         values = table.days(name)
-        cells: Iterable[tuple[int, str]] = enumerate(table.cells(name))
+        missing = np.array([cell.lower() in blanks for cell in cells], bool)
         expected = "a date such as 2024-03-31"
     else:
         numbers = table.numbers[name]
-        cells, values = numbers.text.items(), numbers.values.astype(np.float64)
+        values = numbers.values.astype(np.float64)
         expected = "0 or 1" if column.kind == "flag" else numbers.expected
-    missing = np.isnan(values) if "nan" in blanks else np.zeros(len(values), bool)
-    if column.kind != "date":
-        missing |= np.isin(values, missing_numbers([*blanks]))
-    for index, cell in cells:
-        missing[index] = cell.lower() in blanks
+        missing = np.isin(values, missing_numbers([*blanks]))
+        for index in np.flatnonzero(np.isnan(values)).tolist():
+            missing[index] = cells[index].lower() in blanks
     right = np.isin(values, (0, 1)) if column.kind == "flag" else np.isfinite(values)
     for index in np.flatnonzero(~missing & ~right).tolist():
-        table.refuse_cell(index, name, table.cell(name, index), expected)
+        table.refuse_cell(index, name, cells[index], expected)
     absent = np.flatnonzero(missing).astype(np.int32)
     if column.fill is None:
         for index in absent.tolist():
-            table.refuse_cell(index, name, table.cell(name, index), expected, remedy)
+            table.refuse_cell(index, name, cells[index], expected, remedy)
     elif len(absent):
         fill = show_day(column.fill) if column.kind == "date" else f"{column.fill:g}"
         done[f"missing, filled with {fill}{' and marked' * column.indicator}"] = absent
@@ -245,7 +245,7 @@ def _words(table: Table, column: Column, blanks: set[str], remedy: str, done: Ch
     values = {word: features[word] for word in column.values}
     block = np.zeros((len(table.rows), len(features)), np.float32)
     how, others = "marked" if column.indicator else "taken as `other`", 0
-    for index, cell in enumerate(table.cells(column.name)):
+    for index, cell in enumerate(table.text[column.name]):
         if cell in values:
             block[index, values[cell]] = 1
         elif cell.lower() in blanks and (column.indicator or column.other):

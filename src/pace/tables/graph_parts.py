@@ -14,9 +14,15 @@ from torch import Tensor
 from pace.errors import GraphError
 from pace.graph import MASKS, UNKNOWN
 from pace.io import many
-from pace.tables.cells import alike_notes, in_order, is_number, missing_among, whole_number
+from pace.tables.cells import (
+    Words,
+    alike_notes,
+    in_order,
+    is_number,
+    missing_among,
+    whole_number,
+)
 from pace.tables.dates import are_dates
-from pace.tables.packed import Words
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
 
@@ -218,7 +224,7 @@ def read_edges(
         weights = torch.from_numpy(table.numbers[weight].values)
         unusable = ~(torch.isfinite(weights) & (weights > 0))
         for index in unusable.nonzero().flatten().tolist():
-            table.refuse_cell(index, weight, table.cell(weight, index), "a number above 0")
+            table.refuse_cell(index, weight, table.text[weight][index], "a number above 0")
     names = [table.text[end] for end in ends]
     edges = torch.stack([_numbered(end, ids, -1) for end in names])
     if not edges.numel():

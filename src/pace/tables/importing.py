@@ -76,7 +76,7 @@ def import_graph(
     classes, missing = check_settings(columns, codebook), MISSING
     problems, changes = Problems(), list[Change]()
     columns, ratios = shares(columns)
-    file = open_mapped(nodes, columns.mapping, columns.decimal)
+    file = open_mapped(nodes, columns.mapping)
     special = special_columns(columns, codebook, file, problems.notes)
     text, numbers = read_as(file, columns, codebook, special, problems)
     table = read_table(file, problems, text=text, numbers=numbers, decimal=columns.decimal)

@@ -14,21 +14,17 @@ is added. Columns that no line names are not used.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import OPTIONAL, dump_toml, optional, plain_record, record_key
-from pace.tables.cells import MISSING, Numbers, parse_columns
+from pace.tables.cells import MISSING, Conversion, Words
 from pace.tables.codebook import read_columns, refuse_repeated, write_new
 from pace.tables.dates import UNCLEAR_DAYS, are_dates, parse_dates, unclear_days
-from pace.tables.packed import Marks, Words
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Read, TableFile, open_table
 
@@ -36,10 +32,6 @@ MAPPING_FORMAT = "pace-mapping-1"
 YEAR = 365.25  # days
 NOTHING = ("", "-", "–", "none")  # in a cell that may hold several words
 OPEN = "?"  # in the place of a word that a person has to say
-NUMBER = r"\d[\d.,]*"
-LIMIT = re.compile(rf"([<>≤≥])=?\s*({NUMBER})")
-RANGE = re.compile(rf"({NUMBER})\s*(?:-|–|to|bis)\s*({NUMBER})")
-AND_MORE = re.compile(rf"({NUMBER})\s*\+")
 HEAD = """\
 # How this site's columns become the columns that sites agree on: a line each. Read it and change what
 # is wrong; a column whose line is deleted is not used. `from` is the name in your table. Also:
@@ -82,9 +74,10 @@ class Rule:
         return tuple(self.flags.values()) or (self.name,)
 
     @property
-    def is_number(self) -> bool:
-        """Whether something is done to numbers."""
-        return bool(self.limits or self.unit) or (self.factor, self.offset) != (1, 0)
+    def conversion(self) -> Conversion | None:
+        """What is done to numbers, if anything is."""
+        conversion = Conversion(self.limits, self.factor, self.offset)
+        return conversion if self.unit or conversion != Conversion() else None
 
 
 @dataclass(frozen=True)
@@ -133,16 +126,17 @@ def read_mapping(path: Path) -> ColumnMapping:
     return read_columns(ColumnMapping, path, MAPPING_FORMAT, remedy, name="the mapping")
 
 
-def open_mapped(path: Path, mapping: ColumnMapping | None, decimal: str | None) -> TableFile:
+def open_mapped(path: Path, mapping: ColumnMapping | None) -> TableFile:
     """A table whose header has been read, seen through the mapping if there is one."""
     file = open_table(path)
-    return file if mapping is None else MappedFile(file, mapping, decimal)
+    return file if mapping is None else MappedFile(file, mapping)
 
 
-class MappedFile:
+class MappedFile(TableFile):
     """A table seen through a mapping: it has the agreed columns, and what is in them is as agreed."""
 
-    def __init__(self, file: TableFile, mapping: ColumnMapping, decimal: str | None = None) -> None:
+    def __init__(self, file: TableFile, mapping: ColumnMapping) -> None:
+        super().__init__(file.path)
         if left := mapping.unsettled:
             raise SettingError(
                 f"the mapping says {OPEN!r} in {listed(left)} Replace each {OPEN!r}."
@@ -154,29 +148,23 @@ class MappedFile:
                     f"{rule.name!r}; {did_you_mean(rule.source, file.columns)}it has "
                     f"{listed(file.columns, 12)}"
                 )
-        self.file, self.mapping, self.decimal = file, mapping, decimal
-        self.path, self.name, self.delimiter = file.path, file.name, file.delimiter
-        self.notes: list[str] = list(file.notes)
-        self.columns = [name for rule in mapping.columns for name in rule.columns]
-        self.text_columns: set[str] = set()  # numbers are read here
+        self.file, self.rules = file, mapping.columns
+        self.delimiter, self.notes = file.delimiter, file.notes
+        self.columns = [name for rule in self.rules for name in rule.columns]
+        for rule in self.rules:
+            if (conversion := rule.conversion) is not None:
+                self.conversions |= dict.fromkeys(rule.columns, conversion)
 
-    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
-        """The row numbers, and columns as text and as numbers."""
-        wanted = {*text, *numbers}
-        rules = [rule for rule in self.mapping.columns if wanted & {*rule.columns}]
+    def read(self, columns: Sequence[str], problems: Problems) -> Read:
+        rules = [rule for rule in self.rules if {*columns} & {*rule.columns}]
         sources = [rule.source for rule in rules]
         sources += [rule.age_at for rule in rules if rule.age_at in self.file.columns]
-        rows, raw, _ = self.file.read(list(dict.fromkeys(sources)), (), problems)
+        rows, raw = self.file.read(list(dict.fromkeys(sources)), problems)
         cells: dict[str, Sequence[str]] = {}
         for rule in rules:
             made = self._cells(rule, raw, problems)
             cells |= {name: Words(column) for name, column in made.items()}
-        parsed = self._numbers(rules, cells, numbers)
-        for name in (name for rule in rules if rule.is_number for name in rule.columns):
-            values = parsed[name].values
-            pairs = zip(values.tolist(), cells[name], strict=True)
-            cells[name] = Words(f"{value:.7g}" if value == value else cell for value, cell in pairs)
-        return rows, {n: cells[n] for n in text}, {n: parsed[n] for n in numbers}
+        return rows, {name: cells[name] for name in columns}
 
     def _cells(
         self, rule: Rule, raw: Mapping[str, Sequence[str]], problems: Problems
@@ -208,51 +196,6 @@ class MappedFile:
         if rule.unit:
             cells = [cell.removesuffix(rule.unit).rstrip() for cell in cells]
         return {rule.name: cells}
-
-    def _numbers(
-        self, rules: Sequence[Rule], cells: Mapping[str, Sequence[str]], numbers: Sequence[str]
-    ) -> dict[str, Numbers]:
-        """Columns as numbers, in the notation of the whole file; limits and units as agreed."""
-        by_name = {name: rule for rule in rules for name in rule.columns}
-        asked = [name for name, rule in by_name.items() if name in numbers or rule.is_number]
-        bounds = {
-            name: {i: parts for i, cell in enumerate(cells[name]) if (parts := bound_parts(cell))}
-            for name in asked
-            if by_name[name].limits
-        }
-        columns = {}
-        for name in asked:  # the numbers in `<3` and `60-69` are read like the others, behind them
-            extra = [part for parts, _ in bounds.get(name, {}).values() for part in parts]
-            columns[name] = Words(chain(cells[name], extra))
-        notes = list[str]()
-        parsed = parse_columns(columns, self.decimal, self.delimiter, notes)
-        self.notes += [note for note in notes if note not in self.notes]
-        return {
-            name: _converted(by_name[name], parsed[name], bounds.get(name, {})) for name in asked
-        }
-
-
-def _converted(rule: Rule, numbers: Numbers, bounds: Mapping[int, tuple[Any, float]]) -> Numbers:
-    """A column's numbers with limits and ranges filled in, in the agreed unit."""
-    parts = sum(len(parts) for parts, _ in bounds.values())
-    rows = len(numbers.values) - parts
-    values, at, text = numbers.values[:rows].astype(np.float64), rows, dict(numbers.text)
-    for index, (bound, weight) in bounds.items():
-        values[index] = weight * numbers.values[at : at + len(bound)].sum()
-        at += len(bound)
-        text.pop(index, None)
-    text = {index: cell for index, cell in text.items() if index < rows}
-    return Numbers(values * rule.factor + rule.offset, Marks(text), numbers.style)
-
-
-def bound_parts(cell: str) -> tuple[list[str], float] | None:
-    """The numbers in a limit or a range, and the weight by which they are summed; None for others."""
-    if match := LIMIT.fullmatch(cell):
-        return [match[2]], 0.5 if match[1] in "<≤" else 1.0
-    if match := RANGE.fullmatch(cell):
-        return [match[1], match[2]], 0.5
-    match = AND_MORE.fullmatch(cell)
-    return ([match[1]], 1.0) if match else None
 
 
 def _flags(rule: Rule, cells: Sequence[str]) -> Iterator[tuple[str, list[str]]]:

@@ -15,12 +15,11 @@ from difflib import SequenceMatcher
 from itertools import product
 
 from pace.errors import GraphError
-from pace.tables.cells import MISSING, fold, is_number, unit_of
+from pace.tables.cells import MISSING, Words, bound_parts, fold, is_number, unit_of
 from pace.tables.codebook import Codebook
 from pace.tables.dates import are_dates
 from pace.tables.features import CATEGORIES
-from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, MappedFile, Rule, bound_parts
-from pace.tables.packed import Words
+from pace.tables.mapping import NOTHING, OPEN, ColumnMapping, MappedFile, Rule
 from pace.tables.problems import Problems, listed
 from pace.tables.proposal import LEAST, Proposal, Spread, Summary, describe_column, possible_ids
 from pace.tables.table import TableFile, read_table
@@ -76,7 +75,7 @@ def propose_mapping(
 ) -> tuple[ColumnMapping, dict[str, str]]:
     """A mapping of all columns, and by column what a person should look at."""
     names = [name for name in file.columns if name]
-    _, cells, _ = file.read(names, (), Problems())
+    _, cells = file.read(names, Problems())
     present = {
         name: Words(cell for cell in cells[name] if cell.casefold() not in MISSING)
         for name in names

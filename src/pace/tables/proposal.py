@@ -17,6 +17,8 @@ from pace.io import atomic, dump_toml, optional, plain_record
 from pace.tables.cells import (
     MISSING,
     UNCLEAR_MARK,
+    Words,
+    bound_parts,
     in_order,
     is_number,
     like_numbers,
@@ -29,8 +31,7 @@ from pace.tables.codebook import BOTH, DIRECTIONS, Kind, read_columns, refuse_re
 from pace.tables.dates import are_dates, show_day
 from pace.tables.features import CATEGORIES, FEW_WORDS, stands_for_missing
 from pace.tables.graph_parts import read_labels
-from pace.tables.mapping import ColumnMapping, bound_parts, open_mapped
-from pace.tables.packed import Words
+from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 from pace.tables.table import Table, check_option, data_columns, read_table
 
@@ -140,7 +141,7 @@ def propose_columns(
     agreed columns are described; columns may be named as the table has them.
     """
     check_choice("--directions", directions, DIRECTIONS)
-    file, problems = open_mapped(nodes, mapping, decimal), Problems()
+    file, problems = open_mapped(nodes, mapping), Problems()
     if mapping is not None:
         label, id_column = mapping.called(label), id_column and mapping.called(id_column)
         without, category = ([*map(mapping.called, names)] for names in (without, category))
@@ -242,7 +243,7 @@ def _refuse_words(table: Table, name: str, absent: Collection[str]) -> None:
             kind = (
                 "holds limits or ranges: --mapping FILE proposes how to read them (`limits = true`)"
             )
-        elif index not in numbers.text:
+        elif not np.isnan(numbers.values[index]):
             kind = "is not a finite number"
         elif is_number(cell):
             kind = UNCLEAR_MARK if numbers.style == "unclear" else "holds numbers in two notations"

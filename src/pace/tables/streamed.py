@@ -18,7 +18,7 @@ from torch import Tensor
 from pace.datasets import FOLDER, About, Edges, Names, Nodes, width_of, write_folder
 from pace.errors import GraphError, SettingError
 from pace.io import plain_record
-from pace.tables.cells import MISSING
+from pace.tables.cells import MISSING, Numbers, parse_cells
 from pace.tables.codebook import BOTH, Codebook
 from pace.tables.features import Change, encode_columns, infer_columns
 from pace.tables.graph_parts import find_ends, read_labels, read_masks
@@ -70,7 +70,8 @@ class StreamedTables:
 
     def _table(self, block: Any, before: int) -> Table:
         file = ArrowBlock(self.nodes, block, before)
-        rows, text, numbers = file.read(self.text, self.numbers, self.problems)
+        rows, text = file.read([*self.text, *self.numbers], self.problems)
+        numbers = {name: Numbers(parse_cells(text[name])) for name in self.numbers}
         return Table(file, rows, text, numbers, self.problems)
 
     def _ids(self) -> Any:

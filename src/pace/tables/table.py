@@ -17,16 +17,13 @@ from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from unicodedata import normalize
-
-import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
 from pace.io import one_line, open_regular, read_head, size_of
-from pace.tables.cells import Numbers, is_number, parse_cells, parse_columns, plain_cell
-from pace.tables.dates import UNCLEAR_DAYS, parse_dates, unclear_days
-from pace.tables.packed import Marks, Words
+from pace.tables.cells import ArrowCells, Conversion, Numbers, Words, parse_columns, plain_cells
+from pace.tables.dates import UNCLEAR_DAYS, Days, parse_dates, unclear_days
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 
 CHUNK = 2**15  # cells of CSV in memory as text at a time, or one row
@@ -44,16 +41,29 @@ ROWS, CELLS, UNPACKED = 2**20, 2**26, 2**28  # of any Parquet file, and 1, 64 an
 TEXTS = ("string", "large_string")
 UNREAD = ("list<", "large_list<", "fixed_size_list<", "struct<", "map<", "duration", "time32", "time64",
           "binary", "large_binary")  # fmt: skip
-NUMBER = re.compile(r"u?int\d+|halffloat|float|double")
 
 ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas calls its index
 
-Read = tuple[
-    Sequence[int], dict[str, Sequence[str]], dict[str, Numbers]
-]  # row numbers, text, numbers
+Read = tuple[Sequence[int], dict[str, Sequence[str]]]  # row numbers, and columns as text
 
 
-class CsvFile:
+class TableFile:
+    """A table whose header has been read."""
+
+    columns: list[str]
+    delimiter = ","
+    notes: Sequence[str] = ()
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.name = path, path.name
+        self.conversions: dict[str, Conversion] = {}  # of columns that a mapping makes numbers of
+
+    def read(self, columns: Sequence[str], problems: Problems) -> Read:
+        """The row numbers, and columns as text."""
+        raise NotImplementedError
+
+
+class CsvFile(TableFile):
     """CSV with a header: `,`, `;`, `|` or tabs between cells, in UTF-8 or in what Excel writes.
 
     A first line `sep=;`, as Excel writes it, names the delimiter. Text that is not UTF-8 is read as
@@ -62,37 +72,23 @@ class CsvFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name = path, path.name
+        super().__init__(path)
         self.encoding = _encoding(path)
         self.notes = [WINDOWS_NOTE] if self.encoding in (WINDOWS, LATIN) else []
         self.skipped = 0  # lines before the header
         self.delimiter = self._find_delimiter()
         self.columns = next(self._records())[1]
-        self.text_columns = set(self.columns)  # in which numbers may have marks
 
-    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
-        """The row numbers, and columns as text and as numbers."""
-        records = self._rows(problems)
+    def read(self, columns: Sequence[str], problems: Problems) -> Read:
+        records, rows = self._rows(problems), array("q")
         position = {name: index for index, name in enumerate(self.columns)}
-        rows = array("q")
-        words = {name: Words() for name in text}
-        values = {name: array("f") for name in numbers}
-        marked = {name: Marks() for name in numbers}
+        text = {name: Words() for name in columns}
         while chunk := list(islice(records, max(1, CHUNK // len(self.columns)))):
-            columns = list(zip(*(cells for _, cells in chunk), strict=True))
-            for name in words:
-                words[name].extend(map(plain_cell, columns[position[name]]))
-            for name in values:
-                part = parse_cells(columns[position[name]])
-                values[name].frombytes(part.values.tobytes())
-                if part.text:
-                    marked[name].update(part.text, after=len(rows))
+            cells = list(zip(*(cells for _, cells in chunk), strict=True))
+            for name, words in text.items():
+                words.extend(plain_cells(cells[position[name]]))
             rows.extend(row for row, _ in chunk)
-        parsed = {
-            name: Numbers(np.frombuffer(column, np.float32), marked[name])
-            for name, column in values.items()
-        }
-        return rows, dict(words), parsed
+        return rows, dict(text)
 
     def _rows(self, problems: Problems) -> Iterator[tuple[int, list[str]]]:
         """The rows below the header, each as wide as it; a row that is not is a problem."""
@@ -178,54 +174,36 @@ def _composed(line: str) -> str:
     return normalize("NFC", line).translate(INVISIBLE)
 
 
-class ParquetFile:
+class ParquetFile(TableFile):
     """A Parquet file.
 
     A run of equal cells takes next to no bytes in a file, so its rows, cells and bytes are counted in
-    the footer before anything is read, and a text that occurs many times is held once.
+    the footer before anything is read.
     """
 
-    delimiter = ","
-    notes: Sequence[str] = ()
+    before = 0  # rows that come earlier in a larger table
 
     def __init__(self, path: Path) -> None:
-        self.path, self.name, self.before = path, path.name, 0
+        super().__init__(path)
         with self._opened() as file:
-            self._describe(file.schema_arrow)
+            self.columns = list(file.schema_arrow.names)
 
-    def _describe(self, schema: Any) -> None:
-        self.types = {field.name: str(field.type) for field in schema}
-        self.columns: list[str] = list(schema.names)
-        stored = ("string", "large_string", "dictionary")
-        self.text_columns = {name for name, kind in self.types.items() if kind.startswith(stored)}
-
-    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
-        """The row numbers, and columns as text and as numbers."""
+    def read(self, columns: Sequence[str], problems: Problems) -> Read:
         with self._opened() as file:
-            table = file.read(list(dict.fromkeys((*text, *numbers))))
-            return self._read(table, text, numbers)
+            table = file.read(list(columns))
+            table.validate(full=True)
+            return self.read_arrow(table, columns)
 
-    def _read(self, table: Any, text: Sequence[str], numbers: Sequence[str]) -> Read:
+    def read_arrow(self, table: Any, columns: Sequence[str]) -> Read:
         """The columns of an Arrow table."""
-        self._check_types(text, numbers)
-        parsed: dict[str, Numbers] = {}
-        for name in numbers:
-            column = table.column(name)
-            if NUMBER.fullmatch(self.types[name]):
-                empty = np.flatnonzero(column.is_null().to_numpy()).tolist()
-                parsed[name] = Numbers(column.to_numpy(), dict.fromkeys(empty, ""))
-            else:
-                parsed[name] = parse_cells(_words(column))
-        words: dict[str, Sequence[str]] = {n: _words(table.column(n)) for n in text}
-        return range(self.before + 1, self.before + len(table) + 1), words, parsed
-
-    def _check_types(self, text: Sequence[str], numbers: Sequence[str]) -> None:
-        for name in (*text, *numbers):
-            if (kind := self.types[name]).startswith(UNREAD):
+        for name in columns:
+            if (kind := str(table.schema.field(name).type)).startswith(UNREAD):
                 raise GraphError(
                     f"{self.name}: column {name!r} is of {kind}, which is neither text, numbers nor "
                     "dates: leave it out (--without, --features), or turn it into numbers"
                 )
+        rows = range(self.before + 1, self.before + len(table) + 1)
+        return rows, {name: ArrowCells(table.column(name)) for name in columns}
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -251,11 +229,11 @@ class ArrowBlock(ParquetFile):
     """Some rows of a table that is too large to be read at once."""
 
     def __init__(self, path: Path, table: Any, before: int) -> None:
-        self.path, self.name, self.table, self.before = path, path.name, table, before
-        self._describe(table.schema)
+        TableFile.__init__(self, path)
+        self.table, self.before, self.columns = table, before, list(table.schema.names)
 
-    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read:
-        return self._read(self.table, text, numbers)
+    def read(self, columns: Sequence[str], problems: Problems) -> Read:
+        return self.read_arrow(self.table, columns)
 
 
 def arrow_blocks(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
@@ -305,46 +283,9 @@ def _check_room(footer: Any, size: int, file: str) -> None:
             )
 
 
-def _words(column: Any) -> list[str]:
-    """Cells as text; equal ones are one object."""
-    dictionary = str(column.type).startswith("dictionary<")
-    words: list[str] = []
-    for chunk in column.chunks:
-        if dictionary:
-            values = [_word(value) for value in chunk.dictionary.to_pylist()]
-            words += ["" if index is None else values[index] for index in chunk.indices.to_pylist()]
-        else:
-            words += map(_word, chunk.to_pylist())
-    return words
-
-
-def _word(cell: object) -> str:
-    """A cell as CSV would have it."""
-    if cell is None or cell != cell:
-        return ""
-    if isinstance(cell, bool) or (isinstance(cell, float) and cell.is_integer()):
-        return str(int(cell))  # an id or label that passed through floats is still the same
-    return str(cell).strip()
-
-
-class TableFile(Protocol):
-    """A table whose header has been read."""
-
-    path: Path
-    name: str
-    delimiter: str
-    columns: list[str]
-    text_columns: set[str]  # in which numbers may have marks
-
-    @property
-    def notes(self) -> Sequence[str]: ...
-
-    def read(self, text: Sequence[str], numbers: Sequence[str], problems: Problems) -> Read: ...
-
-
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The columns that were asked for: some as text, '' where a cell is empty, some as numbers."""
+    """The columns that were asked for as text, '' where a cell is empty, and some as numbers too."""
 
     file: TableFile
     rows: Sequence[int]  # the number of each row, as people count
@@ -352,22 +293,9 @@ class Table:
     numbers: dict[str, Numbers]
     problems: Problems
 
-    def cells(self, column: str) -> Sequence[str]:
-        """A column as words."""
-        if column in self.text:
-            return self.text[column]
-        return Words(self.cell(column, index) for index in range(len(self.rows)))
-
-    def cell(self, column: str, index: int) -> str:
-        """A cell as it is in the file, or as its number is written."""
-        if column in self.text:
-            return self.text[column][index]
-        numbers = self.numbers[column]
-        return numbers.text.get(index, f"{numbers.values[index]:g}")
-
-    def days(self, column: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    def days(self, column: str) -> Days:
         """A column of dates; NaN where a cell is none."""
-        cells = self.cells(column)
+        cells = self.text[column]
         if unclear_days(cells):
             self.refuse(None, f"column {column!r} {UNCLEAR_DAYS}")
         return parse_dates(cells)
@@ -421,24 +349,16 @@ def read_table(
 ) -> Table:
     """The named columns; `decimal` is comma or point, where the table does not show which."""
     check_choice("--decimal", decimal or "comma", ("comma", "point"))
-    rows, words, parsed = file.read(text, numbers, problems)
-    written = [name for name in numbers if name in file.text_columns]
-    marked = any(is_number(cell) for name in written for cell in parsed[name].text.values())
-    if file.delimiter != "," and not marked:  # is 1.234 here 1234?
-        marked = any(_in_thousandths(parsed[name].values) for name in written)
-    notes = list(file.notes)
-    if written and (decimal or marked):
-        _, cells, _ = file.read(written, (), Problems())
-        parsed |= parse_columns(cells, decimal, file.delimiter, notes)
-    problems.notes += [f"{file.name}: {note}" for note in notes]
-    return Table(file, rows, words, parsed, problems)
-
-
-def _in_thousandths(values: np.ndarray[Any, np.dtype[Any]]) -> bool:
-    """Whether all fractions have three digits and are 1 or more, so that their point may be a mark."""
-    parts = np.abs(values[np.isfinite(values) & (values != np.round(values))]).astype(np.float64)
-    near = np.abs(parts * 1000 - np.round(parts * 1000)) < 0.1  # float32
-    return len(parts) > 0 and bool((near & (parts >= 1) & (parts < 1000)).all())
+    rows, cells = file.read(list(dict.fromkeys((*text, *numbers))), problems)
+    conversions = {name: rule for name, rule in file.conversions.items() if name in cells}
+    columns = {name: cells[name] for name in (*numbers, *conversions)}
+    notes = list[str]()
+    parsed = parse_columns(columns, decimal, file.delimiter, notes, conversions)
+    for name in conversions:
+        pairs = zip(parsed[name].values.tolist(), cells[name], strict=True)
+        cells[name] = Words(f"{value:.7g}" if value == value else cell for value, cell in pairs)
+    problems.notes += [f"{file.name}: {note}" for note in (*file.notes, *notes)]
+    return Table(file, rows, cells, parsed, problems)
 
 
 def check_option(option: str, name: str, columns: Collection[str], file: str) -> None:
