@@ -20,15 +20,13 @@ from pace.jobs.job import Job, read_job, write_job
 from pace.models.gcn import GCN
 from pace.runtimes.files.inspect import inspect
 from pace.tables.agreement import codebook_discloses, merge_proposals
-from pace.tables.codebook import Codebook, Column, read_codebook, write_codebook
+from pace.tables.codebook import Codebook, Column, read_columns, write_columns
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.matching import propose_mapping
 from pace.tables.proposal import (
     Proposal,
     Summary,
     propose_columns,
-    read_proposal,
-    write_proposal,
 )
 from pace.tables.table import open_table
 from tests.preloaded import Preloaded
@@ -59,8 +57,8 @@ def patients(count: int = 40, *, wards: str = "ab", seed: int = 0) -> dict[str, 
 def proposed(folder: Path, columns: dict[str, list[str]], **asked: object) -> Proposal:
     path = table(folder / "nodes.csv", columns)
     found, _ = propose_columns(path, label="kind", **asked)  # type: ignore[arg-type]
-    write_proposal(folder / "columns.toml", found)
-    assert read_proposal(folder / "columns.toml") == found
+    write_columns(folder / "columns.toml", found)
+    assert read_columns(folder / "columns.toml", Proposal) == found
     return found
 
 
@@ -308,8 +306,8 @@ def test_what_is_wrong_with_a_codebook_by_hand_is_said(
 
 def test_a_codebook_survives_its_file_and_the_job(tmp_path: Path) -> None:
     book = merge_proposals({"north": proposed(tmp_path, patients(wards='ä"'))})[0]
-    write_codebook(tmp_path / "codebook.toml", book)
-    assert read_codebook(tmp_path / "codebook.toml") == book
+    write_columns(tmp_path / "codebook.toml", book)
+    assert read_columns(tmp_path / "codebook.toml", Codebook) == book
     made = Job(
         "study",
         GCN((len(book.features), 8, 2)),
@@ -350,7 +348,7 @@ COLUMN = '{name = "a", kind = "number", rows = %s, spread = %s}'
     ],
 )
 def test_a_damaged_proposal_is_answered_in_a_sentence(tmp_path: Path, damage: str) -> None:
-    found = proposed(tmp_path, patients()).plain()
+    found = {"format": Proposal.FORMAT, **plain_record(proposed(tmp_path, patients()))}
     key = damage.split(" ")[0]
     text = (
         damage + "\n" + records.dump_toml({name: found[name] for name in found if name != key}, {})
@@ -358,7 +356,7 @@ def test_a_damaged_proposal_is_answered_in_a_sentence(tmp_path: Path, damage: st
     untrusted.toml(text.encode())
     (tmp_path / "bad.toml").write_text(text)
     with pytest.raises(GraphError, match=r"bad\.toml"):
-        read_proposal(tmp_path / "bad.toml")
+        read_columns(tmp_path / "bad.toml", Proposal)
 
 
 def test_the_commands(tmp_path: Path, pace: Preloaded) -> None:
@@ -410,8 +408,8 @@ def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
     edges = {"weight": "strength", "directions": "keep"}
     one = proposed(tmp_path, patients(), **edges)
     book = merge_proposals({"nord": one, "süd": one})[0]
-    write_codebook(tmp_path / "book.toml", book)
-    assert read_codebook(tmp_path / "book.toml") == book
+    write_columns(tmp_path / "book.toml", book)
+    assert read_columns(tmp_path / "book.toml", Codebook) == book
     nodes = table(tmp_path / "nodes.csv", patients())
     (tmp_path / "edges.csv").write_text(WEIGHTED)
 
@@ -429,7 +427,7 @@ def test_weights_and_directions_of_edges_are_agreed_on(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match=r"--weight names 'wt': edges.csv has no such column"):
         made(weight="wt")
     plain = proposed(tmp_path, patients())
-    assert not {"weight", "directions"} & set(plain.plain())  # as before there were any
+    assert not {"weight", "directions"} & set(plain_record(plain))  # as before there were any
     with pytest.raises(GraphError, match="strength at nord, none at süd"):
         merge_proposals({"nord": one, "süd": plain})
     with pytest.raises(SettingError, match="--directions is 'one', expected both or keep"):
@@ -453,7 +451,7 @@ def test_classes_in_another_case_are_told_of(tmp_path: Path) -> None:
 def test_codebooks_and_proposals_can_be_inspected(tmp_path: Path) -> None:
     found = proposed(tmp_path, patients())
     book = merge_proposals({"nord": found})[0]
-    write_codebook(tmp_path / "book.toml", book)
+    write_columns(tmp_path / "book.toml", book)
     said = plain_record(inspect(tmp_path / "columns.toml"))
     assert said["kind"] == "a site's proposal of columns"
     assert said["columns"] == {column.name: column.kind for column in found.columns}
@@ -486,10 +484,12 @@ def test_tables_of_many_columns_take_time_in_proportion(tmp_path: Path) -> None:
         sys.setprofile(count_call)
         try:
             told = propose_columns(nodes, label="kind")[0]
-            write_proposal(tmp_path / "one.toml", told)
-            sites = {site: read_proposal(tmp_path / "one.toml") for site in ("north", "south")}
+            write_columns(tmp_path / "one.toml", told)
+            sites = {
+                site: read_columns(tmp_path / "one.toml", Proposal) for site in ("north", "south")
+            }
             book, _ = merge_proposals(sites)
-            write_codebook(tmp_path / f"{count}.toml", book)
+            write_columns(tmp_path / f"{count}.toml", book)
             propose_mapping(open_table(nodes), "kind", None, [book])
         finally:
             sys.setprofile(None)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from pace.errors import GraphError, ProblemsError, SettingError
-from pace.tables.codebook import Codebook, Column
+from pace.tables.codebook import Codebook, Column, read_columns, write_columns
 from pace.tables.importing import Columns, import_graph
-from pace.tables.mapping import ColumnMapping, MappedFile, Rule, read_mapping, write_mapping
+from pace.tables.mapping import ColumnMapping, MappedFile, Rule
 from pace.tables.matching import propose_mapping
 from pace.tables.problems import Problems
 from pace.tables.proposal import propose_columns
@@ -118,14 +118,14 @@ def test_the_file_is_read_again_as_it_was_written_and_mistakes_are_named(tmp_pat
             Rule("kind", "Ü", values={"ja": "yes"}, age_at=""),
         )
     )
-    write_mapping(path, mapping, {"dx": "several words"})
-    assert read_mapping(path) == mapping
+    write_columns(path, mapping, {"dx": "several words"})
+    assert read_columns(path, ColumnMapping) == mapping
     assert "# look: several words" in path.read_text()
     with pytest.raises(ValueError, match="already exists"):
-        write_mapping(path, mapping, {})
+        write_columns(path, mapping, {})
     path.write_text(path.read_text().replace("limits", "limit"))
     with pytest.raises(SettingError, match="unknown key 'limit': did you mean 'limits'"):
-        read_mapping(path)
+        read_columns(path, ColumnMapping)
     for rule in ({"factor": 0.0}, {"separator": ";"}):
         with pytest.raises(SettingError, match=r"factor 0|give both, or none"):
             Rule("a", "b", **rule)

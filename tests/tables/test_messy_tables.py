@@ -10,7 +10,7 @@ import pytest
 from pace.datasets import divide, file
 from pace.errors import FileError, GraphError, SettingError
 from pace.graph import UNKNOWN
-from pace.tables.codebook import read_codebook
+from pace.tables.codebook import Codebook, read_columns
 from pace.tables.dates import parse_dates, show_day
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.proposal import propose_columns
@@ -368,7 +368,7 @@ def test_a_quote_that_is_not_closed_is_said_in_words(tmp_path: Path) -> None:
     with pytest.raises(
         FileError, match=r"a quote is opened and not closed on its line \(at line 2"
     ):
-        read_codebook(book)
+        read_columns(book, Codebook)
 
 
 def test_edges_with_features_and_graphs_without_labels_are_told_what_pace_does_not_do(

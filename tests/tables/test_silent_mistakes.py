@@ -12,7 +12,7 @@ from pace.datasets import Dataset, Names, describe_graph, few_labels, file
 from pace.errors import GraphError, ProblemsError, SettingError
 from pace.graph import Graph
 from pace.tables.agreement import merge_proposals
-from pace.tables.codebook import Codebook, Column, read_codebook, write_codebook
+from pace.tables.codebook import Codebook, Column, read_columns, write_columns
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.proposal import Proposal, propose_columns
 from tests.preloaded import Preloaded
@@ -63,8 +63,8 @@ def test_units_are_warned_of_and_again_when_the_job_is_made(
     sites = {"a": site(tmp_path, ("x", "y")), "b": site(tmp_path, ("x", "y"), factor)}
     book = merge_proposals(sites)[0]
     assert "'weight' is about" in book.warnings[0]
-    write_codebook(tmp_path / "codebook.toml", book)
-    assert read_codebook(tmp_path / "codebook.toml") == book
+    write_columns(tmp_path / "codebook.toml", book)
+    assert read_columns(tmp_path / "codebook.toml", Codebook) == book
     made = pace("new", "study.pace", "--codebook", "codebook.toml", cwd=tmp_path)
     assert made.code == 0
     assert "another unit?" in " ".join(made.out.split())

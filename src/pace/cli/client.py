@@ -442,7 +442,7 @@ def read_site(
     from pace.cli.tables import codebook_of
     from pace.datasets import read_graph
     from pace.runtimes.files import load_any, read_model, site_of_dataset
-    from pace.tables import Columns, import_graph, read_mapping
+    from pace.tables import ColumnMapping, Columns, import_graph, read_columns
 
     torch.set_num_threads(1)
     if (known := columns["known"]) is not None:
@@ -455,7 +455,7 @@ def read_site(
     if graph is not None or nodes is None or edges is None:
         raise SettingError("give a .graph file, or both --nodes and --edges")
     mapping = columns["mapping"]
-    columns["mapping"] = read_mapping(mapping) if mapping else model.mapping
+    columns["mapping"] = read_columns(mapping, ColumnMapping) if mapping else model.mapping
     imported = import_graph(nodes, edges, Columns(**columns), codebook=codebook_of(model.job))
     site = site_of_dataset(imported.dataset, model.job, nodes, imported.rows)
     return model, site, imported

@@ -252,7 +252,7 @@ def nodes_of(
     """The names and numbers of features and classes, from the one option that says them."""
     from pace.cli.tables import merge_folder
     from pace.datasets import Names, read_graph
-    from pace.tables import read_codebook
+    from pace.tables import Codebook, read_columns
 
     features, classes = numbers
     sources = {"--like": like, "--codebook": codebook, "--features": features}
@@ -267,7 +267,7 @@ def nodes_of(
         return dataset.names, (dataset.graph.features, dataset.classes), None
     if codebook is not None:
         to = console.console(stderr=as_json)
-        book = merge_folder(codebook, to) if codebook.is_dir() else read_codebook(codebook)
+        book = merge_folder(codebook, to) if codebook.is_dir() else read_columns(codebook, Codebook)
         return Names(book.classes, book.features), (len(book.features), len(book.classes)), book
     if features is None or classes is None:
         raise SettingError(

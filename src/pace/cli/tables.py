@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from pace.jobs import Job
-    from pace.tables import Codebook, ColumnMapping, Imported, Proposal
+    from pace.tables import Codebook, ColumnMapping, Imported
 
 LISTED = 20  # classes or clients shown
 COLUMNS_SUFFIX = ".columns.toml"
@@ -71,20 +71,25 @@ def propose(
         pace codebook propose export.csv --label Entlassung --mapping south.mapping.toml
         --like north.columns.toml --out south.columns.toml
     """
-    from pace.tables import BOTH, proposal
+    from pace.io import plain_record
+    from pace.tables import (
+        BOTH,
+        proposal_discloses,
+        proposal_rows,
+        propose_columns,
+        write_columns,
+    )
 
     options.at_least_one("--least", least)
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
     if rules is not None and rules.unsettled:
-        lines = [
-            *(f"Note: {remark}" for remark in remarks),
-            f"{mapping}: {'; '.join(rules.unsettled)}",
-        ]
-        lines.append("Replace each ? in it, then run this command again. Nothing else was written.")
         facts = {"mapping": str(mapping), "unsettled": rules.unsettled, "notes": remarks}
+        lines = [f"Note: {remark}" for remark in remarks]
+        lines.append(f"{mapping}: {'; '.join(rules.unsettled)}")
+        lines.append("Replace each ? in it, then run this command again. Nothing else was written.")
         console.answer(facts, *lines, as_json=as_json)
         return
-    proposed, notes = proposal.propose_columns(
+    proposed, notes = propose_columns(
         nodes,
         label=label,
         id_column=id_column,
@@ -98,14 +103,14 @@ def propose(
         mapping=rules,
     )
     notes = [*remarks, *notes]
-    proposal.write_proposal(out, proposed)
-    disclosed = proposal.proposal_discloses(proposed, least)
+    write_columns(out, proposed)
+    disclosed = proposal_discloses(proposed, least)
     if as_json:
         facts = {"notes": notes, "discloses": disclosed, "file": str(out)}
-        console.one_object(proposed.plain() | facts)
+        console.one_object({"format": proposed.FORMAT, **plain_record(proposed), **facts})
         return
     to = console.console()
-    heads, rows = proposal.proposal_rows(proposed)
+    heads, rows = proposal_rows(proposed)
     console.table(f"{nodes.name}: {proposed.rows:,} rows", heads, rows, to, names=2)
     lines = [f"Note: {note}" for note in notes] + [f"What {out.name} tells its readers:"]
     for line in [*lines, *(f"  {sentence}" for sentence in disclosed)]:
@@ -118,11 +123,14 @@ def mapping_for(
 ) -> tuple[ColumnMapping | None, list[str]]:
     """The mapping of a file, or one that is proposed and written there; and what to say about it."""
     from pace.tables import (
+        Codebook,
+        ColumnMapping,
+        Proposal,
         check_option,
         open_table,
         propose_mapping,
-        read_mapping,
-        write_mapping,
+        read_columns,
+        write_columns,
     )
 
     if mapping is None:
@@ -132,27 +140,17 @@ def mapping_for(
             )
         return None, []
     if mapping.exists():
-        return read_mapping(mapping), []
+        return read_columns(mapping, ColumnMapping), []
     file = open_table(nodes)
     for kind, name in (("label", label), ("id", id_column)):
         if name:
             check_option(kind, name, file.columns, nodes.name)
-    proposed, doubts = propose_mapping(file, label, id_column, [described(path) for path in like])
-    write_mapping(mapping, proposed, doubts)
+    others = [load_book(path, Codebook, Proposal) for path in like]
+    proposed, doubts = propose_mapping(file, label, id_column, others)
+    write_columns(mapping, proposed, doubts)
     told = f"Written: {mapping} (read it, correct it, and run this command again)"
     console.say(told, err=True)
     return proposed, [f"{mapping.name}, {name!r}: {doubt}" for name, doubt in doubts.items()]
-
-
-def described(path: Path) -> Proposal | Codebook:
-    """What another site wrote of its columns, or what a codebook says of everybody's."""
-    from pace.io import read_head
-    from pace.jobs import JOB_SUFFIX
-    from pace.tables import CODEBOOK_FORMAT, read_proposal
-
-    if path.suffix == JOB_SUFFIX or CODEBOOK_FORMAT.encode() in read_head(path, 2**12):
-        return load_book(path)
-    return read_proposal(path)
 
 
 @codebook.command()
@@ -168,59 +166,50 @@ def merge(
         pace codebook merge north.columns.toml south.columns.toml west.columns.toml
         --out codebook.toml
     """
-    from pace.tables import codebook_discloses, merge_proposals, write_codebook
+    from pace.io import plain_record
+    from pace.tables import write_columns
 
-    sites = read_sites(proposals)
-    book, notes = merge_proposals(sites, classes=options.words(classes) or ())
-    write_codebook(out, book)
+    to = console.console()
+    book, facts = merge_files(proposals, None if as_json else to, options.words(classes) or ())
+    write_columns(out, book)
     if as_json:
-        disclosed = codebook_discloses(sites, book)
-        facts = {"features": list(book.features), "notes": notes, "discloses": disclosed}
-        console.one_object(book.plain() | facts | {"file": str(out)})
+        console.one_object(plain_record(book) | facts | {"file": str(out)})
         return
-    show_merged(sites, book, notes, console.console())
     if book.warnings:
-        console.console().print(
+        to.print(
             "The warnings are in the file: settle them and delete them from the codebook; `pace new` "
             "repeats those that are left."
         )
     console.say(f"Written: {out} (read it, correct it; then: pace new JOB --codebook {out})")
 
 
-def read_sites(files: Sequence[Path]) -> dict[str, Proposal]:
-    """What each site's `propose` wrote, by the name of its file."""
-    from pace.tables import read_proposal
+def merge_files(
+    files: Sequence[Path], to: Console | None, classes: Sequence[str] = ()
+) -> tuple[Codebook, dict[str, Any]]:
+    """The codebook of what each site's `propose` wrote, printed; and what to know about it."""
+    from pace.tables import Proposal, codebook_discloses, merge_proposals, read_columns
 
     sites = {}
     for path in files:
         name = path.name.removesuffix(".toml").removesuffix(".columns")
         if name in sites:
             raise SettingError(f"two files are called {path.name}: give each site's its own name")
-        sites[name] = read_proposal(path)
-    return sites
+        sites[name] = read_columns(path, Proposal)
+    book, notes = merge_proposals(sites, classes=classes)
+    disclosed = codebook_discloses(sites, book)
+    if to is not None:
+        show_codebook(book, f"Codebook of {', '.join(sites)}", to)
+        for line in [*(f"Note: {note}" for note in notes), *disclosed]:
+            to.print(line)
+    return book, {"features": list(book.features), "notes": notes, "discloses": disclosed}
 
 
 def merge_folder(folder: Path, to: Console) -> Codebook:
     """The codebook of all descriptions in a folder, printed."""
-    from pace.tables import merge_proposals
-
     if not (files := sorted(folder.glob(f"*{COLUMNS_SUFFIX}"))):
         wanted = f"files such as north{COLUMNS_SUFFIX}, which `pace codebook propose` writes"
         raise SettingError(f"{folder} holds no columns of a site: put in {wanted}")
-    sites = read_sites(files)
-    book, notes = merge_proposals(sites)
-    show_merged(sites, book, notes, to)
-    return book
-
-
-def show_merged(
-    sites: Mapping[str, Proposal], book: Codebook, notes: Sequence[str], to: Console
-) -> None:
-    from pace.tables import codebook_discloses
-
-    show_codebook(book, f"Codebook of {', '.join(sites)}", to)
-    for line in [*(f"Note: {note}" for note in notes), *codebook_discloses(sites, book)]:
-        to.print(line)
+    return merge_files(files, to)[0]
 
 
 @codebook.command("show")
@@ -235,9 +224,12 @@ def show_book(
         pace codebook show codebook.toml
         pace codebook show study.pace --json
     """
-    book = load_book(file)
+    from pace.io import plain_record
+    from pace.tables import Codebook
+
+    book = load_book(file, Codebook)
     if as_json:
-        console.one_object(book.plain() | {"features": list(book.features)})
+        console.one_object(plain_record(book) | {"features": list(book.features)})
     else:
         show_codebook(book, str(file), console.console())
 
@@ -261,7 +253,7 @@ def import_for(
 ) -> None:
     """Make a site's graph of its tables of nodes and edges, where they are given."""
     from pace.datasets import file
-    from pace.tables import Columns, import_graph, read_mapping
+    from pace.tables import ColumnMapping, Columns, import_graph, read_columns
 
     nodes, edges = tables
     if nodes is None and edges is None and mapping is None:
@@ -270,19 +262,19 @@ def import_for(
         raise SettingError(
             "to make your graph of tables, name it and give both --nodes and --edges"
         )
-    columns = Columns(mapping=read_mapping(mapping) if mapping else None)
+    columns = Columns(mapping=read_columns(mapping, ColumnMapping) if mapping else None)
     imported = import_graph(nodes, edges, columns, graph.stem, codebook_of(job))
     file.write_graph(graph, imported.dataset)
     tell(imported, to)
     to.print(f"Written: {graph}")
 
 
-def load_book(file: Path) -> Codebook:
-    """The codebook of a file, or of a job."""
+def load_book(file: Path, *kinds: Any) -> Any:
+    """The codebook of a job, or what is in a file of one of these kinds."""
     from pace.jobs import JOB_SUFFIX, read_job
-    from pace.tables import read_codebook
+    from pace.tables import read_columns
 
-    book = read_job(file).codebook if file.suffix == JOB_SUFFIX else read_codebook(file)
+    book = read_job(file).codebook if file.suffix == JOB_SUFFIX else read_columns(file, *kinds)
     if book is None:
         raise SettingError(
             f"{file} has no codebook: make one with `pace codebook merge` and a job with "
@@ -353,7 +345,14 @@ def import_(
         --out mine.graph
     """
     from pace.datasets import describe_graph, file
-    from pace.tables import Columns, StreamedTables, import_graph, read_mapping
+    from pace.tables import (
+        Codebook,
+        ColumnMapping,
+        Columns,
+        StreamedTables,
+        import_graph,
+        read_columns,
+    )
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
@@ -369,9 +368,9 @@ def import_(
         weight=weight,
         directions=directions,
         known=file.read_graph(known) if known else None,
-        mapping=read_mapping(mapping) if mapping else None,
+        mapping=read_columns(mapping, ColumnMapping) if mapping else None,
     )
-    book = load_book(job) if job else None
+    book = load_book(job, Codebook) if job else None
     if memory is not None:
         facts = StreamedTables(nodes, edges, columns, book).write(out, round(memory * 1e9))
         lines = [f"{name}: {fact}" for name, fact in facts.items()]

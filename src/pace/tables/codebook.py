@@ -20,28 +20,22 @@ refused.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, optional, records
 from pace.tables.cells import MISSING
 from pace.tables.problems import MOST_COLUMNS, check_choice
 
-CODEBOOK_FORMAT = "pace-codebook-1"
 LARGEST_FILE = 16 * 2**20  # bytes
 OTHER, ABSENT = "other", "missing"
 BOTH = "both"
 DIRECTIONS = (BOTH, "keep")  # of edges
-HEAD = """\
-# How the columns of everybody's table of nodes become features. Read it and change what is wrong:
-# kinds, values, centre and scale, fill and indicator can be given by hand. Then
-# `pace new job.pace --codebook THIS_FILE` puts it into a job, where it stays as it is.
-"""
 
-T = TypeVar("T")
+T = TypeVar("T", bound="Described")
 Kind = Literal["number", "flag", "category", "date"]
 AS_TEXT = ("category", "date")  # kinds whose cells are read as text
 
@@ -94,9 +88,34 @@ class Column:
         return None
 
 
+class Described:
+    """What is known of columns and written to a TOML file: a codebook, a proposal or a mapping."""
+
+    FORMAT: ClassVar[str]
+    HEAD: ClassVar[str]  # comments at the beginning of the file
+    TITLE: ClassVar[str]  # what a message calls it
+    REMEDY: ClassVar[str]  # what to do where a file is none
+    DAMAGE: ClassVar[str] = ""  # what to do where something in it is wrong
+    EDITED: ClassVar[bool] = True  # by people, so that no file is replaced
+
+    def render(self, doubts: Mapping[str, str] | None = None) -> str:
+        """The file."""
+        content = {"format": self.FORMAT, **records.plain_record(self)}
+        return f"{self.HEAD}\n{records.dump_toml(content, {})}"
+
+
 @dataclass(frozen=True)
-class Codebook:
+class Codebook(Described):
     """What sites agree on about their tables."""
+
+    FORMAT = "pace-codebook-1"
+    TITLE = "the codebook"
+    REMEDY = "make one with `pace codebook merge`"
+    HEAD = """\
+# How the columns of everybody's table of nodes become features. Read it and change what is wrong:
+# kinds, values, centre and scale, fill and indicator can be given by hand. Then
+# `pace new job.pace --codebook THIS_FILE` puts it into a job, where it stays as it is.
+"""
 
     label: str  # the column with the class
     classes: tuple[str, ...]  # in the order of their numbers
@@ -131,10 +150,6 @@ class Codebook:
         """The names of all features, in order."""
         return tuple(name for column in self.columns for name in column.features)
 
-    def plain(self) -> dict[str, Any]:
-        """As a file has it."""
-        return dict(records.plain_record(self))
-
 
 def refuse_repeated(kind: str, names: Iterable[str]) -> None:
     """Refuse a name that occurs twice."""
@@ -142,29 +157,28 @@ def refuse_repeated(kind: str, names: Iterable[str]) -> None:
         raise SettingError(f"there is the {kind} {twice[0]!r} twice: rename one")
 
 
-def write_codebook(path: Path, book: Codebook) -> None:
-    """Write a new file; one that people may have edited is never replaced."""
-    write_new(path, f"{HEAD}\n{records.dump_toml({'format': CODEBOOK_FORMAT, **book.plain()}, {})}")
+def write_columns(path: Path, record: Described, doubts: Mapping[str, str] | None = None) -> None:
+    """Write a file for people to read; one that they may have edited is never replaced.
 
-
-def write_new(path: Path, content: str) -> None:
-    """Write a file that people will edit; none is replaced."""
-    if not atomic.create(path, content.encode()):
+    `doubts` become comments behind the lines of a mapping, by the column's own name.
+    """
+    content = record.render(doubts).encode()
+    if not record.EDITED:
+        atomic.write(path, content)
+    elif not atomic.create(path, content):
         raise FileError(f"{path} already exists: choose another name or move it")
 
 
-def read_codebook(path: Path) -> Codebook:
-    """The codebook of a file, edited or not."""
-    remedy = "make one with `pace codebook merge`"
-    return read_columns(Codebook, path, CODEBOOK_FORMAT, remedy, name="the codebook")
-
-
-def read_columns(kind: type[T], path: Path, version: str, remedy: str, *, name: str) -> T:
-    """The codebook, mapping or proposal of a file, which a message calls `name`."""
-    content = records.load_toml(path, LARGEST_FILE, remedy)
-    if (found := content.pop("format", None)) != version:
-        raise GraphError(f"{path} {records.other_format(found, version, remedy)}")
+def read_columns(path: Path, *kinds: type[T]) -> T:
+    """The record of a file, edited or not, which is of one of these kinds."""
+    kind = kinds[-1]
+    content = records.load_toml(path, LARGEST_FILE, kind.REMEDY)
+    found = content.pop("format", None)
+    kind = next((other for other in kinds if found == other.FORMAT), kind)
+    if found != kind.FORMAT:
+        raise GraphError(f"{path} {records.other_format(found, kind.FORMAT, kind.REMEDY)}")
     try:
-        return records.read_record(kind, content, name, strict=True)
+        return records.read_record(kind, content, kind.TITLE, strict=True)
     except SettingError as error:
-        raise SettingError(f"{path}: {error}") from None
+        wrong = GraphError if kind.DAMAGE else SettingError
+        raise wrong(f"{path}: {error}{kind.DAMAGE}") from None

@@ -7,9 +7,9 @@
         {name = "diagnoses", from = "Diagnosen", separator = ";", flags = {E11 = "diabetes"}},
     ]
 
-`HEAD`, with which every such file begins, says what else a line may hold. Of limits, `<3` is half of 3,
-`>100` is 100, `60-69` is their middle and `80+` is 80. Numbers are multiplied by `factor`, then `offset`
-is added. Columns that no line names are not used.
+The comments with which every such file begins say what else a line may hold. Of limits, `<3` is half
+of 3, `>100` is 100, `60-69` is their middle and `80+` is 80. Numbers are multiplied by `factor`, then
+`offset` is added. Columns that no line names are not used.
 """
 
 from __future__ import annotations
@@ -21,28 +21,16 @@ from pathlib import Path
 import numpy as np
 
 from pace.errors import GraphError, SettingError, did_you_mean
-from pace.io import OPTIONAL, dump_toml, optional, plain_record, record_key
+from pace.io import OPTIONAL, optional, record_key
 from pace.tables.cells import MISSING, Conversion, Words
-from pace.tables.codebook import read_columns, refuse_repeated, write_new
+from pace.tables.codebook import Described, refuse_repeated
 from pace.tables.dates import UNCLEAR_DAYS, are_dates, parse_dates, unclear_days
 from pace.tables.problems import Problems, listed
 from pace.tables.table import Read, TableFile, open_table
 
-MAPPING_FORMAT = "pace-mapping-1"
 YEAR = 365.25  # days
 NOTHING = ("", "-", "–", "none")  # in a cell that may hold several words
 OPEN = "?"  # in the place of a word that a person has to say
-HEAD = """\
-# How this site's columns become the columns that sites agree on: a line each. Read it and change what
-# is wrong; a column whose line is deleted is not used. `from` is the name in your table. Also:
-#   values = {ja = "1", nein = "0"}     what words become
-#   unit = "mg", factor = 0.1, offset = 0.0, limits = true
-#                                       numbers: text behind them, another unit, <3 and 60-69
-#   age_at = "2024-12-31"               a date of birth becomes an age on a day, or in a column's
-#   separator = ";", flags = {E11 = "diabetes"}
-#                                       each of several words in a cell becomes a column of 0 and 1
-# It stays at this site: `pace codebook propose --mapping` and `pace graph import --mapping` read it.
-"""
 
 
 @dataclass(frozen=True)
@@ -81,8 +69,23 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class ColumnMapping:
+class ColumnMapping(Described):
     """All lines of a site's mapping."""
+
+    FORMAT = "pace-mapping-1"
+    TITLE = "the mapping"
+    REMEDY = "`pace codebook propose --mapping` makes one"
+    HEAD = """\
+# How this site's columns become the columns that sites agree on: a line each. Read it and change what
+# is wrong; a column whose line is deleted is not used. `from` is the name in your table. Also:
+#   values = {ja = "1", nein = "0"}     what words become
+#   unit = "mg", factor = 0.1, offset = 0.0, limits = true
+#                                       numbers: text behind them, another unit, <3 and 60-69
+#   age_at = "2024-12-31"               a date of birth becomes an age on a day, or in a column's
+#   separator = ";", flags = {E11 = "diabetes"}
+#                                       each of several words in a cell becomes a column of 0 and 1
+# It stays at this site: `pace codebook propose --mapping` and `pace graph import --mapping` read it.
+"""
 
     columns: tuple[Rule, ...]
 
@@ -103,27 +106,14 @@ class ColumnMapping:
             if becomes == OPEN
         ]
 
-
-def render_mapping(mapping: ColumnMapping, doubts: Mapping[str, str] | None = None) -> str:
-    """The file, with a comment behind the lines that a person should look at."""
-    content = dump_toml({"format": MAPPING_FORMAT, **plain_record(mapping)}, {})
-    head, _, rest = content.partition("columns = [\n")
-    lines = rest.splitlines()
-    for index, rule in enumerate(mapping.columns):
-        if doubt := (doubts or {}).get(rule.source):
-            lines[index] += f"  # look: {doubt}"
-    return "\n".join([HEAD, f"{head}columns = [", *lines]) + "\n"
-
-
-def write_mapping(path: Path, mapping: ColumnMapping, doubts: Mapping[str, str]) -> None:
-    """Write a new file; one that people have edited is never replaced."""
-    write_new(path, render_mapping(mapping, doubts))
-
-
-def read_mapping(path: Path) -> ColumnMapping:
-    """The mapping of a file, edited or not."""
-    remedy = "`pace codebook propose --mapping` makes one"
-    return read_columns(ColumnMapping, path, MAPPING_FORMAT, remedy, name="the mapping")
+    def render(self, doubts: Mapping[str, str] | None = None) -> str:
+        """The file, with a comment behind the lines that a person should look at."""
+        head, columns, rest = super().render().partition("columns = [\n")
+        lines = rest.splitlines()
+        for index, rule in enumerate(self.columns):
+            if doubt := (doubts or {}).get(rule.source):
+                lines[index] += f"  # look: {doubt}"
+        return "\n".join([f"{head}{columns.rstrip()}", *lines]) + "\n"
 
 
 def open_mapped(path: Path, mapping: ColumnMapping | None) -> TableFile:

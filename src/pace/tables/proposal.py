@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pace.errors import GraphError, SettingError
-from pace.io import atomic, dump_toml, optional, plain_record
+from pace.io import optional
 from pace.tables.cells import (
     MISSING,
     UNCLEAR_MARK,
@@ -27,7 +27,7 @@ from pace.tables.cells import (
     not_words,
     unit_of,
 )
-from pace.tables.codebook import BOTH, DIRECTIONS, Kind, read_columns, refuse_repeated
+from pace.tables.codebook import BOTH, DIRECTIONS, Described, Kind, refuse_repeated
 from pace.tables.dates import are_dates, show_day
 from pace.tables.features import CATEGORIES, FEW_WORDS, stands_for_missing
 from pace.tables.graph_parts import read_labels
@@ -35,17 +35,12 @@ from pace.tables.mapping import ColumnMapping, open_mapped
 from pace.tables.problems import MOST_COLUMNS, Problems, check_choice, listed
 from pace.tables.table import Table, check_option, data_columns, read_table
 
-PROPOSAL_FORMAT = "pace-columns-2"
 LEAST = 5  # rows: a category in fewer is counted, not named, and so are numbers
 DIGITS = 6  # of means and standard deviations
 MOST_CODES = 10  # different whole numbers that may be codes
 PADDED = re.compile(r"0\d+")
 APART, FACTOR = 3, 1.7  # standard deviations between two sites' means, and their ratio
 LARGEST = 1e39  # numbers in tables are float32
-HEAD = """\
-# What this site's table of nodes is like, for agreeing on a codebook. It holds no row of it; read it
-# before you send it. Make the codebook with `pace codebook merge`.
-"""
 
 Values = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -95,8 +90,18 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Proposal:
+class Proposal(Described):
     """A table's columns, as one site describes them."""
+
+    FORMAT = "pace-columns-2"
+    TITLE = "it"
+    REMEDY = "give files that `pace codebook propose` made"
+    DAMAGE = "; it is damaged: ask for it again"
+    EDITED = False
+    HEAD = """\
+# What this site's table of nodes is like, for agreeing on a codebook. It holds no row of it; read it
+# before you send it. Make the codebook with `pace codebook merge`.
+"""
 
     rows: int
     id: str
@@ -114,10 +119,6 @@ class Proposal:
                 f"{MOST_COLUMNS:,}"
             )
         refuse_repeated("column", (column.name for column in self.columns))
-
-    def plain(self) -> dict[str, Any]:
-        """As a file has it."""
-        return {"format": PROPOSAL_FORMAT, **plain_record(self)}
 
 
 def propose_columns(
@@ -345,17 +346,3 @@ def proposal_discloses(proposal: Proposal, least: int = LEAST) -> list[str]:
             "their sum and sum of squares say), ranges rounded."
         )
     return sentences
-
-
-def write_proposal(path: Path, proposal: Proposal) -> None:
-    """Write a proposal for people to read and send."""
-    atomic.write(path, f"{HEAD}\n{dump_toml(proposal.plain(), {})}".encode())
-
-
-def read_proposal(path: Path) -> Proposal:
-    """What another site wrote; its numbers are checked before they are added up."""
-    remedy = "give files that `pace codebook propose` made"
-    try:
-        return read_columns(Proposal, path, PROPOSAL_FORMAT, remedy, name="it")
-    except SettingError as error:
-        raise GraphError(f"{error}; it is damaged: ask for it again") from error

@@ -20,7 +20,7 @@ from pace.models import APPNP, GCN, Excerpt, mapped, sized
 from pace.protocol import steps
 from pace.runtimes.files import load_any, load_site, mapped_sites, read_model, rows
 from pace.runtimes.files.client import adopt_files, fit_files
-from pace.tables import Codebook, write_codebook
+from pace.tables import Codebook, write_columns
 from pace.tables import table as table_files
 from pace.tables.codebook import Column
 from tests.graphs import CLASSES, FEATURES
@@ -452,7 +452,7 @@ def test_a_codebook_streams_to_the_same_features(tmp_path: Path) -> None:
             Column("since", "date", centre=7300.0, scale=10.0),
         ),
     )
-    write_codebook(tmp_path / "book.toml", book)
+    write_columns(tmp_path / "book.toml", book)
     options: tuple[object, ...] = ("--job", tmp_path / "book.toml")
     options += ("--nodes", tmp_path / "nodes.parquet")
     options += ("--edges", tmp_path / "edges.parquet", "--out")

@@ -35,14 +35,7 @@ from pace.runtimes.files import model
 from pace.runtimes.files.client import return_size
 from pace.runtimes.files.merge import sender
 from pace.runtimes.files.site import load_site
-from pace.tables import (
-    CODEBOOK_FORMAT,
-    PROPOSAL_FORMAT,
-    Codebook,
-    Proposal,
-    read_codebook,
-    read_proposal,
-)
+from pace.tables import Codebook, Proposal, read_columns
 
 HEAD = 4096  # bytes that tell what a file is
 LARGEST = 2**26  # bytes of a record or report
@@ -100,7 +93,7 @@ def _reader(path: Path) -> Callable[[Path, Job | None], FileFacts]:
         return _graph if is_graph else _tensors_file
     if head[:1] == b"{":
         return _json
-    if any(f'format = "{name}"'.encode() in head for name in (CODEBOOK_FORMAT, PROPOSAL_FORMAT)):
+    if any(f'format = "{name}"'.encode() in head for name in (Codebook.FORMAT, Proposal.FORMAT)):
         return _codebook
     if path.suffix == JOB_SUFFIX or FORMAT.encode() in head:
         return _job
@@ -175,18 +168,16 @@ def _graph(path: Path, job: Job | None) -> FileFacts:
 
 def _codebook(path: Path, job: Job | None) -> FileFacts:
     """The facts of a codebook, or of a site's proposal of one."""
-    of: Codebook | Proposal
-    if f'format = "{PROPOSAL_FORMAT}"'.encode() in untrusted.read_head(path, HEAD):
-        kind, version, of = "a site's proposal of columns", PROPOSAL_FORMAT, read_proposal(path)
+    of = read_columns(path, Proposal, Codebook)
+    if isinstance(of, Proposal):
+        kind = "a site's proposal of columns"
         sanity = ["sound: `pace codebook merge` can read it", "it holds no row"]
     else:
-        kind, version, of = "codebook", CODEBOOK_FORMAT, read_codebook(path)
-        sanity = ["it can be used: `pace new --codebook`"]
+        kind, sanity = "codebook", ["it can be used: `pace new --codebook`"]
         if job is not None:
-            same = job.codebook is not None and job.codebook.plain() == of.plain()
-            sanity.append("it is the job's" if same else "NOT the job's codebook")
+            sanity.append("it is the job's" if job.codebook == of else "NOT the job's codebook")
     columns = {column.name: column.kind for column in of.columns}
-    return FileFacts(kind, version, sanity, {"columns": columns})
+    return FileFacts(kind, of.FORMAT, sanity, {"columns": columns})
 
 
 def _key(path: Path, job: Job | None) -> FileFacts:

@@ -44,7 +44,7 @@ from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
 from pace.runtimes.files.rows import parquet_library
 from pace.runtimes.files.site import Members, Site
-from pace.tables import ColumnMapping, read_mapping, render_mapping
+from pace.tables import ColumnMapping, read_columns
 from pace.task import called
 
 KEPT, PARAMS = "pace-kept-1", "pace-params-1"
@@ -150,7 +150,7 @@ def write_model(folder: Path, model: SiteModel, aside: Path | None = None) -> No
         PAGE: render_page(document),
     }
     if model.mapping is not None:
-        texts[MAPPING] = render_mapping(model.mapping)
+        texts[MAPPING] = model.mapping.render()
     files |= {name: text.encode() for name, text in texts.items()}
     atomic.folder(folder, files, private=True, aside=aside)  # Local is in it
 
@@ -206,7 +206,7 @@ def read_model(folder: Path) -> SiteModel:
     pairs = zip(blanks, params[1:], strict=True)
     externals = tuple(replace(blank, params=values, returned=None) for blank, values in pairs)
     path = folder / MAPPING
-    mapping = read_mapping(path) if path.exists() else None
+    mapping = read_columns(path, ColumnMapping) if path.exists() else None
     return SiteModel(job, params[0], externals, outcome, members, mapping=mapping)
 
 
