@@ -91,7 +91,7 @@ def numbers(message: Mapping[str, Tensor]) -> str:
 
 ONE_PROCESS = (
     Hop("pace.datasets.file:load", lambda a, r: f"a name → graph of {size(r.graph)}, {r.graph.features} features, {r.classes} classes"),
-    Hop("pace.datasets.partition.divide:divide", lambda a, r: f"the graph → {len(r)} client graphs of {', '.join(f'{g.nodes:,}' for g in r)} nodes"),
+    Hop("pace.datasets.partition:divide", lambda a, r: f"the graph → {len(r)} client graphs of {', '.join(f'{g.nodes:,}' for g in r)} nodes"),
     Hop("pace.training.train:train_cohort", lambda a, r: f"graphs and W_0 → each client's Local: {size(next(iter(r.values()))[0])}"),
     Hop("pace.methods.pace:Pace.share", lambda a, r: f"Local − W_0 and the moments of its inputs → message of {numbers(r)}"),
     Hop("pace.merging.carrier:compress", lambda a, r: f"update → factors: {size(r)}"),

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from pace.datasets.partition.divide import client_graphs, generator
+from pace.datasets.partition import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.models.gcn import GCN

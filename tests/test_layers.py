@@ -47,8 +47,8 @@ MOST_LINES = {
 
 # A heavy or optional library, and the only files that may import it.
 ONLY_IN = {
-    "sknetwork": {"datasets/partition/divide.py"},
-    "pymetis": {"datasets/partition/divide.py"},
+    "sknetwork": {"datasets/partition.py"},
+    "pymetis": {"datasets/partition.py"},
     "matplotlib": {"reports/run_views.py", "reports/run_result.py"},
     "pyarrow": {
         "tables/table.py",

@@ -281,7 +281,7 @@ DATASETS = Registry(
 PARTITIONS = Registry(
     "partition",
     {
-        name: f"pace.datasets.partition.divide:by_{name}"
+        name: f"pace.datasets.partition:by_{name}"
         for name in ("louvain", "metis", "dirichlet", "column")
     },
     common=("dataset", "clients", "random"),

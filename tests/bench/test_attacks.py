@@ -10,7 +10,7 @@ from benchmarks import attacks, backdoor
 from benchmarks.backdoor import Trigger
 
 from pace.datasets.dataset import Dataset
-from pace.datasets.partition.divide import divide
+from pace.datasets.partition import divide
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.methods import Limited, Pace, PaceFull, PaceRidge

@@ -13,9 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pace.datasets.dataset import Dataset, Names
-from pace.datasets.partition import PARTITIONS, divide
-from pace.datasets.partition.divide import by_louvain, cut, generator, pack, split
-from pace.datasets.partition.file import describe_clients, read_partition, write_partition
+from pace.datasets.partition import (
+    PARTITIONS,
+    by_louvain,
+    cut,
+    describe_clients,
+    divide,
+    generator,
+    pack,
+    read_partition,
+    split,
+    write_partition,
+)
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.errors import SettingError
 from pace.graph import UNKNOWN, Graph, induced

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pace.datasets.partition.divide import client_graphs, generator
+from pace.datasets.partition import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.gates.cnll import slope
 from pace.graph import Graph

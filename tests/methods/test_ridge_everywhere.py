@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, one_hot
 
-from pace.datasets.partition.divide import client_graphs, generator
+from pace.datasets.partition import client_graphs, generator
 from pace.graph import Graph
 from pace.merging.ridge import compressed, expanded
 from pace.methods import PaceRidge, RidgeSums

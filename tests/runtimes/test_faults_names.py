@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from pace.datasets import Dataset, Names
-from pace.datasets.partition.divide import Division
-from pace.datasets.partition.file import write_graphs
+from pace.datasets.partition import Division, write_graphs
 from pace.errors import BusyError, FileError
 from pace.io import atomic
 from pace.jobs.job import read_job

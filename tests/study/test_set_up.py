@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pace.datasets.dataset import RATIOS
-from pace.datasets.partition.divide import ALPHA, DATA_SEED, DELTA, RESOLUTION
+from pace.datasets.partition import ALPHA, DATA_SEED, DELTA, RESOLUTION
 from pace.gates.cnll import BISECTIONS, calibrate
 from pace.merging.carrier import RANK
 from pace.methods import make

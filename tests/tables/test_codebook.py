@@ -19,13 +19,14 @@ from pace.io.records import plain_record, read_record
 from pace.jobs.job import Job, read_job, write_job
 from pace.models.gcn import GCN
 from pace.runtimes.files.inspect import inspect
-from pace.tables.agreement import codebook_discloses, merge_proposals
 from pace.tables.codebook import Codebook, Column, read_columns, write_columns
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.matching import propose_mapping
 from pace.tables.proposal import (
     Proposal,
     Summary,
+    codebook_discloses,
+    merge_proposals,
     propose_columns,
 )
 from pace.tables.table import open_table

@@ -11,10 +11,9 @@ import torch
 from pace.datasets import Dataset, Names, describe_graph, few_labels, file
 from pace.errors import GraphError, ProblemsError, SettingError
 from pace.graph import Graph
-from pace.tables.agreement import merge_proposals
 from pace.tables.codebook import Codebook, Column, read_columns, write_columns
 from pace.tables.importing import Columns, Imported, import_graph
-from pace.tables.proposal import Proposal, propose_columns
+from pace.tables.proposal import Proposal, merge_proposals, propose_columns
 from tests.preloaded import Preloaded
 
 BOOK = Codebook(

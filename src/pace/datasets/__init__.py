@@ -14,18 +14,16 @@ from pace.datasets.folder import (
     width_of,
     write_folder,
 )
-from pace.datasets.partition.divide import (
+from pace.datasets.partition import (
     DATA_SEED,
     Division,
     client_graphs,
     computed,
+    describe_clients,
     divide,
     generator,
-    with_drawn_masks,
-)
-from pace.datasets.partition.file import (
-    describe_clients,
     read_partition,
+    with_drawn_masks,
     write_graphs,
     write_partition,
 )

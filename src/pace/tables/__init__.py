@@ -1,12 +1,19 @@
 """A site's own tables: reading CSV and Parquet files, the codebook, and the graph they become."""
 
-from pace.tables.agreement import codebook_discloses, codebook_rows, merge_proposals
 from pace.tables.codebook import BOTH, Codebook, read_columns, write_columns
 from pace.tables.features import unscaled_features
 from pace.tables.importing import Columns, Imported, import_graph
 from pace.tables.mapping import ColumnMapping
 from pace.tables.matching import propose_mapping
 from pace.tables.problems import Problems, listed
-from pace.tables.proposal import Proposal, proposal_discloses, proposal_rows, propose_columns
+from pace.tables.proposal import (
+    Proposal,
+    codebook_discloses,
+    codebook_rows,
+    merge_proposals,
+    proposal_discloses,
+    proposal_rows,
+    propose_columns,
+)
 from pace.tables.streamed import StreamedTables
 from pace.tables.table import check_option, data_columns, open_table, read_table

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 import torch
 
-from pace.datasets.partition.divide import client_graphs, generator
+from pace.datasets.partition import client_graphs, generator
 from pace.datasets.synthetic import Synthetic, synthetic
 from pace.graph import Graph
 from pace.methods import Local
