@@ -27,7 +27,7 @@ from pace.tables.problems import Problems, listed
 from pace.tables.table import Table, TableFile, check_option, data_columns, open_table, read_table
 
 SEPARATORS = ";|,+/&"  # between several values in a cell
-UNKNOWN_WORDS = (
+UNKNOWN_WORDS = [
     "unknown",
     "unbekannt",
     "unklar",
@@ -36,8 +36,8 @@ UNKNOWN_WORDS = (
     "k. a.",
     "keine angabe",
     "n.d.",
-)
-SUMS = (
+]
+SUMS = [
     "total",
     "totals",
     "sum",
@@ -47,7 +47,7 @@ SUMS = (
     "average",
     "mean",
     "mittelwert",
-)
+]
 REWRITTEN = re.compile(r"\d[.,]\d+[eE]\+\d+")  # 1.23E+12
 AS_TEXT = "export both with the ids as text"
 FEW_LABELS = 20

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -298,39 +298,38 @@ def significant(value: float) -> float:
 
 def _remarks(table: Table, columns: Sequence[Summary]) -> list[str]:
     """What to look at, columns of a kind together."""
-    numbers = [column.name for column in columns if column.kind == "number"]
-    codes = [name for name in numbers if _are_codes(table.numbers[name].values)]
-    padded = [name for name in numbers if any(map(PADDED.fullmatch, table.text[name]))]
-    texts = {column.name: column.rows for column in columns if column.kind == "text"}
+
+    def those(holds: Callable[[Summary], object]) -> list[str]:
+        return [column.name for column in columns if holds(column)]
+
+    def codes(column: Summary) -> bool:
+        values = np.unique(table.numbers[column.name].values)
+        values = values[np.isfinite(values)]
+        return 2 < len(values) <= MOST_CODES and bool((values == np.round(values)).all())
+
     named = {
-        "empty, so no feature": [name for name, rows in texts.items() if not rows],
-        "too many different words to be a feature": [name for name, rows in texts.items() if rows],
-        "some rows have rare words, which are not named and become `other`": [
-            column.name for column in columns if column.rare
-        ],
-        "numbers with a unit behind them, taken as words; without it they are numbers": [
-            column.name for column in columns if unit_of(column.words) is not None
-        ],
-        "words that look like numbers in a notation that is not read": [
-            column.name
-            for column in columns
-            if like_numbers(column.words) is not None and unit_of(column.words) is None
-        ],
-        "few whole numbers; if they are codes and no counts, say --category": codes,
-        "numbers with zeros in front; if they are codes, say --category": padded,
-        "the same in every row, so of no use": [
-            column.name
-            for column in columns
-            if (column.spread and not column.spread.sd) or len(column.words) == 1 > column.rare
-        ],
+        "empty, so no feature": those(lambda c: c.kind == "text" and not c.rows),
+        "too many different words to be a feature": those(lambda c: c.kind == "text" and c.rows),
+        "some rows have rare words, which are not named and become `other`": those(
+            lambda c: c.rare
+        ),
+        "numbers with a unit behind them, taken as words; without it they are numbers": those(
+            lambda c: unit_of(c.words)
+        ),
+        "words that look like numbers in a notation that is not read": those(
+            lambda c: like_numbers(c.words) and not unit_of(c.words)
+        ),
+        "few whole numbers; if they are codes and no counts, say --category": those(
+            lambda c: c.kind == "number" and codes(c)
+        ),
+        "numbers with zeros in front; if they are codes, say --category": those(
+            lambda c: c.kind == "number" and any(map(PADDED.fullmatch, table.text[c.name]))
+        ),
+        "the same in every row, so of no use": those(
+            lambda c: (c.spread and not c.spread.sd) or len(c.words) == 1 > c.rare
+        ),
     }
     return [f"{remark}: {listed(names)}" for remark, names in named.items() if names]
-
-
-def _are_codes(values: Values) -> bool:
-    """Whether there are at most ten different numbers, all whole, and more than 0 and 1."""
-    unique = np.unique(values[np.isfinite(values)])
-    return 2 < len(unique) <= MOST_CODES and bool((unique == np.round(unique)).all())
 
 
 def proposal_rows(proposal: Proposal) -> tuple[list[str], list[list[str]]]:
@@ -396,20 +395,19 @@ def merge_proposals(sites: Sites, *, classes: Sequence[str] = ()) -> tuple[Codeb
     if not merged:
         raise GraphError("the sites have no column in common: give columns the same names")
     agreed = {}
-    for setting in ("label", "id"):
-        names = {site: getattr(proposal, setting) for site, proposal in sites.items()}
-        agreed[setting] = usual = Counter(names.values()).most_common(1)[0][0]
-        if others := ", ".join(site for site, name in names.items() if name != usual):
-            notes.append(f"the {setting} is {usual!r}; {others}: give --{setting} at import")
-    for setting in ("weight", "directions"):  # a mean of weighted and plain graphs means nothing
+    for setting in ("label", "id", "weight", "directions"):
         values = {site: getattr(proposal, setting) for site, proposal in sites.items()}
-        agreed[setting] = next(iter(values.values()))
-        if len(set(values.values())) > 1:
+        agreed[setting] = usual = Counter(values.values()).most_common(1)[0][0]
+        others = [site for site, value in values.items() if value != usual]
+        if others and setting in ("weight", "directions"):  # their mean would mean nothing
             listing = ", ".join(f"{value or 'none'} at {site}" for site, value in values.items())
             raise GraphError(
                 f"sites differ in --{setting} of their edges, {listing}: rename columns and propose "
                 "again"
             )
+        if others:
+            told = f"the {setting} is {usual!r}; {', '.join(others)}: give --{setting} at import"
+            notes.append(told)
     codebook = Codebook(
         **agreed,
         classes=_merge_classes(sites, classes, notes, warnings),

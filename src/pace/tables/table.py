@@ -110,7 +110,10 @@ class CsvFile(TableFile):
         with self._open() as lines:
             for _ in range(self.skipped):
                 lines.readline()
-            composed = (line if line.isascii() else _composed(line) for line in lines)
+            composed = (
+                line if line.isascii() else normalize("NFC", line).translate(INVISIBLE)
+                for line in lines
+            )
             reader = csv.reader(composed, delimiter=self.delimiter, strict=True)
             try:
                 yield 1 + self.skipped, [*map(one_line, next(reader))]
@@ -170,18 +173,12 @@ def _encoding(path: Path) -> str:
     raise GraphError(f"{path.name} is not text: save it as CSV (UTF-8)")
 
 
-def _composed(line: str) -> str:
-    return normalize("NFC", line).translate(INVISIBLE)
-
-
 class ParquetFile(TableFile):
     """A Parquet file.
 
     A run of equal cells takes next to no bytes in a file, so its rows, cells and bytes are counted in
     the footer before anything is read.
     """
-
-    before = 0  # rows that come earlier in a larger table
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -192,18 +189,7 @@ class ParquetFile(TableFile):
         with self._opened() as file:
             table = file.read(list(columns))
             table.validate(full=True)
-            return self.read_arrow(table, columns)
-
-    def read_arrow(self, table: Any, columns: Sequence[str]) -> Read:
-        """The columns of an Arrow table."""
-        for name in columns:
-            if (kind := str(table.schema.field(name).type)).startswith(UNREAD):
-                raise GraphError(
-                    f"{self.name}: column {name!r} is of {kind}, which is neither text, numbers nor "
-                    "dates: leave it out (--without, --features), or turn it into numbers"
-                )
-        rows = range(self.before + 1, self.before + len(table) + 1)
-        return rows, {name: ArrowCells(table.column(name)) for name in columns}
+            return ArrowBlock(self.path, table).read(columns, problems)
 
     @contextmanager
     def _opened(self) -> Iterator[Any]:
@@ -225,15 +211,22 @@ class ParquetFile(TableFile):
             ) from error
 
 
-class ArrowBlock(ParquetFile):
-    """Some rows of a table that is too large to be read at once."""
+class ArrowBlock(TableFile):
+    """All rows of a Parquet file, or some of a table that is too large to be read at once."""
 
-    def __init__(self, path: Path, table: Any, before: int) -> None:
-        TableFile.__init__(self, path)
+    def __init__(self, path: Path, table: Any, before: int = 0) -> None:
+        super().__init__(path)
         self.table, self.before, self.columns = table, before, list(table.schema.names)
 
     def read(self, columns: Sequence[str], problems: Problems) -> Read:
-        return self.read_arrow(self.table, columns)
+        for name in columns:
+            if (kind := str(self.table.schema.field(name).type)).startswith(UNREAD):
+                raise GraphError(
+                    f"{self.name}: column {name!r} is of {kind}, which is neither text, numbers nor "
+                    "dates: leave it out (--without, --features), or turn it into numbers"
+                )
+        rows = range(self.before + 1, self.before + len(self.table) + 1)
+        return rows, {name: ArrowCells(self.table.column(name)) for name in columns}
 
 
 def arrow_blocks(path: Path, columns: Sequence[str] | None = None) -> Iterator[Any]:
