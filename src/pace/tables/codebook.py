@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar
 
 from pace.errors import FileError, GraphError, SettingError
 from pace.io import atomic, optional, records
@@ -97,6 +97,7 @@ class Described:
     REMEDY: ClassVar[str]  # what to do where a file is none
     DAMAGE: ClassVar[str] = ""  # what to do where something in it is wrong
     EDITED: ClassVar[bool] = True  # by people, so that no file is replaced
+    columns: tuple[Any, ...]
 
     def render(self, doubts: Mapping[str, str] | None = None) -> str:
         """The file."""
