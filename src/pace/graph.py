@@ -220,13 +220,14 @@ class Graph:
         return induced(self, [nodes])[0]
 
     def to(self, device: torch.device | str) -> Graph:
-        """The same graph with its tensors on `device`."""
+        """The same graph with its tensors on `device`, and those constants that can be moved."""
         if self.x.device == torch.device(device):
             return self
         tensors = {name: part for name, part in vars(self).items() if isinstance(part, Tensor)}
         parts: dict[str, Any] = {name: part.to(device) for name, part in tensors.items()}
         moved = replace(self, **parts)
-        moved._derived.update({name: value.to(device) for name, value in self._derived.items()})
+        constants = {name: value for name, value in self._derived.items() if hasattr(value, "to")}
+        moved._derived.update({name: value.to(device) for name, value in constants.items()})
         return moved
 
     def remasked(self, train: Tensor, val: Tensor, test: Tensor) -> Graph:

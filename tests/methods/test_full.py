@@ -10,7 +10,6 @@ from pace import GCN, Federation
 from pace.gates import no_worse_than_local
 from pace.graph import Graph
 from pace.methods import FullSums, PaceFull
-from pace.methods.beyond import ridge as module
 from pace.methods.beyond.ridge import fitted_rows
 from pace.models import MODELS, refitted, sized
 from pace.models.refitted import (
@@ -64,7 +63,7 @@ def test_training_and_validation_rows_apart_give_the_ridge_on_both_pooled(
         solved.append(answers)
         return answers, answers
 
-    monkeypatch.setattr(module, "compressed", kept)
+    monkeypatch.setattr("pace.merging.compressed", kept)
     method.answer(total, agreed)
     answers = solved[len(FITS) * method.maps.index(name) :][: len(FITS)]
     for part, of_strengths in zip(FITS, answers, strict=True):

@@ -56,6 +56,20 @@ def test_a_sparse_operator_survives_scipy() -> None:
     assert (csr_array(operator.matrix).toarray() == torch.eye(10).numpy()).all()
 
 
+@pytest.mark.parametrize(("columns", "bits"), [(2**31 - 1, 32), (2**31, 64), (2**31 + 9, 64)])
+def test_a_matrix_too_wide_for_32_bits_keeps_its_columns(columns: int, bits: int) -> None:
+    """An index of 32 bits would come back below zero, or as another column."""
+    indices = np.array([7, columns - 1], dtype=np.int64)
+    parts = (np.array([1.0, 2.0], dtype=np.float32), indices, np.array([0, 1, 2]))
+    tensor = csr_tensor(sparse.csr_array(parts, shape=(2, columns)))
+    assert tensor.col_indices().dtype == tensor.crow_indices().dtype == getattr(torch, f"int{bits}")
+    assert Operator(tensor).active.tolist() == indices.tolist()
+    again = csr_array(tensor)
+    assert again.shape == (2, columns)
+    assert again[[1], [columns - 1]].tolist() == [2.0]
+    assert csr_array(Operator(tensor).rows(torch.tensor([1])).matrix).indices == [columns - 1]
+
+
 @pytest.mark.parametrize("filled", [0.0, 0.1])
 def test_weighted_sums_of_rows_are_the_product(filled: float) -> None:
     generator = torch.Generator().manual_seed(0)

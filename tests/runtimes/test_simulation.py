@@ -157,3 +157,7 @@ def test_an_interrupted_run_trains_only_what_is_missing(tmp_path: Path) -> None:
     run_other = run_trials(graphs, GCN_, {"local": Local()}, [1], epochs=6, checkpoints=tmp_path)
     assert len(list(run_other)) == 1
     assert len(list(tmp_path.iterdir())) == 24 + 3
+    # Nor does another device, whose sums are rounded otherwise.
+    elsewhere = run(checkpoints=tmp_path, device="cpu:0")
+    assert elsewhere == whole
+    assert len(list(tmp_path.iterdir())) == 2 * 24 + 3

@@ -5,8 +5,6 @@ A gate is any function of this kind, or a frozen dataclass that can be called as
 `promises = False`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

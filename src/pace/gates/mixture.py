@@ -11,8 +11,6 @@ Every step of Newton's method is taken for all parts of the nodes together, such
 guard: ten folds cost little more than one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

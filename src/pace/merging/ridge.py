@@ -30,7 +30,7 @@ SMALLEST_EIGENVALUE = 1e-7  # of a sketch's core, against its largest: below it 
 
 
 class Gram:
-    """Rows H and their classes Y, given in blocks, in no more memory than AᵀA takes, A = [H, Y].
+    """Rows H and their classes Y, given in blocks, in no more memory than AᵀA takes, A = [H, √γY].
 
     The rows themselves are held while they are few; from then on AᵀA is added up in float64: for n
     rows of d columns n (d + classes)² operations, and memory (d + classes)² and a block. Rows of a
@@ -78,11 +78,9 @@ class Gram:
             chosen = in_classes(labels, large)
             sent = condensed(rows[chosen], labels[chosen], count)
         else:
-            both = leading_rows(scaled(self.products, self.columns, PULL**0.5), count)
-            both = both.to(rows.dtype)
+            both = leading_rows(self.products, count)
             sent = both[:, : self.columns], both[:, self.columns :] / PULL**0.5
-        first, second = (pad(part, (0, 0, 0, most - len(part))) for part in sent)
-        return first, second
+        return padded(sent, most, rows.dtype)
 
     def own_residuals(self, answers: Sequence[Tensor], strengths: Sequence[float]) -> list[Tensor]:
         """V of `own_residuals`, on all rows."""
@@ -91,7 +89,7 @@ class Gram:
             return own_residuals(rows, labels, answers, strengths)
         products = self.products + gram_of(rows, labels)
         kernel, sums = products[: self.columns].split([self.columns, len(self.counts)], 1)
-        centred = sums - sums.mean(1, keepdim=True)
+        centred = (sums - sums.mean(1, keepdim=True)) / PULL**0.5
         return [
             answer
             + _solved(_damped(kernel, strength), centred - kernel @ answer.double()).to(
@@ -102,16 +100,9 @@ class Gram:
 
 
 def gram_of(rows: Tensor, labels: Tensor) -> Tensor:
-    """AᵀA for A = [H, Y], in float64."""
-    both = torch.cat([rows, labels.to(rows.dtype)], 1).double()
+    """AᵀA for A = [H, √γY], in float64."""
+    both = torch.cat([rows, PULL**0.5 * labels.to(rows.dtype)], 1).double()
     return both.T @ both
-
-
-def scaled(products: Tensor, columns: int, factor: float) -> Tensor:
-    """AᵀA as it is with factor · Y in place of Y."""
-    scale = torch.ones(len(products), dtype=products.dtype, device=products.device)
-    scale[columns:] = factor
-    return scale[:, None] * products * scale
 
 
 def in_classes(labels: Tensor, chosen: Tensor) -> Tensor:
@@ -135,9 +126,8 @@ def condensed(
     and M are zero where there are fewer than `count` nodes.
     """
     nodes, features = rows.shape
-    sent = rows.new_zeros(count, features), rows.new_zeros(count, labels.shape[1])
     if not (nodes and count):
-        return sent
+        return rows.new_zeros(count, features), rows.new_zeros(count, labels.shape[1])
     if nodes <= min(FULL, features + labels.shape[1]):
         kernel = (rows @ rows.T + pull * labels @ labels.T).double()
         leading = torch.linalg.eigh(kernel).eigenvectors[:, -count:].flip(1).T
@@ -150,9 +140,13 @@ def condensed(
         else:
             leading = krylov_rows(both, count)
         parts = leading[:, :features], leading[:, features:] / pull**0.5
-    for whole, part in zip(sent, parts, strict=True):
-        whole[: len(part)] = part
-    return sent
+    return padded(parts, count, rows.dtype)
+
+
+def padded(parts: Sequence[Tensor], count: int, kind: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Z and M with rows of zeros below, up to `count`."""
+    first, second = (pad(part, (0, 0, 0, count - len(part))).to(kind) for part in parts)
+    return first, second
 
 
 def leading_rows(products: Tensor, count: int) -> Tensor:

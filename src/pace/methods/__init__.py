@@ -6,7 +6,6 @@ from pace.methods.about import about_method, every_method, make, proposal
 from pace.methods.baselines import FedAvg, FedProx, Local, at_least
 from pace.methods.beyond.ridge import (
     HOPS,
-    LABELS,
     SCALE,
     SMALLEST_CLASS,
     PaceFull,

@@ -1,7 +1,5 @@
 """What a method is in words, with the sizes of its messages."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, is_dataclass, replace
 from typing import Any

@@ -7,54 +7,20 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from pace import merging, protocol
 from pace.errors import SettingError, WeightError
 from pace.gates import CHANCE, Gate, Guarded, cnll
 from pace.graph import Graph
-from pace.merging import (
-    CLIENTS,
-    EPS,
-    RANK,
-    Batch,
-    Geometry,
-    apply,
-    check,
-    check_complete,
-    column_factors,
-    compress,
-    correction,
-    corrections,
-    mean,
-    norms,
-    pack,
-    propagated,
-    seen,
-    summed,
-    unbatched,
-    uniform,
-    unpack,
-)
+from pace.merging import CLIENTS, EPS
 from pace.params import Params, add, subtract
-from pace.protocol import (
-    KINDS,
-    Explanation,
-    External,
-    Federation,
-    Message,
-    Messages,
-    Reading,
-    Summable,
-    Uploads,
-    Weight,
-    bounded,
-    tensor_sentence,
-)
+from pace.protocol import Explanation, External, Federation, Message, Reading, Uploads, Weight
 
 NAMED = 12  # features listed by name
 AVERAGED = "; it multiplies no rows, so the plain mean is taken"
 
 
 @dataclass(frozen=True)
-class Pace(Summable):
+class Pace(protocol.Summable):
     """The paper's method: a correction of each client's own model, weighed by propagated moments.
 
     Ablations replace a part of it.
@@ -72,9 +38,9 @@ class Pace(Summable):
         2
     """
 
-    rank: int | None = RANK
+    rank: int | None = merging.RANK
     """Of the factors that are sent; None sends dense updates."""
-    geometry: Geometry = propagated
+    geometry: merging.Geometry = merging.propagated
     """Whose second moments weigh the consensus: propagated rows, `raw` ones, or `uniform`."""
     gate: Gate = cnll
     """How a receiver chooses α; `Fixed(0.5)` takes one α for everyone."""
@@ -86,43 +52,43 @@ class Pace(Summable):
             raise SettingError(f"rank is {self.rank}, expected 1 or more, or 'dense'")
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
-        carrier = compress(subtract(local, federation.start), self.rank)
+        carrier = merging.compress(subtract(local, federation.start), self.rank)
         moments = self.geometry(federation.network(local, graph), graph)
-        if self.geometry is not uniform:
-            check_complete(moments, federation.start, federation.model.averaged)
-        return pack(carrier) | {f"{name}/m": moment for name, moment in moments.items()}
+        if self.geometry is not merging.uniform:
+            merging.check_complete(moments, federation.start, federation.model.averaged)
+        return merging.pack(carrier) | {f"{name}/m": moment for name, moment in moments.items()}
 
     def check(self, upload: Message, federation: Federation) -> None:
-        bounded(upload)
+        protocol.bounded(upload)
         for name, moment in read(upload, federation.start)[1].items():
-            check(f"{name}/m", moment)
+            merging.check(f"{name}/m", moment)
 
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
         """Δ_k C_k, C_k and a one to count by; `total` makes the sum of all without any of these."""
-        return self.total(Messages([upload]), federation)
+        return self.total(protocol.Messages([upload]), federation)
 
     def total(self, uploads: Uploads, federation: Federation) -> dict[str, Tensor]:
-        return summed(pairs(uploads, federation.start))
+        return merging.summed(pairs(uploads, federation.start))
 
     def check_total(self, total: Message, clients: int, federation: Federation) -> None:
         for name in federation.start:
             if (moments := total.get(f"{name}/m")) is not None:
-                check(f"{name}/m", moments, clients)
+                merging.check(f"{name}/m", moments, clients)
         if float(total[CLIENTS]) != clients:
             raise WeightError(f"the sum counts {float(total[CLIENTS]):g} clients, not {clients}")
 
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
-        return mean(total)
+        return merging.mean(total)
 
     def personal(self, answer: Message, local: Params, federation: Federation) -> Message:
-        own = compress(subtract(local, federation.start), self.rank)
-        return pack(correction(answer, own, self.rank))
+        own = merging.compress(subtract(local, federation.start), self.rank)
+        return merging.pack(merging.correction(answer, own, self.rank))
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
         shared = self.answer(self.total(uploads, federation), federation)
         owns = (carriers for carriers, _ in pairs(uploads, federation.start))
-        for batch in corrections(shared, owns, self.rank):
-            yield from unbatched(pack(batch))
+        for batch in merging.corrections(shared, owns, self.rank):
+            yield from merging.unbatched(merging.pack(batch))
 
     def explain(
         self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
@@ -130,7 +96,7 @@ class Pace(Summable):
         message = next(iter(uploads))
         whole = {name for name in federation.model.averaged if not name.endswith("bias")}
         tensors = {
-            name: tensor_sentence(name, self.tensors, update=True)
+            name: protocol.tensor_sentence(name, self.tensors, update=True)
             + (AVERAGED if name in whole else "")
             for name in message
         }
@@ -138,7 +104,7 @@ class Pace(Summable):
         moment = next((value for name, value in message.items() if name.endswith("/m")), None)
         if moment is None:
             return explanation
-        told = moment_sentences(moment, features, rounded=federation.numbers != KINDS[0])
+        told = moment_sentences(moment, features, rounded=federation.numbers != protocol.KINDS[0])
         return replace(explanation, sentences=(*explanation.sentences, *told))
 
     def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
@@ -154,7 +120,7 @@ class Pace(Summable):
                 totals[name] = totals.get(name, torch.zeros(())) + (moment.double() + EPS).sum(0)
         numbers = sum(value.numel() for value in start.values())
         for carriers, moments in pairs(uploads, start):
-            lengths = norms(carriers)
+            lengths = merging.norms(carriers)
             share = torch.zeros_like(lengths)
             for name, value in start.items():
                 part: Tensor | float = 1 / len(uploads)
@@ -167,7 +133,7 @@ class Pace(Summable):
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
     ) -> list[External]:
-        return [External(apply(local, unpack(returned, local)))]
+        return [External(merging.apply(local, merging.unpack(returned, local)))]
 
 
 @dataclass(frozen=True)
@@ -191,7 +157,7 @@ class Limited(Pace):
             inputs = federation.network(local, graph).inputs
         for name, rows in inputs.items():
             change, own = params[name] - local[name], local[name] - federation.start[name]
-            factors = column_factors(change, own, seen(rows[graph.val]))
+            factors = merging.column_factors(change, own, merging.seen(rows[graph.val]))
             params[name] = local[name] + change * factors.to(change.dtype)
         return [External(params, whole.name, returned=whole.params)]
 
@@ -204,7 +170,7 @@ def read_sums(uploads: Uploads, method: Pace, federation: Federation) -> Reading
         for name in start
         if f"{name}/m" in total
     }
-    update = {name: value.float() for name, value in mean(total).items()}
+    update = {name: value.float() for name, value in merging.mean(total).items()}
     words = next((m for m in moments.values() if len(m) == federation.model.features), None)
     return Reading(External(add(start, update)), moments, words)
 
@@ -228,12 +194,12 @@ def moment_sentences(moment: Tensor, features: Sequence[str], *, rounded: bool) 
     )
 
 
-def pairs(uploads: Uploads, start: Params) -> Iterator[Batch]:
+def pairs(uploads: Uploads, start: Params) -> Iterator[merging.Batch]:
     """The carriers and moments of uploads, in batches."""
     return (read(batch, start) for batch in uploads.batches())
 
 
-def read(upload: Message, start: Params) -> Batch:
+def read(upload: Message, start: Params) -> merging.Batch:
     """The carrier and the moments of an upload, or of a batch of them."""
     moments = {name: upload[f"{name}/m"] for name in start if f"{name}/m" in upload}
-    return unpack(upload, start), moments
+    return merging.unpack(upload, start), moments

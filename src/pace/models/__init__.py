@@ -28,13 +28,7 @@ from pace.models.refitted import (
     regrouped,
     trained_fits,
 )
-from pace.models.unit_rows import (
-    DEGREE_COLUMNS,
-    SHORTEST,
-    label_rows,
-    neighbourhood_rows,
-    unit_rows,
-)
+from pace.models.unit_rows import LABELS, NEIGHBOURHOOD, row_key, rows_by, unit_rows
 from pace.registry import MODELS
 
 COMMON = ("widths", "dropout")  # fields that every model has; the others are its own settings

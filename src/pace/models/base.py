@@ -1,7 +1,5 @@
 """What a network is: a function of its parameters that says which rows each weight multiplies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -18,7 +18,7 @@ from pace.errors import SettingError
 from pace.graph import Graph
 from pace.models import propagation as travel
 from pace.models.base import Drop, Field, Later, Pass, Rows, identity
-from pace.models.layers import Layer, Layered, Linear, glorot, uniform, whole
+from pace.models.layers import Layer, Layered, Linear, glorot, uniform
 from pace.models.operator import Operator, csr_array, csr_tensor, linear_map, multiplier
 from pace.params import Params
 
@@ -93,12 +93,12 @@ class GAT(Layered):
     """
 
     title: ClassVar[str] = "graph attention network"
+    limits: ClassVar[Mapping[str, tuple[float, ...]]] = {"heads": (1,)}
 
     heads: int = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("heads", self.heads, 1)
         if odd := [width for width in self.widths[1:-1] if width % self.heads]:
             raise SettingError(
                 f"a hidden layer is {odd[0]} wide, expected a multiple of {self.heads}, the number "

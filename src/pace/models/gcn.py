@@ -1,7 +1,5 @@
 """The graph convolutional network (Kipf and Welling, 2017)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

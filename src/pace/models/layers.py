@@ -1,10 +1,8 @@
 """Models that declare their linear layers: the start, the receptive field and the pass follow."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from itertools import pairwise
@@ -63,6 +61,8 @@ class Layered(Sized):
     """Whether it has hidden layers whose widths can be chosen."""
     glorot_start: ClassVar[bool] = False
     """Whether it starts Glorot-uniform with zero biases, rather than as torch's linear layers."""
+    limits: ClassVar[Mapping[str, tuple[float, ...]]] = {}
+    """Of settings: the least whole number, or the least and the largest number."""
 
     widths: tuple[int, ...]
     """Features, hidden widths, classes."""
@@ -76,6 +76,8 @@ class Layered(Sized):
             )
         if not 0 <= self.dropout < 1:
             raise SettingError(f"dropout is {self.dropout}, expected a number in [0, 1)")
+        for name, bounds in self.limits.items():
+            _check_within(name, getattr(self, name), *bounds)
 
     @classmethod
     def sized(cls, features: int, hidden: int, layers: int, classes: int, **settings: Any) -> Self:
@@ -260,13 +262,9 @@ def uniform(shape: tuple[int, ...], bound: float, generator: torch.Generator | N
     return (torch.rand(shape, generator=generator) * 2 - 1) * bound
 
 
-def whole(name: str, value: object, least: int) -> None:
-    """Refuse a setting that is not a whole number of at least `least`."""
-    if type(value) is not int or value < least:
-        raise SettingError(f"{name} is {value!r}, expected a whole number, {least} or more")
-
-
-def real(name: str, value: object, low: float, high: float) -> None:
-    """Refuse a setting that is not a number in [low, high]."""
-    if type(value) not in (int, float) or not low <= value <= high:  # type: ignore[operator]
+def _check_within(name: str, value: Any, low: float, high: float | None = None) -> None:
+    """Refuse a setting that is not a number in [low, high], or a whole one of at least `low`."""
+    if high is None and (type(value) is not int or value < low):
+        raise SettingError(f"{name} is {value!r}, expected a whole number, {low} or more")
+    if high is not None and (type(value) not in (int, float) or not low <= value <= high):
         raise SettingError(f"{name} is {value!r}, expected a number from {low:g} to {high:g}")

@@ -1,7 +1,6 @@
 """Networks that are declared layer by layer, each as PyG has it."""
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -12,7 +11,7 @@ from pace.errors import SettingError
 from pace.graph import Graph
 from pace.models import propagation as travel
 from pace.models.base import Drop, Field, Later, Pass, identity
-from pace.models.layers import Layer, Layered, Linear, real, whole
+from pace.models.layers import Layer, Layered, Linear
 from pace.models.operator import Operator
 from pace.params import Params
 
@@ -55,12 +54,9 @@ class GIN(Layered):
     """
 
     title: ClassVar[str] = "graph isomorphism network"
+    limits: ClassVar[Mapping[str, tuple[float, ...]]] = {"epsilon": (-1e3, 1e3)}
 
     epsilon: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        real("epsilon", self.epsilon, -1e3, 1e3)
 
     def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
         inside = fan_in if 0 < number == self.layers - 1 else fan_out
@@ -79,12 +75,12 @@ class SGC(Layered):
     title: ClassVar[str] = "simple graph convolution"
     reads_weights: ClassVar[bool] = True
     hidden_layers: ClassVar[bool] = False
+    limits: ClassVar[Mapping[str, tuple[float, ...]]] = {"hops": (0,)}
 
     hops: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        whole("hops", self.hops, 0)
         if len(self.widths) != 2:
             raise SettingError(
                 f"widths are {self.widths}: an sgc has no hidden layer, give features and classes"
@@ -122,15 +118,11 @@ class APPNP(Layered):
 
     title: ClassVar[str] = "perceptron with personalised PageRank (APPNP)"
     reads_weights: ClassVar[bool] = True
+    limits: ClassVar[Mapping[str, tuple[float, ...]]] = {"hops": (0,), "teleport": (0, 1)}
 
     hops: int = 10
     teleport: float = 0.1
     """α, the chance of a walk to begin anew."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        whole("hops", self.hops, 0)
-        real("teleport", self.teleport, 0, 1)
 
     def layer(self, number: int, fan_in: int, fan_out: int) -> tuple[Layer, ...]:
         return (Layer((Linear(f"{number}.predict", fan_in, fan_out, travels=False),)),)

@@ -4,8 +4,6 @@ The first two show how much Externals fitted on the same nodes are worth on the 
 labels one training does: see `regrouped`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

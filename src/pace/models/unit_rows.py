@@ -13,8 +13,6 @@ labelled neighbours, y2 the same at two steps without the ways back to the node:
 never among its columns. n1 and n2 are log(1 + how many there were) / 5.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,8 +25,11 @@ from pace.errors import GraphError
 from pace.graph import Graph
 from pace.models import propagation as travel
 from pace.models.base import Later
-from pace.models.mapped import READ, MappedGraph, digest_of
+from pace.models.mapped import READ, MappedGraph, RowTable, digest_of
 from pace.models.operator import Operator, csr_array
+from pace.models.refitted import fitted_nodes
+
+NEIGHBOURHOOD, LABELS = "neighbourhood", "labels"  # the maps beside `hop0`, `hop1`, …
 
 BLOCK = 1024  # rows that are multiplied out together
 COLUMNS = 64  # features that are multiplied out together: memory is nodes times these
@@ -36,6 +37,27 @@ DEGREE_COLUMNS = 4
 SHORTEST = 1e-12  # a row of nothing stays nothing
 SPARSE_COST = 10  # of an entry of a sparse product, against one of a dense one
 SHRINK = 5.0  # of the columns that are not features, beside features of length one
+
+
+def rows_by(name: str, fit: str, graph: Graph, classes: int) -> Any:
+    """The rows of all nodes by a map, to index by nodes and to multiply by weights.
+
+    A graph in memory multiplies out what is asked for, one in a folder stores what travels, and a table
+    brings its rows. Of `labels` those of the fit's nodes are known.
+    """
+    if isinstance(graph, RowTable):
+        rows = graph.maps[row_key(name, fit)]
+        return rows if name == LABELS else _unit(rows)
+    if name == LABELS:
+        return label_rows(graph, fitted_nodes(graph, fit), classes)
+    if name == NEIGHBOURHOOD:
+        return neighbourhood_rows(graph)
+    return unit_rows(graph, int(name.removeprefix("hop")))
+
+
+def row_key(name: str, fit: str) -> str:
+    """What a table calls a map's rows; known labels differ from fit to fit."""
+    return f"{name}_{fit}" if name == LABELS else name
 
 
 @dataclass(frozen=True, eq=False)

@@ -220,21 +220,20 @@ def logit_sets(
     graph: Graph, local: Params, externals: Sequence[External], federation: Federation
 ) -> list[Tensor]:
     """What a stored model's Local and Externals say of every node of a graph, Local first."""
-    beside = logits_beside(local, graph, federation)
     with torch.no_grad():
-        receiver = Receiver(graph, Kept(local, b""), b"", federation, beside)
+        receiver = Receiver(graph, Kept(local, b""), b"", federation)
         return _logit_sets([receiver], [externals])[0]
 
 
-def logits_beside(local: Params, graph: Graph, federation: Federation) -> Tensor | None:
-    """Local's logits where they are not those of the network that clients train."""
-    if graph.has_edges and local.keys() == federation.start.keys():
-        return None
+def _known_logits(receiver: Receiver) -> Tensor | None:
+    """Local's logits where they were given, or are not those of the network that clients train."""
+    local, graph, federation = receiver.kept.local, receiver.graph, receiver.federation
+    if receiver.local is not None or (graph.has_edges and local.keys() == federation.start.keys()):
+        return receiver.local
     form = federation.method.closed_form
     assert form is not None  # a table of rows is read for no other method
     *_, fit = form.local_columns()
-    with torch.no_grad():
-        return form.local_logits(local, graph, fit, federation)
+    return form.local_logits(local, graph, fit, federation)
 
 
 def _logit_sets(
@@ -243,18 +242,19 @@ def _logit_sets(
     predict: Predict | None = None,
 ) -> list[list[Tensor]]:
     """What each receiver's Local and Externals say of every node, Local first; (nodes, classes)."""
+    known = list(map(_known_logits, receivers))
     trained = []  # models of the network that clients train, whose logits are not known
-    for r, own in zip(receivers, externals, strict=True):
+    for r, local, own in zip(receivers, known, externals, strict=True):
         others = [e.params for e in own if e.predict is None and e.params is not r.kept.local]
-        trained.append([r.kept.local, *others] if r.local is None else others)
+        trained.append([r.kept.local, *others] if local is None else others)
     if predict is None:
         pairs = zip(receivers, trained, strict=True)
         logits = [[r.federation.network(m, r.graph).logits for m in models] for r, models in pairs]
     else:
         logits = list(map(list, predict(trained)))
     sets = []
-    for r, own, rest in zip(receivers, externals, map(iter, logits), strict=True):
-        local = next(rest) if r.local is None else r.local
+    for r, local, own, rest in zip(receivers, known, externals, map(iter, logits), strict=True):
+        local = next(rest) if local is None else local
         sets.append([local])
         for external in own:
             if external.predict is not None:

@@ -1,7 +1,5 @@
 """What all parties agree on beforehand."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import dataclass, fields, is_dataclass, replace

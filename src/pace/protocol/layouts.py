@@ -3,8 +3,6 @@
 Here, and in `steps`, a federation is asked whether it is sealed; nothing else in the protocol asks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 

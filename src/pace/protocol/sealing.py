@@ -5,8 +5,6 @@ fewer than all uploads they are noise; all of them add up to the sum of the stat
 the same for every client, and a receiver makes its own return of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

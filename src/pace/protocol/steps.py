@@ -3,8 +3,6 @@
 graph ─fit→ (kept, upload) ══▶ merge ══▶ returned ─adopt→ Adoption
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import repeat
@@ -16,7 +14,7 @@ from pace.graph import Graph
 from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import sealing, wire
-from pace.protocol.adoption import Adoption, Kept, Receiver, adopt_all, logits_beside
+from pace.protocol.adoption import Adoption, Kept, Receiver, adopt_all
 from pace.protocol.federation import Federation
 from pace.protocol.layouts import check, statement, summable, upload_layout
 from pace.protocol.sealing import Seal
@@ -204,9 +202,7 @@ def adopt(graph: Graph, kept: Kept, returned: bytes, federation: Federation) -> 
         >>> adoption.model(dataset.graph).shape  # any graph with these features
         torch.Size([90, 3])
     """
-    check(graph, federation)
-    local = logits_beside(kept.local, graph, federation)
-    return adopt_all([Receiver(graph, kept, returned, federation, local)])[0]
+    return adopt_all([Receiver(graph, kept, returned, federation)])[0]
 
 
 def check_upload(upload: bytes, federation: Federation) -> Message:

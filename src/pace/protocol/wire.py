@@ -16,8 +16,6 @@ The checksum finds accidents, not attackers. A frame's own checksum names it: th
 upload repeats it under `answers`. Whatever the numbers on the wire, a decoded message is float32.
 """
 
-from __future__ import annotations
-
 import math
 import struct
 import zlib

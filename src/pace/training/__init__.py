@@ -1,7 +1,6 @@
 """How a client trains: a fixed budget from the public start, on a CPU or for whole cohorts on a GPU."""
 
-from pace.training.checkpoints import Checkpoints
-from pace.training.cohorts import Forward, gpu_cohort
+from pace.training.cohorts import Checkpoints, Forward, gpu_cohort
 from pace.training.logistic import affine, logistic_regression
 from pace.training.optimiser import Optimiser, Proximal
 from pace.training.recipe import Recipe

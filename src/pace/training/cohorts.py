@@ -1,16 +1,22 @@
-"""Many clients and seeds: one after the other, or all at once on a GPU where pace-gpu is installed."""
+"""Many clients and seeds: all at once on a GPU with pace-gpu, and after an interruption."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from pace.graph import Graph
+from pace.io import atomic
 from pace.models import Network
 from pace.params import Params
 
@@ -48,3 +54,30 @@ class Forward:
             [self.network(model, graph).logits for model in by_client]
             for graph, by_client in zip(self.graphs, models, strict=True)
         ]
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Trained models in a folder, each named by all that it follows from: graph, set-up and seed.
+
+    A run that was interrupted goes on where it was.
+    """
+
+    folder: Path
+    setup: str  # recipe, network and device
+
+    def path(self, graph: Graph, seed: int) -> Path:
+        key = hashlib.sha256(f"{self.setup} {graph.fingerprint} {seed}".encode())
+        return self.folder / f"{key.hexdigest()[:32]}.safetensors"
+
+    def read(self, graph: Graph, seed: int) -> dict[str, Tensor] | None:
+        """The model, if it was trained before."""
+        try:
+            return load_file(self.path(graph, seed))
+        except (FileNotFoundError, SafetensorError):
+            return None
+
+    def write(self, graph: Graph, seed: int, model: Params) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        tensors = {name: value.contiguous() for name, value in model.items()}
+        atomic.write(self.path(graph, seed), save(tensors))

@@ -1,7 +1,5 @@
 """Dropout whose draws belong to one client and one seed."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Sequence
 

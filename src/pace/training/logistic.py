@@ -1,7 +1,5 @@
 """Logistic regression on a node's own columns, without its links: what a site would have had anyway."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """How a client trains, as settings."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Local training: a fixed budget from the public start, the last checkpoint kept (Section 4.1)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
@@ -24,8 +22,7 @@ from pace.models import (
 )
 from pace.params import Params
 from pace.task import loss
-from pace.training.checkpoints import Checkpoints
-from pace.training.cohorts import gpu_cohort
+from pace.training.cohorts import Checkpoints, gpu_cohort
 from pace.training.dropout import Activation, Dropout, scale
 from pace.training.optimiser import Gradient, Optimiser, Proximal, Target
 from pace.training.recipe import Recipe

@@ -6,66 +6,24 @@ round, and uses those weights for what is fitted on both. No label chooses the w
 has seen it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import product, repeat
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from pace import merging, models, protocol
 from pace.errors import GraphError, SettingError
 from pace.gates import CHANCE, RIDGE, Gate, Guarded, Mixture
 from pace.graph import Graph
-from pace.merging import (
-    Gram,
-    SiteSums,
-    compressed,
-    expanded,
-    limit_rows,
-    public_matrix,
-    sketched,
-    solve_rows,
-    solve_sums,
-)
-from pace.models import (
-    ALL,
-    DEGREE_COLUMNS,
-    FITS,
-    SHORTEST,
-    Model,
-    Network,
-    Refitted,
-    RowTable,
-    fit_of,
-    fitted_labels,
-    fitted_nodes,
-    label_rows,
-    neighbourhood_rows,
-    regrouped,
-    trained_fits,
-    unit_rows,
-)
+from pace.merging import Gram, SiteSums
+from pace.models import ALL, FITS, LABELS, NEIGHBOURHOOD, RowTable, fitted_nodes, row_key, rows_by
 from pace.params import Params
-from pace.protocol import (
-    KINDS,
-    NO_PROMISE,
-    ClosedForm,
-    Explanation,
-    External,
-    Federation,
-    Message,
-    Method,
-    Reading,
-    Rehearsal,
-    Uploads,
-    Without,
-    bounded,
-)
+from pace.protocol import NO_PROMISE, ClosedForm, External, Federation, Message, Reading, Uploads
 from pace.task import targets
 
 HOPS = (0, 2)  # a node's own features, and those of its neighbourhood
@@ -80,7 +38,6 @@ SCALE = 10.0  # of the logits: answers lie between 0 and 1
 EXACT = 1024  # rows or columns up to which the server's solution is exact
 GROUPS = 10  # of clients, left out one at a time
 FEWEST_GROUPS = 3  # with two clients, what one says has no other to support it
-NEIGHBOURHOOD, LABELS = "neighbourhood", "labels"  # maps beside the hops
 LOCAL = "local"  # the column of Local's logits in a table of rows
 PARTS = ("rows", "labels")  # Z and M
 Sums = tuple[Tensor, ...]  # GΩ, B and tr G
@@ -113,7 +70,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Regressed(Method, ClosedForm):
+class Regressed(protocol.Method, ClosedForm):
     """What a receiver makes of W_λ of each map, however the server came by them.
 
     A map makes a row of each node: its features after some hops and, where every label is read,
@@ -132,7 +89,7 @@ class Regressed(Method, ClosedForm):
     strengths: tuple[float, ...] = STRENGTHS
     own: float | None = OWN  # None: no correction on one's own training nodes
     ridge: float = RIDGE  # of the gate
-    numbers: str = KINDS[2]
+    numbers: str = protocol.KINDS[2]
 
     def __post_init__(self) -> None:
         if not self.hops or min(self.hops) < 0 or len(set(self.hops)) < len(self.hops):
@@ -161,26 +118,24 @@ class Regressed(Method, ClosedForm):
     def closed_form(self) -> ClosedForm:
         return self
 
-    def network(self, model: Model) -> Network:
-        return Refitted(model) if self.every_label else model
+    def network(self, model: models.Model) -> models.Network:
+        return models.Refitted(model) if self.every_label else model
 
     def check(self, upload: Message, federation: Federation) -> None:
-        bounded(upload, LARGEST)
+        protocol.bounded(upload, LARGEST)
 
-    def sent(self) -> list[tuple[str, str]]:
-        """(map, fit) of all that a client sends: rows of both fits together are those of each.
+    def parts(self, name: str, fit: str) -> tuple[str, ...]:
+        """The fits that are sent apart and whose rows of a map are together those of a fit.
 
         Not so with labels: what is known of a node's neighbours differs from fit to fit.
         """
-        return [
-            (name, fit)
-            for name, fit in product(self.maps, self.fits)
-            if fit != ALL or name == LABELS
-        ]
+        return FITS[:2] if fit == ALL and name != LABELS else (fit,)
 
-    def distinct_fits(self, name: str) -> tuple[str, ...]:
-        """Those whose rows of a map, together, are all labelled nodes' that may be fitted to."""
-        return (ALL,) if name == LABELS else self.fits[:2]
+    def sent(self) -> list[tuple[str, str]]:
+        """(map, fit) of all that a client sends."""
+        fitted = product(self.maps, self.fits)
+        sent = ((name, part) for name, fit in fitted for part in self.parts(name, fit))
+        return list(dict.fromkeys(sent))
 
     def returned(self, solve: Solve) -> dict[str, Tensor]:
         """The message that carries the answers of each map and fit, each fit's for itself.
@@ -189,9 +144,10 @@ class Regressed(Method, ClosedForm):
         """
         message = {}
         for name, fit in product(self.maps, self.fits):
-            answers = solve(name, FITS[:2] if fit == ALL and name != LABELS else (fit,))
-            prefix, factors = key(name, fit), compressed(answers, self.rank(answers.shape[2]))
-            message[f"{prefix}/basis"], message[f"{prefix}/mixing"] = factors
+            answers = solve(name, self.parts(name, fit))
+            factors = merging.compressed(answers, self.rank(answers.shape[2]))
+            for part, factor in zip(("basis", "mixing"), factors, strict=True):
+                message[f"{key(name, fit)}/{part}"] = factor
         return message
 
     def blank_return(self, federation: Federation) -> Message:
@@ -202,7 +158,7 @@ class Regressed(Method, ClosedForm):
 
     def grouped(self, graph: Graph) -> Graph:
         """The graph as it is fitted to: `models.regrouped` where every label is read."""
-        return regrouped(graph) if self.every_label else graph
+        return models.regrouped(graph) if self.every_label else graph
 
     def rank(self, classes: int) -> int:
         """Of a map's answers in the return: twelve in int8 cost at most what PACE's return does.
@@ -218,20 +174,20 @@ class Regressed(Method, ClosedForm):
 
     def rehearse(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
-    ) -> list[Rehearsal]:
+    ) -> list[protocol.Rehearsal]:
         """Models fitted on training nodes, for validation nodes to weigh, and the other way round.
 
         Not the other way round where no Local was trained on validation nodes alone.
         """
         rehearsals, graph = [], self.grouped(graph)
         for fit, held_out in zip(self.fits[:-1], reversed(self.fits[:-1]), strict=True):
-            if fit not in trained_fits(graph):
+            if fit not in models.trained_fits(graph):
                 continue
             sets = [self.local_logits(local, graph, fit, federation)]
             for external in self.externals(returned, graph, fit, federation):
                 assert external.predict is not None
                 sets.append(external.predict(external.params, graph))
-            rehearsals.append(Rehearsal(sets, fitted_nodes(graph, held_out)))
+            rehearsals.append(protocol.Rehearsal(sets, fitted_nodes(graph, held_out)))
         return rehearsals
 
     def row_columns(self, federation: Federation) -> dict[str, int]:
@@ -244,7 +200,7 @@ class Regressed(Method, ClosedForm):
     def rows_of(self, graph: Graph, nodes: Tensor, federation: Federation) -> dict[str, Tensor]:
         classes = federation.model.classes
         return {
-            row_key(name, fit): mapped(graph, name, fit, classes)[nodes]
+            row_key(name, fit): rows_by(name, fit, graph, classes)[nodes]
             for name, fit in product(self.maps, self.fits)
             if name == LABELS or fit == self.fits[0]
         }
@@ -253,18 +209,18 @@ class Regressed(Method, ClosedForm):
         """The ridge regression of a site's own rows, by the last hop, of each fit."""
         name = f"hop{self.hops[-1]}"
         nothing = torch.zeros(columns_of(name, federation), federation.model.classes)
-        models = {}
+        local = {}
         for fit in self.fits:
             (own,) = self.gram(graph, name, fit, federation).own_residuals([nothing], [ALONE[1]])
-            models[name if fit == self.fits[-1] else f"{fit}/{name}"] = own
-        return models
+            local[name if fit == self.fits[-1] else f"{fit}/{name}"] = own
+        return local
 
     def local_logits(self, local: Params, graph: Graph, fit: str, federation: Federation) -> Tensor:
         """What Local says, from logits that a table brings, a regression of its own or the network."""
         name, column = f"hop{self.hops[-1]}", self.local_columns()[fit]
         if isinstance(graph, RowTable) and column in graph.maps:
             return graph.maps[column]
-        own = fit_of(local, fit) if len(self.fits) > 1 else local
+        own = models.fit_of(local, fit) if len(self.fits) > 1 else local
         if name in own:
             return Regression(name, fit)(own, graph)
         if not graph.has_edges:
@@ -312,8 +268,8 @@ class Regressed(Method, ClosedForm):
             if isinstance(graph, RowTable):
                 used = self.gathered(graph, federation)[1][row_key(name, fit)]
             else:
-                used = used_columns(graph, name, fit, federation.model.classes)
-            answers = list(expanded(basis * used, mixing, len(self.strengths)))
+                used = used_columns(name, fit, graph, federation.model.classes)
+            answers = list(merging.expanded(basis * used, mixing, len(self.strengths)))
             title = TITLES.get(name, f"{name.removeprefix('hop')} hops")
             names = [f"ridge on {title}, λ = {strength:g}" for strength in self.strengths]
             own: list[tuple[Tensor, float]] = []
@@ -343,7 +299,7 @@ class Regressed(Method, ClosedForm):
             """Σ over maps of hᵀ Zᵀ (ZZᵀ + λI)⁻¹ Z h: near one where h lies in the span of Z."""
             total = torch.zeros(graph.nodes)
             for name, sent in rows.items():
-                seen = mapped(graph, name, FITS[0], sums.shape[1]) @ sent.T
+                seen = rows_by(name, FITS[0], graph, sums.shape[1]) @ sent.T
                 damped = sent @ sent.T + DAMPING * torch.eye(len(sent))
                 total += (seen * torch.linalg.solve(damped, seen.T).T).sum(1)
             return total
@@ -353,7 +309,7 @@ class Regressed(Method, ClosedForm):
             return torch.stack(parts).sum(0)
 
         answers = {
-            name: expanded(
+            name: merging.expanded(
                 returned[f"{name}/basis"], returned[f"{name}/mixing"], len(self.strengths)
             )[0]
             for name in rows
@@ -371,7 +327,7 @@ class Regression:
 
     def __call__(self, params: Params, graph: Graph) -> Tensor:
         answer = params[self.map]
-        product: Tensor = mapped(graph, self.map, self.fit, answer.shape[1]) @ answer
+        product: Tensor = rows_by(self.map, self.fit, graph, answer.shape[1]) @ answer
         return SCALE * product
 
 
@@ -415,7 +371,7 @@ class PaceRidge(Regressed):
 
     def explain(
         self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
-    ) -> Explanation:
+    ) -> protocol.Explanation:
         labels = next(iter(uploads))[f"{self.maps[0]}/labels"]
         kind = "labelled" if self.every_label else "training"
         told = (
@@ -427,7 +383,9 @@ class PaceRidge(Regressed):
             f"{kind} nodes are not in it."
         )
         tensors = super().explain(uploads, federation).tensors
-        return Explanation(tensors, (NO_NODE, told), lambda: self.reading(uploads, federation))
+        return protocol.Explanation(
+            tensors, (NO_NODE, told), lambda: self.reading(uploads, federation)
+        )
 
     def reading(self, uploads: Uploads, federation: Federation) -> Reading:
         """Z and M of each hop: B ≈ ZᵀM by class."""
@@ -455,8 +413,8 @@ class PaceRidge(Regressed):
         groups, solve = min(GROUPS, len(uploads)), solver(uploads)
         if not self.every_label or groups < FEWEST_GROUPS:
             return solve
-        without = [solver(Without(uploads, group, groups)) for group in range(groups)]
-        return lambda name, fits: limit_rows(
+        without = [solver(protocol.Without(uploads, group, groups)) for group in range(groups)]
+        return lambda name, fits: merging.limit_rows(
             solve(name, fits), [others(name, fits) for others in without]
         )
 
@@ -467,7 +425,7 @@ class PaceRidge(Regressed):
         found: dict[tuple[str, float], SiteSums] = {}
         batches = list(uploads.batches())
         for name in self.maps:
-            fits = self.distinct_fits(name)
+            fits = self.parts(name, self.fits[-1])
             rows, labels = (
                 torch.cat(
                     [torch.cat([b[f"{key(name, fit)}/{part}"] for fit in fits], 1) for b in batches]
@@ -487,7 +445,7 @@ class PaceRidge(Regressed):
             sent = torch.linalg.vector_norm(rows, dim=1) > 0  # small sites leave rows empty
             if not sent.all():
                 rows, labels = rows[sent], labels[sent]
-            return solve_rows(rows, labels, self.strengths)
+            return merging.solve_rows(rows, labels, self.strengths)
 
         return solve
 
@@ -497,10 +455,10 @@ class PaceRidge(Regressed):
         totals: dict[tuple[str, str], Sums] = {}
         for batch in uploads.batches():
             for name, fit in self.sent():
-                sums = sketched(*stacked_rows(batch, name, fit), omegas[name])
+                sums = merging.sketched(*stacked_rows(batch, name, fit), omegas[name])
                 before = totals.get((name, fit))
                 totals[name, fit] = sums if before is None else added([before, sums])
-        return lambda name, fits: solve_sums(
+        return lambda name, fits: merging.solve_sums(
             added([totals[name, fit] for fit in fits]), omegas[name], self.strengths
         )
 
@@ -525,44 +483,23 @@ class PaceFull(PaceRidge):
         return min(columns, self.rows + 600 // federation.model.features)
 
 
-def mapped(graph: Graph, name: str, fit: str, classes: int) -> Any:
-    """The rows of all nodes by a map: what can be indexed by nodes and multiplied by weights."""
-    if isinstance(graph, RowTable):
-        rows = graph.maps[row_key(name, fit)]
-        if name == LABELS:
-            return rows
-        return rows / torch.linalg.vector_norm(rows, dim=1, keepdim=True).clamp_min(SHORTEST)
-    known, hop = fitted_nodes(graph, fit), name.removeprefix("hop")
-    if name == LABELS:
-        return label_rows(graph, known, classes)
-    return unit_rows(graph, int(hop)) if hop != name else neighbourhood_rows(graph)
-
-
-def used_columns(graph: Graph, name: str, fit: str, classes: int) -> Tensor:
+def used_columns(name: str, fit: str, graph: Graph, classes: int) -> Tensor:
     """Which columns of a map some node of the graph has; what the others say is not taken."""
-    if name == LABELS:
-        return (label_rows(graph, fitted_nodes(graph, fit), classes) != 0).any(0)
-    words = (graph.x != 0).any(0)
-    if name == NEIGHBOURHOOD:
-        return torch.cat([words, words, words, words.new_ones(DEGREE_COLUMNS)])
-    return words
+    rows: Tensor = rows_by(name, fit, graph, classes) if name == LABELS else graph.x
+    words = (rows != 0).any(0)
+    return torch.cat([words] * 3 + [words.new_ones(4)]) if name == NEIGHBOURHOOD else words
 
 
 def fitted_rows(graph: Graph, name: str, fit: str, classes: int) -> tuple[Tensor, Tensor]:
     """H and Y: the rows of a fit's nodes, and their classes as unit vectors."""
-    nodes = fitted_nodes(graph, fit)
-    return mapped(graph, name, fit, classes)[nodes], targets(fitted_labels(graph, fit), classes)
+    rows = rows_by(name, fit, graph, classes)[fitted_nodes(graph, fit)]
+    return rows, targets(models.fitted_labels(graph, fit), classes)
 
 
 def columns_of(name: str, federation: Federation) -> int:
     """How many columns a map's rows have."""
     features, classes = federation.model.features, federation.model.classes
     return {NEIGHBOURHOOD: 3 * features + 4, LABELS: 2 * classes + 4}.get(name, features)
-
-
-def row_key(name: str, fit: str) -> str:
-    """What a table calls a map's rows; known labels differ from fit to fit."""
-    return f"{name}_{fit}" if name == LABELS else name
 
 
 def key(name: str, fit: str) -> str:
@@ -586,4 +523,5 @@ def omega_of(name: str, federation: Federation) -> Tensor | None:
     columns = columns_of(name, federation)
     if columns <= EXACT:
         return None
-    return public_matrix(columns, federation.random(f"ridge sketch, {name.replace('hop', 'hop ')}"))
+    drawn = federation.random(f"ridge sketch, {name.replace('hop', 'hop ')}")
+    return merging.public_matrix(columns, drawn)

@@ -1,7 +1,5 @@
 """The ridge regressions from sums alone, which can be added up under encryption. Not in the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -14,17 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 from pace.errors import WeightError
 from pace.graph import Graph
 from pace.merging import SiteSums, nystrom, sketched, solve_sums
-from pace.methods.beyond.ridge import (
-    LABELS,
-    NO_NODE,
-    Regressed,
-    Sums,
-    added,
-    fitted_rows,
-    key,
-    omega_of,
-)
-from pace.models import RowTable
+from pace.methods.beyond.ridge import NO_NODE, Regressed, Sums, added, fitted_rows, key, omega_of
+from pace.models import LABELS, RowTable
 from pace.params import Params
 from pace.protocol import KINDS, Explanation, Federation, Message, Reading, Summable, Uploads
 
@@ -140,7 +129,7 @@ class RidgeSums(Regressed, Summable):
         """Exact where G was sent, else by what its sketch knows of it."""
         found: dict[tuple[str, float], SiteSums] = {}
         for name in self.maps:
-            omega, fits = omega_of(name, federation), self.distinct_fits(name)
+            omega, fits = omega_of(name, federation), self.parts(name, self.fits[-1])
             statistics = (self.statistic_of(upload, federation) for upload in uploads)
             each = [summed_fits(statistic, name, fits, omega) for statistic in statistics]
             sums = torch.stack([site[1] for site in each])
