@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as arrow
@@ -24,9 +24,6 @@ from pace.models import sized
 from pace.protocol import Federation
 from pace.reports import READINGS, STEPS, Trial, versions
 from pace_study.controls import study_method
-
-if TYPE_CHECKING:
-    from pandas import DataFrame
 
 HIDDEN, LAYERS = 64, 2  # of the study's network
 JOURNAL = "journal.jsonl"
@@ -110,13 +107,6 @@ class Store:
             rows |= {_cell(row): row for row in _read(path)}
         return rows | {_cell(row): row for row in self._journal()}
 
-    @cached_property
-    def frame(self) -> DataFrame:
-        """The cells as one table, a row a cell."""
-        import pandas
-
-        return pandas.DataFrame(list(self.rows.values()), columns=SCHEMA.names)
-
     def has(self, cell: Cell, epochs: int | None) -> bool:
         """Whether the cell is stored with all of these settings."""
         row = self.rows.get(cell)
@@ -141,7 +131,6 @@ class Store:
             file.write(b"\n" + json.dumps(row).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        self.__dict__.pop("frame", None)
         self._trials.pop(cell, None)
         if "rows" in self.__dict__:
             self.rows[cell] = row
@@ -149,7 +138,6 @@ class Store:
     def fold(self) -> None:
         """Move the journal's cells into the Parquet files. Interrupted, it can be done again."""
         self.__dict__.pop("rows", None)
-        self.__dict__.pop("frame", None)
         if not (self.folder / JOURNAL).exists():
             return
         with self._alone():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,10 +18,10 @@ import pandas as pd
 from pace.io import atomic
 from pace.merging import RANK
 from pace_study.beyond import Beyond, line
-from pace_study.diagnostics import gains
 from pace_study.records import CITATION_MEAN, measured, title
 from pace_study.scores import of_part
 from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
+from pace_study.tables import gains
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,16 +77,17 @@ def rank_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figur
 def transfer_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
     """(a-b) PACE - Local with 95 % paired t intervals; (c) helped, tied and harmed receivers."""
     found = gains(part, scores, seeds)[::-1]
-    if not found:
+    if found.empty:
         return None
-    figure, axes = plt.subplots(1, 3, figsize=(11, 0.7 + 0.42 * len(found)), sharey=True)
+    accuracy = found[found.metric == "accuracy"]
+    figure, axes = plt.subplots(1, 3, figsize=(11, 0.7 + 0.42 * len(accuracy)), sharey=True)
     heads = {"accuracy": "(a) Accuracy", "weighted_f1": "(b) Weighted F1"}
     for axis, (metric, head) in zip(axes, heads.items(), strict=False):
-        for place, each in enumerate(found):
-            axis.plot(each.interval(metric), [place, place], color=BLUE, linewidth=2)
-            axis.plot(each.differences[metric].mean(), place, "o", color=BLUE)
+        for place, each in enumerate(found[found.metric == metric].itertuples()):
+            axis.plot((each.low, each.high), [place, place], color=BLUE, linewidth=2)
+            axis.plot(each.points.mean(), place, "o", color=BLUE)
             axis.annotate(
-                "{}/{}/{}".format(*each.counts(metric)),
+                "{}/{}/{}".format(*each.won),
                 (1.0, place),
                 xycoords=("axes fraction", "data"),
                 xytext=(-2, 5),
@@ -96,9 +98,9 @@ def transfer_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> F
             )
         axis.axvline(0, color=GREY, linewidth=0.8)
         axis.set(title=f"{head}: PACE - Local", xlabel="points, 95 % paired t; win/tie/loss")
-    for place, each in enumerate(found):
+    for place, each in enumerate(accuracy.itertuples()):
         left = 0
-        for count, colour in zip(each.receiver_counts, (GREEN, GREY, RED), strict=True):
+        for count, colour in zip(each.helped, (GREEN, GREY, RED), strict=True):
             axes[2].barh(place, count, left=left, color=colour, height=0.6)
             left += count
         word = f"worst {each.worst:+.2f}"
@@ -106,19 +108,19 @@ def transfer_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> F
         axes[2].annotate(word, (left, place), va="center", fontsize=7, **offset)
     axes[2].set(title="(c) Receivers helped, tied, harmed", xlabel="receiver-seed units")
     axes[2].margins(x=0.18)
-    axes[0].set_yticks(range(len(found)), [each.dataset for each in found])
+    axes[0].set_yticks(range(len(accuracy)), accuracy.dataset)
     return figure
 
 
 def alpha_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:
     """Every receiver's alpha on every seed, receivers sorted by their mean."""
-    found = gains(part, scores, seeds)
-    if not found:
+    found = gains(replace(part, metrics=("accuracy",)), scores, seeds)
+    if found.empty:
         return None
     figure, axes = plt.subplots(
         1, len(found), figsize=(2.2 * len(found), 2.4), sharey=True, squeeze=False
     )
-    for axis, each in zip(axes[0], found, strict=True):
+    for axis, each in zip(axes[0], found.itertuples(), strict=True):
         order = each.alphas[each.alphas.mean(1).argsort(kind="stable")]
         for place, alphas in enumerate(order):
             axis.plot([place] * len(alphas), alphas, "o", color=BLUE, alpha=0.35, markersize=3)

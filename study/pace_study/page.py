@@ -35,12 +35,11 @@ from pace.reports import (
 from pace_study import beyond, tables
 from pace_study.cell import Cell, confusions
 from pace_study.claims import FAILS, HOLDS, UNKNOWN, WITHIN, judge_claims
-from pace_study.diagnostics import gains
 from pace_study.folder import Study
 from pace_study.records import Redrawn, beside, known_draws, title
 from pace_study.scores import Array, accuracies
 from pace_study.study import NAMES, PARTS, SIX, Part, in_order
-from pace_study.tables import METRIC, signed
+from pace_study.tables import METRIC, gains, signed
 
 EVERY = "all seeds"
 NO_DATA = "not run: data not available"
@@ -291,20 +290,17 @@ def _gains(study: Study) -> Table:
     for name in study.datasets:
         part = replace(PARTS["diagnostics"], datasets=(name,))
         seeds = study.seeds_of(part, name)
-        for found in gains(part, study.scores, seeds) if seeds else ():
-            for metric, differences in found.differences.items():
-                low, high = found.interval(metric)
-                reach = f"{signed(low)} to {signed(high)}" if len(seeds) > 1 else "one seed"
-                won, helped = found.counts(metric), found.receiver_counts
-                mean, head = float(differences.mean()), METRIC[metric]
-                receivers = (
-                    Value("{} / {} / {}".format(*helped), helped[0]),
-                    Value(signed(found.worst), found.worst),
-                )
-                seeds_won = Value("{} / {} / {}".format(*won), won[0])
-                points = (Value(signed(mean), mean), Value(reach, low), seeds_won)
-                own = receivers if metric == "accuracy" else (Value(""), Value(""))
-                rows.append([found.dataset, head, *points, *own])
+        for found in gains(part, study.scores, seeds).itertuples() if seeds else ():
+            reach = f"{signed(found.low)} to {signed(found.high)}" if len(seeds) > 1 else "one seed"
+            mean = float(found.points.mean())
+            won, helped = (
+                Value("{} / {} / {}".format(*counts), counts[0])
+                for counts in (found.won, found.helped)
+            )
+            receivers = (helped, Value(signed(found.worst), found.worst))
+            own = receivers if found.metric == "accuracy" else (Value(""), Value(""))
+            points = (Value(signed(mean), mean), Value(reach, found.low), won)
+            rows.append([found.dataset, METRIC[found.metric], *points, *own])
     heads = ("Dataset", "Metric", "PACE − Local", "95 % paired t")
     groups = (("won / tied / lost", "Seeds"), ("helped / tied / harmed", "Receivers"))
     return Table.of(

@@ -63,19 +63,15 @@ def missing(cells: Iterable[Cell], store: Store, how: How) -> list[Cell]:
     return [cell for cell in dict.fromkeys(cells) if not store.has(cell, how.epochs)]
 
 
-def available(cells: Iterable[Cell], how: How) -> tuple[list[Cell], dict[str, str]]:
+def available(cells: Sequence[Cell], how: How) -> tuple[list[Cell], dict[str, str]]:
     """The cells whose dataset can be loaded, and for each dataset that cannot, why."""
-    kept, absent = [], {}
-    for cell in cells:
-        if cell.dataset in absent:
-            continue
+    absent = {}
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
         try:
-            _dataset_shape(cell.dataset, how.data_root)
+            _dataset_shape(dataset, how.data_root)
         except PaceError as error:
-            absent[cell.dataset] = str(error)
-            continue
-        kept.append(cell)
-    return kept, absent
+            absent[dataset] = str(error)
+    return [cell for cell in cells if cell.dataset not in absent], absent
 
 
 def compute(

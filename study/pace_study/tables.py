@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from pace.io import atomic
 from pace.reports import Column, Table, Value
 from pace_study.claims import VERDICTS, Claim
 from pace_study.records import CITATION_MEAN, SAME, Redrawn, published, title
-from pace_study.scores import SCORES, Harm
-from pace_study.study import NAMES, UNPUBLISHED, Part
+from pace_study.scores import SCORES, Harm, of_part, t_interval, win_tie_loss
+from pace_study.study import NAMES, PACE, UNPUBLISHED, Part
 
 METRIC = {
     "accuracy": "Accuracy",
@@ -313,6 +315,38 @@ def mask_table(redrawn: Redrawn) -> Table:
     heads = ("Dataset", "Clients", "Method", *(METRIC[metric] for metric in metrics))
     caption = "Mean ± standard deviation over redraws of the masks; sorts by the latter"
     return Table.of(caption, heads, rows, names=3, words=0)
+
+
+def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
+    """PACE less Local in points, a row for each dataset and metric.
+
+    `points` has one a seed, `low` and `high` are of a paired t test over them, `won` counts seeds won,
+    tied and lost. `receivers` and `alphas` are (receiver, seed), `helped` counts the former, `worst` is
+    the lowest of their means.
+    """
+    ours, local = (
+        of_part(scores, part, seeds, [replace(PACE, reading=reading)])
+        for reading in (PACE.reading, "local")
+    )
+    rows = []
+    for dataset in part.datasets:
+        mine, own = (table[table.dataset == dataset] for table in (ours, local))
+        if mine.empty:
+            continue
+        receivers = np.stack(mine.gains.to_list(), axis=1)
+        shared = {
+            "dataset": title(dataset),
+            "receivers": receivers,
+            "helped": win_tie_loss(receivers.ravel()),
+            "worst": float(receivers.mean(1).min()),
+            "alphas": np.stack(mine.alphas.to_list(), axis=1),
+        }
+        for metric in part.metrics:
+            points = mine[metric].to_numpy() - own[metric].to_numpy()
+            low, high = t_interval(points)
+            won = {"low": low, "high": high, "won": win_tie_loss(points)}
+            rows.append({**shared, "metric": metric, "points": points, **won})
+    return pd.DataFrame(rows)
 
 
 def markdown(tables: Iterable[Table]) -> str:

@@ -21,12 +21,11 @@ from pace.reports.trial import READINGS, Trial
 from pace.task import SCORES
 from pace_study import records, run
 from pace_study.cell import JOURNAL, STEPS, Cell, Store
-from pace_study.diagnostics import gains
 from pace_study.outcome import Outcome
 from pace_study.records import beside, known_draws, measured, published, tidy
 from pace_study.scores import Draws, score, score_cells, t_interval, win_tie_loss
 from pace_study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, Row, chosen, moved, narrowed
-from pace_study.tables import part_tables, show_beside, show_ours
+from pace_study.tables import gains, part_tables, show_beside, show_ours
 
 SMALL = "synthetic:nodes=300,features=40,communities=12"
 HOW = run.How(epochs=3)
@@ -343,12 +342,12 @@ def test_a_row_with_a_missing_seed_is_not_shown(store: Store) -> None:
 
 def test_differences_are_paired_by_seed_and_receiver(store: Store) -> None:
     part = replace(PARTS["diagnostics"], datasets=("cora",))
-    (found,) = gains(part, score_cells(store), SEEDS)
-    assert found.differences["accuracy"] == pytest.approx([0, 5, 10, 10, 10], abs=1e-4)
-    assert found.counts("accuracy") == (4, 1, 0)
+    found = gains(part, score_cells(store), SEEDS).set_index("metric").loc["accuracy"]
+    assert found.points == pytest.approx([0, 5, 10, 10, 10], abs=1e-4)
+    assert found.won == (4, 1, 0)
     assert found.receivers[0] == pytest.approx([0, 10, 20, 20, 20], abs=1e-4)
     assert found.receivers[1] == pytest.approx([0] * 5)
-    assert found.receiver_counts == (4, 6, 0)
+    assert found.helped == (4, 6, 0)
     assert found.worst == 0
 
 

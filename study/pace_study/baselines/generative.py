@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from typing import ClassVar
 
@@ -30,7 +31,7 @@ from pace.params import Params
 from pace.protocol import Federation, Message, Uploads
 from pace.task import targets
 from pace.training import Optimiser, Recipe, train
-from pace_study.baselines.distillation import (
+from pace_study.baselines.fedtad import (
     NODES,
     NOISE,
     balanced,
@@ -47,15 +48,19 @@ from pace_study.rounds import disjoint_union
 Loss = Callable[[Params], Tensor]
 
 
-def minimised(start: Params, loss: Loss, steps: int, recipe: Recipe) -> dict[str, Tensor]:
-    """Parameters after some steps down a loss that may draw at random."""
-    optimiser = Optimiser(start, recipe)
-    params = leaves(optimiser)
+def descend(optimiser: Optimiser, loss: Callable[[], Tensor], steps: int) -> None:
+    """Some steps down a loss that may draw at random."""
     with torch.enable_grad():
         for _ in range(steps):
             optimiser.slope.zero_()
-            loss(params).backward()
+            loss().backward()
             optimiser.step()
+
+
+def minimised(start: Params, loss: Loss, steps: int, recipe: Recipe) -> dict[str, Tensor]:
+    """Parameters after some steps down a loss of them."""
+    optimiser = Optimiser(start, recipe)
+    descend(optimiser, partial(loss, leaves(optimiser)), steps)
     return optimiser.result()
 
 
@@ -291,21 +296,17 @@ class Dense(FedAvg):
             logs = student_logits.log_softmax(1), teacher.log_softmax(1)
             return kl_div(*logs, reduction="batchmean", log_target=True)
 
+        def unknown(noise: Tensor) -> Tensor:
+            rows = generate(generator, noise, labels)
+            teacher = taught(rows)
+            return cross_entropy(teacher, labels) - apart(logits(student, rows), teacher)
+
+        def unlearnt(rows: Tensor, teacher: Tensor) -> Tensor:
+            return apart(logits(student, rows), teacher)
+
         for _ in range(self.rounds):
             noise = torch.randn(NODES, NOISE, generator=random)
-            for _ in range(self.searching):
-                search.slope.zero_()
-                with torch.enable_grad():
-                    rows = generate(generator, noise, labels)
-                    teacher = taught(rows)
-                    loss = cross_entropy(teacher, labels) - apart(logits(student, rows), teacher)
-                    loss.backward()
-                search.step()
+            descend(search, partial(unknown, noise), self.searching)
             rows = generate(generator, noise, labels).detach()
-            teacher = taught(rows)
-            for _ in range(self.learning):
-                learn.slope.zero_()
-                with torch.enable_grad():
-                    apart(logits(student, rows), teacher).backward()
-                learn.step()
+            descend(learn, partial(unlearnt, rows, taught(rows)), self.learning)
         return repeat(learn.result(), len(every))

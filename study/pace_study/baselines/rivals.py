@@ -79,8 +79,38 @@ class Rival(Method):
         return replace(super().explain(uploads, federation, features), reading=reading)
 
 
+class ClassSums(Rival, Summable):
+    """A linear model from sums of training nodes' rows by class."""
+
+    def projection(self, federation: Federation) -> Tensor | None:
+        """What rows are multiplied with before they are summed, of the seed; None: nothing."""
+        return None
+
+    def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
+        rows = self.rows(graph, federation)
+        labels = targets(graph.training_labels, federation.model.classes)
+        return {"sums": labels.T @ rows, "counts": labels.sum(0)}
+
+    def rows(self, graph: Graph, federation: Federation) -> Tensor:
+        """Of the training nodes."""
+        rows, projection = unit_rows(graph, HOP)[graph.train], self.projection(federation)
+        return rows if projection is None else rows @ projection
+
+    def statistic_of(self, upload: Message, federation: Federation) -> Message:
+        return {name: value.double() for name, value in upload.items()}
+
+    def predictor(self, federation: Federation) -> Linear:
+        return Linear(self.projection(federation))
+
+
+SUMS = {
+    "sums": "sum of your training nodes' rows, by class",
+    "counts": "training nodes by class",
+}
+
+
 @dataclass(frozen=True)
-class Spear(Rival, Summable):
+class Spear(ClassSums):
     """SPEAR: class prototypes of rows smoothed along edges, shrunk by sample size (arXiv 2609.06154).
 
     p_c = (Σ h_v + τ m) / (n_c + τ),   m the mean of all rows; a node is of the nearest prototype's class
@@ -89,22 +119,12 @@ class Spear(Rival, Summable):
     is trained. Classes that nobody has are never called.
     """
 
-    tensors: ClassVar[Mapping[str, str]] = {
-        "sums": "sum of your training nodes' rows, by class",
-        "counts": "training nodes by class",
+    tensors: ClassVar[Mapping[str, str]] = SUMS | {
         "weight": "the classes' prototypes",
         "bias": "half their squared lengths",
     }
 
     shrinkage: float = 5.0  # τ
-
-    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
-        rows = unit_rows(graph, HOP)[graph.train]
-        labels = targets(graph.training_labels, federation.model.classes)
-        return {"sums": labels.T @ rows, "counts": labels.sum(0)}
-
-    def statistic_of(self, upload: Message, federation: Federation) -> Message:
-        return {name: value.double() for name, value in upload.items()}
 
     def answer(self, total: Message, federation: Federation) -> Message:
         sums, counts = total["sums"], total["counts"]
@@ -114,12 +134,9 @@ class Spear(Rival, Summable):
         bias = torch.where(counts > 0, bias, torch.full_like(bias, -2.0))
         return {"weight": SCALE * prototypes.T.float(), "bias": SCALE * bias.float()}
 
-    def predictor(self, federation: Federation) -> Linear:
-        return Linear()
-
 
 @dataclass(frozen=True)
-class GaussianHead(Rival, Summable):
+class GaussianHead(ClassSums):
     """GH-OFL's LDA from class sums and second moments (arXiv 2602.01186), on hop rows.
 
     Σ = (B - Σ_c n_c μ_c μ_cᵀ) / (n - C), shrunk towards its mean variance; logits x Σ⁻¹μ_c + b_c
@@ -128,9 +145,7 @@ class GaussianHead(Rival, Summable):
     public random projection where there are more than 512 features. Global; nothing is trained.
     """
 
-    tensors: ClassVar[Mapping[str, str]] = {
-        "sums": "sum of your training nodes' rows, by class",
-        "counts": "training nodes by class",
+    tensors: ClassVar[Mapping[str, str]] = SUMS | {
         "moments": "products of every two columns, summed over training nodes",
         "weight": "the discriminant's directions",
         "bias": "its offsets",
@@ -147,15 +162,9 @@ class GaussianHead(Rival, Summable):
         drawn: Tensor = torch.randn(features, PROJECTED, generator=random) / PROJECTED**0.5
         return drawn
 
-    def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
-        rows = unit_rows(graph, HOP)[graph.train]
-        if (projection := self.projection(federation)) is not None:
-            rows = rows @ projection
-        labels = targets(graph.training_labels, federation.model.classes)
-        return {"sums": labels.T @ rows, "counts": labels.sum(0), "moments": rows.T @ rows}
-
-    def statistic_of(self, upload: Message, federation: Federation) -> Message:
-        return {name: value.double() for name, value in upload.items()}
+    def share(self, local: Params, graph: Graph, federation: Federation) -> dict[str, Tensor]:
+        rows = self.rows(graph, federation)
+        return super().share(local, graph, federation) | {"moments": rows.T @ rows}
 
     def answer(self, total: Message, federation: Federation) -> Message:
         sums, counts, moments = total["sums"], total["counts"], total["moments"]
@@ -169,9 +178,6 @@ class GaussianHead(Rival, Summable):
         prior = (counts / nodes).clamp_min(1e-12).log()
         bias = prior - (means * weight.T).sum(1) / 2
         return {"weight": weight.float(), "bias": bias.float()}
-
-    def predictor(self, federation: Federation) -> Linear:
-        return Linear(self.projection(federation))
 
 
 @dataclass(frozen=True)

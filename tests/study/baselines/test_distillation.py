@@ -12,7 +12,7 @@ from pace.models.gcn import GCN
 from pace.params import Params
 from pace.protocol.federation import Federation
 from pace.protocol.uploads import Messages
-from pace_study.baselines import distillation
+from pace_study.baselines import fedtad as distillation
 from pace_study.baselines.fedtad import FedTAD
 from tests.graphs import CLASSES, FEATURES
 

@@ -12,7 +12,7 @@ from pace.protocol import Federation, Messages
 from pace.runtimes.simulation import run_trials
 from pace.task import accuracy, pooled
 from pace.training import Recipe, train
-from pace_study.baselines.distillation import nearest
+from pace_study.baselines.fedtad import nearest
 from pace_study.baselines.generative import (
     Dense,
     Ghost,

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pace.training.optimiser import Proximal
 from pace.training.recipe import Penalty
-from pace_study.baselines import distillation
+from pace_study.baselines import fedtad as distillation
 from pace_study.baselines.fedpub import MaskNorm
 from pace_study.baselines.fedrcl import RelaxedContrast, extremes
 
