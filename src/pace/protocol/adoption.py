@@ -10,16 +10,9 @@ from operator import mul
 import torch
 from torch import Tensor
 
+from pace import gates
 from pace.errors import NumberError, ReceiverError
-from pace.gates import (
-    Gate,
-    Weights,
-    local_alone,
-    mix,
-    no_worse_than_local,
-    promises,
-    weigh_receivers,
-)
+from pace.gates import Gate, Weights, local_alone, mix
 from pace.graph import Graph
 from pace.merging import seen
 from pace.params import Params
@@ -292,12 +285,12 @@ def _weighed_cases(gate: Gate, cases: Sequence[tuple[Tensor, Rehearsal]]) -> lis
     for labels, case in (cases[index] for index in sound):
         logits = [part[case.held_out.to(part.device)] for part in case.sets]
         validations.append((logits, labels[case.held_out].to(logits[0].device)))
-    for index, chosen in zip(sound, weigh_receivers(gate, validations), strict=True):
+    for index, chosen in zip(sound, gates.weigh_receivers(gate, validations), strict=True):
         weights[index] = chosen
-    if not promises(gate):
+    if not gates.promises(gate):
         return weights
     return [
-        no_worse_than_local(
+        gates.no_worse_than_local(
             [logits.cpu() for logits in case.sets], chosen, case.held_out, labels[case.held_out]
         )
         for (labels, case), chosen in zip(cases, weights, strict=True)
