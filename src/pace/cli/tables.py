@@ -71,14 +71,8 @@ def propose(
         pace codebook propose export.csv --label Entlassung --mapping south.mapping.toml
         --like north.columns.toml --out south.columns.toml
     """
+    from pace import tables
     from pace.io import plain_record
-    from pace.tables import (
-        BOTH,
-        proposal_discloses,
-        proposal_rows,
-        propose_columns,
-        write_columns,
-    )
 
     options.at_least_one("--least", least)
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
@@ -89,7 +83,7 @@ def propose(
         lines.append("Replace each ? in it, then run this command again. Nothing else was written.")
         console.answer(facts, *lines, as_json=as_json)
         return
-    proposed, notes = propose_columns(
+    proposed, notes = tables.propose_columns(
         nodes,
         label=label,
         id_column=id_column,
@@ -99,18 +93,18 @@ def propose(
         least=least,
         decimal=decimal,
         weight=weight or "",
-        directions=directions or BOTH,
+        directions=directions or tables.BOTH,
         mapping=rules,
     )
     notes = [*remarks, *notes]
-    write_columns(out, proposed)
-    disclosed = proposal_discloses(proposed, least)
+    tables.write_columns(out, proposed)
+    disclosed = tables.proposal_discloses(proposed, least)
     if as_json:
         facts = {"notes": notes, "discloses": disclosed, "file": str(out)}
         console.one_object({"format": proposed.FORMAT, **plain_record(proposed), **facts})
         return
     to = console.console()
-    heads, rows = proposal_rows(proposed)
+    heads, rows = tables.proposal_rows(proposed)
     console.table(f"{nodes.name}: {proposed.rows:,} rows", heads, rows, to, names=2)
     lines = [f"Note: {note}" for note in notes] + [f"What {out.name} tells its readers:"]
     for line in [*lines, *(f"  {sentence}" for sentence in disclosed)]:
@@ -122,16 +116,7 @@ def mapping_for(
     nodes: Path, label: str, id_column: str | None, mapping: Path | None, like: list[Path]
 ) -> tuple[ColumnMapping | None, list[str]]:
     """The mapping of a file, or one that is proposed and written there; and what to say about it."""
-    from pace.tables import (
-        Codebook,
-        ColumnMapping,
-        Proposal,
-        check_option,
-        open_table,
-        propose_mapping,
-        read_columns,
-        write_columns,
-    )
+    from pace import tables
 
     if mapping is None:
         if like:
@@ -140,14 +125,14 @@ def mapping_for(
             )
         return None, []
     if mapping.exists():
-        return read_columns(mapping, ColumnMapping), []
-    file = open_table(nodes)
+        return tables.read_columns(mapping, tables.ColumnMapping), []
+    file = tables.open_table(nodes)
     for kind, name in (("label", label), ("id", id_column)):
         if name:
-            check_option(kind, name, file.columns, nodes.name)
-    others = [load_book(path, Codebook, Proposal) for path in like]
-    proposed, doubts = propose_mapping(file, label, id_column, others)
-    write_columns(mapping, proposed, doubts)
+            tables.check_option(kind, name, file.columns, nodes.name)
+    others = [load_book(path, tables.Codebook, tables.Proposal) for path in like]
+    proposed, doubts = tables.propose_mapping(file, label, id_column, others)
+    tables.write_columns(mapping, proposed, doubts)
     told = f"Written: {mapping} (read it, correct it, and run this command again)"
     console.say(told, err=True)
     return proposed, [f"{mapping.name}, {name!r}: {doubt}" for name, doubt in doubts.items()]
@@ -166,12 +151,12 @@ def merge(
         pace codebook merge north.columns.toml south.columns.toml west.columns.toml
         --out codebook.toml
     """
+    from pace import tables
     from pace.io import plain_record
-    from pace.tables import write_columns
 
     to = console.console()
     book, facts = merge_files(proposals, None if as_json else to, options.words(classes) or ())
-    write_columns(out, book)
+    tables.write_columns(out, book)
     if as_json:
         console.one_object(plain_record(book) | facts | {"file": str(out)})
         return
@@ -187,16 +172,16 @@ def merge_files(
     files: Sequence[Path], to: Console | None, classes: Sequence[str] = ()
 ) -> tuple[Codebook, dict[str, Any]]:
     """The codebook of what each site's `propose` wrote, printed; and what to know about it."""
-    from pace.tables import Proposal, codebook_discloses, merge_proposals, read_columns
+    from pace import tables
 
     sites = {}
     for path in files:
         name = path.name.removesuffix(".toml").removesuffix(".columns")
         if name in sites:
             raise SettingError(f"two files are called {path.name}: give each site's its own name")
-        sites[name] = read_columns(path, Proposal)
-    book, notes = merge_proposals(sites, classes=classes)
-    disclosed = codebook_discloses(sites, book)
+        sites[name] = tables.read_columns(path, tables.Proposal)
+    book, notes = tables.merge_proposals(sites, classes=classes)
+    disclosed = tables.codebook_discloses(sites, book)
     if to is not None:
         show_codebook(book, f"Codebook of {', '.join(sites)}", to)
         for line in [*(f"Note: {note}" for note in notes), *disclosed]:
@@ -224,10 +209,10 @@ def show_book(
         pace codebook show codebook.toml
         pace codebook show study.pace --json
     """
+    from pace import tables
     from pace.io import plain_record
-    from pace.tables import Codebook
 
-    book = load_book(file, Codebook)
+    book = load_book(file, tables.Codebook)
     if as_json:
         console.one_object(plain_record(book) | {"features": list(book.features)})
     else:
@@ -238,8 +223,9 @@ def codebook_of(job: Job) -> Codebook:
     """The codebook by which tables are read."""
     if job.codebook is None:
         raise SettingError(
-            "the job has no codebook, so tables cannot be read by it: make a .graph file with `pace "
-            "graph import`, with the job's features in order"
+            "the job has no codebook, so tables cannot be read by it: make one with `pace codebook "
+            "merge` and a job with `pace new --codebook`, or a .graph file with the job's features in "
+            "order with `pace graph import --features --classes`"
         )
     return job.codebook
 
@@ -274,18 +260,13 @@ def load_book(file: Path, *kinds: Any) -> Any:
     from pace.jobs import JOB_SUFFIX, read_job
     from pace.tables import read_columns
 
-    book = read_job(file).codebook if file.suffix == JOB_SUFFIX else read_columns(file, *kinds)
-    if book is None:
-        raise SettingError(
-            f"{file} has no codebook: make one with `pace codebook merge` and a job with "
-            "`pace new --codebook`, or import with --features and --classes"
-        )
-    return book
+    is_job = file.suffix == JOB_SUFFIX
+    return codebook_of(read_job(file)) if is_job else read_columns(file, *kinds)
 
 
 def show_codebook(book: Codebook, title: str, to: Console) -> None:
     """Print what it is about, and a line for each column."""
-    from pace.tables import codebook_rows
+    from pace import tables
 
     facts = {
         "label": f"{book.label}: {', '.join(book.classes)}",
@@ -293,7 +274,7 @@ def show_codebook(book: Codebook, title: str, to: Console) -> None:
         "features": f"{len(book.features):,} from {len(book.columns):,} columns",
     }
     console.facts(title, facts, to)
-    console.table("", *codebook_rows(book), to, words=2, names=2)
+    console.table("", *tables.codebook_rows(book), to, words=2, names=2)
     for warning in book.warnings:
         to.print(f"Warning: {warning}", style="yellow")
 
@@ -344,19 +325,12 @@ def import_(
         pace graph import --job study.pace --nodes n.parquet --edges e.parquet --memory 6
         --out mine.graph
     """
+    from pace import tables
     from pace.datasets import describe_graph, file
-    from pace.tables import (
-        Codebook,
-        ColumnMapping,
-        Columns,
-        StreamedTables,
-        import_graph,
-        read_columns,
-    )
 
     if out.suffix != file.SUFFIX:
         raise SettingError(f"--out is {out}, expected a name that ends in {file.SUFFIX}")
-    columns = Columns(
+    columns = tables.Columns(
         label=label,
         id=id_column,
         features=features,
@@ -368,15 +342,15 @@ def import_(
         weight=weight,
         directions=directions,
         known=file.read_graph(known) if known else None,
-        mapping=read_columns(mapping, ColumnMapping) if mapping else None,
+        mapping=tables.read_columns(mapping, tables.ColumnMapping) if mapping else None,
     )
-    book = load_book(job, Codebook) if job else None
+    book = load_book(job, tables.Codebook) if job else None
     if memory is not None:
-        facts = StreamedTables(nodes, edges, columns, book).write(out, round(memory * 1e9))
+        facts = tables.StreamedTables(nodes, edges, columns, book).write(out, round(memory * 1e9))
         lines = [f"{name}: {fact}" for name, fact in facts.items()]
         console.answer(facts, *lines, f"Written: {out}", as_json=as_json)
         return
-    imported = import_graph(nodes, edges, columns, out.stem, book)
+    imported = tables.import_graph(nodes, edges, columns, out.stem, book)
     file.write_graph(out, imported.dataset)
     facts = describe_graph(imported.dataset)
     if as_json:
@@ -418,15 +392,15 @@ def tell(imported: Imported, to: Console) -> None:
 
 def show_facts(facts: dict[str, Any]) -> None:
     """Print the facts for people, within 80 columns."""
-    from pace.tables import listed
+    from pace import tables
 
-    first = f": {listed(facts['feature_names'])}" if facts["feature_names"] else ""
+    first = f": {tables.listed(facts['feature_names'])}" if facts["feature_names"] else ""
     directed = ", stored with directions" if facts["directed"] else ""
     weighted = ", weighted" if facts["weighted"] else ""
 
     def counted(kind: str, absent: str) -> str:
         counts = [f"{name} {count:,}" for name, count in (facts[kind] or {}).items()]
-        return f"{len(counts)}: {listed(counts, LISTED)}" if counts else absent
+        return f"{len(counts)}: {tables.listed(counts, LISTED)}" if counts else absent
 
     lines = {
         "nodes": "{nodes:,} ({isolated:,} without an edge)".format_map(facts),

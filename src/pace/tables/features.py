@@ -121,7 +121,7 @@ def encode_columns(
 ) -> Tensor:
     """The features of all columns, (rows, features); `changes` gets what was done to which rows."""
     x, at = np.empty((len(table.rows), sum(len(each.features) for each in columns)), np.float32), 0
-    rows = np.asarray(table.rows)
+    rows = np.asarray(table.rows, np.int32)
     words = {word.lower() for word in missing}
     for column in columns:
         encode, key = (_words, "indicator") if column.kind == "category" else (_numbers, "fill")
@@ -132,9 +132,7 @@ def encode_columns(
         at += block.shape[1]
         if changes is not None:
             for what, indices in done.items():
-                changes.append(
-                    Change(column.name, what, rows[np.asarray(indices)].astype(np.int32))
-                )
+                changes.append(Change(column.name, what, rows[np.asarray(indices)]))
     return torch.from_numpy(x)
 
 

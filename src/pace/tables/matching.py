@@ -56,7 +56,7 @@ NAMES: tuple[set[str], ...] = (
 )  # fmt: skip
 BIRTHS = ("birth", "born", "dob", "geb", "naissance")
 ADMISSIONS = ("adm", "aufn", "eintritt", "visit", "date", "datum")
-UNITS = {  # what a number is multiplied by
+FACTORS = {  # what a number is multiplied by
     0.45359237: "lb to kg", 2.20462: "kg to lb", 2.54: "inches to cm", 1 / 2.54: "cm to inches",
     1 / 18.016: "glucose, mg/dl to mmol/l", 18.016: "glucose, mmol/l to mg/dl",
     1 / 88.42: "creatinine, µmol/l to mg/dl", 88.42: "creatinine, mg/dl to µmol/l",
@@ -67,7 +67,9 @@ UNITS = {  # what a number is multiplied by
     "minutes", 0.1: "a tenth", 10.0: "ten times", 0.01: "a hundredth", 100.0: "a hundred times",
     0.001: "a thousandth", 1000.0: "a thousand times",
 }  # fmt: skip
-FAHRENHEIT = (5 / 9, -160 / 9)  # to Celsius
+UNITS = {(factor, 0.0): name for factor, name in FACTORS.items()} | {  # and what is added
+    (5 / 9, -160 / 9): "temperature, °F to °C", (9 / 5, 32.0): "temperature, °C to °F",
+}  # fmt: skip
 
 
 def propose_mapping(
@@ -244,24 +246,22 @@ def _recoded(
 
 def _agreed_unit(rule: Rule, here: Spread, there: Spread, doubts: list[str]) -> Rule:
     """Another unit, if a usual conversion brings numbers together that lie apart."""
-    lines = {(factor, 0.0): name for factor, name in UNITS.items()}
-    lines |= {FAHRENHEIT: "temperature, °F to °C", (9 / 5, 32.0): "temperature, °C to °F"}
     named = {fold_name(rule.name), fold_name(rule.source)}
     groups = [group | named for group in NAMES if group & named]
-    own = [line for line, name in lines.items() if any(name.split(",")[0] in g for g in groups)]
+    own = [line for line, name in UNITS.items() if any(name.split(",")[0] in g for g in groups)]
 
     def gap(line: tuple[float, float]) -> float:  # what is usual for such a column is likelier
         mean, sd = line[0] * here.mean + line[1], line[0] * here.sd
-        unusual = 0.3 * (line not in own) + 9 * (line not in own and "," in lines[line])
+        unusual = 0.3 * (line not in own) + 9 * (line not in own and "," in UNITS[line])
         return abs(mean - there.mean) / max(sd, there.sd) + abs(math.log(sd / there.sd)) + unusual
 
     about = f"about {here.mean:.4g} here, {there.mean:.4g} elsewhere"
     comparable = min(here.sd, there.sd) > 0 and here.mean * there.mean > 0
-    best = min(lines, key=gap) if comparable else None
+    best = min(UNITS, key=gap) if comparable else None
     if best is None or gap(best) > 1.5:
         doubts.append(f"{about}: another unit? give factor, and offset")
         return rule
-    doubts.append(f"{about}: {lines[best]}?")
+    doubts.append(f"{about}: {UNITS[best]}?")
     return replace(rule, factor=float(f"{best[0]:.6g}"), offset=float(f"{best[1]:.6g}"))
 
 
