@@ -33,16 +33,17 @@ from pace.jobs import Job, write_job
 from pace.models import GCN
 
 CLASSES, HIDDEN, BLOCK = 40, 64, 2**18
-STEPS, LARGEST = 8, 2.0  # features are multiples of 1/8 up to 2: small files, exact numbers
+EIGHTHS, LARGEST = 8, 2.0  # features are multiples of 1/8 up to 2: small files, exact numbers
 SMALL = 20_000
+STEPS = ("import", "fit", "adopt", "predict")
 
 
 def node_blocks(nodes: int, features: int) -> Iterator[Any]:
     """Features as numbers of a list of steps, which Parquet stores as such."""
-    random, most = np.random.default_rng(0), round(STEPS * LARGEST)
+    random, most = np.random.default_rng(0), round(EIGHTHS * LARGEST)
     directions = np.round(2 * random.normal(size=(features, CLASSES))).astype(np.int16)
-    noise = np.round(STEPS * random.normal(size=(features, BLOCK))).astype(np.int16)
-    values = pyarrow.array(np.arange(-most, most + 1, dtype=np.float32) / STEPS)
+    noise = np.round(EIGHTHS * random.normal(size=(features, BLOCK))).astype(np.int16)
+    values = pyarrow.array(np.arange(-most, most + 1, dtype=np.float32) / EIGHTHS)
     for first in range(0, nodes, BLOCK):
         number = np.arange(first, min(nodes, first + BLOCK))
         label = number % CLASSES
@@ -114,9 +115,9 @@ def size_of(folder: Path) -> int:
 
 def one(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Every step of a site, in order."""
-    folder, nodes = given.folder, given.nodes
+    folder, home = given.folder, given.folder / "large"
     if not (folder / "made").exists():
-        write_tables(folder / "large", nodes, given.edges, given.features)
+        write_tables(home, given.nodes, given.edges, given.features)
         write_tables(folder / "small", SMALL, 10 * SMALL, given.features)
         (folder / "made").touch()
     job = Job(
@@ -130,69 +131,60 @@ def one(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
         model=GCN((given.features, HIDDEN, CLASSES)),
     )
     write_job(folder / "job.pace", job)
-    facts = {"nodes": nodes, "edges": given.edges, "features": given.features}
-    yield {"step": "tables", **facts, "bytes": size_of(folder / "large")}
-    for name in ("small", "large"):
-        home = folder / name
-        said = ("--classes", ",".join(job.classes), "--label", "kind", "--split", "fold")
-        tables = ("--nodes", home / "nodes.parquet", "--edges", home / "edges.parquet")
-        graph = home / "mine.graph"
+    yield {"step": "tables", "bytes": size_of(home)}
+    said = ("--classes", ",".join(job.classes), "--label", "kind", "--split", "fold")
+    for site in (folder / "small", home):
+        graph, tables = site / "mine.graph", [site / "nodes.parquet", site / "edges.parquet"]
         if not graph.exists():
-            found = measured(
-                "graph", "import", *tables, *said, "--out", graph, "--memory", given.memory
-            )
-            if name == "large":
-                yield {"step": "import", **found, "bytes": size_of(graph)}
-            for path in (home / "nodes.parquet", home / "edges.parquet"):
+            named = ("--nodes", tables[0], "--edges", tables[1], "--memory", given.memory)
+            found = measured("graph", "import", *named, *said, "--out", graph)
+            yield {"step": "import", "site": site.name, **found, "bytes": size_of(graph)}
+            for path in tables:
                 path.unlink()  # room on the disk for what is computed
-        files = ("--keep", home / "mine.local", "--upload", folder / "inbox" / f"{name}.up")
+        files = ("--keep", site / "mine.local", "--upload", folder / "inbox" / f"{site.name}.up")
         found = measured("client", "fit", folder / "job.pace", graph, *files, "--yes")
-        if name == "large":
-            yield {"step": "fit", **found, "bytes": size_of(graph)}
-    outbox, home = folder / "outbox", folder / "large"
+        yield {"step": "fit", "site": site.name, **found, "bytes": size_of(graph)}
+    outbox, kept, model = folder / "outbox", home / "mine.local", home / "mine.model"
     merge = ("server", "merge", folder / "job.pace", folder / "inbox", "--out", outbox)
     yield {"step": "merge", **measured(*merge)}
-    graph, kept = home / "mine.graph", home / "mine.local"
-    adopt = ("--kept", kept, "--return", outbox / "large.down", "--out", home / "mine.model")
+    adopt = ("--kept", kept, "--return", outbox / "large.down", "--out", model)
     yield {"step": "adopt", **measured("client", "adopt", folder / "job.pace", graph, *adopt)}
     out = home / "predictions.parquet"
-    found = measured("client", "predict", home / "mine.model", graph, "--out", out)
-    yield {"step": "predict", **found, "bytes": out.stat().st_size}
+    yield {"step": "predict", **measured("client", "predict", model, graph, "--out", out)}
 
 
 def draw(graphs: Path, rows: Path, out: Path) -> None:
-    """Seconds and memory of every step by nodes, and of a fit of rows beside scikit-learn's."""
+    """Seconds and memory by nodes and rows, beside scikit-learn's; prints them, with exponents."""
     import matplotlib
+    import pandas
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(1, 3, figsize=(15, 4.2))
-    lines: dict[str, list[tuple[int, float, float]]] = {}
-    nodes = 0
-    for point in map(json.loads, graphs.read_text().splitlines()):
-        nodes = point.get("nodes", nodes)
-        if point["step"] in ("import", "fit", "adopt", "predict"):
-            line = lines.setdefault(point["step"], [])
-            line.append((nodes, point["cpu_seconds"], point["peak_mb"]))
-    for step, points in lines.items():
-        for axis, place in ((axes[0], 1), (axes[1], 2)):
-            axis.plot([p[0] for p in points], [p[place] for p in points], "o-", label=step)
-    streamed = [json.loads(line) for line in rows.read_text().splitlines()]
-    for prefix, name in (("", "PACE, streamed"), ("sklearn_", "scikit-learn, in memory")):
-        some = [point for point in streamed if f"{prefix}seconds" in point]
-        seconds = [point[f"{prefix}seconds"] for point in some]
-        axes[2].plot([point["rows"] for point in some], seconds, "o-", label=name)
-    titles = ("graph in a folder, 10 edges a node", "the same", "ridge on rows of 128 columns")
-    units = ("seconds of the processor", "MB at most", "seconds of the processor")
-    for axis, title, unit in zip(axes, titles, units, strict=True):
-        axis.set(
-            xscale="log", title=title, ylabel=unit, xlabel="rows" if "rows" in title else "nodes"
-        )
-        axis.set_yscale("linear" if unit.startswith("MB") else "log")
-        axis.set_ylim(bottom=0 if unit.startswith("MB") else None)
-        axis.grid(alpha=0.3)
-        axis.legend(frameon=False)
+    steps, streamed = (pandas.read_json(path, lines=True) for path in (graphs, rows))
+    steps = steps[steps["step"].isin(STEPS) & (steps["site"] != "small")]
+    tables = {}
+    for unit, column, of_rows in (
+        ("seconds of the processor", "cpu_seconds", "seconds"),
+        ("MB at most", "peak_mb", "peak_mb"),
+    ):
+        tables[f"graph in a folder: {unit}"] = steps.pivot(
+            index="nodes", columns="step", values=column
+        )[list(STEPS)]
+        peers = {of_rows: "PACE, two maps of 128 columns"}
+        peers |= {f"{peer}_{of_rows}": f"scikit-learn: {peer}, one" for peer in ("ridge", "sgd")}
+        tables[f"rows in a stream: {unit}"] = streamed.set_index("rows").rename(columns=peers)[
+            list(peers.values())
+        ]
+    figure, axes = pyplot.subplots(2, 2, figsize=(11, 7.5))
+    for axis, (title, table) in zip(axes.T.flat, tables.items(), strict=True):
+        growth = {
+            name: np.polyfit(np.log(line.index), np.log(line), 1)[0]
+            for name, line in ((name, table[name].dropna()) for name in table)
+        }
+        table.plot(ax=axis, logx=True, logy=True, marker="o", title=title, grid=True)
+        axis.legend([f"{name} (exponent {power:.2f})" for name, power in growth.items()])
+        print(title, table.to_string(), f"exponents: {growth}", sep="\n", end="\n\n")
     figure.tight_layout()
     figure.savefig(out, dpi=70)
 
@@ -213,8 +205,9 @@ def main(words: Sequence[str] | None = None) -> None:
         draw(*given.picture)
         return
     given.edges = given.edges or 10 * given.nodes
+    facts = {"nodes": given.nodes, "edges": given.edges, "features": given.features}
     for point in one(given):
-        print(json.dumps(point), flush=True)
+        print(json.dumps(facts | {"site": "large"} | point), flush=True)
     if not given.keep:
         shutil.rmtree(given.folder)
 

@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +225,42 @@ def test_a_fit_is_the_same_after_it_was_killed(
         with pytest.raises(Killed):
             fit("a")
     assert fit("a") == fit("b")
+
+
+@pytest.mark.parametrize("method", ["pace", "pace-full"])
+def test_every_command_that_was_killed_goes_on_and_ends_with_the_same_files(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the first, second and later times that a command makes something durable."""
+    made = job(method=method, minimum=1)
+    north, *_ = write_sites(tmp_path, made)
+    _, folder = imported(north)
+    found = []
+    for name, kills in (("whole", ()), ("killed", (0, 1, 3, 7))):
+        (home := tmp_path / name).mkdir()
+        graph, model, outbox = home / "large.graph", home / "mine.model", home / "outbox"
+        shutil.copytree(folder, graph)
+        here, kept, upload = north / "job.pace", home / "mine.local", home / "in" / "north.up"
+        adopt = ("--kept", kept, "--return", outbox / "north.down", "--out", model)
+        answers = ("--out", home / "answers.parquet", "--replace")
+        commands: dict[tuple[object, ...], Path] = {
+            ("client", "fit", here, graph, "--keep", kept, "--upload", upload, "--yes"): upload,
+            ("server", "merge", here, upload.parent, "--out", outbox): outbox / "north.down",
+            ("client", "adopt", here, graph, *adopt): model,
+            ("client", "predict", model, graph, *answers): home / "answers.parquet",
+        }
+        for command, result in commands.items():
+            for count in kills:
+                with monkeypatch.context() as limited, suppress(Killed):
+                    killed_at(limited, os, "fsync", count)
+                    if not result.exists():
+                        pace(*command)
+            if not result.exists():
+                pace(*command)
+        answered = parquet.read_table(home / "answers.parquet")
+        found.append((contents(graph / "made"), upload.read_bytes(), answered))
+        assert not [path for path in home.rglob("*") if path.name.endswith(atomic.PART)]
+    assert found[0] == found[1]
 
 
 def test_csv_streams_too(tmp_path: Path) -> None:
