@@ -42,7 +42,7 @@ def draw(path: Path, found: dict[str, Any]) -> None:
         axis.legend(frameon=False, fontsize=8, loc="center right")
     for key in grown:
         axis, points = row.pop(0), pd.DataFrame(found[key])
-        across, up = ("nodes", "train_seconds") if key == "scale" else ("clients", "ms_per_client")
+        across, up = ("nodes", "seconds") if key == "scale" else ("clients", "ms_per_client")
         axis.plot(points[across], points[up], "o-")
         axis.set_xscale("log")
         axis.set_yscale("log" if key == "scale" else "linear")

@@ -72,6 +72,8 @@ def read_folder(folder: Path) -> tuple[Dataset, About]:
     about = records.load_record(About, folder / ABOUT, LARGEST, FOLDER)
     nodes, entries = about.nodes, about.entries
     sizes = {"starts": 8 * nodes + 8, "neighbours": 4 * entries, "y": 4 * nodes, "split": nodes}
+    for number, first in enumerate(range(0, about.features, about.width)):
+        sizes[f"x/{number}"] = 4 * nodes * min(about.width, about.features - first)
     for name, size in sizes.items():
         path = folder / name
         if not path.is_file() or path.stat().st_size != size:
@@ -89,8 +91,6 @@ def read_folder(folder: Path) -> tuple[Dataset, About]:
         width=about.width,
         identity=about.identity,
     )
-    if graph.stored.shape != graph.x.shape:
-        raise GraphError(f"{folder / 'x'} has {graph.stored.shape[1]} columns: import it again")
     return Dataset(about.name, graph, about.classes, about.ratios, names=about.names), about
 
 

@@ -21,7 +21,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -50,28 +49,13 @@ def mapped(path: Path, kind: type = np.float32) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Stored(Operator):
-    """A matrix in a folder, a few columns a file; memory is for the rows that are asked for.
+    """A matrix in a folder, `width` columns a file; memory is for the rows that are asked for.
 
-    `matrix` has its number of rows and nothing in it.
+    `matrix` has its shape and nothing in it.
     """
 
     folder: Path
-
-    @cached_property
-    def panels(self) -> list[slice]:
-        """The columns of each file, in order."""
-        ends = np.cumsum(
-            [0, *(path.stat().st_size // (4 * len(self.matrix)) for path in self.files)]
-        )
-        return [slice(first, last) for first, last in pairwise(ends.tolist())]
-
-    @cached_property
-    def files(self) -> list[Path]:
-        return sorted(self.folder.glob("[0-9]*"), key=lambda path: int(path.name))
-
-    @property
-    def shape(self) -> torch.Size:
-        return torch.Size((len(self.matrix), self.panels[-1].stop))
+    width: int
 
     def __getitem__(self, nodes: Tensor) -> Tensor:
         return self.part(nodes, slice(0, self.shape[1]))
@@ -79,19 +63,15 @@ class Stored(Operator):
     def part(self, nodes: Tensor, columns: slice) -> Tensor:
         """Some columns, which are those of whole files, of some nodes (a mask or indices)."""
         index = nodes.nonzero().flatten() if nodes.dtype == torch.bool else nodes
-        chosen = [
-            (path, held)
-            for path, held in zip(self.files, self.panels, strict=True)
-            if columns.start <= held.start and held.stop <= columns.stop
-        ]
         rows = np.empty((len(index), columns.stop - columns.start), np.float32)
         for first in range(0, len(index), READ):
             some = index[first : first + READ].numpy()
             together = len(some) and some[-1] - some[0] == len(some) - 1
             where = slice(some[0], some[-1] + 1) if together else some
-            for path, held in chosen:
-                at = slice(held.start - columns.start, held.stop - columns.start)
-                rows[first : first + READ, at] = mapped(path).reshape(len(self.matrix), -1)[where]
+            for column in range(columns.start, columns.stop, self.width):
+                held = mapped(self.folder / str(column // self.width)).reshape(self.shape[0], -1)
+                at = column - columns.start
+                rows[first : first + READ, at : at + self.width] = held[where]
         return torch.from_numpy(rows)
 
     def rows(self, chosen: Tensor) -> Operator:
@@ -99,13 +79,11 @@ class Stored(Operator):
         return Operator(self[chosen])
 
 
-@dataclass(frozen=True, eq=False)
-class MappedGraph(Graph):
-    """The graph of a folder; `x`, `edges` and `weights` have the right shapes and nothing in them."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class OnDisk(Graph):
+    """A graph in files, which were checked when they were made: nothing of it is read to be checked."""
 
-    folder: Path = Path()
-    width: int = 1  # columns of a product that are in memory together
-    identity: str = ""
+    identity: str = ""  # of the files
 
     def __post_init__(self) -> None:
         pass
@@ -114,10 +92,18 @@ class MappedGraph(Graph):
     def fingerprint(self) -> str:
         return self.identity
 
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class MappedGraph(OnDisk):
+    """The graph of a folder; `x`, `edges` and `weights` have the right shapes and nothing in them."""
+
+    folder: Path
+    width: int  # columns of a product that are in memory together
+
     @cached_property
     def stored(self) -> Stored:
         """X."""
-        return Stored(self.x, self.folder / "x")
+        return Stored(self.x, self.folder / "x", self.width)
 
     @cached_property
     def starts(self) -> Array:
@@ -157,7 +143,8 @@ class MappedGraph(Graph):
         self, name: str, columns: int, source: Source, operators: Sequence[Operator]
     ) -> Stored:
         """A … A H in a folder of the graph, made once, `width` columns of H at a time."""
-        made = Stored(self.x, self.folder / "made" / name)
+        shape = torch.zeros(1, 1).expand(self.nodes, columns)
+        made = Stored(shape, self.folder / "made" / name, self.width)
         if made.folder.is_dir():
             return made
         staged = made.folder.with_name(f"{name}.part")
@@ -225,8 +212,8 @@ class MappedOperator(Operator):
         return (matrix + loops).tocsr()
 
 
-@dataclass(frozen=True, eq=False)
-class RowTable(Graph):
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowTable(OnDisk):
     """Labels, masks and the rows of some nodes: all that a closed form reads of a graph.
 
     `x` and `edges` are empty. Where the rows are a sample, `stream` reads them all.
@@ -237,10 +224,6 @@ class RowTable(Graph):
     maps: Mapping[str, Tensor] = field(default_factory=dict)  # by name, each (nodes, columns)
     stream: Callable[[], Iterator[RowTable]] | None = None
     counts: Tensor | None = None  # training nodes of each class, of all rows
-    identity: str = ""  # of the files it is read from
-
-    def __post_init__(self) -> None:
-        pass
 
     @classmethod
     def of(
@@ -257,10 +240,6 @@ class RowTable(Graph):
 
     def training_counts(self, classes: int) -> Tensor:
         return super().training_counts(classes) if self.counts is None else self.counts
-
-    @property
-    def fingerprint(self) -> str:
-        return self.identity
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
