@@ -21,11 +21,12 @@ from benchmarks.command import PLAIN_SCRIPT, command
 from benchmarks.scale import SIZES, sweep
 from benchmarks.sealing import sealed
 from benchmarks.server import growth
-from pace.cli import console, options
+from pace.cli import given
 from pace.cli.given import As_json, Clients, Data_root, Datasets, Device, lists
 from pace.datasets import divide, load
 from pace.errors import PaceError, SettingError
 from pace.io import atomic
+from pace.io import terminal as console
 from pace.models import GCN
 
 OF_A_GRAPH = ("training", "models", "study", "steps", "partition")
@@ -61,10 +62,10 @@ def bench(
 ) -> None:
     """Measure speed and memory, each against the plain PyG loop or the naive form in the same run."""
     parts, names = chosen(only, datasets)
-    options.folder("--out", out)
-    options.at_least_one("--turns", turns)
-    options.at_least_one("--threads", threads)
-    where, turns = options.device(device), 1 if quick else turns
+    given.folder("--out", out)
+    given.at_least_one("--turns", turns)
+    given.at_least_one("--threads", threads)
+    where, turns = given.device(device), 1 if quick else turns
     torch.set_num_threads(threads)
     machine = {
         "processor": platform.processor() or platform.machine(),
@@ -116,11 +117,11 @@ def chosen(only: str, datasets: str) -> tuple[list[str], list[str]]:
     parts = [part.strip() for part in only.split(",") if part.strip()] or list(PARTS)
     if unknown := sorted(set(parts) - set(PARTS)):
         raise SettingError(f"--only names {unknown}, expected some of {', '.join(PARTS)}")
-    names = options.words(datasets) or []
+    names = given.words(datasets)
     if not names:
         raise SettingError("--datasets is empty: name at least one, such as synthetic")
     if "command" in parts and set(names) & set(PLAIN_SCRIPT):
-        options.need("python -m benchmarks --only command", "pace-fgl[dev]", "sklearn")
+        given.need("python -m benchmarks --only command", "pace-fgl[dev]", "sklearn")
     elif parts == ["command"]:
         raise SettingError(
             f"--only command has nothing to compare {', '.join(names)} with: its plain script reads "

@@ -203,6 +203,12 @@ def modules(path: Path) -> set[tuple[str, ...]]:
                 child = SOURCE.joinpath(*parent, alias.name)
                 whole = child.is_dir() or child.with_suffix(".py").is_file()
                 found.add((*parent, alias.name) if whole else parent)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node).startswith("pace."):
+            _, *names = ast.unparse(node).split(".")  # `pace.jobs.explain`, loaded when asked for
+            names = ["runtimes", *names] if names[0] in ("files", "simulation") else names
+            if SOURCE.joinpath(*names[:-1]).is_dir() and all(map(str.isidentifier, names)):
+                inner = SOURCE.joinpath(*names).with_suffix(".py").is_file()
+                found |= {tuple(names)} if inner else set()
     return found
 
 

@@ -48,6 +48,14 @@ PAUSE = 10.0  # seconds before a node whose answer was lost is asked again
 MENDING, LONGEST = 15.0, 240.0  # the same for one that refused, twice as long each time
 
 
+class EngineError(PaceError, code="engine"):
+    """The engine that carries a round's messages is gone."""
+
+
+class FlowerError(EngineError, code="flower"):
+    """What Flower's command said when it could not do what it was asked for."""
+
+
 class Words(TypedDict, total=False):
     """The words of a message: short texts, and at most one payload and one roll."""
 

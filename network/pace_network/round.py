@@ -16,7 +16,6 @@ from pathlib import Path
 import torch
 
 from pace.errors import (
-    EngineError,
     PaceError,
     ParticipantError,
     SettingError,
@@ -27,7 +26,7 @@ from pace.jobs import Attendance, Journal, Refusal, admit, read_job
 from pace.protocol import Received, steps
 from pace.reports import Table
 from pace.runtimes.files import Changes, merge, server_key
-from pace_network.exchange import OK, RETURN, UPLOAD, Answer, Exchange, Words, ask
+from pace_network.exchange import OK, RETURN, UPLOAD, Answer, EngineError, Exchange, Words, ask
 from pace_network.progress import ENGINE, Event, Progress, Row
 from pace_network.status import StatusPage
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pace import datasets, export, graph, jobs, methods, models, protocol, reports, tables
     from pace.datasets import Dataset, divide, load
     from pace.errors import GraphError, PaceError, SettingError, WireError
     from pace.graph import Graph
@@ -21,34 +22,38 @@ if TYPE_CHECKING:
     from pace.models import GCN, MODELS, Model, from_torch
     from pace.protocol import Adoption, Federation, Kept, Message, Method, adopt, fit, merge
     from pace.reports import RunResult, results
+    from pace.runtimes import files, forecast, simulation
     from pace.runtimes.simulation import agree, simulate
     from pace.training import Recipe
 
-# Where each public name lives. Loaded when first asked for, so that `pace --help` need not wait.
+# The rooms, and where each public name lives. Loaded when first asked for, so that `pace --help` and
+# completion need not wait: commands say `pace.jobs.read_job`, `pace.files.fit_files`.
 _HOMES = {
     "datasets": ("Dataset", "divide", "load"),
+    "export": (),
     "errors": ("GraphError", "PaceError", "SettingError", "WireError"),
     "graph": ("Graph",),
+    "jobs": (),
     "methods": ("METHODS", "FedAvg", "Local", "Pace"),
     "models": ("GCN", "MODELS", "Model", "from_torch"),
     "protocol": ("Adoption", "Federation", "Kept", "Message", "Method", "adopt", "fit", "merge"),
     "reports": ("RunResult", "results"),
+    "runtimes.files": (),
+    "runtimes.forecast": (),
     "runtimes.simulation": ("agree", "simulate"),
+    "tables": (),
     "training": ("Recipe",),
 }
 
-__all__ = [
-    "GCN", "METHODS", "MODELS", "Adoption", "Dataset", "FedAvg", "Federation", "Graph", "GraphError",
-    "Kept", "Local", "Message", "Method", "Model", "Pace", "PaceError", "Recipe", "RunResult",
-    "SettingError", "WireError", "__version__", "adopt", "agree", "divide", "fit", "from_torch", "load",
-    "merge", "results", "simulate",
-]  # fmt: skip
+__all__ = sorted(["__version__", *(name for names in _HOMES.values() for name in names)])
 
 
 def __getattr__(name: str) -> object:
     for module, names in _HOMES.items():
         if name in names:
             return getattr(_import(f"pace.{module}"), name)
+        if name == module.rpartition(".")[2]:
+            return _import(f"pace.{module}")
     raise AttributeError(f"module 'pace' has no attribute {name!r}")
 
 

@@ -133,14 +133,6 @@ class BusyError(PaceError, code="busy"):
     """Another process is at work on the same files."""
 
 
-class EngineError(PaceError, code="engine"):
-    """The engine that carries a round's messages is gone."""
-
-
-class FlowerError(EngineError, code="flower"):
-    """What Flower's command said when it could not do what it was asked for."""
-
-
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """`did you mean 'cora'? `, or nothing where no name is near."""
     close = get_close_matches(name, list(names), n=1)

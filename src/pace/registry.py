@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from importlib import import_module, metadata
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pace.errors import SettingError, did_you_mean
 from pace.io import (
@@ -32,6 +32,7 @@ from pace.io import (
 )
 
 BUILT_IN = "built in"
+Typed = TypeVar("Typed", str, str | None)
 
 
 class Advertised(NamedTuple):
@@ -132,10 +133,11 @@ class Registry(Mapping[str, Any]):
             )
         return claims[0].code if claims else None
 
-    def allow(self, text: str) -> str:
-        """Let this process import what `text` names: for a name that was typed here."""
-        if code := self.code(split_settings(text)[0]):
-            allow(code)
+    def allow(self, text: Typed) -> Typed:
+        """Let this process import what `text` or each of its list names: for what was typed here."""
+        for name in text.split(",") if text else ():
+            if code := self.code(split_settings(name)[0]):
+                allow(code)
         return text
 
     def name_of(self, factory: type) -> str:

@@ -17,7 +17,7 @@ from pace.cli.given import (
     Partition,
     Seeds,
     lists,
-    words,
+    one_of,
 )
 from pace.registry import DATASETS, METHODS
 
@@ -55,7 +55,7 @@ def reproduce(
         list[str] | None,
         typer.Argument(
             help=f"Parts of the study (main if none is named): {', '.join(PARTS)}.",
-            autocompletion=words(*PARTS),
+            autocompletion=one_of(*PARTS),
         ),
     ] = None,
     datasets: Annotated[
@@ -104,7 +104,8 @@ def reproduce(
     as_json: As_json = False,
 ) -> None:
     """Compute the study's missing cells, then its tables and figures beside the published numbers."""
-    from pace.cli import console, options
+    from pace.cli import given
+    from pace.io import terminal as console
     from pace_study import run
     from pace_study.cell import Cell, Store
     from pace_study.controls import CONTROLS
@@ -114,18 +115,18 @@ def reproduce(
     from pace_study.rounds import ROUNDS
     from pace_study.study import moved, narrowed
 
-    chosen_seeds = options.seeds(seeds)
-    listed, ours = options.words(methods) or [], {*CONTROLS, *ROUNDS}
+    chosen_seeds = given.seeds(seeds)
+    listed, ours = given.words(methods), {*CONTROLS, *ROUNDS}
     others = ",".join(name for name in listed if name not in ours)
     own = [name for name in listed if name in ours]
-    named = own + list(options.method_names(others or None) or ()) if methods else None
+    named = own + given.method_names(others) if methods else None
     kept = Study(out) if stored else None
     here = [*kept.datasets, *kept.absent] if kept else None
     every = [part.name for part in kept.parts] if kept else ["main"]
-    asked = moved(parts or every, partition, clients, options.words(draws))
-    wanted = narrowed(asked, options.words(datasets) or here, named)
-    options.at_least_one("--jobs", jobs)
-    how = run.How(data_root, options.device(device), epochs)
+    asked = moved(parts or every, partition, clients, given.words(draws))
+    wanted = narrowed(asked, given.words(datasets) if datasets else here, named)
+    given.at_least_one("--jobs", jobs)
+    how = run.How(data_root, given.device(device), epochs)
     store = kept.store if kept else Store(out / "cells")
     if kept:
         chosen_seeds = [seed for seed in chosen_seeds if seed in {c.seed for c in kept.cells}]

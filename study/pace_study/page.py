@@ -24,7 +24,6 @@ from pace.reports import (
     Finding,
     Findings,
     Fold,
-    Matrix,
     Section,
     Table,
     Text,
@@ -381,4 +380,4 @@ def _view(name: str, local: Array, ours: Array, alphas: Array) -> View:
         f"%: {signed(after - before)} points on {int(pooled[0].sum())} test nodes{several}."
     )
     texts = [";".join(" ".join(map(str, row)) for row in counts.tolist()) for counts in pooled]
-    return View(name, text, (Matrix("Local", texts[0]), Matrix("PACE", texts[1])))
+    return View(name, text, {"Local": texts[0], "PACE": texts[1]})

@@ -10,7 +10,7 @@ from benchmarks.clock import compared, peak
 from benchmarks.server import Repeated, upload
 from typer.testing import CliRunner
 
-from pace.cli import options
+from pace.cli import given
 from pace.errors import SettingError
 from pace.merging.carrier import unpack
 from pace.merging.moments import normalised, propagated
@@ -122,6 +122,6 @@ def test_the_commands_comparison_says_what_it_lacks_before_it_begins(
     """A plain script that imports scikit-learn, and knows five datasets."""
     with pytest.raises(SettingError, match="nothing to compare synthetic with: its plain script"):
         bench.bench(only="command", datasets="synthetic")
-    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    monkeypatch.setattr(given, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r"needs sklearn: pip install 'pace-fgl\[dev\]'"):
         bench.bench(only="command", datasets="synthetic,cora")

@@ -145,11 +145,11 @@ def test_a_dense_rank_is_a_full_model() -> None:
         (["run", "--seeds", "0"], "--seeds is '0'"),
         (["run", "--seeds", "9223372036854775808"], "below 2^63"),
         (["run", "--rank", "0"], "--rank is '0'"),
-        (["run", "--numbers", "int4"], "--numbers is 'int4'"),
+        (["run", "--numbers", "int4"], "'int4' is not one of 'float32', 'float16', 'int8'"),
         (["run", "--layers", "0"], "--layers is 0"),
         (["run", "--hidden", "0"], "--hidden is 0"),
         (["run", "--epochs", "-1"], "epochs is -1"),
-        (["run", "--device", "tpu"], "--device is 'tpu'"),
+        (["run", "--device", "tpu"], "'tpu' is not one of 'auto', 'cpu', 'cuda'"),
         (["run", "--sedes", "3"], "No such option"),
         (
             ["reproduce", "--datasets", "core", "--out", "nowhere"],
@@ -192,9 +192,9 @@ def test_version_is_the_packages() -> None:
 def test_a_missing_extra_is_named_before_anything_is_computed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from pace.cli import options
+    from pace.cli import given
     from pace.errors import SettingError
 
-    monkeypatch.setattr(options, "find_spec", lambda name: None)
+    monkeypatch.setattr(given, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match=r"needs matplotlib: pip install 'pace-fgl\[report\]'"):
-        options.need("pace reproduce", "pace-fgl[report]", "matplotlib")
+        given.need("pace reproduce", "pace-fgl[report]", "matplotlib")

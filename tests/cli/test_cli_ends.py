@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pace import cli
-from pace.cli import options
+from pace.cli import given
 from pace.errors import SettingError
 from tests.preloaded import Preloaded
 from tests.screen import Screen
@@ -257,10 +257,10 @@ def test_work_that_could_not_be_written_is_not_begun(pace: Preloaded, tmp_path: 
 def test_a_folder_that_may_not_be_written_to_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    options.folder("--out", tmp_path / "new" / "run")
+    given.folder("--out", tmp_path / "new" / "run")
     monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)  # root may always
     with pytest.raises(SettingError, match=f"but {tmp_path} cannot be written to"):
-        options.folder("--out", tmp_path / "new" / "run")
+        given.folder("--out", tmp_path / "new" / "run")
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from pace.io import terminal
 from pace.reports.table import Table, Value
+from pace_network.commands import rounds
 from tests.screen import Screen
 
 ESCAPE = "\x1b["
@@ -100,7 +101,7 @@ def test_no_cell_acts_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     with open(screen.slave, "w", encoding="utf-8") as file:
         monkeypatch.setattr(sys, "stdout", file)
         monkeypatch.setattr(sys, "stderr", file)
-        with terminal.live(odd) as show:
+        with rounds.live(odd) as show:
             show([odd], [[odd]])
         with terminal.progress(2, odd) as bar:
             bar(odd)

@@ -28,8 +28,6 @@ from pace.reports import (
     Finding,
     Findings,
     Fold,
-    Mark,
-    Matrix,
     Reliability,
     Section,
     Table,
@@ -42,7 +40,7 @@ from pace.reports.run_result import RunResult
 from pace.reports.run_views import ranked, run_document, verdict
 from pace.reports.trial import Trial
 from pace.runtimes.simulation import simulate
-from pace.task import accuracy
+from pace.task import Bin, accuracy
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.studies import HOSTILE, png
 
@@ -91,7 +89,7 @@ def everything(text: str) -> Document:
     """A document with every kind of block, and the same text wherever there is room for one."""
     value = Value(text, text, below=text)
     table = Table(text, (Column(text, numeric=False), Column(text, text)), ((value, value),), text)
-    view = View(text, text, (Matrix(text, "1 0;0 1"),))
+    view = View(text, text, {text: "1 0;0 1"})
     blocks = (
         Text(text),
         Code(text),
@@ -102,7 +100,7 @@ def everything(text: str) -> Document:
         Fold(text, (Text(text),)),
         Drilldown((text,), (Choice((text,), table, ((view,),)),)),
         Beside((Confusion(text, (text, text), ((3, 0), (1, 2))),)),
-        Reliability(text, (Mark(0.2, 0.0, 0), Mark(0.7, 0.5, 12_345))),
+        Reliability(text, (Bin(0, 0, 0.2), Bin(12_346, 6_173, 0.7))),
         Changes(text, (text, text, text), (Change(text, 0.4, 0.7, 0.5),), text, text),
     )
     section = Section(text, (*blocks, Section(text, blocks)))

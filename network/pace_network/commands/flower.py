@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pace.cli import console, manual, options
+import pace
+from pace.cli import given, manual
 from pace.cli.given import (
     Added,
     Allow,
@@ -18,8 +19,10 @@ from pace.cli.given import (
     argument,
     option,
 )
-from pace.errors import FlowerError, SettingError
+from pace.errors import SettingError
+from pace.io import terminal as console
 from pace_network.commands import rounds
+from pace_network.exchange import FlowerError
 
 if TYPE_CHECKING:
     from pace_network.flower.control import Control
@@ -225,7 +228,6 @@ def status(
     pace flower status --kit kits/server
     pace flower status 1234 --kit kits/server --json
     """
-    from pace.io import plain_record
     from pace_network.progress import Progress, parse_event
 
     control = _control(kit)
@@ -235,14 +237,14 @@ def status(
         progress.add(event)
     if as_json:
         rows = {"participants": list(progress.rows.values())} if number else {"nodes": nodes}
-        console.one_object(plain_record({"runs": runs, **rows}))
+        console.one_object({"runs": runs, **rows})
     else:
-        to = console.console()
+        table, to = pace.reports.Table, console.console()
         listed = [[run.run, run.status, f"{run.seconds:.0f}", f"{run.bytes:,}"] for run in runs]
-        console.table("", ["Run", "Status", "Seconds", "Bytes"], listed, to, words=0)
+        table.of("", ["Run", "Status", "Seconds", "Bytes"], listed, words=0).show(to)
         if not number:
             listed = [[node.name, node.status, node.since] for node in nodes]
-            console.table("", ["Node", "Status", "Online since"], listed, to)
+            table.of("", ["Node", "Status", "Online since"], listed).show(to)
         rounds.show_progress(progress)
         if number and runs[0].why:
             to.print(runs[0].why)
@@ -288,7 +290,7 @@ def register(
 
 def _control(kit: Path) -> Control:
     """The SuperLink of a kit."""
-    options.need("pace flower", "pace-network[flower]", "flwr", "httpx")
+    given.need("pace flower", "pace-network[flower]", "flwr", "httpx")
     from pace_network.flower.control import Control
     from pace_network.flower.kits import ServerKit
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from pace.cli import console, manual
+from pace.cli import manual
 from pace.cli.given import (
     Added,
     Allow,
@@ -19,6 +19,7 @@ from pace.cli.given import (
     argument,
     option,
 )
+from pace.io import terminal as console
 from pace_network.commands import rounds
 
 EXAMPLES = """
@@ -83,7 +84,6 @@ def run(
     Run again, it goes on where an earlier run ended, also from cron. --add, --remove and --withdrawal
     begin the job's next edition, as in `pace server merge`.
     """
-    from pace.io import plain_record
     from pace.jobs import newest_job, read_job
     from pace_network.folder import SharedFolder
     from pace_network.progress import Progress
@@ -101,7 +101,7 @@ def run(
     with rounds.following(f"Job {job.name}", progress, quiet=as_json) as show:
         report = run_round(SharedFolder(share), settings, show)
     if as_json:
-        console.one_object(plain_record(report))
+        console.one_object(report)
     else:
         rounds.show_round(progress, report, settings.out)
     raise typer.Exit(int(not report.finished))

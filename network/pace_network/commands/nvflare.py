@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pace.cli import console, manual
+from pace.cli import manual
 from pace.cli.given import Allow, As_json, Job_file, argument, option
+from pace.io import terminal as console
 from pace_network.commands import rounds
 
 EXAMPLES = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from pathlib import Path
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pace.cli import console
+import pace
 from pace.cli.given import argument, option
+from pace.io import rule, shown
+from pace.io import terminal as console
 
 if TYPE_CHECKING:
     from pace_network.node import Node
@@ -75,9 +77,29 @@ def begin_next_edition(
 
 
 @contextmanager
+def live(title: str) -> Iterator[Callable[[Sequence[str], Sequence[Sequence[str]]], None]]:
+    """A table on stdout that is drawn anew at every call, gone when it is done. For terminals."""
+    from rich.live import Live
+    from rich.table import Table
+
+    to = console.console()
+    with Live(console=to, transient=True, auto_refresh=False) as screen:
+
+        def show(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+            table = Table(title=shown(title), title_justify="left", box=rule(to), pad_edge=False)
+            for head in heads:
+                table.add_column(shown(head), no_wrap=True)
+            for row in rows:
+                table.add_row(*map(shown, row))
+            screen.update(table, refresh=True)
+
+        yield show
+
+
+@contextmanager
 def following(title: str, progress: Progress, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
     """Show events as they come: a table that changes on a terminal, plain lines in a pipe."""
-    with nullcontext() if quiet or not sys.stdout.isatty() else console.live(title) as show:
+    with nullcontext() if quiet or not sys.stdout.isatty() else live(title) as show:
 
         def tell(event: Event) -> None:
             row = progress.add(event)
@@ -92,7 +114,7 @@ def following(title: str, progress: Progress, *, quiet: bool) -> Iterator[Callab
 
 def show_progress(progress: Progress) -> None:
     if progress.rows:
-        console.table("", *progress.table(), console.console(), words=0, names=3)
+        pace.reports.Table.of("", *progress.table(), words=0, names=3).show()
 
 
 def show_round(progress: Progress, report: RoundReport | None, out: Path) -> None:

@@ -20,8 +20,9 @@ from flwr.supercore.error import ApiErrorCode
 from flwr.supercore.error import FlowerError as Refusal
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 
-from pace.errors import FileError, FlowerError
+from pace.errors import FileError
 from pace.io import untrusted
+from pace_network.exchange import FlowerError
 from pace_network.flower.kits import LARGEST_KEY, ServerKit, public_pem
 
 LOOK = 0.5  # seconds between two looks at a run that ends

@@ -20,9 +20,9 @@ from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
-from pace.errors import FlowerError, PaceError
+from pace.errors import PaceError
 from pace.io import shown
-from pace_network.exchange import Reply, Words
+from pace_network.exchange import FlowerError, Reply, Words
 from pace_network.flower.control import Control, Run
 from pace_network.flower.tasks import LOOK, QUERY, Runtime, pack, unpack
 from pace_network.progress import Event

@@ -24,8 +24,8 @@ from flwr.supercore.logger import console_handler
 from flwr.superlink.cli.flower_superlink import SuperLinkLifespan, _parse_superlink_lifespan_config
 from flwr.superlink.main import create_app
 
-from pace.errors import FileError, FlowerError
-from pace_network.exchange import log
+from pace.errors import FileError
+from pace_network.exchange import FlowerError, log
 from pace_network.flower.control import Control
 from pace_network.flower.kits import ServerKit
 

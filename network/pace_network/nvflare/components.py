@@ -18,9 +18,10 @@ from nvflare.apis.impl.controller import Controller
 from nvflare.apis.shareable import Shareable
 from nvflare.apis.signal import Signal
 
-from pace.errors import EngineError, PaceError
+from pace.errors import PaceError
 from pace.jobs import read_job
 from pace_network.exchange import (
+    EngineError,
     Reply,
     Words,
     code_of,

@@ -19,10 +19,9 @@ import typer
 
 from pace import __version__
 from pace.cli.commands import Commands
-from pace.cli.console import say
 from pace.cli.given import Allow, option
 from pace.errors import PaceError, ProblemsError
-from pace.io import allowed, coloured
+from pace.io import allowed, coloured, say
 
 WRONG, BUG, INTERRUPTED, LEFT = 2, 70, 130, 141  # as a shell counts signals 2 and 13
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # of a disk, a quota, or a limit of the shell

@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from operator import ne
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pace.cli import console, given
+import pace
+from pace.cli import given
 from pace.cli.given import argument, option
+from pace.cli.tables import codebook_of, import_for, tell
 from pace.errors import FileError, RollError, SettingError
-from pace.io import plain_record
+from pace.io import plain_record, shown, untrusted
+from pace.io import terminal as console
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from pace.jobs import Job
-    from pace.runtimes.files import Egress, MaskScores, Outcome, Policy, Site, SiteModel
-    from pace.tables import Imported
 
 Model_folder = Annotated[Path, argument("A model folder.")]
 Any_graph = Annotated[
     Path | None,
     argument("Any .graph file with the same features.", autocompletion=given.graphs),
 ]
-Nodes = Annotated[
-    Path | None, option("In place of a graph: a table of nodes, .csv or .parquet.", "FILE")
-]
+Nodes = Annotated[Path | None, option("In place of a graph: a table of nodes, .csv or .parquet.")]
 Rows = Annotated[
     Path | None,
     option("Instead of a graph: Parquet files of rows, as `pace rows` makes.", "FOLDER"),
 ]
-Edges = Annotated[Path | None, option("Its table of edges.", "FILE")]
+Edges = Annotated[Path | None, option("Its table of edges.")]
 Id_column = Annotated[
     str | None, option("The column with node ids (default: the job's).", "COLUMN", "--id")
 ]
-
 Edition_file = Annotated[
-    Path | None, option("The job's edition that you are in, if not the first.", "FILE")
+    Path | None, option("The job's edition that you are in, if not the first.")
 ]
 
 app = typer.Typer()
@@ -49,8 +47,8 @@ app = typer.Typer()
 @app.command()
 def fit(
     job_file: given.Job_file,
-    keep: Annotated[Path, option("Where Local stays; never send it.", "FILE")],
-    upload: Annotated[Path, option("The file to send, such as mine.up.", "FILE")],
+    keep: Annotated[Path, option("Where Local stays; never send it.")],
+    upload: Annotated[Path, option("The file to send, such as mine.up.")],
     graph: Annotated[
         Path | None, argument("Your own .graph file.", autocompletion=given.graphs)
     ] = None,
@@ -58,13 +56,11 @@ def fit(
     edges: Edges = None,
     mapping: given.Mapping = None,
     rows: Rows = None,
-    key: Annotated[Path | None, option("Your private key, if the job has keys.", "FILE")] = None,
+    key: Annotated[Path | None, option("Your private key, if the job has keys.")] = None,
     policy: Annotated[
-        Path | None, option("The site's limits (default: the user's policy.toml).", "FILE")
+        Path | None, option("The site's limits (default: the user's policy.toml).")
     ] = None,
-    known: Annotated[
-        Path | None, option("Keys of others that you got another way.", "FILE")
-    ] = None,
+    known: Annotated[Path | None, option("Keys of others that you got another way.")] = None,
     least_known: Annotated[int, option("How many of the others must be among them.", "N")] = 2,
     yes: Annotated[bool, option("Agree to what will leave the site.", "", "--yes")] = False,
     overlapping: Annotated[
@@ -100,29 +96,24 @@ def fit(
         pace client fit job.pace mine.graph --keep mine.local --upload mine.up
         --key mine.key --edition job.2.edition --editions
     """
-    from pace.cli import options
-    from pace.cli.tables import import_for
-    from pace.io import shown
-    from pace.jobs import check_promise
-    from pace.runtimes.files import apart, check_known, egress_files, fit_files, identity
-    from pace.runtimes.forecast import forecast_fit
-
     limits = limits_of(policy, agreed=yes)
     inputs = {"the job": job_file, "the graph": graph, "--rows": rows, "--key": key}
-    apart(inputs | {"--keep": keep, "--upload": upload})
+    pace.files.apart(inputs | {"--keep": keep, "--upload": upload})
     job = job_in(job_file, edition)
-    check_promise(job, agreed=without_promise)
-    name, _ = identity(job, upload, key)  # before a large graph is read for nothing
+    pace.jobs.check_promise(job, agreed=without_promise)
+    name, _ = pace.files.identity(job, upload, key)  # before a large graph is read for nothing
     if known is not None:
-        check_known(job, name, known, least_known)
+        pace.files.check_known(job, name, known, least_known)
     to = console.console(stderr=as_json)
     import_for(job, graph, (nodes, edges), mapping, to)
-    if graph is not None and (work := forecast_fit(graph, job.federation)).worth_telling:
-        console.say(work, err=True)
+    if graph is not None:
+        work = pace.forecast.forecast_fit(graph, job.federation)
+        if work.worth_telling:
+            console.say(work, err=True)
     site = site_of(graph, rows, job)
     warnings = site_warnings(site, job) if rows is None else []
 
-    def tell(report: Egress) -> None:
+    def tell(report: pace.files.Egress) -> None:
         waiting.close()
         if site.drawn and not as_json:
             shares = ", ".join(f"{100 * share:.0f}%" for share in site.drawn)
@@ -130,18 +121,18 @@ def fit(
         for warning in warnings:
             to.print(f"Warning: {warning}", style="yellow")
         show_egress(report, upload, to)
-        show_consequences(job, editions, to, egress_files(keep, name)[1])
+        show_consequences(job, editions, to, pace.files.egress_files(keep, name)[1])
 
     with ExitStack() as waiting:
         bar = waiting.enter_context(console.progress(job.federation.recipe.epochs, "Training"))
         again = keep.exists()
-        report = fit_files(
+        report = pace.files.fit_files(
             job,
             site,
             keep,
             upload,
             key=key,
-            device=options.device(device),
+            device=given.device(device),
             overlapping=overlapping,
             editions=editions,
             policy=limits,
@@ -153,101 +144,81 @@ def fit(
     if report is None:
         console.say("Nothing was written for sending.", err=True)
         raise typer.Exit(1)
-    if as_json:
-        console.one_object({**plain_record(report), "again": again, "warnings": warnings})
-    else:
-        show_written(report, keep, upload, again=again)
+    trained = f"Trained in {report.seconds:.1f} s."
+    records = pace.files.egress_files(keep, report.name)
+    console.answer(
+        {**plain_record(report), "again": again, "warnings": warnings},
+        "The same upload as before; nothing was trained again." if again else trained,
+        f"Written: {keep} (keep it here)",
+        f"Written: {upload} (send it to the server)",
+        *(f"Written: {path} (for your records)" for path in records),
+        f"SHA-256 of the upload: {report.sha256[:32]} …",
+        as_json=as_json,
+    )
 
 
-def limits_of(policy: Path | None, *, agreed: bool) -> Policy | None:
+def limits_of(policy: Path | None, *, agreed: bool) -> pace.files.Policy | None:
     """The site's policy; refuse to go on without consent."""
-    from pace.runtimes.files import read_policy
-
-    limits = read_policy(policy)
+    limits = pace.files.read_policy(policy)
     if not (agreed or (limits and limits.agree) or sys.stdin.isatty()):
         raise SettingError("no terminal to ask at: read what will be sent, then give --yes")
     return limits
 
 
-def job_in(job_file: Path, edition: Path | None) -> Job:
+def job_in(job_file: Path, edition: Path | None) -> pace.jobs.Job:
     """The job, in the edition that a site is in."""
-    from pace.jobs import read_edition, read_job
-
-    job = read_job(job_file)
-    return job if edition is None else read_edition(edition, job)
+    job = pace.jobs.read_job(job_file)
+    return job if edition is None else pace.jobs.read_edition(edition, job)
 
 
-def site_warnings(site: Site, job: Job) -> list[str]:
+def site_warnings(site: pace.files.Site, job: pace.jobs.Job) -> list[str]:
     """What a person should know of a site's graph before it is trained on."""
-    from pace.datasets import few_labels
-    from pace.graph import MASKS
-    from pace.tables import unscaled_features
-
-    train, val, test = (int(getattr(site.graph, mask).sum()) for mask in MASKS)
-    warnings = [few_labels(train, val, test, job.model.classes)]
+    train, val, test = (int(getattr(site.graph, mask).sum()) for mask in pace.graph.MASKS)
+    warnings = [pace.datasets.few_labels(train, val, test, job.model.classes)]
     if job.codebook is None:
-        warnings.insert(0, unscaled_features(site.graph.x, job.features))
+        warnings.insert(0, pace.tables.unscaled_features(site.graph.x, job.features))
     return [*filter(None, warnings)]
 
 
-def show_written(report: Egress, keep: Path, upload: Path, *, again: bool) -> None:
-    """How long a fit took, and what each of its files is for."""
-    from pace.runtimes.files import egress_files
-
-    trained = f"Trained in {report.seconds:.1f} s."
-    console.say("The same upload as before; nothing was trained again." if again else trained)
-    console.say(f"Written: {keep} (keep it here)")
-    console.say(f"Written: {upload} (send it to the server)")
-    for path in egress_files(keep, report.name):
-        console.say(f"Written: {path} (for your records)")
-    console.say(f"SHA-256 of the upload: {report.sha256[:32]} …")
-
-
-def site_of(graph: Path | None, rows: Path | None, job: Job, *, sample: bool = False) -> Site:
+def site_of(
+    graph: Path | None, rows: Path | None, job: pace.jobs.Job, *, sample: bool = False
+) -> pace.files.Site:
     """A graph file, or a folder of rows; what follows runs on one thread."""
     import torch
-
-    from pace.runtimes.files import load_any, load_rows
 
     torch.set_num_threads(1)  # two threads on small products are slower than one
     if (graph is None) == (rows is None):
         raise SettingError("give a .graph file, or --rows with a folder of Parquet files")
-    return load_any(graph, job) if graph else load_rows(rows or Path(), job, sample=sample)
+    if graph is not None:
+        return pace.files.load_any(graph, job)
+    return pace.files.load_rows(rows or Path(), job, sample=sample)
 
 
-def show_egress(report: Egress, upload: Path, to: Console) -> None:
+def show_egress(report: pace.files.Egress, upload: Path, to: Console) -> None:
     """What will leave the site and to whom, in plain words and bytes, and what attacks learn from it."""
-    from pace.runtimes.files import item_table, risk_table
-
-    sent, risk = report.disclosed, report.seen
-    to.print(
-        f"What will leave this site: {upload.name}, {sent.frame + sent.signature:,} bytes "
-        f"({100 * sent.share:.1f}% of the model's {sent.dense:,})"
-    )
-    item_table(sent).show(to)
-    for sentence in sent.sentences:
-        to.print(sentence)
-    told = "could not be asked"
+    sent, risk, told = report.disclosed, report.seen, "could not be asked"
     if risk is not None and risk.auc is not None:
         told = f"is told with an AUC of {risk.auc:.2f} (0.5 is guessing)"
-    to.print(f"Attacked here before it leaves: whether a node was trained on {told}.")
-    risk_table(report).show(to)
     parties = ", ".join(f"{name} ({key})" for name, key in report.parties.items())
-    to.print(f"It goes to the server; the job names: {parties}.")
-    for limit in report.limits:
-        to.print(f"Policy: {limit.rule}: {limit.found}.")
+    to.print(
+        f"What will leave this site: {upload.name}, {sent.frame + sent.signature:,} bytes "
+        f"({100 * sent.share:.1f}% of the model's {sent.dense:,})",
+        pace.files.item_table(sent),
+        *sent.sentences,
+        f"Attacked here before it leaves: whether a node was trained on {told}.",
+        pace.files.risk_table(report),
+        f"It goes to the server; the job names: {parties}.",
+        *(f"Policy: {limit.rule}: {limit.found}." for limit in report.limits),
+    )
 
 
-def show_consequences(job: Job, editions: bool, to: Console, page: Path) -> None:
+def show_consequences(job: pace.jobs.Job, editions: bool, to: Console, page: Path) -> None:
     """What a site should do beside sending, what its signature allows, and where the report is."""
-    from pace.jobs import advice
-
-    for sentence in advice(job):
-        to.print(f"Note: {sentence}")
+    lines = [f"Note: {sentence}" for sentence in pace.jobs.advice(job)]
     if job.signed and not job.sealed:
         serves = "and, unless you withdraw, later ones" if editions else "alone (no --editions)"
-        to.print(f"Your signature lets it be merged in edition {job.number} {serves}.")
-    to.print(f"All of it: {page}")
+        lines.append(f"Your signature lets it be merged in edition {job.number} {serves}.")
+    to.print(*lines, f"All of it: {page}")
 
 
 @app.command()
@@ -262,36 +233,31 @@ def audit(
         pace client audit
         pace client audit --head 9f2c4e...
     """
-    from pace.runtimes.files import log_file, verify_log
-
-    path = log or log_file()
+    path = log or pace.files.log_file()
     if not path.exists():
         raise FileError(f"{path} not found: nothing was decided by this user yet")
-    count, last = verify_log(path, head)
-    if as_json:
-        console.one_object({"log": str(path), "decisions": count, "head": last})
-    else:
-        console.say(f"{path}: {console.many(count, 'decision')}, and the chain is whole.")
-        console.say(f"Head: {last} (keep it elsewhere: a log that is cut off lacks it)")
+    count, last = pace.files.verify_log(path, head)
+    console.answer(
+        {"log": str(path), "decisions": count, "head": last},
+        f"{path}: {console.many(count, 'decision')}, and the chain is whole.",
+        f"Head: {last} (keep it elsewhere: a log that is cut off lacks it)",
+        as_json=as_json,
+    )
 
 
 @app.command()
 def adopt(
     job_file: given.Job_file,
-    kept: Annotated[Path, option("What `pace client fit` kept.", "FILE")],
+    kept: Annotated[Path, option("What `pace client fit` kept.")],
     returned: Annotated[Path, option("What the server sent back.", "FILE", "--return")],
     out: Annotated[Path, option("The model folder to write.", "FOLDER")],
     graph: Annotated[
         Path | None, argument("The .graph file you trained on.", autocompletion=given.graphs)
     ] = None,
     rows: Rows = None,
-    nodes: Annotated[Path | None, option("New nodes to predict with it: a table.", "FILE")] = None,
-    edges: Annotated[
-        Path | None, option("Their edges, also to those of the graph.", "FILE")
-    ] = None,
-    roll: Annotated[
-        Path | None, option("Who was merged (default: .roll beside --return).", "FILE")
-    ] = None,
+    nodes: Annotated[Path | None, option("New nodes to predict with it: a table.")] = None,
+    edges: Annotated[Path | None, option("Their edges, also to those of the graph.")] = None,
+    roll: Annotated[Path | None, option("Who was merged (default: .roll beside --return).")] = None,
     without_roll: Annotated[
         bool, option("Adopt without knowing who was in.", "", "--without-roll")
     ] = False,
@@ -312,26 +278,19 @@ def adopt(
         pace client adopt job.pace mine.graph --kept mine.local --return mine.down
         --out mine.model --nodes new.csv --edges new_links.csv
     """
-    from pace.io import untrusted
-    from pace.jobs import WITHDRAWAL_SUFFIX, read_job
-    from pace.runtimes.files import adopt_files, edition_changes, return_size
-
-    job, predictions = read_job(job_file), out.parent / f"{out.stem}.predictions.csv"
+    job, predictions = pace.jobs.read_job(job_file), out.parent / f"{out.stem}.predictions.csv"
     if (nodes or edges) and predictions.exists():
         raise FileError(f"{predictions} already exists: move it, or predict with another --out")
-    outcome = adopt_files(
+    outcome = pace.files.adopt_files(
         job,
         site_of(graph, rows, job, sample=True),
         kept,
         out,
-        returned=untrusted.read_exact(returned, return_size(job)),
+        returned=untrusted.read_exact(returned, pace.files.return_size(job)),
         roll=None if without_roll else read_attendance(returned, roll),
-        withdrawals=[
-            *(withdrawal or []),
-            *filter(Path.exists, [kept.with_suffix(WITHDRAWAL_SUFFIX)]),
-        ],
+        withdrawals=[*(withdrawal or []), *filter(Path.exists, [withdrawal_beside(kept)])],
     )
-    changes = edition_changes(out, outcome)
+    changes = pace.files.edition_changes(out, outcome)
     record, imported = dict[str, Any](), None
     if nodes or edges:
         model, site, imported = read_site(out, None, nodes, edges, known=graph, mapping=None)
@@ -348,12 +307,9 @@ def adopt(
 
 def read_attendance(returned: Path, roll: Path | None) -> bytes:
     """The roll's file, which the server writes beside the return."""
-    from pace.io import untrusted
-    from pace.jobs import LARGEST, ROLL_SUFFIX
-
-    path = roll or returned.with_suffix(ROLL_SUFFIX)
+    path = roll or returned.with_suffix(pace.jobs.ROLL_SUFFIX)
     try:
-        return untrusted.read(path, LARGEST)
+        return untrusted.read(path, pace.jobs.LARGEST)
     except OSError as error:
         raise RollError(
             f"cannot read {path}: {error.strerror}; the server writes it beside the return, and it "
@@ -361,22 +317,18 @@ def read_attendance(returned: Path, roll: Path | None) -> bytes:
         ) from error
 
 
-def show_outcome(outcome: Outcome, job: Job, changes: list[str]) -> None:
+def show_outcome(outcome: pace.files.Outcome, job: pace.jobs.Job, changes: list[str]) -> None:
     """The verdict, the decision, who was in, and the scores."""
-    from pace.jobs import roll_sentences
-    from pace.runtimes.files import STYLES, findings
-
     to, scores = console.console(), outcome.validation
-    for item in findings(outcome):
-        to.print(f"{item.statement} {item.evidence}", style=STYLES.get(item.verdict))
-    lines = [f"{outcome.decision}.", *roll_sentences(outcome.roll, job), *changes]
+    for item in pace.files.findings(outcome):
+        to.print(f"{item.statement} {item.evidence}", style=pace.files.STYLES.get(item.verdict))
+    lines = [f"{outcome.decision}.", *pace.jobs.roll_sentences(outcome.roll, job), *changes]
     if scores.local.nll is not None:
         lines.append(
             f"NLL on {scores.nodes:,} validation nodes: {scores.local.nll:.4f} with Local, "
             f"{scores.adopted.nll:.4f} now."
         )
-    for line in (*lines, *outcome.noticed):
-        to.print(line)
+    to.print(*lines, *outcome.noticed)
     if outcome.test.nodes:
         show_scores(outcome.test, to)
 
@@ -384,11 +336,9 @@ def show_outcome(outcome: Outcome, job: Job, changes: list[str]) -> None:
 @app.command("withdraw")
 def withdraw_upload(
     job_file: given.Job_file,
-    kept: Annotated[Path, option("What `pace client fit` kept.", "FILE")],
-    key: Annotated[Path, option("Your private key.", "FILE")],
-    out: Annotated[
-        Path | None, option("The file to send (default: beside --kept).", "FILE")
-    ] = None,
+    kept: Annotated[Path, option("What `pace client fit` kept.")],
+    key: Annotated[Path, option("Your private key.")],
+    out: Annotated[Path | None, option("The file to send (default: beside --kept).")] = None,
     reason: Annotated[str, option("Why; everybody will read it.", "TEXT")] = "",
     edition: Edition_file = None,
     allow: given.Allow = None,
@@ -401,70 +351,73 @@ def withdraw_upload(
     Example:
         pace client withdraw job.pace --kept mine.local --key mine.key --reason "data recalled"
     """
-    from pace.jobs import WITHDRAWAL_SUFFIX
-    from pace.runtimes.files import withdraw_files
-
-    path = out or kept.with_suffix(WITHDRAWAL_SUFFIX)
-    name, upload = withdraw_files(job_in(job_file, edition), kept, path, key=key, reason=reason)
-    if as_json:
-        console.one_object({"name": name, "upload": upload, "withdrawal": str(path)})
-        return
-    console.say(f"Written: {path} (send it to the server; the other sites may have it too)")
-    console.say("The server answers with the next edition and a certificate for you.")
-    console.say("What cannot be undone: models already adopted, and copies outside its journal.")
+    path, job = out or withdrawal_beside(kept), job_in(job_file, edition)
+    name, upload = pace.files.withdraw_files(job, kept, path, key=key, reason=reason)
+    console.answer(
+        {"name": name, "upload": upload, "withdrawal": str(path)},
+        f"Written: {path} (send it to the server; the other sites may have it too)",
+        "The server answers with the next edition and a certificate for you.",
+        "What cannot be undone: models already adopted, and copies outside its journal.",
+        as_json=as_json,
+    )
 
 
-def show_scores(scores: MaskScores, to: Console) -> None:
-    from pace.runtimes.files import score_table
+def withdrawal_beside(kept: Path) -> Path:
+    return kept.with_suffix(pace.jobs.WITHDRAWAL_SUFFIX)
 
-    table = score_table(f"{scores.mask}: {scores.nodes:,} nodes", scores)
-    table.show(to)
-    if table.note:
-        to.print(table.note)
+
+def show_scores(scores: pace.files.MaskScores, to: Console) -> None:
+    table = pace.files.score_table(f"{scores.mask}: {scores.nodes:,} nodes", scores)
+    notes = [table.note] if table.note else []
     if scores.new and scores.mask != "new":
-        to.print(f"{scores.new:,} of them are new: the model has never seen them with a label.")
+        notes.append(f"{scores.new:,} of them are new: the model has never seen them with a label.")
     if scores.left_out:
-        to.print(
+        notes.append(
             f"Left out: {scores.left_out:,} nodes that the model was trained on or validated by, "
             "and that this graph's own masks would call test."
         )
+    to.print(table, *notes)
+
+
+def read_model(folder: Path) -> pace.files.SiteModel:
+    """The model; what follows runs on one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+    return pace.files.read_model(folder)
 
 
 def read_site(
     folder: Path, graph: Path | None, nodes: Path | None, edges: Path | None, **columns: Any
-) -> tuple[SiteModel, Site, Imported | None]:
+) -> tuple[pace.files.SiteModel, pace.files.Site, pace.tables.Imported | None]:
     """The model, and a graph file, or two tables by the codebook of the model's job.
 
     `columns` are options of `pace.tables.Columns`, of which `known` and `mapping` are files.
     """
-    import torch
-
-    from pace.cli.tables import codebook_of
-    from pace.datasets import read_graph
-    from pace.runtimes.files import load_any, read_model, site_of_dataset
-    from pace.tables import ColumnMapping, Columns, import_graph, read_columns
-
-    torch.set_num_threads(1)
     if (known := columns["known"]) is not None:
         if nodes is None:
             raise SettingError("--with goes with --nodes and --edges: a .graph has all its nodes")
-        columns["known"] = read_graph(known)
+        columns["known"] = pace.datasets.read_graph(known)
     model = read_model(folder)
     if graph is not None and nodes is None and edges is None:
-        return model, load_any(graph, model.job), None
+        return model, pace.files.load_any(graph, model.job), None
     if graph is not None or nodes is None or edges is None:
         raise SettingError("give a .graph file, or both --nodes and --edges")
-    mapping = columns["mapping"]
-    columns["mapping"] = read_columns(mapping, ColumnMapping) if mapping else model.mapping
-    imported = import_graph(nodes, edges, Columns(**columns), codebook=codebook_of(model.job))
-    site = site_of_dataset(imported.dataset, model.job, nodes, imported.rows)
+    mapping, tables = columns["mapping"], pace.tables
+    if mapping:
+        columns["mapping"] = tables.read_columns(mapping, tables.ColumnMapping)
+    else:
+        columns["mapping"] = model.mapping
+    rules, book = tables.Columns(**columns), codebook_of(model.job)
+    imported = tables.import_graph(nodes, edges, rules, codebook=book)
+    site = pace.files.site_of_dataset(imported.dataset, model.job, nodes, imported.rows)
     return model, site, imported
 
 
 @app.command()
 def predict(
     model: Model_folder,
-    out: Annotated[Path, option("The table to write: .csv or .parquet.", "FILE")],
+    out: Annotated[Path, option("The table to write: .csv or .parquet.")],
     graph: Any_graph = None,
     nodes: Nodes = None,
     edges: Edges = None,
@@ -490,16 +443,10 @@ def predict(
         pace client predict mine.model --nodes new.csv --edges new_links.csv
         --with mine.graph --out predictions.csv
     """
-    import torch
-
-    from pace.datasets import is_folder
-    from pace.runtimes.files import RowFiles, mapped_sites, read_model
-
     imported = None
-    if graph is not None and is_folder(graph) and not (rows or nodes or edges):
-        torch.set_num_threads(1)
+    if graph is not None and pace.datasets.is_folder(graph) and not (rows or nodes or edges):
         adopted = read_model(model)
-        sites: Iterable[Site] = mapped_sites(graph, adopted.job)
+        sites: Iterable[pace.files.Site] = pace.files.mapped_sites(graph, adopted.job)
     elif rows is None:
         columns = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
         adopted, site, imported = read_site(model, graph, nodes, edges, **columns)
@@ -507,41 +454,38 @@ def predict(
     elif graph or nodes or edges:
         raise SettingError("give --rows, or a graph, or both --nodes and --edges")
     else:
-        torch.set_num_threads(1)
         adopted = read_model(model)
-        sites = RowFiles.found(rows, adopted.job).sites()
-
+        sites = pace.files.RowFiles.found(rows, adopted.job).sites()
     record = write_answers(adopted, sites, out, replaces=replace)
     show_predicted(record, imported, as_json=as_json)
 
 
 def write_answers(
-    model: SiteModel, sites: Iterable[Site], out: Path, *, replaces: bool = False
+    model: pace.files.SiteModel,
+    sites: Iterable[pace.files.Site],
+    out: Path,
+    *,
+    replaces: bool = False,
 ) -> dict[str, Any]:
     """Write the predictions of all nodes, and count them."""
-    from collections import Counter
-    from operator import ne
-
-    from pace.runtimes.files import prediction_table, write_predictions
-
     counts, differ = Counter[str](), Counter[bool]()
 
     def tables() -> Iterator[dict[str, list[Any]]]:
         for site in sites:
-            table = prediction_table(model, site)
+            table = pace.files.prediction_table(model, site)
             counts.update(table["split"])
             differ.update(map(ne, table["class"], table["local_class"]))
             yield table
 
-    write_predictions(out, tables(), replaces=replaces)
+    pace.files.write_predictions(out, tables(), replaces=replaces)
     record = {"predictions": str(out), "nodes": counts.total(), "differ_from_local": differ[True]}
     return record | {"alpha": model.outcome.alpha, "split": counts}
 
 
-def show_predicted(record: dict[str, Any], imported: Imported | None, *, as_json: bool) -> None:
+def show_predicted(
+    record: dict[str, Any], imported: pace.tables.Imported | None, *, as_json: bool
+) -> None:
     """How many nodes were predicted, and what was said of the tables they came from."""
-    from pace.cli.tables import tell
-
     if as_json:
         nothing: dict[str, Any] = {"notes": [], "changes": [], "warnings": []}
         console.one_object(record | (imported.remarks() if imported else nothing))
@@ -582,7 +526,5 @@ def evaluate(
     columns = {"known": known, "mapping": mapping, "id": id_column, "strangers": strangers}
     adopted, site, _ = read_site(model, graph, nodes, edges, **columns)
     scores = adopted.evaluate(site, on)
-    if as_json:
-        console.one_object({"alpha": adopted.outcome.alpha, **plain_record(scores)})
-    else:
-        show_scores(scores, console.console())
+    plain = {"alpha": adopted.outcome.alpha, **plain_record(scores)}
+    console.answer(plain, lambda: show_scores(scores, console.console()), as_json=as_json)

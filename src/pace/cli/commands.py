@@ -41,9 +41,9 @@ PANELS = {
 }
 OURS = {name: about for panel in PANELS.values() for name, about in panel.items()}
 # Modules of several commands; the others are called like theirs.
-MODULES = dict.fromkeys(("new", "show", "keys", "export"), "job")
-MODULES |= {"partition": "run", "methods": "run", "report": "inspect"}
-MODULES |= {"codebook": "tables", "graph": "tables", "rows": "tables"}
+MODULES = dict.fromkeys(("new", "show", "keys", "export", "inspect", "report"), "job")
+MODULES |= {"partition": "run", "methods": "run"}
+MODULES |= dict.fromkeys(("codebook", "graph", "rows"), "tables")
 # Commands of our other packages, which a reader may look for.
 PACKAGES = {"reproduce": "pace-study"}
 PACKAGES |= dict.fromkeys(("flower", "folder", "nvflare"), "pace-network")

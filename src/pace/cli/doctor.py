@@ -18,10 +18,10 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 import pace
-from pace.cli import console
 from pace.cli.given import As_json
 from pace.errors import SettingError
 from pace.io import atomic
+from pace.io import terminal as console
 from pace.registry import installed
 
 DISTRIBUTION = "pace-fgl"
@@ -54,14 +54,11 @@ def doctor(as_json: As_json = False) -> None:
     It exits with 1 if something that is needed is broken; what is optional may be missing.
     """
     sections = examine()
-    if as_json:
-        plain: dict[str, object] = {"healthy": healthy(sections)}
-        for title, lines in sections.items():
-            rows = [asdict(line) for line in lines]
-            plain[title.lower()] = {row.pop("about"): row for row in rows}
-        console.one_object(plain)
-    else:
-        _show(sections)
+    plain: dict[str, object] = {"healthy": healthy(sections)}
+    for title, lines in sections.items():
+        rows = [asdict(line) for line in lines]
+        plain[title.lower()] = {row.pop("about"): row for row in rows}
+    console.answer(plain, lambda: _show(sections), as_json=as_json)
     if not healthy(sections):
         raise typer.Exit(1)
 

@@ -1,23 +1,33 @@
-"""Options that several commands share, and what a shell completes their values to."""
+"""Options that several commands share, what a shell completes their values to, and what these mean.
+
+What needs torch is imported when a command asks for a meaning.
+"""
 
 import os
+import re
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
+import pace
 from pace.errors import SettingError
 from pace.io import ENVIRONMENT, one_line
 from pace.registry import DATASETS, METHODS, MODELS, PARTITIONS, Registry
 
-NUMBERS = ("float32", "float16", "int8")
 MODEL_NAMES = f"{', '.join(MODELS)}; settings as in gat:heads=4."
 Complete = Callable[[str], list[str]]
 
 
 def option(
-    about: str, metavar: str = "", *names: str, complete: Complete | None = None, **settings: Any
+    about: str,
+    metavar: str = "FILE",
+    *names: str,
+    complete: Complete | None = None,
+    **settings: Any,
 ) -> Any:
     """An option, what its help says, and the word for its value; a flag has none."""
     settings |= {"help": about, "metavar": metavar or None, "autocompletion": complete}
@@ -26,24 +36,12 @@ def option(
     return typer.Option(*names, **settings)
 
 
-def choice(about: str, *values: str) -> Any:
-    """An option that takes, and completes to, one of these values; its help names them."""
-
-    def check(param: typer.CallbackParam, value: str | None) -> str | None:
-        if value is not None and value not in values:
-            raise SettingError(f"{param.opts[0]} is {value!r}, expected one of {', '.join(values)}")
-        return value
-
-    listed = f"{about}: {', '.join(values[:-1])} or {values[-1]}."
-    return option(listed, "NAME", complete=words(*values), callback=check)
-
-
 def argument(about: str, **settings: Any) -> Any:
     """An argument and what its help says."""
     return typer.Argument(help=about, **settings)
 
 
-def words(*names: str | Registry) -> Complete:
+def one_of(*names: str | Registry) -> Complete:
     """Complete to one of these; a registry asks what is installed only when it is needed."""
     return lambda incomplete: [name for name in _flat(names) if name.startswith(incomplete)]
 
@@ -58,7 +56,7 @@ def lists(*names: str | Registry) -> Complete:
     def complete(incomplete: str) -> list[str]:
         before, comma, last = incomplete.rpartition(",")
         others = [name for name in _flat(names) if name not in before.split(",")]
-        return [f"{before}{comma}{name}" for name in words(*others)(last)]
+        return [f"{before}{comma}{name}" for name in one_of(*others)(last)]
 
     return complete
 
@@ -76,18 +74,7 @@ def graphs(incomplete: str) -> list[str]:
 
 def datasets(incomplete: str) -> list[str]:
     """Complete to a dataset's name or a .graph file."""
-    return [*words(DATASETS)(incomplete), *graphs(incomplete)]
-
-
-def typed(registry: Registry) -> Callable[[str | None], str | None]:
-    """Allow code by name."""
-
-    def allow(text: str | None) -> str | None:
-        for name in text.split(",") if text else ():
-            registry.allow(name)
-        return text
-
-    return allow
+    return [*one_of(DATASETS)(incomplete), *graphs(incomplete)]
 
 
 def allow(names: list[str] | None) -> list[str] | None:
@@ -113,8 +100,11 @@ Epochs = Annotated[int | None, option("Training steps (default: the method's).",
 Rate = Annotated[float | None, option("Learning rate (default: the method's).", "X", "--lr")]
 Weight_decay = Annotated[float | None, option("Weight decay (default: the method's).", "X")]
 Dropout = Annotated[float | None, option("Dropout while training (default: 0.5).", "P")]
-Device = Annotated[str, choice("Where clients train", "auto", "cpu", "cuda")]
-Numbers = Annotated[str | None, choice("Numbers on the wire (default: the method's)", *NUMBERS)]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"], option("Where clients train: auto, cpu or cuda.", "NAME")
+]
+NUMBERS = "Numbers on the wire (default: the method's): float32, float16 or int8."
+Numbers = Annotated[Literal["float32", "float16", "int8"] | None, option(NUMBERS, "NAME")]
 Data_root = Annotated[
     Path | None, option("Folder of the benchmarks (default: $PACE_DATA, or the cache).", "FOLDER")
 ]
@@ -126,36 +116,25 @@ Directions = Annotated[
     option("Edges both ways or as they are: both or keep (default: the codebook's).", "NAME"),
 ]
 Dataset = Annotated[
-    str, option("A dataset or .graph file.", "NAME", complete=datasets, callback=typed(DATASETS))
+    str, option("A dataset or .graph file.", "NAME", complete=datasets, callback=DATASETS.allow)
 ]
 Datasets = Annotated[
     str,
     option(
         "Datasets, separated by commas.", "NAMES", "--datasets", "--dataset",
-        complete=lists(DATASETS), callback=typed(DATASETS),
+        complete=lists(DATASETS), callback=DATASETS.allow,
     ),
 ]  # fmt: skip
+PARTITION = "louvain, metis, dirichlet or column, the graph's own clients (default: the dataset's)."
 Partition = Annotated[
-    str | None,
-    option(
-        "louvain, metis, dirichlet or column, the graph's own clients (default: the dataset's).",
-        "NAME",
-        complete=words(PARTITIONS),
-        callback=typed(PARTITIONS),
-    ),
+    str | None, option(PARTITION, "NAME", complete=one_of(PARTITIONS), callback=PARTITIONS.allow)
 ]
-Model = Annotated[str, option(f"A model: {MODEL_NAMES}", "NAME", complete=words(MODELS))]
+Model = Annotated[str, option(f"A model: {MODEL_NAMES}", "NAME", complete=one_of(MODELS))]
 Models = Annotated[
     str, option(f"Models: {MODEL_NAMES}", "NAMES", "--models", "--model", complete=lists(MODELS))
 ]
-Method = Annotated[
-    str | None,
-    option(
-        "The method (default: pace-full, sealed pace-full-sums; pace with --rank).",
-        "NAME",
-        complete=words(METHODS),
-    ),
-]
+METHOD = "The method (default: pace-full, sealed pace-full-sums; pace with --rank)."
+Method = Annotated[str | None, option(METHOD, "NAME", complete=one_of(METHODS))]
 Methods = Annotated[
     str,
     option(
@@ -170,14 +149,97 @@ With = Annotated[
     option("Your earlier .graph, to whose nodes the table's edges may lead.", "FILE", "--with"),
 ]
 Mapping = Annotated[
-    Path | None, option("How your columns become the agreed ones (default: the model's).", "FILE")
+    Path | None, option("How your columns become the agreed ones (default: the model's).")
 ]
 Replace = Annotated[bool, option("Replace existing files.", "", "--replace")]
 Allow = Annotated[
     list[str] | None, option("Code that a job may run here; repeat.", "MODULE:NAME", callback=allow)
 ]
-Withdrawals = Annotated[list[Path] | None, option("A signed withdrawal to obey; repeat.", "FILE")]
+Withdrawals = Annotated[list[Path] | None, option("A signed withdrawal to obey; repeat.")]
 Added = Annotated[
     list[str] | None, option("A new participant: NAME.pub, or NAME=KEY.pub; repeat.", "KEYS")
 ]
 Removed = Annotated[list[str] | None, option("A participant to take off the list; repeat.", "NAME")]
+
+
+def seeds(text: str) -> list[int]:
+    """`3` is the first three of the paper's seeds; `7,8` or any larger number are seeds themselves."""
+    known = pace.protocol.SEEDS
+    numbers = [int(word) if word.strip().isdecimal() else -1 for word in text.split(",")]
+    if len(numbers) == 1 and 1 <= numbers[0] <= len(known):
+        return list(known[: numbers[0]])
+    if numbers == [0] or min(numbers) < 0 or max(numbers) >= 2**63:
+        expected = f"a count from 1 to {len(known)}, or seeds below 2^63 like 7,8,9"
+        raise SettingError(f"--seeds is {text!r}, expected {expected}")
+    if len(set(numbers)) < len(numbers):
+        raise SettingError(f"--seeds is {text!r}: a seed occurs twice")
+    return numbers
+
+
+def rank(text: str) -> int | None:
+    """A rank, or None for `dense`."""
+    if text == "dense":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise SettingError(f"--rank is {text!r}, expected a number of 1 or more, or 'dense'")
+    return int(text)
+
+
+def with_dropout(model: Any, dropout: float | None) -> Any:
+    """The model with this dropout in place of its own."""
+    if dropout is None:
+        return model
+    if isinstance(model, pace.models.TorchModel):
+        raise SettingError(
+            f"--dropout is {dropout}, but {model.name} has dropout layers of its own: set them there"
+        )
+    return replace(model, dropout=dropout)
+
+
+def device(name: str) -> str:
+    """`auto` is the GPU where there is one."""
+    import torch
+
+    if name == "cuda" and not torch.cuda.is_available():
+        raise SettingError("--device is cuda, but torch finds no GPU here: use --device cpu")
+    return ("cuda" if torch.cuda.is_available() else "cpu") if name == "auto" else name
+
+
+def words(text: str | None) -> list[str]:
+    """The words of a list separated by commas.
+
+    A comma before `key=` does not separate: it belongs to `synthetic:nodes=500,degree=6`.
+    """
+    parts = re.split(r",(?!\s*[^\W\d]\w*\s*=)", text or "")
+    return [word.strip() for word in parts if word.strip()]
+
+
+def method_names(text: str | None) -> list[str]:
+    """The names of known methods, groups written out."""
+    return [method for name in words(text) for method in METHODS.expand(METHODS.allow(name))]
+
+
+def at_least_one(option: str, value: int) -> None:
+    if value < 1:
+        raise SettingError(f"{option} is {value}, expected 1 or more")
+
+
+def need(command: str, package: str, *libraries: str) -> None:
+    """Refuse a command whose optional libraries are not installed; `package` with its extra has them."""
+    if missing := [name for name in libraries if find_spec(name) is None]:
+        raise SettingError(f"{command} needs {' and '.join(missing)}: pip install '{package}'")
+
+
+def folder(option: str, path: Path | None) -> None:
+    """Refuse a folder that cannot be written to before the work is done, and not after it."""
+    if path is None:
+        return
+    nearest = path
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise SettingError(f"{option} is {path}, but {nearest} is a file: name a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise SettingError(
+            f"{option} is {path}, but {nearest} cannot be written to: name another folder"
+        )

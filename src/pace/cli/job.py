@@ -1,26 +1,23 @@
-"""`pace new`, `pace show`, `pace keys`, `pace export`: what a job begins and ends with."""
+"""`pace new`, `show`, `keys`, `export`, `inspect`, `report`: files that a job begins and ends with."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 from secrets import randbelow, token_hex
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 from unicodedata import normalize
 
 import typer
 
-from pace.cli import console, given, options
+import pace
+from pace.cli import given
 from pace.cli.given import argument, option
-from pace.errors import SettingError
+from pace.cli.tables import COLUMNS_SUFFIX, merge_folder
+from pace.errors import FileError, SettingError
 from pace.io import split_settings
+from pace.io import terminal as console
 from pace.registry import METHODS, MODELS
-
-if TYPE_CHECKING:
-    from pace.datasets import Names
-    from pace.jobs import Job
-    from pace.models import Model
-    from pace.tables import Codebook
 
 keys = typer.Typer()
 
@@ -28,10 +25,10 @@ keys = typer.Typer()
 def new(
     job: Annotated[Path, argument("The file to write, such as job.pace.")],
     like: Annotated[
-        Path | None, option("Features and classes of this .graph.", "FILE", complete=given.graphs)
+        Path | None, option("Features and classes of this .graph.", complete=given.graphs)
     ] = None,
     codebook: Annotated[
-        Path | None, option("Those of this codebook, or of a folder of sites' columns.", "FILE")
+        Path | None, option("Those of this codebook, or of a folder of sites' columns.")
     ] = None,
     features: Annotated[int | None, option("Features of a node.", "N")] = None,
     classes: Annotated[int | None, option("Classes of nodes.", "N")] = None,
@@ -39,7 +36,7 @@ def new(
         list[str] | None,
         option("Who takes part: NAME or NAME=KEY.pub, by commas; repeat.", "NAMES"),
     ] = None,
-    server_key: Annotated[Path | None, option("The server's .pub, for signing.", "FILE")] = None,
+    server_key: Annotated[Path | None, option("The server's .pub, for signing.")] = None,
     minimum: Annotated[int | None, option("Uploads to merge (default: all, or 2).", "N")] = None,
     method: given.Method = None,
     rank: given.Job_rank = None,
@@ -77,13 +74,10 @@ def new(
         --server-key server.pub --sealed
         pace new next.pace --from job.pace --add east.pub --remove south
     """
-    from pace.jobs import JOB_SUFFIX, Job, explain, write_job
-    from pace.methods import RANK, make, proposal
-    from pace.protocol import SEED
-
-    if job.suffix != JOB_SUFFIX:
-        raise SettingError(f"the job is {job}, expected a name that ends in {JOB_SUFFIX}")
-    proposed, why = proposal(sealed=sealed) if rank is None else ("pace", "")
+    jobs = pace.jobs
+    if job.suffix != jobs.JOB_SUFFIX:
+        raise SettingError(f"the job is {job}, expected a name that ends in {jobs.JOB_SUFFIX}")
+    proposed, why = pace.methods.proposal(sealed=sealed) if rank is None else ("pace", "")
     if old is not None:
         made = job_from(old, job, add or [], remove or [])
     else:
@@ -91,13 +85,13 @@ def new(
             members, server_key = senders(codebook, job, server_key)
             participant = participant or members
         names, sizes, book = nodes_of(like, codebook, (features, classes), as_json=as_json)
-        method_name, method_settings = method_of(method or proposed, rank or str(RANK))
+        method_name, method_settings = method_of(method or proposed, rank or str(pace.methods.RANK))
         participants, keys, sealing = keys_of(participant or [], server_key, sealed=sealed)
         if seed is None:  # with another sealed job's start, sums of both could be compared
-            seed = randbelow(2**31) if sealed else SEED
-        made = Job(
+            seed = randbelow(2**31) if sealed else pace.protocol.SEED
+        made = jobs.Job(
             normalize("NFC", job.stem),
-            options.with_dropout(model_of(model, sizes, hidden), dropout),
+            given.with_dropout(model_of(model, sizes, hidden), dropout),
             method_name,
             settings=method_settings,
             seed=seed,
@@ -107,7 +101,7 @@ def new(
             keys=keys,
             classes=names.classes,
             features=names.features,
-            numbers=numbers or make(method_name, settings=method_settings).numbers,
+            numbers=numbers or pace.methods.make(method_name, settings=method_settings).numbers,
             codebook=book,
             sealing=sealing,
             rate=lr,
@@ -117,13 +111,12 @@ def new(
         raise SettingError(
             "--sealed needs a key of each participant: give --participant NAME=NAME.pub for each"
         )
-    explain.check_promise(made, agreed=without_promise)
-    plain = explain.plain_job(made) | {"file": str(job)}  # before a job that fails is written
-    write_job(job, made)
-    if as_json:
-        console.one_object(plain)
-    else:
-        show_new(made, job, "" if old or method else why)
+    jobs.explain.check_promise(made, agreed=without_promise)
+    plain = jobs.explain.plain_job(made) | {"file": str(job)}  # before a job that fails is written
+    jobs.write_job(job, made)
+    reason = [] if old or method or not why else [lambda: console.console().print(why)]
+    send = "Send this very file to everybody who takes part."
+    console.answer(plain, lambda: tell(made), *reason, f"Written: {job}", send, as_json=as_json)
 
 
 def show(
@@ -137,12 +130,8 @@ def show(
         pace show job.pace
         pace show job.pace --json
     """
-    from pace.jobs import explain, read_job
-
-    if as_json:
-        console.one_object(explain.plain_job(read_job(job)))
-    else:
-        tell(read_job(job))
+    read = pace.jobs.read_job(job)
+    console.answer(lambda: pace.jobs.explain.plain_job(read), lambda: tell(read), as_json=as_json)
 
 
 @keys.command("new")
@@ -158,20 +147,20 @@ def new_keys(
     It writes north.key and north.pub. Send north.pub to the maker of the job; north.key never leaves
     this machine.
     """
-    from pace.jobs import signatures
-
+    signatures = pace.jobs.signatures
     if not name.name:
         raise SettingError(f"the name is {name}, which is a folder: give a name such as north")
     private, public = (name.with_name(name.name + end) for end in (".key", ".pub"))
     key = signatures.new_keys(private, public)
     fingerprint = signatures.fingerprint(key).hex()
-    if as_json:
-        files = {"private": str(private), "public": str(public)}
-        console.one_object({**files, "key": key, "fingerprint": fingerprint})
-        return
-    console.say(f"Written: {private} (keep it here, it is your signature)")
-    console.say(f"Written: {public} (send it to the maker of the job)")
-    console.say(f"Fingerprint: {fingerprint}")
+    files = {"private": private, "public": public}
+    console.answer(
+        {**files, "key": key, "fingerprint": fingerprint},
+        f"Written: {private} (keep it here, it is your signature)",
+        f"Written: {public} (send it to the maker of the job)",
+        f"Fingerprint: {fingerprint}",
+        as_json=as_json,
+    )
 
 
 def export(
@@ -179,7 +168,7 @@ def export(
     to: Annotated[str, option("For what: torch or onnx.", "KIND")],
     out: Annotated[Path, option("The folder to write.", "FOLDER")],
     graph: Annotated[
-        Path | None, option("A .graph to put beside it, graph.npz.", "FILE", complete=given.graphs)
+        Path | None, option("A .graph to put beside it, graph.npz.", complete=given.graphs)
     ] = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -192,52 +181,108 @@ def export(
         pace export mine.model --to torch --out mine_torch
         pace export mine.model --to onnx --out mine_onnx --graph mine.graph
     """
-    from pace.export import export_model
-    from pace.runtimes.files import load_site, read_model
-
     if to == "onnx":
-        options.need("--to onnx", "pace-fgl[export]", "onnxscript")
-    adopted = read_model(model)
-    site = None if graph is None else load_site(graph, adopted.job)
-    files = export_model(adopted, to, out, site)
+        given.need("--to onnx", "pace-fgl[export]", "onnxscript")
+    adopted = pace.files.read_model(model)
+    site = None if graph is None else pace.files.load_site(graph, adopted.job)
+    written = pace.export.export_model(adopted, to, out, site)
+    facts = {"folder": out, "kind": to, "files": written}
+    console.answer(facts, f"Written: {out} ({', '.join(written)})", as_json=as_json)
+
+
+def inspect(
+    path: Annotated[
+        Path,
+        argument("A job, graph, codebook, message, model, key or journal.", metavar="FILE"),
+    ],
+    job: Annotated[Path | None, option("Also check the file against this job.")] = None,
+    allow: given.Allow = None,
+    as_json: given.As_json = False,
+) -> None:
+    """Explain any file that PACE writes: kind, version, digest, tensors, bytes, sanity.
+
+    Examples:
+        pace inspect mine.up
+        pace inspect mine.up --job job.pace
+        pace inspect mine.model --json
+        pace inspect codebook.toml
+    """
+    facts = pace.files.inspect(path, None if job is None else pace.jobs.read_job(job))
     if as_json:
-        console.one_object({"folder": str(out), "kind": to, "files": files})
+        console.one_object(facts)
+        return
+    to, details = console.console(), dict(facts.details)
+    for name in ("sent", "validation", "test"):  # of a model, whose page has them
+        details.pop(name, None)
+    lines = {"bytes": facts.bytes, "kind": facts.kind, "version": facts.version, **details}
+    console.facts(facts.file, {key: written(value) for key, value in lines.items()}, to)
+    if facts.tensors:
+        rows = [[t.name, " × ".join(map(str, t.shape)), f"{t.bytes:,}"] for t in facts.tensors]
+        to.print(pace.reports.Table.of("", ["Tensor", "Shape", "Bytes"], rows))
+    if facts.refused:
+        to.print(pace.files.refused_table(f"Refused: {len(facts.refused)}", facts.refused))
+    for sentence in facts.sanity:
+        to.print(f"Sanity: {sentence}")
+
+
+def written(value: object) -> str:
+    """A fact for people, whatever it is."""
+    match value:
+        case dict():
+            return ", ".join(f"{key} {written(item)}" for key, item in value.items())
+        case list():
+            return ", ".join(map(written, value)) or "none"
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def report(
+    folder: Annotated[Path, argument("What `pace run` or `pace client adopt` has written.")],
+    as_json: given.As_json = False,
+) -> None:
+    """Write the folder's index.html: one page that needs no network and opens from disk.
+
+    Examples:
+        pace report demo/ --json
+        pace report mine.model
+    """
+    if (folder / pace.reports.NAME).is_file():
+        page = pace.RunResult.read(folder).page(folder)
+    elif pace.files.is_model(folder):
+        page = pace.files.write_page(folder)
     else:
-        console.say(f"Written: {out} ({', '.join(files)})")
+        raise FileError(
+            f"{folder} has neither results.json (from `pace run --out`) nor model.json (from `pace "
+            "client adopt`): name a folder that one of them has written"
+        )
+    facts = {"page": page, "bytes": page.stat().st_size}
+    console.answer(facts, str(page), as_json=as_json)
 
 
-def tell(job: Job) -> None:
+def tell(job: pace.jobs.Job) -> None:
     """Print a job, and advice on it."""
-    from pace.jobs import explain
-
-    console.facts(f"Job {job.name}", explain.job_facts(job), console.console())
+    to = console.console()
+    console.facts(f"Job {job.name}", pace.jobs.explain.job_facts(job), to)
     for warning in job.codebook.warnings if job.codebook else ():
-        console.console().print(f"Warning, of the codebook: {warning}", style="yellow")
-    for sentence in explain.advice(job):
-        console.console().print(f"Note: {sentence}")
-
-
-def show_new(job: Job, path: Path, why: str) -> None:
-    """Print a job that was just written, why its method was proposed, and what to do with it."""
-    tell(job)
-    if why:
-        console.console().print(why)
-    console.say(f"Written: {path}")
-    console.say("Send this very file to everybody who takes part.")
+        to.print(f"Warning, of the codebook: {warning}", style="yellow")
+    for sentence in pace.jobs.explain.advice(job):
+        to.print(f"Note: {sentence}")
 
 
 def senders(folder: Path, job: Path, server_key: Path | None) -> tuple[list[str], Path | None]:
     """Who sent columns to a folder, with keys if they are there; the server's key is made if need be."""
-    from pace.cli.tables import COLUMNS_SUFFIX
-    from pace.jobs import signatures
-
     names = [path.name.removesuffix(COLUMNS_SUFFIX) for path in folder.glob(f"*{COLUMNS_SUFFIX}")]
     keys = {name: folder / f"{name}.pub" for name in sorted(names)}
     keyed = any(key.exists() for key in keys.values())
     if keyed and server_key is None:
         private, server_key = job.with_suffix(".key"), job.with_suffix(".pub")
         if not server_key.exists():
-            signatures.new_keys(private, server_key)
+            pace.jobs.signatures.new_keys(private, server_key)
             console.say(f"Written: {private} (the server's signature: it stays with it)", err=True)
     return [f"{name}={key}" if key.exists() else name for name, key in keys.items()], server_key
 
@@ -248,12 +293,8 @@ def nodes_of(
     numbers: tuple[int | None, int | None],
     *,
     as_json: bool,
-) -> tuple[Names, tuple[int, int], Codebook | None]:
+) -> tuple[pace.datasets.Names, tuple[int, int], pace.tables.Codebook | None]:
     """The names and numbers of features and classes, from the one option that says them."""
-    from pace.cli.tables import merge_folder
-    from pace.datasets import Names, read_graph
-    from pace.tables import Codebook, read_columns
-
     features, classes = numbers
     sources = {"--like": like, "--codebook": codebook, "--features": features}
     sources_given = [name for name, value in sources.items() if value is not None]
@@ -263,24 +304,26 @@ def nodes_of(
             "give one of --like, --codebook, or --features with --classes"
         )
     if like is not None:
-        dataset = read_graph(like)
+        dataset = pace.datasets.read_graph(like)
         return dataset.names, (dataset.graph.features, dataset.classes), None
     if codebook is not None:
-        to = console.console(stderr=as_json)
-        book = merge_folder(codebook, to) if codebook.is_dir() else read_columns(codebook, Codebook)
-        return Names(book.classes, book.features), (len(book.features), len(book.classes)), book
+        to, tables = console.console(stderr=as_json), pace.tables
+        if codebook.is_dir():
+            book = merge_folder(codebook, to)
+        else:
+            book = tables.read_columns(codebook, tables.Codebook)
+        names = pace.datasets.Names(book.classes, book.features)
+        return names, (len(book.features), len(book.classes)), book
     if features is None or classes is None:
         raise SettingError(
             "give --like mine.graph, --codebook codebook.toml, or both --features and --classes"
         )
-    return Names(), (features, classes), None
+    return pace.datasets.Names(), (features, classes), None
 
 
-def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> Job:
+def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> pace.jobs.Job:
     """The next job on the same footing: all as in the old one, but for its nonce and who is in."""
-    from pace.jobs import SERVER, read_job
-
-    before = read_job(old)
+    before = pace.jobs.read_job(old)
     names, keys, sealing = keys_of(keys_of_files(add), None, sealed=before.sealed)
     if strange := sorted(set(remove) - set(before.participants)):
         raise SettingError(f"--remove {strange[0]}: {old} lists {', '.join(before.participants)}")
@@ -292,7 +335,9 @@ def job_from(old: Path, new_file: Path, add: list[str], remove: list[str]) -> Jo
         nonce=token_hex(16),
         participants=members,
         minimum=len(members) if everybody else min(before.minimum, len(members)),
-        keys={n: k for n, k in ({**before.keys, **keys}).items() if n in (*members, SERVER)},
+        keys={
+            n: k for n, k in ({**before.keys, **keys}).items() if n in (*members, pace.jobs.SERVER)
+        },
         sealing={n: k for n, k in ({**before.sealing, **sealing}).items() if n in members},
         seed=randbelow(2**31) if before.sealed else before.seed,
     )
@@ -313,15 +358,13 @@ def method_of(text: str, rank: str) -> tuple[str, dict[str, Any]]:
     name = METHODS.code(listed) or listed
     settings: dict[str, Any] = dict(words)
     if "rank" in METHODS.settings(name):
-        settings.setdefault("rank", options.rank(rank))
+        settings.setdefault("rank", given.rank(rank))
     return name, settings
 
 
-def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> Model:
+def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> pace.Model:
     """The model, with these hidden widths between the numbers of features and classes."""
-    from pace.models import make, parse_model
-
-    kind, settings = parse_model(MODELS.allow(text))
+    kind, settings = pace.models.parse_model(MODELS.allow(text))
     factory = MODELS.factory(kind)
     if hidden is None:
         has_hidden = hasattr(factory, "sized") and getattr(factory, "hidden_layers", True)
@@ -331,15 +374,14 @@ def model_of(text: str, sizes: tuple[int, int], hidden: str | None) -> Model:
     except ValueError:
         expected = "widths such as 64 or 128,64"
         raise SettingError(f"--hidden is {hidden!r}, expected {expected}") from None
-    return make(kind, (sizes[0], *widths, sizes[1]), **settings)
+    return pace.models.make(kind, (sizes[0], *widths, sizes[1]), **settings)
 
 
 def keys_of(
     listed: list[str], server_key: Path | None, *, sealed: bool
 ) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
     """Participants in order, the public keys of those who have one, and their sealing keys."""
-    from pace.jobs import SERVER, signatures
-
+    signatures = pace.jobs.signatures
     names, keys, sealing_keys = [], {}, {}
     for part in ",".join(listed).split(",") if listed else ():
         written, _, path = part.strip().partition("=")
@@ -350,5 +392,5 @@ def keys_of(
             if sealed:
                 sealing_keys[name] = signatures.read_sealing_key(Path(path))
     if server_key is not None:
-        keys[SERVER] = signatures.read_public_key(server_key)
+        keys[pace.jobs.SERVER] = signatures.read_public_key(server_key)
     return tuple(names), keys, sealing_keys

@@ -8,19 +8,15 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import pace
-from pace.cli import console, given, options
+from pace.cli import given
+from pace.cli.commands import added_commands
 from pace.cli.given import argument, option
 from pace.errors import SettingError
-from pace.registry import METHODS, TRACKERS
-
-if TYPE_CHECKING:
-    from pace.graph import Graph
-    from pace.models import Model
-    from pace.protocol import Method
-    from pace.reports import RunResult, Table
+from pace.io import terminal as console
+from pace.registry import METHODS, MODELS, TRACKERS
 
 UNFINISHED = "unfinished"  # a folder of trained models, until the run is written
 ALWAYS = "local,pace,alone"  # what --against holds a method to
@@ -29,7 +25,7 @@ ALWAYS = "local,pace,alone"  # what --against holds a method to
 def run(
     dataset: given.Dataset = "synthetic",
     partition: given.Partition = None,
-    partition_file: Annotated[Path | None, option("From `pace partition --out`.", "FILE")] = None,
+    partition_file: Annotated[Path | None, option("From `pace partition --out`.")] = None,
     clients: given.Clients = 10,
     model: given.Models = "gcn",
     methods: given.Methods = "local,fedavg,pace,pace-full",
@@ -74,10 +70,6 @@ def run(
         pace run --track tensorboard=runs
         pace run --methods my_methods.ties:Ties --against field --dataset cora
     """
-    from pace.datasets import read_partition
-    from pace.methods import make
-    from pace.runtimes.simulation import progress_steps
-
     if against:
         setting = {"partition": partition, "clients": clients if partition else None}
         computing = {"epochs": epochs, "device": device, "data_root": data_root}
@@ -86,20 +78,22 @@ def run(
         return
     check_out(out, replace=replace)
     trackers = [tracker(text) for text in track or ()]
-    chosen_seeds, where = options.seeds(seeds), options.device(device)
-    chosen = {name: make(name, options.rank(rank)) for name in options.method_names(methods) or ()}
+    chosen_seeds, where = given.seeds(seeds), given.device(device)
+    make = pace.methods.make
+    chosen = {name: make(name, given.rank(rank)) for name in given.method_names(methods)}
     if not chosen:
         raise SettingError("--methods is empty: name at least one method, such as pace")
     loaded = pace.load(dataset, data_root)
     if partition_file:
-        graphs = read_partition(partition_file, loaded)
+        graphs = pace.datasets.read_partition(partition_file, loaded)
     else:
         graphs = pace.divide(loaded, partition, clients, data_seed)
     models = sized_models(model, (loaded.graph.features, loaded.classes), hidden, layers, dropout)
     if where == "cpu":
         for network in models.values():
             foretell(loaded.graph, network, chosen, len(chosen_seeds), epochs)
-    steps = [progress_steps(len(graphs), net, chosen, chosen_seeds) for net in models.values()]
+    count = pace.simulation.progress_steps
+    steps = [count(len(graphs), net, chosen, chosen_seeds) for net in models.values()]
     with console.progress(sum(steps), "Training") as bar:
         results = {
             name: pace.simulate(
@@ -123,39 +117,40 @@ def run(
 
 
 def foretell(
-    graph: Graph, model: Model, methods: Mapping[str, Method], seeds: int, epochs: int | None
+    graph: pace.Graph,
+    model: pace.Model,
+    methods: Mapping[str, pace.Method],
+    seeds: int,
+    epochs: int | None,
 ) -> None:
     """Say what a large run is expected to take; one that does not fit is refused."""
-    from pace.protocol import Federation
-    from pace.runtimes.forecast import forecast_run
-    from pace.runtimes.simulation import by_training
-
-    each = {name: Federation(model, method, epochs=epochs) for name, method in methods.items()}
-    trained = [each[names[0]] for names in by_training(each).values()]
-    if (work := forecast_run(graph, trained, seeds)).worth_telling:
+    trained = {
+        name: pace.Federation(model, method, epochs=epochs) for name, method in methods.items()
+    }
+    alike = pace.simulation.by_training(trained).values()
+    work = pace.forecast.forecast_run(graph, [trained[names[0]] for names in alike], seeds)
+    if work.worth_telling:
         console.say(work, err=True)
 
 
 def check_out(out: Path | None, *, replace: bool) -> None:
     """Refuse a folder that cannot be written to, or that holds an earlier run."""
-    options.folder("--out", out)
+    given.folder("--out", out)
     if out and not replace and (out / "results.json").exists():
         raise SettingError(f"{out} holds an earlier run: choose another --out, or say --replace")
 
 
-def tracker(text: str) -> Callable[[RunResult], object]:
+def tracker(text: str) -> Callable[[pace.RunResult], object]:
     """What `NAME=WHERE` names: it logs a run, and gives the place."""
     name, _, where = text.partition("=")
     if not where:
         raise SettingError(f"--track is {text!r}, expected NAME=WHERE, such as tensorboard=runs")
-    log: Callable[[RunResult], object] = TRACKERS.factory(TRACKERS.allow(name))(where)
+    log: Callable[[pace.RunResult], object] = TRACKERS.factory(TRACKERS.allow(name))(where)
     return log
 
 
 def run_against(part: str, **given: Any) -> None:
     """Compute the methods' cells of a part of the study, and show them among the others."""
-    from pace.cli.commands import added_commands
-
     if "reproduce" not in added_commands():
         raise SettingError("--against needs the study: pip install pace-study")
     added_commands()["reproduce"].load()(parts=[part], seeds="1", **given)
@@ -163,24 +158,22 @@ def run_against(part: str, **given: Any) -> None:
 
 def sized_models(
     names: str, sizes: tuple[int, int], hidden: int, layers: int, dropout: float | None
-) -> dict[str, Model]:
+) -> dict[str, pace.Model]:
     """The named models, with `layers - 1` hidden layers between the features and the classes."""
-    from pace.models import MODELS, sized
-
-    options.at_least_one("--layers", layers)
-    options.at_least_one("--hidden", hidden)
+    given.at_least_one("--layers", layers)
+    given.at_least_one("--hidden", hidden)
     features, classes = sizes
     models = {
-        name: sized(MODELS.allow(name), features, hidden, layers, classes)
-        for name in options.words(names) or ()
+        name: pace.models.sized(MODELS.allow(name), features, hidden, layers, classes)
+        for name in given.words(names)
     }
     if not models:
         raise SettingError("--model is empty: name one, such as gcn")
-    return {name: options.with_dropout(model, dropout) for name, model in models.items()}
+    return {name: given.with_dropout(model, dropout) for name, model in models.items()}
 
 
 def write(
-    results: dict[str, RunResult], out: Path | None, trackers: Sequence[Callable[..., object]]
+    results: dict[str, pace.RunResult], out: Path | None, trackers: Sequence[Callable[..., object]]
 ) -> list[object]:
     """Of several models each has a folder: `gat:heads=4` is in gat_heads=4."""
     written: list[object] = []
@@ -194,20 +187,16 @@ def write(
     return written
 
 
-def tell(results: dict[str, RunResult], written: list[object], as_json: bool) -> None:
-    from pace.reports import run_views
+def tell(results: dict[str, pace.RunResult], written: list[object], as_json: bool) -> None:
+    (result, *others), views = results.values(), pace.reports.run_views
+    lines = [f"Written: {', '.join(map(str, written))}"] if written else []
 
-    (result, *others), to = results.values(), console.console()
-    if as_json:
+    def plain() -> dict[str, Any]:
         models = {name: result.plain() for name, result in results.items()}
-        console.one_object({"models": models} if others else result.plain())
-        return
-    if others:
-        run_views.model_table(results).show(to)
-    else:
-        run_views.show(result, to)
-    if written:
-        console.say(f"Written: {', '.join(map(str, written))}")
+        return {"models": models} if others else result.plain()
+
+    show = views.model_table(results).show if others else result.show
+    console.answer(plain, show, *lines, as_json=as_json)
 
 
 def partition(
@@ -216,7 +205,7 @@ def partition(
     clients: Annotated[int | None, option("How many (default: 10, or the column's).", "N")] = None,
     data_seed: given.Data_seed = 2024,
     data_root: given.Data_root = None,
-    out: Annotated[Path | None, option("Write it for `run --partition-file`.", "FILE")] = None,
+    out: Annotated[Path | None, option("Write it for `run --partition-file`.")] = None,
     graphs: Annotated[Path | None, option("Write each client's .graph here.", "FOLDER")] = None,
     as_json: given.As_json = False,
 ) -> None:
@@ -228,8 +217,7 @@ def partition(
         pace partition --dataset mine.graph --partition column
         pace run --dataset cora --partition-file cora.json
     """
-    from pace.datasets import describe_clients, write_graphs, write_partition
-
+    datasets = pace.datasets
     loaded = pace.load(dataset, data_root)
     partition = partition or loaded.partition
     own = len(loaded.names.clients)
@@ -239,35 +227,31 @@ def partition(
             "leave --clients out"
         )
     division = pace.divide(loaded, partition, 10 if clients is None else clients, data_seed)
-    described = describe_clients(loaded, division)
+    described = datasets.describe_clients(loaded, division)
     if out:
-        write_partition(out, loaded, division)
+        datasets.write_partition(out, loaded, division)
     if graphs:
-        write_graphs(graphs, loaded, division)
+        datasets.write_graphs(graphs, loaded, division)
     edges = loaded.graph.edges.shape[1] // 2
-    if as_json:
-        facts = {
-            "dataset": loaded.name,
-            "partition": partition,
-            "data_seed": data_seed,
-            "nodes": loaded.graph.nodes,
-            "edges": edges,
-            "edges_kept": sum(client["edges"] for client in described),
-            "clients": described,
-        }
-        console.one_object(facts)
-        return
+    facts = {
+        "dataset": loaded.name,
+        "partition": partition,
+        "data_seed": data_seed,
+        "nodes": loaded.graph.nodes,
+        "edges": edges,
+        "edges_kept": sum(client["edges"] for client in described),
+        "clients": described,
+    }
     title = f"{loaded.title or loaded.name}, {partition}, {console.many(len(described), 'client')}"
-    to = console.console()
-    client_table(described, title, edges).show(to)
-    for path in filter(None, (out, graphs)):
-        to.print(f"Written: {path}", soft_wrap=True)
+    written = [f"Written: {path}" for path in (out, graphs) if path]
+    show = client_table(described, title, edges).show
+    console.answer(facts, show, *written, as_json=as_json)
 
 
-def client_table(clients: Sequence[Mapping[str, Any]], title: str, edges: int) -> Table:
+def client_table(
+    clients: Sequence[Mapping[str, Any]], title: str, edges: int
+) -> pace.reports.Table:
     """One row a client. Bars are the classes in order, each against the client's largest."""
-    from pace.reports import Table, run_views
-
     counted = ("nodes", "edges", "lost", "train", "val", "test")
     numbers = [[client[name] for name in counted] for client in clients]
     nodes, kept, _, *masks = map(sum, zip(*numbers, strict=True))
@@ -275,10 +259,12 @@ def client_table(clients: Sequence[Mapping[str, Any]], title: str, edges: int) -
     names = [*(client["name"] for client in clients), "all"]
     numbers.append([nodes, kept, edges - kept, *masks])
     labels.append(list(map(sum, zip(*labels, strict=True))))
-    histograms = [run_views.bars([count / max([1, *own]) for count in own]) for own in labels]
+    bars = pace.reports.run_views.bars
+    histograms = [bars([count / max([1, *own]) for count in own]) for own in labels]
     lines = zip(names, numbers, histograms, strict=True)
     heads = ["Client", "Nodes", "Edges", "Lost", "Train", "Val", "Test", "Labels"]
-    return Table.of(title, heads, [[name, *map(str, row), bar] for name, row, bar in lines], sums=1)
+    rows = [[name, *map(str, row), bar] for name, row, bar in lines]
+    return pace.reports.Table.of(title, heads, rows, sums=1)
 
 
 def methods(
@@ -286,7 +272,7 @@ def methods(
         list[str] | None,
         argument(
             "Only these, with their settings (default: all).",
-            autocompletion=given.words(*METHODS.groups, METHODS),
+            autocompletion=given.one_of(*METHODS.groups, METHODS),
         ),
     ] = None,
     as_json: given.As_json = False,
@@ -302,20 +288,18 @@ def methods(
     --methods package.module:Name` runs it. A package lists its methods as entry points of the group
     pace.methods.
     """
-    from pace.methods import about_method, every_method
-
-    chosen = [method for name in names or () for method in METHODS.expand(METHODS.allow(name))]
-    listed = [about_method(name) for name in chosen] if names else every_method()
+    about, every = pace.methods.about_method, pace.methods.every_method
+    chosen = [method for name in names or () for method in given.method_names(name)]
+    listed = [about(name) for name in chosen] if names else every()
     if as_json:
         console.one_object({"methods": [method.plain() for method in listed]})
-        return
-    to = console.console()
-    if names:
+    elif names:
         for method in listed:
-            console.facts(method.name, method.facts(), to)
-        return
-    heads = ["Method", "Upload", "Sealed", "What it is"]
-    console.table("", heads, [method.row for method in listed], to)
-    to.print("Upload is the share of a dense model, for the paper's on Cora.")
-    for name, members in METHODS.groups.items():
-        to.print(f"{name}: {', '.join(members)}")
+            console.facts(method.name, method.facts(), console.console())
+    else:
+        heads = ["Method", "Upload", "Sealed", "What it is"]
+        console.console().print(
+            pace.reports.Table.of("", heads, [method.row for method in listed]),
+            "Upload is the share of a dense model, for the paper's on Cora.",
+            *(f"{name}: {', '.join(members)}" for name, members in METHODS.groups.items()),
+        )

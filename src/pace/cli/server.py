@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from pace.cli import console, given
+import pace
+from pace.cli import given
 from pace.cli.given import argument, option
-from pace.io import plain_record
-
-if TYPE_CHECKING:
-    from pace.runtimes.files import MergeReport
+from pace.cli.job import keys_of, keys_of_files
+from pace.io import terminal as console
 
 UPLOADS = argument("Uploads, or the folder they are in.", readable=False)
 
@@ -28,7 +27,7 @@ def merge(
         Path | None, option("The job's crash-safe folder (default: JOB.journal).", "FOLDER")
     ] = None,
     key: Annotated[
-        Path | None, option("The server's private key (default: JOB.key, if it is there).", "FILE")
+        Path | None, option("The server's private key (default: JOB.key, if it is there).")
     ] = None,
     add: given.Added = None,
     remove: given.Removed = None,
@@ -54,44 +53,33 @@ def merge(
     """
     import torch
 
-    from pace.cli.job import keys_of, keys_of_files
-    from pace.jobs import read_job
-    from pace.runtimes.files import Changes, merge_files
-
     torch.set_num_threads(1)
-    job, paths = read_job(job_file), uploads or []
+    job, paths = pace.jobs.read_job(job_file), uploads or []
     beside = job_file.with_suffix(".key")  # where `pace new` makes it
     key = key or (beside if job.signed and beside.exists() else None)
     changes = None
     if add or remove or withdrawal:
         _, added, _ = keys_of(keys_of_files(add or []), None, sealed=False)
-        changes = Changes(added, withdrawal or (), remove or ())
+        changes = pace.files.Changes(added, withdrawal or (), remove or ())
     folder = journal or job_file.with_suffix(".journal")
     with console.progress(None, "Checking") as bar:
-        report = merge_files(
+        report = pace.files.merge_files(
             job, paths, journal=folder, out=out, key=key, changes=changes, progress=bar
         )
-    if as_json:
-        console.one_object(plain_record(report))
-    else:
-        show_report(report, out)
+    console.answer(report, lambda: show_report(report, out), as_json=as_json)
     if not report.merged:
         raise typer.Exit(1)
 
 
-def show_report(report: MergeReport, out: Path) -> None:
+def show_report(report: pace.files.MergeReport, out: Path) -> None:
     """The report in a terminal."""
-    from pace.runtimes.files import merge_sentences, report_tables
-
     to = console.console()
     if report.here and not report.took_part:
         to.print(f"Accepted so far: {', '.join(report.here)}")
-    for table in report_tables(report):
+    for table in pace.files.report_tables(report):
         if table.rows:
-            table.show(to)
-            to.print(table.note or "")
-    for sentence in merge_sentences(report):
-        to.print(sentence)
+            to.print(table, table.note or "")
+    to.print(*pace.files.merge_sentences(report))
     if report.edition > 1:
         readers = ", ".join(report.new) or "anybody who asks"
         console.say(f"Written: {report.job['name']}.{report.edition}.edition (send to {readers})")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import pace
-from pace.cli import console, given, options
+from pace.cli import given
 from pace.cli.given import argument, option
 from pace.errors import SettingError
+from pace.io import terminal as console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,7 +75,7 @@ def propose(
     from pace import tables
     from pace.io import plain_record
 
-    options.at_least_one("--least", least)
+    given.at_least_one("--least", least)
     rules, remarks = mapping_for(nodes, label, id_column, mapping, like or [])
     if rules is not None and rules.unsettled:
         facts = {"mapping": str(mapping), "unsettled": rules.unsettled, "notes": remarks}
@@ -87,8 +88,8 @@ def propose(
         nodes,
         label=label,
         id_column=id_column,
-        without=options.words(without) or (),
-        category=options.words(category) or (),
+        without=given.words(without),
+        category=given.words(category),
         missing=missing or (),
         least=least,
         decimal=decimal,
@@ -105,7 +106,7 @@ def propose(
         return
     to = console.console()
     heads, rows = tables.proposal_rows(proposed)
-    console.table(f"{nodes.name}: {proposed.rows:,} rows", heads, rows, to, names=2)
+    pace.reports.Table.of(f"{nodes.name}: {proposed.rows:,} rows", heads, rows, names=2).show(to)
     lines = [f"Note: {note}" for note in notes] + [f"What {out.name} tells its readers:"]
     for line in [*lines, *(f"  {sentence}" for sentence in disclosed)]:
         to.print(line)
@@ -155,7 +156,7 @@ def merge(
     from pace.io import plain_record
 
     to = console.console()
-    book, facts = merge_files(proposals, None if as_json else to, options.words(classes) or ())
+    book, facts = merge_files(proposals, None if as_json else to, given.words(classes))
     tables.write_columns(out, book)
     if as_json:
         console.one_object(plain_record(book) | facts | {"file": str(out)})
@@ -274,7 +275,7 @@ def show_codebook(book: Codebook, title: str, to: Console) -> None:
         "features": f"{len(book.features):,} from {len(book.columns):,} columns",
     }
     console.facts(title, facts, to)
-    console.table("", *tables.codebook_rows(book), to, words=2, names=2)
+    pace.reports.Table.of("", *tables.codebook_rows(book), words=2, names=2).show(to)
     for warning in book.warnings:
         to.print(f"Warning: {warning}", style="yellow")
 

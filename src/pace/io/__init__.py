@@ -1,6 +1,7 @@
 """Reading and writing: files that are whole or absent, what comes from outside, the terminal."""
 
-from pace.io import atomic, plugins, records, untrusted
+from pace.io import atomic, plugins, records, terminal, untrusted
+from pace.io.atomic import state_folder
 from pace.io.plugins import (
     ENVIRONMENT,
     allow,
@@ -32,7 +33,6 @@ from pace.io.settings import (
     typed,
     written,
 )
-from pace.io.state import state_folder
-from pace.io.terminal import WIDTH, coloured, console, drawn, facts, live, many, progress, rule
+from pace.io.terminal import WIDTH, coloured, console, drawn, many, rule, say
 from pace.io.text import FORMULA, NUMBER, Medium, one_line, shown
 from pace.io.untrusted import open_regular, read_head, size_of

@@ -1,4 +1,4 @@
-"""Files and folders that are whole or absent, and a lock for one process at a time.
+"""Files and folders that are whole or absent, a lock for one process at a time, a user's own folder.
 
 A file is written beside its place, made durable, then moved into it.
 """
@@ -23,11 +23,17 @@ PART = ".part"  # how the names of unfinished writes end
 LOOK = 0.5  # seconds between two tries to lock
 
 
+def state_folder() -> Path:
+    """What commands remember: $PACE_STATE, or `pace` in $XDG_STATE_HOME or ~/.local/state."""
+    if chosen := os.environ.get("PACE_STATE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "pace"
+
+
 def write(path: Path, content: bytes, *, private: bool = False) -> None:
     """Put `content` at `path`, durably; an earlier file stays until the new one is complete."""
-    with _beside(path, content, private) as name:
-        os.replace(name, path)
-    settle(path.parent)
+    with written(path, private=private) as file:
+        file.write(content)
 
 
 def create(path: Path, content: bytes, *, private: bool = False, settled: bool = True) -> bool:
@@ -37,7 +43,9 @@ def create(path: Path, content: bytes, *, private: bool = False, settled: bool =
     """
     if path.exists():
         return False
-    with _beside(path, content, private) as name:
+    with _beside(path, private) as (file, name):
+        file.write(content)
+        _sync(file)
         try:
             os.link(name, path)
         except FileExistsError:
@@ -82,13 +90,16 @@ def new_folder(path: Path, *, private: bool = False, aside: Path | None = None) 
 @contextmanager
 def written(path: Path, *, private: bool = False) -> Iterator[IO[bytes]]:
     """A file to write in parts, which is put at `path` when it is complete."""
-    with _beside(path, b"", private) as name:
-        with open(name, "r+b") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+    with _beside(path, private) as (file, name):
+        yield file
+        _sync(file)
         os.replace(name, path)
     settle(path.parent)
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def sweep(path: Path) -> None:
@@ -158,18 +169,15 @@ def _locked(path: Path, busy: str, until: float) -> int:
 
 
 @contextmanager
-def _beside(path: Path, content: bytes, private: bool) -> Iterator[str]:
-    """The name of a complete, durable file beside `path`, which is removed if it is left there."""
+def _beside(path: Path, private: bool) -> Iterator[tuple[IO[bytes], str]]:
+    """A new file beside `path` and its name; it is removed if it is left there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with _named(path):
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=PART)
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(name, 0o600 if private else 0o666 & ~_umask())
-            yield name
+                os.chmod(name, 0o600 if private else 0o666 & ~_umask())
+                yield file, name
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(name)

@@ -1,4 +1,4 @@
-"""What people see in a terminal: facts within 80 columns, a bar while they wait.
+"""What commands print: lines, facts within 80 columns, a bar while people wait, or one JSON object.
 
 Colours and rules are for terminals. In a pipe the same words come plain, 80 columns wide; `NO_COLOR`
 takes colours away on a terminal too, `FORCE_COLOR` puts them into a pipe.
@@ -7,14 +7,16 @@ takes colours away on a terminal too, `FORCE_COLOR` puts them into a pipe.
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from pace.io.records import plain_record
 from pace.io.text import shown
 
 if TYPE_CHECKING:
@@ -23,6 +25,31 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 QUIET = 10.0  # seconds between two lines about progress in a pipe
+
+
+def say(line: object, *, err: bool = False) -> None:
+    """One line on stdout, or on stderr; names in it do nothing to the terminal."""
+    print(shown(line), file=sys.stderr if err else sys.stdout, flush=True)
+
+
+def one_object(content: object) -> None:
+    """A record, or a mapping of records, as JSON on stdout."""
+    print(json.dumps(plain_record(content)))
+
+
+def answer(content: object, *told: str | Callable[[], None], as_json: bool) -> None:
+    """What a command has done: one JSON object and nothing else, or these lines and what is shown.
+
+    A function in place of content or of a line is called where it is needed.
+    """
+    if as_json:
+        one_object(content() if callable(content) else content)
+        return
+    for part in told:
+        if callable(part):
+            part()
+        else:
+            say(part)
 
 
 def coloured(stream: IO[str]) -> bool:
@@ -37,10 +64,14 @@ def console(*, stderr: bool = False, plain: bool = False) -> Console:
     from rich.console import Console
 
     class Inert(Console):
-        """Prints text as one line that does nothing; see `pace.io.text`."""
+        """Prints each text as one line that does nothing (see `pace.io.text`), and tables of ours."""
 
-        def print(self, *objects: Any, **named: Any) -> None:
-            super().print(*(shown(o) if isinstance(o, str) else o for o in objects), **named)
+        def print(self, *parts: Any, **named: Any) -> None:
+            for part in parts or ("",):
+                if hasattr(part, "show"):
+                    part.show(self)
+                else:
+                    super().print(shown(part) if isinstance(part, str) else part, **named)
 
     stream = sys.stderr if stderr else sys.stdout
     piped = not stream.isatty() and "COLUMNS" not in os.environ
@@ -69,26 +100,6 @@ def rule(to: Console) -> Box:
 
     plain = box.Box(str(box.SIMPLE_HEAD).replace("─", "-"), ascii=True)
     return box.SIMPLE_HEAD if to.is_terminal and not to.options.ascii_only else plain
-
-
-@contextmanager
-def live(title: str) -> Iterator[Callable[[Sequence[str], Sequence[Sequence[str]]], None]]:
-    """A table on stdout that is drawn anew at every call, gone when it is done. For terminals."""
-    from rich.live import Live
-    from rich.table import Table
-
-    to = console()
-    with Live(console=to, transient=True, auto_refresh=False) as screen:
-
-        def show(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-            table = Table(title=shown(title), title_justify="left", box=rule(to), pad_edge=False)
-            for head in heads:
-                table.add_column(shown(head), no_wrap=True)
-            for row in rows:
-                table.add_row(*map(shown, row))
-            screen.update(table, refresh=True)
-
-        yield show
 
 
 def facts(title: str, rows: Mapping[str, str], to: Console) -> None:

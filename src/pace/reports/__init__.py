@@ -16,8 +16,6 @@ from pace.reports.document import (
     Finding,
     Findings,
     Fold,
-    Mark,
-    Matrix,
     Reliability,
     Section,
     Text,

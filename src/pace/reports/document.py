@@ -17,10 +17,12 @@ from importlib import resources
 from typing import NamedTuple, NoReturn
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from pace.io import Medium, shown
 from pace.reports.table import Table, head_groups
+from pace.task import Bin
 
 MARKS = {"best": "strong", "second": "u", "absent": "i"}
 VERDICTS = {
@@ -83,13 +85,6 @@ class Fold(NamedTuple):
     blocks: tuple[Block, ...]
 
 
-class Matrix(NamedTuple):
-    """A confusion matrix as text: `12 0;3 4`, a row a true class."""
-
-    title: str
-    counts: str
-
-
 class Confusion(NamedTuple):
     """A confusion matrix on the page itself; `labels` name its classes."""
 
@@ -98,19 +93,11 @@ class Confusion(NamedTuple):
     counts: tuple[tuple[int, ...], ...]  # a row a true class
 
 
-class Mark(NamedTuple):
-    """One bin of a reliability diagram: nodes that a model is about equally sure of."""
-
-    confidence: float
-    accuracy: float
-    nodes: int
-
-
 class Reliability(NamedTuple):
     """How often a model is right against how sure it is, in equal bins from 0 to 1."""
 
     title: str
-    marks: tuple[Mark, ...]
+    bins: tuple[Bin, ...]
 
 
 class Change(NamedTuple):
@@ -139,11 +126,11 @@ class Beside(NamedTuple):
 
 
 class View(NamedTuple):
-    """One look at a row of a drill-down: a sentence and its matrices."""
+    """One look at a row of a drill-down: a sentence and its matrices, `12 0;3 4`, a row a true class."""
 
     name: str
     text: str
-    matrices: tuple[Matrix, ...]
+    matrices: dict[str, str]  # by title
 
 
 class Choice(NamedTuple):
@@ -289,12 +276,12 @@ def _inert(views: Sequence[Sequence[View]]) -> Markup:
     """Views as JSON inside a script element, which no text in it can end."""
 
     def plain(view: View) -> dict[str, object]:
-        matrices = [[shown(matrix.title), matrix.counts] for matrix in view.matrices]
+        matrices = [[shown(title), counts] for title, counts in view.matrices.items()]
         return {"name": shown(view.name), "text": shown(view.text), "matrices": matrices}
 
-    rows = [list(map(plain, row)) for row in views]
-    text = json.dumps(rows, separators=(",", ":"), ensure_ascii=False)
-    return Markup(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    return htmlsafe_json_dumps(
+        [list(map(plain, row)) for row in views], separators=(",", ":"), ensure_ascii=False
+    )
 
 
 def _unknown(kind: str) -> NoReturn:

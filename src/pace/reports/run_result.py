@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pace.errors import FileError, SettingError
-from pace.io import atomic, drawn, many, plain_record, read_record, record_key, untrusted
+from pace.io import atomic, console, drawn, many, plain_record, read_record, record_key, untrusted
 from pace.registry import installed
 from pace.reports import run_views
 from pace.reports.document import render_page
@@ -22,6 +22,7 @@ from pace.task import SCORES
 if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
+    from rich.console import Console
 
 NAME, PAGE = "results.json", "index.html"
 LARGEST = 2**28  # bytes of a file of results
@@ -100,7 +101,13 @@ class RunResult:
     """One for each method and seed."""
 
     def __repr__(self) -> str:
-        return drawn(lambda to: run_views.show(self, to))
+        return drawn(self.show)
+
+    def show(self, to: Console | None = None) -> None:
+        """Print scores, what receivers adopted, and a sentence."""
+        adoption = run_views.adoption_table(self.trials)
+        more = filter(None, [adoption if adoption.rows else None, run_views.verdict(self)])
+        (to or console()).print(self.table(), *more)
 
     def _repr_html_(self) -> str:
         return self.table().html()
@@ -178,16 +185,6 @@ class RunResult:
         return {**plain_record(self.settings), "results": results, "trials": trials}
 
     @classmethod
-    def of(cls, content: Mapping[str, Any]) -> RunResult:
-        """The inverse of `plain`.
-
-        Raises:
-            ValueError: it is something else; the sentence names the key.
-        """
-        trials = tuple(Trial.of(trial) for trial in content["trials"])
-        return cls(read_record(RunSettings, content), trials)
-
-    @classmethod
     def read(cls, folder: str | Path) -> RunResult:
         """The run that `pace run --out` stored in a folder.
 
@@ -196,7 +193,9 @@ class RunResult:
         """
         path = Path(folder) / NAME
         try:
-            return cls.of(untrusted.json(untrusted.read(path, LARGEST)))
+            content = untrusted.json(untrusted.read(path, LARGEST))
+            trials = tuple(Trial.of(trial) for trial in content["trials"])
+            return cls(read_record(RunSettings, content), trials)
         except FileNotFoundError:
             raise FileError(
                 f"{path} not found: name a folder that `pace run --out` has written"

@@ -17,7 +17,6 @@ from pace.task import SCORES, accuracy
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from rich.console import Console
 
     from pace.reports.run_result import RunResult
 
@@ -142,16 +141,6 @@ def verdict(run: RunResult) -> str:
         f"gave what came back a mean weight of {spreads['alpha'].mean:.2f}, and "
         f"{100 * spreads['kept_local'].mean:.0f}% of them kept Local as it was."
     )
-
-
-def show(run: RunResult, console: Console) -> None:
-    """Scores, what receivers adopted, and a sentence."""
-    run.table().show(console)
-    adoption = adoption_table(run.trials)
-    if adoption.rows:
-        adoption.show(console)
-    if sentence := verdict(run):
-        console.print(sentence)
 
 
 def model_table(runs: Mapping[str, RunResult]) -> Table:

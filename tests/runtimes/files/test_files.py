@@ -750,7 +750,10 @@ def test_a_job_in_int8_says_so_and_its_upload_is_as_small_as_it_said(
         (["new", "a.pace", "--like", "x.graph"], "x.graph not found"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--method", "pce"], "did you mean"),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--hidden", "x"], "--hidden is"),
-        (["new", "a.pace", "--features", "4", "--classes", "2", "--numbers", "x"], "--numbers is"),
+        (
+            ["new", "a.pace", "--features", "4", "--classes", "2", "--numbers", "x"],
+            "is not one of 'float32', 'float16', 'int8'",
+        ),
         (["new", "a.pace", "--features", "4", "--classes", "2", "--seed", f"{2**70}"], "64 bits"),
         (
             ["new", "a.pace", "--features", "4", "--classes", "2", "--hidden", "4," * 99 + "4"],

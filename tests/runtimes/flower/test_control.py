@@ -107,7 +107,7 @@ def test_what_flower_says_is_told_in_a_sentence(kit: Path, monkeypatch: pytest.M
     pytest.importorskip("flwr", reason="needs pace-network[flower]: run `make test-flower`")
     import httpx
 
-    from pace.errors import FlowerError
+    from pace_network.exchange import FlowerError
     from pace_network.flower.control import Control
     from pace_network.flower.kits import ServerKit
 

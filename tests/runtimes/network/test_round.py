@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 from benchmarks.in_memory import InMemory, LostError
 
-from pace.errors import EngineError, OtherJobError, ParticipantError
+from pace.errors import OtherJobError, ParticipantError
 from pace.jobs import signatures
 from pace.jobs.explain import MessageSizes
 from pace.models import sized
 from pace.protocol import steps
 from pace.protocol.number_formats import KINDS
 from pace.runtimes.files import model
-from pace_network.exchange import MENDING, RETURN, UPLOAD, Reply, Words
+from pace_network.exchange import MENDING, RETURN, UPLOAD, EngineError, Reply, Words
 from pace_network.round import RoundReport, round_sentences, run_round
 from tests.graphs import CLASSES, FEATURES, clients
 from tests.networked import Clock, connected, files, only, run, server_settings, site_nodes

@@ -262,8 +262,7 @@ def _calibration(readings: Sequence[ReadingScores], nodes: str) -> Iterator[Bloc
     charts = []
     for name, reading in zip(COMPARED, readings, strict=True):
         title = f"{name}: ECE {100 * calibration_error(reading.bins):.1f} points"
-        marks = [(b.confidence, b.hits / max(b.nodes, 1), b.nodes) for b in reading.bins]
-        charts.append(reports.Reliability(title, tuple(reports.Mark(*mark) for mark in marks)))
+        charts.append(reports.Reliability(title, tuple(reading.bins)))
     yield reports.Beside(tuple(charts))
 
 

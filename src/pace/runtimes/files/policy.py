@@ -3,7 +3,7 @@
     policy.toml   the limits, written by the person who answers for the site's data
     egress.log    one JSON object a line: a decision, the hash of the line before, its own hash
 
-Both are in the user's state folder (`pace.io.state`). Who changes or removes a line breaks the chain
+Both are in the user's state folder (`pace.io.atomic`). Who changes or removes a line breaks the chain
 after it; who cuts off its end is found out by the hash of any later decision, which egress reports hold.
 """
 
