@@ -7,10 +7,10 @@ what the other sites learn without it. `python -m benchmarks.left_out`, quarter 
 from __future__ import annotations
 
 import argparse
-import statistics
-from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
+import pandas as pd
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -22,6 +22,7 @@ from pace.merging import left_out_loss, solve_rows
 from pace.methods.beyond.ridge import stacked_rows
 from pace.protocol import Federation, Uploads, Without, site_sums, steps
 from pace.reports import Table
+from pace_study.tables import frame_table
 
 METHODS = ("pace-ridge", "pace-ridge-sums")
 STRENGTHS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
@@ -30,18 +31,6 @@ DATASETS = "cora,citeseer,pubmed"
 PARTITIONS = ("louvain", "metis", "dirichlet")
 CLIENTS = (5, 10)
 Key = tuple[str, float]  # a map and λ
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """How far losses and accuracies of one division agree, by rank (Spearman)."""
-
-    setting: str
-    over_choices: float  # of means over sites, over maps and λ
-    over_sites: float  # of the chosen map and λ, over sites
-    chosen: Key
-    accuracy: float  # of what was chosen
-    best: float  # of the best choice, which needs test labels
 
 
 def rows_of(graph: Graph, mask: Tensor, name: str, federation: Federation) -> Tensor:
@@ -90,11 +79,15 @@ def ranked(losses: Tensor, accuracies: Tensor) -> float:
     return float(spearmanr(-losses.numpy(), accuracies.numpy()).statistic)
 
 
-def measure(method: str, dataset: str, partition: str, clients: int) -> Agreement:
+def measure(method: str, dataset: str, partition: str, clients: int) -> dict[str, Any]:
+    """How far losses and accuracies of one division agree, by rank (Spearman).
+
+    `choices`: of means over sites, over maps and λ; `sites`: of the chosen map and λ, over sites. `best`
+    is the accuracy of the best choice, which needs test labels.
+    """
     graphs = list(pace.divide(pace.load(dataset), partition, clients=clients))
-    federation = pace.agree(
-        graphs, f"{method}:{SETTINGS}", epochs=1
-    )  # no network is in a regression
+    named = f"{method}:{SETTINGS}"
+    federation = pace.agree(graphs, named, epochs=1)  # no network is in a regression
     uploads = steps.received([steps.fit(graph, federation)[1] for graph in graphs], federation)
     parts = site_sums(uploads, federation)
     truth = true_accuracies(uploads, graphs, federation)
@@ -106,36 +99,30 @@ def measure(method: str, dataset: str, partition: str, clients: int) -> Agreemen
     }
     loss = losses @ (nodes["train"] / nodes["train"].sum()).double()
     accuracy = accuracies @ (nodes["test"] / nodes["test"].sum())
-    chosen = int(loss.argmin())
-    return Agreement(
-        f"{method}: {dataset}, {partition}, {clients}",
-        over_choices=ranked(loss, accuracy),
-        over_sites=ranked(losses[chosen], accuracies[chosen]),
-        chosen=list(truth)[chosen],
-        accuracy=float(accuracy[chosen]),
-        best=float(accuracy.max()),
-    )
+    place = int(loss.argmin())
+    name, strength = list(truth)[place]
+    return {
+        "method": method,
+        "setting": f"{method}: {dataset}, {partition}, {clients}",
+        "choices": ranked(loss, accuracy),
+        "sites": ranked(losses[place], accuracies[place]),
+        "chosen": f"{name}, λ = {strength:g}",
+        "accuracy": 100 * float(accuracy[place]),
+        "best": 100 * float(accuracy.max()),
+    }
 
 
-def agreement_table(found: list[Agreement]) -> Table:
-    rows = []
-    for one in found:
-        chosen = f"{one.chosen[0]}, λ = {one.chosen[1]:g}"
-        numbers = [f"{number:.2f}" for number in (one.over_choices, one.over_sites)]
-        scores = [f"{100 * score:.2f}" for score in (one.accuracy, one.best)]
-        rows.append([one.setting, *numbers, chosen, *scores])
-    for method in METHODS:
-        some = [one for one in found if one.setting.startswith(f"{method}:")]
-        if some:
-            means = [
-                statistics.fmean(getattr(one, name) for one in some)
-                for name in ("over_choices", "over_sites", "accuracy", "best")
-            ]
-            numbers = [f"{mean:.2f}" for mean in means[:2]]
-            scores = [f"{100 * mean:.2f}" for mean in means[2:]]
-            rows.append([f"{method}: mean of {len(some)}", *numbers, "", *scores])
-    heads = ["Setting", "Over maps and λ", "Over sites", "Chosen", "Its accuracy", "Best"]
-    return Table.of("Leave-one-site-out loss and true accuracy, by rank", heads, rows, words=0)
+def agreement_table(found: pd.DataFrame) -> Table:
+    """Every division, then the means of each method."""
+    by_method = found.groupby("method", sort=False)
+    means = by_method[["choices", "sites", "accuracy", "best"]].mean()
+    counts = by_method.size().astype(str)
+    means = means.assign(setting=means.index + ": mean of " + counts, chosen="")
+    columns = [("Setting", "setting", ""), ("Over maps and λ", "choices", ".2f")]
+    columns += [("Over sites", "sites", ".2f"), ("Chosen", "chosen", "")]
+    columns += [("Its accuracy", "accuracy", ".2f"), ("Best", "best", ".2f")]
+    caption = "Leave-one-site-out loss and true accuracy, by rank"
+    return frame_table(caption, pd.concat([found, means]), columns)
 
 
 def main() -> None:
@@ -147,7 +134,7 @@ def main() -> None:
     for setting in product(METHODS, datasets, PARTITIONS, CLIENTS):
         found.append(measure(*setting))
         print(found[-1], flush=True)
-    print(agreement_table(found).markdown())
+    print(agreement_table(pd.DataFrame(found)).markdown())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -45,10 +46,8 @@ def model_scores(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
 
 def geometries(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
     """Propagated minus raw moments in points, a row for each graph, model and redrawn mask."""
-    part = PARTS["models-masks"]
-    readings = {"external": "external", "adopted": "adopted"}
-    columns = []
-    for reading in readings:
+    part, columns = PARTS["models-masks"], []
+    for reading in ("external", "adopted"):
         rows = [replace(row, label=row.method, reading=reading) for row in (PACE, RAW)]
         found = of_part(scores, part, seeds, rows)
         keys = ["dataset", "model", "data_seed"]
@@ -60,35 +59,39 @@ def geometries(scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
 
 def model_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
     """The first table of docs/models.md; a graph is named where its rows begin."""
-    rows, before = [], ""
+    rows = []
     groups = model_scores(scores, seeds).groupby(["dataset", "metric", "model"], sort=False)
     for (dataset, metric, model), found in groups:
         name = title(dataset) + (" (ROC AUC)" if metric == "roc_auc" else "")
         columns = (found[row.label] for row in SHOWN)
         gains = found[PACE.label] - found[LOCAL.label]
         alpha = f"{found.alpha.iloc[0]:.2f}"
-        shown = name if name != before else ""
-        rows.append([shown, model, *map(spread, columns), spread(gains, "+.2f"), alpha])
-        before = name
+        rows.append([name, model, *map(spread, columns), spread(gains, "+.2f"), alpha])
     heads = ("Graph", "Model", "Local", "FedAvg+CNLL", "PACE", "PACE − Local", "mean α")
-    return Table.of("Models", heads, rows, names=2, words=0)
+    return Table.of("Models", heads, named_once(rows), names=2, words=0)
 
 
 def geometry_table(scores: pd.DataFrame, seeds: Sequence[int]) -> Table:
     """What propagated moments change, over redrawn masks."""
-    found = geometries(scores, seeds)
-    rows, before = [], ""
-    for dataset in reversed(PARTS["models-masks"].datasets):
-        for model in ORDER:
-            draws = found[(found.dataset == dataset) & (found.model == model)]
-            if draws.empty:
-                continue
+    found = dict(iter(geometries(scores, seeds).groupby(["dataset", "model"])))
+    rows = []
+    for dataset, model in product(reversed(PARTS["models-masks"].datasets), ORDER):
+        if (dataset, model) in found:
+            draws = found[dataset, model]
+            errors = with_error(draws.external), with_error(draws.adopted)
             won = f"{(draws.adopted > 0).sum()} of {len(draws)}"
-            name = title(dataset) if title(dataset) != before else ""
-            rows.append([name, model, with_error(draws.external), with_error(draws.adopted), won])
-            before = title(dataset)
+            rows.append([title(dataset), model, *errors, won])
     heads = ("Graph", "Model", "External", "adopted", "draws won")
-    return Table.of("Propagated − raw", heads, rows, names=2, words=0)
+    return Table.of("Propagated − raw", heads, named_once(rows), names=2, words=0)
+
+
+def named_once(rows: list[list[str]]) -> list[list[str]]:
+    """A graph is named where its rows begin."""
+    before = ["", *(row[0] for row in rows)]
+    return [
+        [row[0] if row[0] != last else "", *row[1:]]
+        for row, last in zip(rows, before, strict=False)
+    ]
 
 
 def spread(values: pd.Series, form: str = ".2f") -> str:

@@ -71,7 +71,6 @@ class Outcome:
     models: Mapping[str, Sequence[list[External]]]  # fit -> client -> its models
     upload: int  # bytes of one client in all rounds
     returned: int
-    seconds: float
     sent: Sequence[External] | None = None  # each client's model, where it sends that and not steps
 
 
@@ -110,9 +109,15 @@ class Played(Method):
 
     def outcome(self, federation: Federation) -> Outcome:
         """Of the federation's seed, played once."""
-        outcomes: dict[int, Outcome] = self._outcomes  # type: ignore[attr-defined]
+        return self._timed(federation)[0]
+
+    def _timed(self, federation: Federation) -> tuple[Outcome, float]:
+        """What was played, and the seconds that it took."""
+        outcomes: dict[int, tuple[Outcome, float]] = self._outcomes  # type: ignore[attr-defined]
         if federation.seed not in outcomes:
-            outcomes[federation.seed] = self.rounds.play(self._graphs, federation)  # type: ignore[attr-defined]
+            began = time.perf_counter()
+            played = self.rounds.play(self._graphs, federation)  # type: ignore[attr-defined]
+            outcomes[federation.seed] = played, time.perf_counter() - began
         return outcomes[federation.seed]
 
     def _held(self, graph: Graph, fit: str, federation: Federation) -> list[External]:
@@ -144,10 +149,10 @@ class Played(Method):
 
     def finish(self, trial: Trial, federation: Federation) -> Trial:
         """The trial with the bytes and seconds of all rounds."""
-        outcome, clients = self.outcome(federation), len(trial.alphas)
+        (outcome, took), clients = self._timed(federation), len(trial.alphas)
         seconds = trial.seconds | {
-            "fit": trial.seconds["fit"] + outcome.seconds,
-            "adopt": max(0.0, trial.seconds["adopt"] - outcome.seconds),  # where it was played
+            "fit": trial.seconds["fit"] + took,
+            "adopt": max(0.0, trial.seconds["adopt"] - took),  # where it was played
         }
         upload, returned = [outcome.upload] * clients, [outcome.returned] * clients
         return replace(trial, upload=upload, returned=returned, seconds=seconds)
@@ -165,12 +170,9 @@ class FedAdam:
     rounds: int = 100
     rate: float = 0.01
     features: bool = False
-    every_label: bool = (
-        False  # fit on training nodes, on validation nodes and on both, as pace-full
-    )
+    every_label: bool = False  # fit on training and on validation nodes and on both, as pace-full
 
     def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome:
-        began = time.perf_counter()
         fits = FITS if self.every_label else FITS[:1]
         trained = [("FedAdam", federation.model, graphs)]
         if self.features:
@@ -186,7 +188,7 @@ class FedAdam:
                 for held in models[fit]:
                     held.append(External(params, name, reader))
         sent = each * self.rounds
-        return Outcome(models, sent, sent, time.perf_counter() - began)
+        return Outcome(models, sent, sent)
 
     def _best(
         self, graphs: Sequence[Graph], network: Network, fits: Sequence[str], seed: int
@@ -225,7 +227,6 @@ class Averaged:
     every_label: bool = False
 
     def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome:
-        began = time.perf_counter()
         inner = Federation(federation.model, make(self.method), federation.seed)
         played = [self._at_rate(rate, graphs, inner) for rate in self.rates]
         _, rate, received = max(played, key=lambda found: found[0])
@@ -240,8 +241,7 @@ class Averaged:
             for first, second in zip(received, tuned, strict=True)
         ]
         upload, returned = layouts.upload_layout(inner).size, layouts.return_layout(inner).size
-        seconds = time.perf_counter() - began
-        return Outcome({FITS[0]: held}, upload * self.rounds, returned * self.rounds, seconds)
+        return Outcome({FITS[0]: held}, upload * self.rounds, returned * self.rounds)
 
     def _at_rate(
         self, rate: float, graphs: Sequence[Graph], federation: Federation
@@ -277,7 +277,7 @@ class Stacked:
     every_label: bool = False
 
     def play(self, graphs: Sequence[Graph], federation: Federation) -> Outcome:
-        began, network, classes = time.perf_counter(), federation.model, federation.model.classes
+        network, classes = federation.model, federation.model.classes
         start = network.start(federation.seed)
         models = [
             train(graph, network, start, recipe=federation.recipe, seed=federation.seed)
@@ -301,9 +301,7 @@ class Stacked:
         held = [[External(head, "FENS", reader)] for _ in graphs]
         each, small = size(start), size(head) * self.rounds
         sent = [External(params, predict=Reader(network)) for params in models]
-        seconds = time.perf_counter() - began
-        returned = each * len(models) + small
-        return Outcome({FITS[0]: held}, each + small, returned, seconds, sent)
+        return Outcome({FITS[0]: held}, each + small, each * len(models) + small, sent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -357,21 +355,16 @@ def disjoint_union(graphs: Sequence[Graph]) -> Graph:
     """All clients' graphs as one, without an edge between clients."""
     starts = torch.tensor([0, *(graph.nodes for graph in graphs)]).cumsum(0).tolist()
     edges = [graph.edges + first for graph, first in zip(graphs, starts, strict=False)]
-    y, *masks = (
-        torch.cat([getattr(graph, name) for graph in graphs])
-        for name in ("y", "train", "val", "test")
-    )
-    train_nodes, val, test = masks
     weights = [graph.weights for graph in graphs if graph.weights is not None]
+    joined = {
+        name: torch.cat([getattr(graph, name) for graph in graphs])
+        for name in ("x", "y", "train", "val", "test")
+    }
     return Graph(
-        torch.cat([graph.x for graph in graphs]),
-        torch.cat(edges, 1),
-        y,
-        train_nodes,
-        val,
-        test=test,
+        edges=torch.cat(edges, 1),
         weights=torch.cat(weights) if weights else None,
         directed=graphs[0].directed,
+        **joined,
     )
 
 

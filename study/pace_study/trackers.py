@@ -52,23 +52,16 @@ class Tracked:
 def tracked(run: RunResult) -> Iterator[Tracked]:
     """Every method and reading of a run; models that several methods share come once."""
     rows = [(trial, row) for key, trial in run.keyed() for row in score_rows(trial, key=key)]
-    columns = [column for column in (*KEY, "reading") if column != "seed"]
+    names = {n: f"{family}/{n}" for family, members in FAMILIES.items() for n in members}
     for scores in run_views.distinct(run.summary):
         own = (scores.method, scores.reading)
         chosen = [pair for pair in rows if (pair[1]["method"], pair[1]["reading"]) == own]
-        first = {name: chosen[0][1][name] for name in columns}
+        first = {name: chosen[0][1][name] for name in (*KEY, "reading") if name != "seed"}
         yield Tracked(
             "-".join(own),
             scores.reading,
             {name: "none" if value is None else value for name, value in first.items()},
-            [
-                {
-                    f"{family}/{n}": float(row[n] or 0)
-                    for family in FAMILIES
-                    for n in FAMILIES[family]
-                }
-                for _, row in chosen
-            ],
+            [{names[n]: float(row[n] or 0) for n in names} for _, row in chosen],
             [trial for trial, _ in chosen],
         )
 
