@@ -147,6 +147,30 @@ def test_what_makes_excel_leave_cells_alone_is_taken_away(tmp_path: Path) -> Non
     assert features(made)[:3] == [1.5, 2.5, 3.5]
 
 
+def test_cells_of_parquet_are_taken_as_those_of_csv(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "edges.csv").write_text("source,target\n000,001\n")
+    columns = {
+        "id": [f'="00{node}"' for node in range(ROWS)],
+        "v": ['="1.5"', " 2.5 "] * (ROWS // 2),
+    }
+    columns["kind"] = ["xyyx"[node % 4] for node in range(ROWS)]
+    nodes = tmp_path / "nodes.parquet"
+    parquet.write_table(pyarrow.table(columns), nodes)
+    made = import_graph(nodes, tmp_path / "edges.csv", Columns(label="kind"))
+    assert made.dataset.names.nodes[:2] == ("000", "001")
+    assert features(made)[:2] == [1.5, 2.5]
+
+
+def test_problems_show_cells_as_the_file_has_them(tmp_path: Path) -> None:
+    write(tmp_path, ["1e400", "1.5", "2.5", "3.5", "4.5"])
+    with pytest.raises(
+        ProblemsError, match=r"'v' is not a finite number, in 8 rows: row 2 \('1e400'"
+    ):
+        imported(tmp_path)
+
+
 def test_words_are_one_whatever_cannot_be_seen_in_them(tmp_path: Path) -> None:
     write(tmp_path, ["süd", "s\u00adüd", "\u200bsüd", "nord", '"no\nrd"'])
     assert imported(tmp_path).dataset.names.features == ("v=no rd", "v=nord", "v=süd")

@@ -139,6 +139,8 @@ def test_words_stay_words_where_the_decimal_is_named(tmp_path: Path) -> None:
 def test_what_is_no_word_among_words_is_not_passed_over(tmp_path: Path) -> None:
     with pytest.raises(GraphError, match="row 3: 'ward' is 'nan', expected a word"):
         imported(tmp_path, "id,ward,kind\na,icu,x\nb,nan,y\nc,day,x\n")
+    with pytest.raises(GraphError, match="row 3: 'ward' is 'nan', expected a word"):
+        imported(tmp_path, "id;ward;f;kind\na;icu;1,5;x\nb;nan;2,5;y\nc;day;3;x\n", decimal="comma")
 
 
 def test_english_thousands(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from pace.io import many
 from pace.tables.cells import (
     UNCLEAR_MARK,
     alike_notes,
+    cells_at,
     like_numbers,
     missing_among,
     missing_numbers,
@@ -63,9 +64,11 @@ def infer_columns(table: Table) -> list[Column]:
     """Columns without a codebook: numbers stay as they are, dates become days, words one-hot."""
     columns = []
     for name, numbers in table.numbers.items():
-        cells, absent = table.text[name], np.flatnonzero(np.isnan(numbers.values)).tolist()
-        words = sorted({cell for index in absent if (cell := cells[index]).lower() not in NO_WORDS})
-        if len(absent) == len(table.rows) and not any(cells):
+        absent = np.isnan(numbers.values)
+        words = sorted(
+            cell for cell in {*cells_at(table.text[name], absent)} if cell.lower() not in NO_WORDS
+        )
+        if absent.all() and not any(table.text[name]):
             table.refuse(None, f"column {name!r} is empty in every row: leave it out")
         elif not words or not np.isnan(numbers.values).all():
             columns.append(Column(name, "number"))
@@ -148,8 +151,8 @@ def _numbers(table: Table, column: Column, blanks: set[str], remedy: str, done: 
         values = numbers.values.astype(np.float64)
         expected = "0 or 1" if column.kind == "flag" else numbers.expected
         missing = np.isin(values, missing_numbers([*blanks]))
-        for index in np.flatnonzero(np.isnan(values)).tolist():
-            missing[index] = cells[index].lower() in blanks
+        absent_cells = cells_at(cells, np.isnan(values))
+        missing[np.isnan(values)] = [cell.lower() in blanks for cell in absent_cells]
     right = np.isin(values, (0, 1)) if column.kind == "flag" else np.isfinite(values)
     for index in np.flatnonzero(~missing & ~right).tolist():
         table.refuse_cell(index, name, cells[index], expected)
