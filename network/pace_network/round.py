@@ -224,7 +224,7 @@ class Round:
         """
         key = server_key(self.book.job, self.settings.key)
         waiting = set(merge.make_returns(self.book, key, uploads))
-        attendance = Attendance.of(self.book)
+        attendance = Attendance(self.book)
 
         def due(online: set[str]) -> dict[str, str]:
             nodes = {node: RETURN for node in online if self.bound.names.get(node) in waiting}

@@ -286,7 +286,9 @@ def adopt(
         site_of(graph, rows, job, sample=True),
         kept,
         out,
-        returned=untrusted.read_exact(returned, pace.files.return_size(job)),
+        returned=untrusted.read_exact(
+            returned, pace.jobs.exact_size(job, pace.protocol.layouts.return_layout)
+        ),
         roll=None if without_roll else read_attendance(returned, roll),
         withdrawals=[*(withdrawal or []), *filter(Path.exists, [withdrawal_beside(kept)])],
     )

@@ -76,10 +76,10 @@ def show_report(report: pace.files.MergeReport, out: Path) -> None:
     to = console.console()
     if report.here and not report.took_part:
         to.print(f"Accepted so far: {', '.join(report.here)}")
-    for table in pace.files.report_tables(report):
+    for table in pace.files.merge.report_tables(report):
         if table.rows:
             to.print(table, table.note or "")
-    to.print(*pace.files.merge_sentences(report))
+    to.print(*pace.files.merge.merge_sentences(report))
     if report.edition > 1:
         readers = ", ".join(report.new) or "anybody who asks"
         console.say(f"Written: {report.job['name']}.{report.edition}.edition (send to {readers})")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -10,7 +11,7 @@ from pace.errors import ParticipantError, SignatureError, SizeError, WithdrawnEr
 from pace.jobs import signatures
 from pace.jobs.editions import check_upload_signature, current_edition
 from pace.jobs.job import Job, is_name
-from pace.protocol import Message, layouts, steps
+from pace.protocol import Federation, Message, layouts, steps, wire
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +54,11 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
     return Admitted(name, content, message)
 
 
-def exact_size(job: Job) -> int:
-    """The bytes of every upload of a job, with its signature."""
-    return layouts.upload_layout(job.federation).size + signatures.TRAILER * job.signed
+def exact_size(
+    job: Job, layout: Callable[[Federation], wire.Layout] = layouts.upload_layout
+) -> int:
+    """The bytes of every upload of a job, or of every return, with its signature."""
+    return layout(job.federation).size + signatures.TRAILER * job.signed
 
 
 def evidence_of(content: bytes) -> tuple[bytes, bytes]:

@@ -10,18 +10,10 @@ import torch
 
 from pace import params
 from pace.graph import Graph
+from pace.io import optional
 from pace.merging import left_out_loss, weigh_sites
 from pace.params import Params, norm, subtract
-from pace.protocol import (
-    External,
-    Federation,
-    Message,
-    Uploads,
-    explain_upload,
-    site_sums,
-    upload_layout,
-    upload_weights,
-)
+from pace.protocol import External, Federation, Message, Uploads, layouts
 
 SMALL = 5  # training nodes of a class: with fewer, a statement about the class is one about persons
 EMPTY = "It is empty: nothing about your data leaves the site."
@@ -36,12 +28,12 @@ MISSED = 0.05  # times what the median site gives the others
 
 @dataclass(frozen=True)
 class Item:
-    """One tensor."""
+    """One tensor of a message or file."""
 
     name: str
     shape: tuple[int, ...]
     bytes: int
-    words: str
+    words: str = optional("")  # what it is
 
 
 @dataclass(frozen=True)
@@ -69,8 +61,8 @@ def disclosure(
     classes: Sequence[str] = (),
 ) -> Disclosure:
     """What this very message tells; of a sealed one only the tensors' names and shapes are known."""
-    layout = upload_layout(federation)
-    told = explain_upload(message, federation, features)
+    layout = layouts.upload_layout(federation)
+    told = layouts.explain_upload(message, federation, features)
     items = tuple(
         Item(name, shape, length, told.tensors[name])
         for (name, shape), length in zip(layout.items(), layout.lengths, strict=True)
@@ -98,13 +90,13 @@ class Influence:
     """How much an upload weighs in what everyone is sent, for the server's report."""
 
     share: float | None  # sums to one over the clients; None where there is no one weight for each
-    norm: float | None  # against the median client's
-    flags: tuple[str, ...] = ()
+    norm: float | None  # the size of its update against the median client's
+    flags: tuple[str, ...] = ()  # what is worth a look, in words
 
 
 def influence(uploads: Uploads, federation: Federation) -> list[Influence]:
     """What the method says of each upload, with what is worth a look."""
-    weights = upload_weights(uploads, federation)
+    weights = layouts.upload_weights(uploads, federation)
     norms = [weight.norm for weight in weights if weight.norm is not None]
     median = statistics.median(norms) if norms else 0.0
     clients, influences = len(weights), []
@@ -158,7 +150,7 @@ class Brought:
 
 def brought(uploads: Uploads, federation: Federation, names: Sequence[str]) -> Brought | None:
     """From the uploads of these sites; None where a method solves no regression, or for many sites."""
-    found = site_sums(uploads, federation) if 2 <= len(names) <= MOST_SITES else {}
+    found = layouts.site_sums(uploads, federation) if 2 <= len(names) <= MOST_SITES else {}
     if not found:
         return None
     weights = {key: left_out_loss(parts, key[1]) * parts.nodes for key, parts in found.items()}

@@ -284,20 +284,17 @@ def next_edition(
                 f"{name!r} is in since edition {members[name].since}, and its withdrawal is from "
                 f"before: it has to sign again, with `pace client withdraw --edition`"
             )
-    changed = False
     for name, leaver in leavers.items():
         if name in members:
             del members[name]
-            left[name], changed = leaver, True
+            left[name] = leaver
         elif name not in left:
             raise SettingError(f"{name!r} is not in edition {job.number}: it cannot leave")
     for name, key in added.items():
-        if name in members and members[name].key != key:
+        if members.setdefault(name, Member(key, number)).key != key:
             raise SettingError(f"{name!r} is in with another key: remove it first")
-        if name not in members:
-            members[name], changed = Member(key, number), True
-            left.pop(name, None)
-    if not changed:
+        left.pop(name, None)
+    if members == before.members:
         return None
     if not members:
         raise SettingError("no site would be left: keep the last one in, or delete the journal")

@@ -18,22 +18,7 @@ from typing import Any
 from unicodedata import category, normalize
 
 from pace.errors import FileError, NotAllowedError, OtherJobError, SettingError
-from pace.io import (
-    NOTHING,
-    OPTIONAL,
-    REST,
-    UPDATE,
-    atomic,
-    check_code,
-    code_digest,
-    dump_toml,
-    is_code_name,
-    load_toml,
-    optional,
-    other_format,
-    plain_record,
-    read_record,
-)
+from pace.io import NOTHING, atomic, plugins, records
 from pace.jobs.editions import Edition
 from pace.jobs.signatures import SERVER, Key, key_bytes, masks, sealing_key_bytes, sealing_secret
 from pace.methods import make
@@ -84,10 +69,10 @@ class ModelSection:
     features: int
     hidden: tuple[int, ...]
     classes: int
-    settings: Mapping[str, Any] = field(metadata=REST)
+    settings: Mapping[str, Any] = field(metadata=records.REST)
     seed: int
     start: str
-    code: str = optional("")
+    code: str = records.optional("")
 
 
 @dataclass(frozen=True)
@@ -95,8 +80,8 @@ class MethodSection:
     """[method]: its name and settings."""
 
     name: str
-    settings: Mapping[str, Any] = field(metadata=REST)
-    code: str = optional("")
+    settings: Mapping[str, Any] = field(metadata=records.REST)
+    code: str = records.optional("")
 
 
 @dataclass(frozen=True)
@@ -118,10 +103,10 @@ class JobContent:
     training: Mapping[str, Any]
     method: MethodSection
     participants: Participants
-    keys: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
-    sealing: Mapping[str, str] = field(default_factory=dict, metadata=OPTIONAL)
-    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=OPTIONAL)
-    codebook: Codebook | None = optional(None)
+    keys: Mapping[str, str] = field(default_factory=dict, metadata=records.OPTIONAL)
+    sealing: Mapping[str, str] = field(default_factory=dict, metadata=records.OPTIONAL)
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=records.OPTIONAL)
+    codebook: Codebook | None = records.optional(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,7 +183,7 @@ class Job:
             names={kind: names for kind, names in named.items() if names},
             codebook=self.codebook,
         )
-        return {"format": FORMAT, **plain_record(content)}
+        return {"format": FORMAT, **records.plain_record(content)}
 
     @property
     def rank(self) -> int | None:
@@ -260,7 +245,7 @@ class Job:
 
 def _code(name: str, kind: str) -> str:
     """The digest of named code; empty for what is built in."""
-    return code_digest(name, kind) if is_code_name(name) else ""
+    return plugins.code_digest(name, kind) if plugins.is_code_name(name) else ""
 
 
 def _toml(name: str, value: Any) -> Any:
@@ -388,14 +373,14 @@ def write_job(path: Path, job: Job) -> None:
 def render_job(job: Job) -> str:
     """The file's text."""
     content = {**job.content, SIGNED_OFF: {"sha256": job.digest}}
-    return f"{HEAD}\n{dump_toml(content, COMMENTS)}"
+    return f"{HEAD}\n{records.dump_toml(content, COMMENTS)}"
 
 
 def read_job(path: Path) -> Job:
     """The job of a file that is as it was made; otherwise both digests, or both values, are shown."""
-    content = load_toml(path, LARGEST_FILE, "make a job with `pace new`")
+    content = records.load_toml(path, LARGEST_FILE, "make a job with `pace new`")
     if content.get("format") != FORMAT:
-        wrong = other_format(content.get("format"), FORMAT, "make a job with `pace new`")
+        wrong = records.other_format(content.get("format"), FORMAT, "make a job with `pace new`")
         raise FileError(f"{path} {wrong}")
     signed = content.pop(SIGNED_OFF, None)
     says = signed.get("sha256") if isinstance(signed, dict) else None
@@ -410,7 +395,7 @@ def read_job(path: Path) -> Job:
     except NotAllowedError as error:
         raise NotAllowedError(f"{path} cannot be used: {error}") from error
     except UNUSABLE as error:
-        hint = f"if a newer PACE made it, {UPDATE}"
+        hint = f"if a newer PACE made it, {records.UPDATE}"
         raise SettingError(f"{path} cannot be used: {error}; {hint}") from error
     for key in {**theirs, **ours}:
         if theirs.get(key) != ours.get(key):
@@ -423,12 +408,12 @@ def read_job(path: Path) -> Job:
 
 def _parse_job(content: Mapping[str, Any]) -> Job:
     sections = {key: value for key, value in content.items() if key != "format"}
-    read = read_record(JobContent, sections, "the job", strict=True)
+    read = records.read_record(JobContent, sections, "the job", strict=True)
     model, method = read.model, read.method
     codes = {"method": (method.name, method.code), "model": (model.kind, model.code)}
     for kind, (name, code) in codes.items():
-        if is_code_name(name):
-            check_code(name, kind, code)
+        if plugins.is_code_name(name):
+            plugins.check_code(name, kind, code)
     widths = (model.features, *model.hidden, model.classes)
     same = ("nonce", "numbers", "keys", "sealing", "codebook")
     settings: dict[str, Any] = {name: getattr(read, name) for name in same}

@@ -20,17 +20,9 @@ from pathlib import Path
 
 from pace.errors import RollError, TooFewError, WithdrawnError
 from pace.io import OPTIONAL, optional, read_record, untrusted
-from pace.jobs import signatures
+from pace.jobs import editions, signatures
 from pace.jobs.admission import evidence_of, frame_of
-from pace.jobs.editions import (
-    Edition,
-    Withdrawal,
-    check_edition,
-    check_upload_signature,
-    edition_sentences,
-    encode_record,
-    read_withdrawal,
-)
+from pace.jobs.editions import Edition
 from pace.jobs.job import SERVER, Job
 from pace.jobs.journal import Decision, Journal
 from pace.jobs.signatures import Key
@@ -81,13 +73,12 @@ class Attendance:
     """Who was in when the job was closed, for the rolls."""
 
     book: Journal
-    decided: Decision
 
-    @classmethod
-    def of(cls, book: Journal) -> Attendance:
-        decided = book.decided()
+    @cached_property
+    def decided(self) -> Decision:
+        decided = self.book.decided()
         assert decided is not None  # rolls go with returns, which the decision comes before
-        return cls(book, decided)
+        return decided
 
     @cached_property
     def _evidence(self) -> dict[str, Evidence]:
@@ -112,7 +103,7 @@ class Attendance:
             evidence=self._evidence,
             brought={} if (sums := self.book.brought()) is None else sums.to_receiver(name),
         )
-        content = encode_record(told)
+        content = editions.encode_record(told)
         if key is None:
             return content
         return signatures.sign(content, key, kind=signatures.ROLL, job=job.digest, name=name)
@@ -158,10 +149,15 @@ def check_roll(
     """
     roll = read_roll(content, job, name)
     if roll.edition is not None:
-        job = check_edition(roll.edition, job)
+        job = editions.check_edition(roll.edition, job)
         _check_evidence(roll, job)
-    for path in withdrawals:
-        _check_withdrawal(roll, job, read_withdrawal(path, job))
+    for said in (editions.read_withdrawal(path, job) for path in withdrawals):
+        since = job.edition.members[said.name].since if job.edition and said.name in job.keys else 1
+        if said.name in roll.merged and since <= said.since:
+            raise WithdrawnError(
+                f"{said.name!r} withdrew its upload ({said.time[:10]}), and edition {job.number} "
+                "merged it all the same: nothing is adopted; ask the server for an edition without it"
+            )
     expected = (job.digest, name, _sha256(upload), _sha256(returned))
     for key, value in zip(("job", "receiver", "upload", "returned"), expected, strict=True):
         if getattr(roll, key) != value:
@@ -188,21 +184,12 @@ def _check_evidence(roll: Roll, job: Job) -> None:
         try:
             found = roll.evidence[name]
             digest, trailer = bytes.fromhex(found.upload), bytes.fromhex(found.signature)
-            check_upload_signature(digest, trailer, job, name)
+            editions.check_upload_signature(digest, trailer, job, name)
         except (LookupError, ValueError) as error:
             raise RollError(
                 f"edition {job.number} merged an upload of {name!r} that it did not sign for this "
                 f"edition ({error}): nothing is adopted; ask {name!r} and the server"
             ) from error
-
-
-def _check_withdrawal(roll: Roll, job: Job, said: Withdrawal) -> None:
-    since = job.edition.members[said.name].since if job.edition and said.name in job.keys else 1
-    if said.name in roll.merged and since <= said.since:
-        raise WithdrawnError(
-            f"{said.name!r} withdrew its upload ({said.time[:10]}), and edition {job.number} merged "
-            "it all the same: nothing is adopted; ask the server for an edition without it"
-        )
 
 
 def roll_sentences(roll: Roll | None, job: Job) -> list[str]:
@@ -211,7 +198,7 @@ def roll_sentences(roll: Roll | None, job: Job) -> list[str]:
         return ["No roll came with the return: whose uploads were merged is not known here."]
     by = "signed by the server" if job.signed else "the server's word, not signed"
     total = len(roll.merged) + len(roll.refused) + len(roll.missing)
-    lines = edition_sentences(roll.edition)
+    lines = editions.edition_sentences(roll.edition)
     lines.append(f"Merged: {listed(roll.merged, SHOWN)} ({len(roll.merged)} of {total}; {by}).")
     if roll.refused:
         refused = [f"{name} ({code})" for name, code in roll.refused.items()]

@@ -10,13 +10,6 @@ from pace.protocol.adoption import (
     logit_sets,
 )
 from pace.protocol.federation import SEED, SEEDS, Federation
-from pace.protocol.layouts import (
-    explain_upload,
-    external_names,
-    site_sums,
-    upload_layout,
-    upload_weights,
-)
 from pace.protocol.method import (
     NO_PROMISE,
     ClosedForm,

@@ -10,22 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pace import protocol
 from pace.errors import SettingError
 from pace.graph import Graph, expect_graph
 from pace.jobs import ephemeral_seals
 from pace.methods import METHODS, make
 from pace.models import Model, kind_of, sized
 from pace.params import Params, size
-from pace.protocol import (
-    SEEDS,
-    Federation,
-    Method,
-    Receiver,
-    adopt_all,
-    check_sealable,
-    layouts,
-    steps,
-)
+from pace.protocol import SEEDS, Federation, Method, Receiver, layouts, steps
 from pace.reports import READINGS, RunResult, RunSettings, Trial
 from pace.task import calibration_error, counted, reliability, roc_auc
 from pace.training import Checkpoints, Forward, train_cohort
@@ -81,7 +73,10 @@ def simulate(
         methods = {name: make(name) for text in names for name in METHODS.expand(text)}
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    seeds = _first_seeds(seeds) if isinstance(seeds, int) else seeds
+    if isinstance(seeds, int):
+        if not 1 <= seeds <= len(SEEDS):
+            raise SettingError(f"seeds is {seeds}, expected 1 to {len(SEEDS)}, or a list of seeds")
+        seeds = SEEDS[:seeds]
     if settings.get("sealed"):
         settings["clients"] = len(graphs)
     told: dict[str, Any] = {"device": device, "progress": progress, "checkpoints": checkpoints}
@@ -110,12 +105,6 @@ def _setup(model: Model, method: Method, seed: int, settings: Mapping[str, Any])
     """A federation as plain data, and what its method's gate is called."""
     gate = getattr(method.gate, "__name__", type(method.gate).__name__)
     return Federation(model, method, seed, **settings).describe() | {"gate": gate}
-
-
-def _first_seeds(count: int) -> Sequence[int]:
-    if not 1 <= count <= len(SEEDS):
-        raise SettingError(f"seeds is {count}, expected 1 to {len(SEEDS)}, or a list of seeds")
-    return SEEDS[:count]
 
 
 def agree(
@@ -183,7 +172,7 @@ def run_trials(
     if settings.get("sealed"):
         settings["clients"] = len(graphs)
         for name, method in methods.items():
-            check_sealable(method, name)
+            protocol.check_sealable(method, name)
     federations = {
         name: [Federation(model, method, seed, **settings) for seed in seeds]
         for name, method in methods.items()
@@ -193,10 +182,8 @@ def run_trials(
         shared = federations[members[0]]  # one training for all of them
         for graph in graphs:
             layouts.check(graph, shared[0])
-
-        def trained(seed: int, named: str = ", ".join(members)) -> None:
-            progress(f"seed {seed}: training for {named}")
-
+        stored = Checkpoints(Path(checkpoints), f"{setup} {device}") if checkpoints else None
+        training = f"training for {', '.join(members)}"
         began = time.perf_counter()
         learnt = train_cohort(
             graphs,
@@ -204,10 +191,8 @@ def run_trials(
             {federation.seed: federation.start for federation in shared},
             recipe=shared[0].recipe,
             device=device,
-            progress=trained,
-            checkpoints=Checkpoints(Path(checkpoints), f"{setup} {device}")
-            if checkpoints
-            else None,
+            progress=lambda seed, step=training: progress(f"seed {seed}: {step}"),
+            checkpoints=stored,
         )
         seconds = (time.perf_counter() - began) / len(seeds)
         forward = Forward.on(graphs, shared[0].network, device)
@@ -264,7 +249,7 @@ def _trials(
         ]
         rounds.append((federation, uploads, returns, seconds))
     began = clock()
-    adopted = iter(adopt_all(receivers, partial(_predicted, forward)))
+    adopted = iter(protocol.adopt_all(receivers, partial(_predicted, forward)))
     took = (clock() - began) / len(rounds)
     for federation, uploads, returns, seconds in rounds:
         pairs = [(next(adopted), graph) for graph in graphs]

@@ -258,10 +258,10 @@ def forged(four: Federation, number: int, members: tuple[str, ...], serves: str 
     (four.root / "forged").mkdir(exist_ok=True)
     (four.root / "forged" / "east.down").write_bytes(returned)
     parts = {"job": enrolled, "stored": staticmethod(uploads.get)}
-    stored = type("Stored", (), parts | {"brought": staticmethod(lambda: None)})
     missing = tuple(sorted(set(enrolled.participants) - set(members)))
     decided = Decision(four.job.digest, dict.fromkeys(members, "0" * 64), {}, missing)
-    attendance = Attendance(stored, decided)  # type: ignore[arg-type]
+    parts |= {"brought": staticmethod(lambda: None), "decided": staticmethod(lambda: decided)}
+    attendance = Attendance(type("Stored", (), parts))  # type: ignore[arg-type]
     roll = attendance.roll("east", returned, key)
     (four.root / "forged" / "east.roll").write_bytes(roll)
     return roll

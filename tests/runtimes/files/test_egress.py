@@ -249,12 +249,12 @@ def test_a_sealed_upload_is_limited_by_the_risk_of_its_sums(north: Path) -> None
     assert report.smallest == 4
     for is_sealed in (False, True):
         own = replace(report, sealed=is_sealed)
-        (limit,) = egress.limited(own, job(), Policy(largest_auc=0.7), False).limits
+        (limit,) = Policy(largest_auc=0.7).limits(job(), own.smallest, own.seen, False)
         assert limit.kept == is_sealed
     envelope = egress.item_table(report.disclosed).rows[len(report.disclosed.items)]
     sent = sum(item.bytes for item in report.disclosed.items)
     assert envelope[2].text == f"{report.disclosed.frame - sent:,}"
-    assert egress.earlier_egress(north / "mine.local", "north", b"other bytes") is None
+    assert egress.earlier_egress(north / "mine.local", "north", job(), b"other bytes") is None
 
 
 def test_a_policy_file_is_read_strictly(tmp_path: Path, state: Path) -> None:

@@ -11,9 +11,10 @@ import torch
 from pace import task
 from pace.runtimes.files import merge
 from pace.runtimes.files.model import prediction_table, read_model
-from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores
-from pace.runtimes.files.site import load_site
-from pace.runtimes.files.verdict import (
+from pace.runtimes.files.outcome import (
+    MaskScores,
+    Outcome,
+    ReadingScores,
     compare,
     confidence,
     findings,
@@ -21,6 +22,7 @@ from pace.runtimes.files.verdict import (
     paired_interval,
     probabilities,
 )
+from pace.runtimes.files.site import load_site
 from pace.task import Bin
 from tests.sites import adopt_at, fit_at, job, write_sites
 

@@ -7,21 +7,11 @@ from pace.runtimes.files.client import (
     edition_changes,
     fit_files,
     identity,
-    return_size,
     withdraw_files,
 )
 from pace.runtimes.files.egress import Egress, egress_files, item_table, risk_table
 from pace.runtimes.files.inspect import inspect
-from pace.runtimes.files.merge import (
-    Changes,
-    MergeReport,
-    merge_files,
-    merge_sentences,
-    refused_table,
-    report_tables,
-    server_key,
-    write_report,
-)
+from pace.runtimes.files.merge import Changes, MergeReport, merge_files, refused_table, server_key
 from pace.runtimes.files.model import (
     SiteModel,
     is_model,
@@ -32,9 +22,8 @@ from pace.runtimes.files.model import (
     write_predictions,
 )
 from pace.runtimes.files.model_page import score_table
-from pace.runtimes.files.outcome import MaskScores, Outcome
+from pace.runtimes.files.outcome import STYLES, MaskScores, Outcome, findings
 from pace.runtimes.files.policy import Policy, log_file, read_policy, verify_log
 from pace.runtimes.files.rows import RowFiles, load_any, load_rows, mapped_sites, write_rows
 from pace.runtimes.files.sealed_jobs import check_known
 from pace.runtimes.files.site import Members, Site, load_site, site_of_dataset
-from pace.runtimes.files.verdict import STYLES, findings

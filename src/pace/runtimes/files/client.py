@@ -14,44 +14,19 @@ from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
-from pace.errors import (
-    FileError,
-    GraphError,
-    NumberError,
-    ParticipantError,
-    SettingError,
-    SignatureError,
-)
+from pace import errors, jobs
+from pace.errors import FileError, SettingError
 from pace.io import atomic, untrusted
-from pace.jobs import (
-    UP,
-    Disclosure,
-    Job,
-    check_editions,
-    check_name,
-    disclosure,
-    enrol,
-    message_sizes,
-    noticed,
-    signatures,
-    upload_kinds,
-    verify_return,
-    withdraw,
-)
+from pace.jobs import UP, Job, signatures
 from pace.jobs import roll as rolls
 from pace.models import RowTable
 from pace.protocol import Adoption, steps
 from pace.registry import installed
 from pace.runtimes.files import egress, sealed_jobs
 from pace.runtimes.files import model as models
+from pace.runtimes.files import outcome as outcomes
 from pace.runtimes.files.model import KeptModel, SiteModel, read_kept
-from pace.runtimes.files.outcome import (
-    Outcome,
-    baseline_logits,
-    mask_scores,
-    on_unseen,
-    temperatures,
-)
+from pace.runtimes.files.outcome import Outcome
 from pace.runtimes.files.policy import Policy
 from pace.runtimes.files.site import Members, Site
 from pace.task import nll
@@ -88,33 +63,29 @@ def fit_files(
     """
     name, private = identity(job, upload, key)
     if editions:
-        check_editions(job)
+        jobs.editions.check_editions(job)
     overlaps = []
     if job.sealed and private is not None:
         overlaps = sealed_jobs.check_overlap(private, job, agreed=overlapping)
     with atomic.held(keep.with_name(f".{keep.name}.lock"), f"another fit is at work on {keep}"):
         earlier = _earlier(job, site, name, keep=keep, upload=upload)
-        egress.put_aside(keep, name, job)
         kept = earlier or _train(job, site, name, private, device=device, progress=progress)
         disclosed, content = upload_disclosure(job, site, kept), kept.frame
         disclosed = replace(disclosed, sentences=(*disclosed.sentences, *overlaps))
         if private is not None:
-            kind = upload_kinds(job, name)[editions]
+            kind = jobs.editions.upload_kinds(job, name)[editions]
             content = signatures.sign(content, private, kind=kind, job=job.digest, name=name)
         if upload.exists() and not untrusted.same(upload, content):
             raise FileError(
                 f"{upload} is another file, or was signed for another edition or without --editions: "
                 "move it, then run the command again"
             )
-        report = egress.earlier_egress(keep, name, content) or egress.measure_egress(
+        report = egress.earlier_egress(keep, name, job, content) or egress.measure_egress(
             job, site, kept, content, disclosed, device=device
         )
-        if not report.agreed:
-            report = egress.limited(report, job, policy, editions)
-            egress.write_egress(keep, report)  # to be read before anybody is asked
-        tell(report)
-        if not report.agreed:
-            report = egress.decide(report, policy, keep, ask=confirm, by=by)
+        report = egress.decide(
+            report, job, policy, keep, editions=editions, tell=tell, ask=confirm, by=by
+        )
         if not report.agreed:
             return None
         if job.sealed and private is not None:
@@ -149,12 +120,12 @@ def identity(job: Job, upload: Path, key: Path | None) -> tuple[str, signatures.
     if not job.signed:
         name = normalize("NFC", upload.stem)
         if job.participants and name not in job.participants:
-            raise ParticipantError(
+            raise errors.ParticipantError(
                 f"--upload is {upload.name}, and {name!r} is not among the job's participants "
                 f"({', '.join(job.participants[:12])}): the server knows an upload by its file's "
                 f"name, such as {job.participants[0]}.up"
             )
-        check_name(name, "the upload's name")
+        jobs.check_name(name, "the upload's name")
         return name, None
     if key is None:
         raise SettingError("this job's uploads are signed: give your private key with --key")
@@ -163,14 +134,14 @@ def identity(job: Job, upload: Path, key: Path | None) -> tuple[str, signatures.
     for name in job.participants:
         if job.keys[name] == public:
             return name, private
-    raise SignatureError(
+    raise errors.SignatureError(
         f"{key} is key {signatures.fingerprint(public).hex()}, which the job does not list"
     )
 
 
-def upload_disclosure(job: Job, site: Site, kept: KeptModel) -> Disclosure:
+def upload_disclosure(job: Job, site: Site, kept: KeptModel) -> jobs.Disclosure:
     """What a kept model's upload tells, as the site was told before it was sent."""
-    return disclosure(
+    return jobs.disclosure.disclosure(
         kept.message,
         job.federation,
         signature=signatures.TRAILER if job.signed else 0,
@@ -185,7 +156,7 @@ def _train(
 ) -> KeptModel:
     """Train from W_0. The upload is checked here as the server will check it."""
     if site.graph.has_edges and not (site.graph.train | site.graph.val | site.graph.test).any():
-        raise GraphError(
+        raise errors.GraphError(
             "the graph has no labels: PACE learns classes of nodes, neither numbers nor links; "
             "import it with --label COLUMN"
         )
@@ -261,7 +232,9 @@ def adopt_files(
             )
         try:
             older = models.read_model(out).outcome
-        except NumberError:  # an older version wrote what came back whatever it was: make it anew
+        except (
+            errors.NumberError
+        ):  # an older version wrote what came back whatever it was: make it anew
             names = (out.with_name(f"{out.name}.replaced-{number}") for number in count(1))
             aside = next(path for path in names if not path.exists())
         else:
@@ -290,7 +263,7 @@ def withdraw_files(
     if name != kept.about.name or private is None:
         raise FileError(f"{keep} belongs to {kept.about.name!r}, you are {name!r}")
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    content = withdraw(job, name, kept.frame, private, reason=reason, time=now)
+    content = jobs.editions.withdraw(job, name, kept.frame, private, reason=reason, time=now)
     if not atomic.create(out, content):
         raise FileError(f"{out} already exists: send it, or choose another --out")
     return name, hashlib.sha256(kept.frame).hexdigest()
@@ -310,7 +283,7 @@ def known_job(job: Job, out: Path) -> Job:
     outcomes = [models.read_outcome(folder) for folder in folders if models.is_model(folder)]
     told = [one.roll.edition for one in outcomes if one.job == job.digest and one.roll]
     editions = [edition for edition in told if edition is not None]
-    return enrol(job, max(editions, key=lambda one: one.number)) if editions else job
+    return jobs.editions.enrol(job, max(editions, key=lambda one: one.number)) if editions else job
 
 
 def edition_changes(out: Path, outcome: Outcome) -> list[str]:
@@ -348,12 +321,14 @@ def _adopted(
     frame, called = returned, None
     if job.signed:
         number = 1 if roll is None else rolls.read_roll(roll, job, name).number
-        frame = verify_return(returned, job, name, number)
+        frame = jobs.editions.verify_return(returned, job, name, number)
     local, start = kept.kept.local, job.federation.start
     adoption = steps.adopt(graph, kept.kept, frame, job.federation)
-    baseline = baseline_logits(graph, classes)
-    heat = temperatures(adoption, graph, baseline)
-    scored = partial(mask_scores, adoption, graph, classes=classes, heat=heat, baseline=baseline)
+    baseline = outcomes.baseline_logits(graph, classes)
+    heat = outcomes.temperatures(adoption, graph, baseline)
+    scored = partial(
+        outcomes.mask_scores, adoption, graph, classes=classes, heat=heat, baseline=baseline
+    )
     if roll is not None:
         called = rolls.check_roll(
             roll, job, name, upload=kept.frame, returned=returned, withdrawals=withdrawals
@@ -372,13 +347,15 @@ def _adopted(
             sentence
             for external in adoption.model.externals
             if external.predict is None  # one of another kind changes nothing of Local
-            for sentence in noticed(external, local, start, job.features)
+            for sentence in jobs.disclosure.noticed(external, local, start, job.features)
         ),
         validation=scored(graph.val, mask="val"),
         test=scored(graph.test, mask="test"),
         temperature=heat["adopted"],
         local_temperature=heat["local"],
-        rehearsed=on_unseen(nll, adoption, graph) if adoption.rehearsals and weighed else {},
+        rehearsed=outcomes.on_unseen(nll, adoption, graph)
+        if adoption.rehearsals and weighed
+        else {},
         trained_on=int(graph.training_counts(classes).sum()),
         drawn=site.drawn,
         sent=upload_disclosure(job, site, kept),
@@ -400,9 +377,3 @@ def _decision(adoption: Adoption, validated: bool) -> str:
     if alpha == 0:
         return "Local kept: what came back does not help on the validation nodes"
     return "External admitted whole" if alpha == 1 else f"External admitted with weight {alpha:.2f}"
-
-
-def return_size(job: Job) -> int:
-    """Bytes of every return of a job."""
-    sizes = message_sizes(job)
-    return sizes.return_frame + sizes.signature

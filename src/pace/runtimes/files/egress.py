@@ -11,22 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pace import reports
 from pace.errors import FileError, PolicyError
 from pace.io import atomic, records
 from pace.jobs import SERVER, Disclosure, Job, signatures
 from pace.protocol import Messages
-from pace.reports import (
-    Block,
-    Cell,
-    Document,
-    Facts,
-    Finding,
-    Findings,
-    Section,
-    Table,
-    Text,
-    render_page,
-)
+from pace.reports import Block, Cell, Facts, Section, Table, Text
 from pace.runtimes.files import attacks
 from pace.runtimes.files.attacks import Risk
 from pace.runtimes.files.policy import Limit, Policy, append_decision
@@ -137,20 +127,30 @@ def measure_egress(
     )
 
 
-def limited(report: Egress, job: Job, policy: Policy | None, editions: bool) -> Egress:
-    """The report with the limits of the site's policy; `editions`: the upload may serve later ones."""
-    limits = [] if policy is None else policy.limits(job, report.smallest, report.seen, editions)
-    return replace(report, limits=tuple(limits), editions=editions, decision=None)
-
-
 def decide(
-    report: Egress, policy: Policy | None, keep: Path, *, ask: Callable[[], bool], by: str
+    report: Egress,
+    job: Job,
+    policy: Policy | None,
+    keep: Path,
+    *,
+    editions: bool,
+    tell: Callable[[Egress], object],
+    ask: Callable[[], bool],
+    by: str,
 ) -> Egress:
     """The report with the decision, which goes into the site's log and into the files beside `keep`.
 
     An upload beyond a limit is refused whatever a person says, with a PolicyError. Within them the
-    policy may agree by itself; otherwise, and without a policy, `ask` does.
+    policy may agree by itself; otherwise, and without a policy, `ask` does. What was agreed to is only
+    told again. `editions`: the upload may serve later ones.
     """
+    if not report.agreed:
+        limits = policy.limits(job, report.smallest, report.seen, editions) if policy else []
+        report = replace(report, limits=tuple(limits), editions=editions, decision=None)
+        write_egress(keep, report)  # to be read before anybody is asked
+    tell(report)
+    if report.agreed:
+        return report
     broken = [limit for limit in report.limits if not limit.kept]
     if broken or (policy is not None and policy.agree):
         agreed, by = not broken, "the site's policy"
@@ -191,35 +191,27 @@ def write_egress(keep: Path, report: Egress) -> None:
     data, page = egress_files(keep, report.name)
     for path, text in (
         (data, json.dumps(records.plain_record(report), indent=1) + "\n"),
-        (page, render_page(egress_document(report))),
+        (page, reports.render_page(egress_document(report))),
     ):
         atomic.sweep(path)
         atomic.write(path, text.encode(), private=True)
 
 
-def read_egress(keep: Path, name: str) -> Egress | None:
-    """What was measured before; None where there is nothing, or it is damaged and can be made again."""
+def earlier_egress(keep: Path, name: str, job: Job, content: bytes) -> Egress | None:
+    """What was measured of these very bytes before.
+
+    Another job's record is kept, as NAME.egress-DIGEST: its upload may be asked about.
+    """
+    files = egress_files(keep, name)
     try:
-        return records.load_record(Egress, egress_files(keep, name)[0], LARGEST, FORMAT)
-    except FileError:
+        earlier = records.load_record(Egress, files[0], LARGEST, FORMAT)
+    except FileError:  # there is none, or it is damaged and can be made again
         return None
-
-
-def earlier_egress(keep: Path, name: str, content: bytes) -> Egress | None:
-    """What was measured of these very bytes before."""
-    report = read_egress(keep, name)
-    same = report is not None and report.sha256 == hashlib.sha256(content).hexdigest()
-    return report if same else None
-
-
-def put_aside(keep: Path, name: str, job: Job) -> None:
-    """Another job's record is kept, as NAME.egress-DIGEST: its upload may be asked about."""
-    earlier = read_egress(keep, name)
-    if earlier is not None and earlier.agreed and earlier.digest != job.digest:
-        for path in reversed(egress_files(keep, name)):  # the record last: it says whose they are
-            aside = path.with_name(f"{name}.egress-{earlier.digest[:16]}{path.suffix}")
+    if earlier.agreed and earlier.digest != job.digest:
+        for path in reversed(files):  # the record last: it says whose they are
             if path.exists():
-                path.replace(aside)
+                path.replace(path.with_name(f"{name}.egress-{earlier.digest[:16]}{path.suffix}"))
+    return earlier if earlier.sha256 == hashlib.sha256(content).hexdigest() else None
 
 
 KNOWN = "Compare fingerprints with keys that you got another way (--known FILE)."
@@ -281,7 +273,7 @@ def item_table(sent: Disclosure) -> Table:
     return Table.of("", ["Tensor", "Shape", "Bytes", "What it is"], rows)
 
 
-def egress_document(report: Egress) -> Document:
+def egress_document(report: Egress) -> reports.Document:
     """The page, section by section as an output checker asks."""
     decision, risk = report.decision, report.seen
     state = "waits for a decision"
@@ -320,7 +312,7 @@ def egress_document(report: Egress) -> Document:
         "Controls": _controls(report),
         "Decision": (Facts(tuple(decided)),),
     }
-    return Document(
+    return reports.Document(
         f"Egress report: {report.name}",
         f"One upload for job {report.job}, {state}. This page stays at the site: it has counts of "
         "training nodes.",
@@ -357,5 +349,7 @@ def _controls(report: Egress) -> tuple[Block, ...]:
         "Limits": "below" if report.limits else "this site has set none (policy.toml)",
     }
     verdicts = {True: "holds", False: "fails"}
-    limits = (Finding(limit.rule, verdicts[limit.kept], limit.found) for limit in report.limits)
-    return Facts(tuple(facts.items())), Findings(tuple(limits))
+    limits = (
+        reports.Finding(limit.rule, verdicts[limit.kept], limit.found) for limit in report.limits
+    )
+    return Facts(tuple(facts.items())), reports.Findings(tuple(limits))

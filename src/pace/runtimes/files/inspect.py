@@ -10,29 +10,14 @@ from pathlib import Path
 
 import torch
 
+from pace import jobs
 from pace.datasets import describe_graph
 from pace.datasets import file as graph_file
 from pace.errors import FileError, PaceError, SignatureError
 from pace.io import records, untrusted
-from pace.jobs import (
-    FORMAT,
-    JOB_SUFFIX,
-    SERVER,
-    Job,
-    Journal,
-    Refusal,
-    admit,
-    explain,
-    newest_job,
-    read_edition,
-    read_job,
-    read_withdrawal,
-    roll,
-    signatures,
-)
-from pace.protocol import wire
+from pace.jobs import Item, Job, Journal, Refusal, explain, roll, signatures
+from pace.protocol import layouts, wire
 from pace.runtimes.files import model
-from pace.runtimes.files.client import return_size
 from pace.runtimes.files.merge import sender
 from pace.runtimes.files.site import load_site
 from pace.tables import Codebook, Proposal, read_columns
@@ -43,15 +28,6 @@ FORMATS = re.compile(r"pace-([a-z-]{1,40})-[0-9]{1,4}")
 
 
 @dataclass(frozen=True)
-class TensorSize:
-    """One tensor of a file, with its bytes as they were written."""
-
-    name: str
-    shape: tuple[int, ...]
-    bytes: int
-
-
-@dataclass(frozen=True)
 class FileFacts:
     """What can be said of a file or folder of ours."""
 
@@ -59,7 +35,7 @@ class FileFacts:
     version: str | int
     sanity: list[str]  # whether it is sound, in words; `NOT` where it is not
     details: Mapping[str, object] = field(default_factory=dict, metadata=records.REST)
-    tensors: tuple[TensorSize, ...] = records.optional(())
+    tensors: tuple[Item, ...] = records.optional(())  # with their bytes as they were written
     refused: list[Refusal] | None = records.optional(None)  # of a journal
     file: str = ""
     bytes: int = 0
@@ -95,7 +71,7 @@ def _reader(path: Path) -> Callable[[Path, Job | None], FileFacts]:
         return _json
     if any(f'format = "{name}"'.encode() in head for name in (Codebook.FORMAT, Proposal.FORMAT)):
         return _codebook
-    if path.suffix == JOB_SUFFIX or FORMAT.encode() in head:
+    if path.suffix == jobs.JOB_SUFFIX or jobs.job.FORMAT.encode() in head:
         return _job
     raise FileError(f"{path} is not a file of PACE")
 
@@ -124,7 +100,7 @@ def _model(path: Path, job: Job | None) -> FileFacts:
 def _journal(path: Path, job: Job | None) -> FileFacts:
     if not (path / "job.pace").is_file():
         raise FileError(f"{path} is neither a model folder nor a journal")
-    book = Journal(path, newest_job(path, read_job(path / "job.pace")))
+    book = Journal(path, jobs.newest_job(path, jobs.read_job(path / "job.pace")))
     decided, uploads = book.decision(), book.accepted()
     state = "open" if decided is None else "closed: nothing is taken any more"
     details = {
@@ -140,7 +116,7 @@ def _journal(path: Path, job: Job | None) -> FileFacts:
 
 
 def _job(path: Path, job: Job | None) -> FileFacts:
-    own = read_job(path)
+    own = jobs.read_job(path)
     sanity = ["as it was made: its digest fits", *_belongs_to(job, own)]
     details = {"job": own.digest, **explain.job_facts(own)}
     return FileFacts("job", own.content["format"], sanity, details)
@@ -221,12 +197,12 @@ def _signed_record(
         if kind == "roll":
             roll.read_roll(content, job, str(record.get("receiver")))
         elif kind == "edition":
-            read_edition(path, job)
+            jobs.read_edition(path, job)
         elif kind == "withdrawal":
-            return f"signed by {read_withdrawal(path, job).name}, for this job"
+            return f"signed by {jobs.editions.read_withdrawal(path, job).name}, for this job"
         elif job.signed:
             statement = {"kind": kind, "job": job.digest, "name": str(record.get("name"))}
-            signatures.verify(content, job.keys[SERVER], **statement)
+            signatures.verify(content, job.keys[jobs.SERVER], **statement)
     except PaceError as error:
         return f"NOT of this job ({error.code}): {error}"
     return f"{'signed by the server' if job.signed else 'not signed'}, for this job"
@@ -263,12 +239,15 @@ def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
     """Whether the job's server would take the upload, or the return is of the job, and whose."""
     try:
         if frame.answers == wire.NOBODY:
-            return f"the job takes it as the upload of {admit(content, sender(path), job).name}"
-        if len(content) != return_size(job) or frame.digest != job.federation.digest:
+            return (
+                f"the job takes it as the upload of {jobs.admit(content, sender(path), job).name}"
+            )
+        size = jobs.exact_size(job, layouts.return_layout)
+        if len(content) != size or frame.digest != job.federation.digest:
             return "NOT of this job"
         if not job.signed:
             return "a return of this job"
-        server, kind = job.keys[SERVER], signatures.RETURN
+        server, kind = job.keys[jobs.SERVER], signatures.RETURN
         for name in job.participants:  # its file may have any name
             with suppress(SignatureError):
                 signatures.verify(content, server, kind=kind, job=job.digest, name=name)
@@ -278,7 +257,6 @@ def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
         return f"NOT taken ({error.code}): {error}"
 
 
-def _sizes(shapes: wire.Layout) -> tuple[TensorSize, ...]:
+def _sizes(shapes: wire.Layout) -> tuple[Item, ...]:
     """A line for each tensor."""
-    lengths = zip(shapes.items(), shapes.lengths, strict=True)
-    return tuple(TensorSize(name, shape, length) for (name, shape), length in lengths)
+    return tuple(map(Item, shapes, shapes.values(), shapes.lengths))

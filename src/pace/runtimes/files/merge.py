@@ -9,33 +9,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unicodedata import normalize
 
+from pace import jobs
 from pace.errors import FileError, LateError, PaceError, SettingError, SignatureError, TooFewError
 from pace.io import atomic, records, shown, untrusted
-from pace.jobs import (
-    DOWN,
-    EDITION_SUFFIX,
-    ROLL_SUFFIX,
-    SERVER,
-    UP,
-    Attendance,
-    Brought,
-    Job,
-    Journal,
-    Leaver,
-    MessageSizes,
-    Refusal,
-    admit,
-    brought,
-    check_editions,
-    evidence_of,
-    exact_size,
-    influence,
-    message_sizes,
-    next_edition,
-    read_withdrawal,
-    signatures,
-    signed_as,
-)
+from pace.jobs import SERVER, UP, Brought, Influence, Job, Journal, Refusal, editions, signatures
 from pace.protocol import Received, steps
 from pace.reports import Cell, Document, Section, Table, Text
 
@@ -62,15 +39,12 @@ NOTES = (
 )
 
 
-@dataclass(frozen=True)
-class TookPart:
+@dataclass(frozen=True, kw_only=True)
+class TookPart(Influence):
     """A participant whose upload was merged."""
 
     name: str
     sha256: str  # of its upload
-    share: float | None  # its weight in the consensus; None where the method has no one weight
-    norm: float | None  # the size of its update against the median client's
-    flags: tuple[str, ...]  # what is worth a look, in words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +61,7 @@ class MergeReport:
     missing: tuple[str, ...]  # participants of whom there is no upload
     refused: tuple[Refusal, ...]  # in this run
     refused_ever: tuple[Refusal, ...]
-    bytes: MessageSizes
+    bytes: jobs.MessageSizes
     roll: int = 0  # bytes of the largest roll that went with a return
     brought: Brought | None = None  # what each site brought, where the method lets that be seen
     edition: int = 1
@@ -114,8 +88,8 @@ def take(path: Path, book: Journal) -> Refusal | None:
     """Accept one upload, or write down why not; durable after the journal's `settle`."""
     name, content = sender(path), None
     try:
-        content = untrusted.read_exact(path, exact_size(book.job))
-        book.accept(admit(content, name, book.job), settled=False)
+        content = untrusted.read_exact(path, jobs.exact_size(book.job))
+        book.accept(jobs.admit(content, name, book.job), settled=False)
     except PaceError as error:  # one that cannot be read must not stop the others
         return book.refuse(name, content, error, settled=False)
     return None
@@ -156,13 +130,13 @@ def merge_files(
         late = f"the job was closed with {len(decided)} uploads, without it"
         after = [name for name in book.accepted() if name not in decided]  # while it was decided
         refused += [Refusal(LateError.code, late, name) for name in after]
-        attendance, uploads = Attendance.of(book), steps.received(book.frames(), job.federation)
+        attendance, uploads = jobs.Attendance(book), steps.received(book.frames(), job.federation)
         for name in make_returns(book, signer, uploads):
             returned = book.returned(name)
             roll = attendance.roll(name, returned, signer)
             largest = max(largest, len(roll))
-            _put(out / f"{name}{DOWN}", returned)
-            _put(out / f"{name}{ROLL_SUFFIX}", roll)
+            _put(out / f"{name}{jobs.DOWN}", returned)
+            _put(out / f"{name}{jobs.ROLL_SUFFIX}", roll)
             progress(f"return to {name}")
         put_certificates(book, out, signer)
         report = merge_report(book, refused, uploads, roll=largest)
@@ -187,17 +161,17 @@ class Changes:
     def begin(self, book: Journal, key: signatures.Key | None) -> Journal:
         """The journal in the next edition; a change that was made before is not made again."""
         job = book.job
-        check_editions(job)
+        editions.check_editions(job)
         assert key is not None  # a job with keys has the server's
-        said = [read_withdrawal(path, job) for path in self.withdrawn]
+        said = [editions.read_withdrawal(path, job) for path in self.withdrawn]
         now = datetime.now(UTC).isoformat(timespec="seconds")
         here, removed = book.accepted(), {}
         for name in self.removed:
-            upload = evidence_of(book.stored(name))[0].hex() if name in here else ""
-            removed[name] = Leaver(
+            upload = jobs.evidence_of(book.stored(name))[0].hex() if name in here else ""
+            removed[name] = editions.Leaver(
                 job.number + 1, job.keys.get(name, ""), upload, "", now, withdrew=False
             )
-        edition = next_edition(job, self.added, {one.name: one for one in said}, removed)
+        edition = editions.next_edition(job, self.added, {one.name: one for one in said}, removed)
         return book if edition is None else book.begin_edition(edition, key)
 
 
@@ -205,7 +179,7 @@ def put_edition(book: Journal, out: Path) -> Path | None:
     """Write a later edition's signed record to `out`, for those who are new; its file."""
     if book.job.edition is None:
         return None
-    path = out / f"{book.job.name}.{book.job.number}{EDITION_SUFFIX}"
+    path = out / f"{book.job.name}.{book.job.number}{editions.EDITION_SUFFIX}"
     _put(path, (book.room / "edition").read_bytes())
     return path
 
@@ -250,10 +224,10 @@ def make_returns(book: Journal, key: signatures.Key | None, uploads: Received) -
     if not all(map(book.has_return, names)):
         for name, frame in zip(names, steps.returns(uploads, job.federation), strict=True):
             if key is not None:
-                kind = signed_as(signatures.RETURN, job.number)
+                kind = editions.signed_as(signatures.RETURN, job.number)
                 frame = signatures.sign(frame, key, kind=kind, job=job.digest, name=name)
             book.put_return(name, frame)
-        if (told := brought(uploads, job.federation, names)) is not None:
+        if (told := jobs.disclosure.brought(uploads, job.federation, names)) is not None:
             book.put_brought(told)
         book.settle()  # before anybody sees one of them
     return names
@@ -269,21 +243,21 @@ def merge_report(
 ) -> MergeReport:
     """The report; without `uploads`, that of a job which is waiting for some."""
     job, decided = book.job, (book.decision() or {}) if uploads else {}
-    weights = influence(uploads, job.federation) if uploads else []
+    weights = jobs.influence(uploads, job.federation) if uploads else []
     return MergeReport(
         job={"name": job.name, "digest": job.digest},
         sealed=job.sealed,
         merged=bool(decided),
         waiting=waiting,
         took_part=tuple(
-            TookPart(name, decided[name], weight.share, weight.norm, weight.flags)
+            TookPart(**vars(weight), name=name, sha256=decided[name])
             for name, weight in zip(sorted(decided), weights, strict=True)
         ),
         here=tuple(book.accepted()),
         missing=tuple(job.missing(decided or book.accepted())),
         refused=tuple(refused),
         refused_ever=tuple(book.refusals()),
-        bytes=message_sizes(job),
+        bytes=jobs.message_sizes(job),
         roll=roll,
         brought=book.brought() if uploads else None,
         edition=job.number,

@@ -23,22 +23,13 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
+from pace import protocol
 from pace.errors import FileError, NumberError, OtherJobError, SettingError
 from pace.graph import Graph
 from pace.io import Medium, atomic, records, shown, untrusted
 from pace.jobs import Job, read_job, render_job
 from pace.params import Params
-from pace.protocol import (
-    AdoptedModel,
-    Adoption,
-    External,
-    Kept,
-    Message,
-    bounded,
-    layouts,
-    steps,
-    wire,
-)
+from pace.protocol import AdoptedModel, Adoption, External, Kept, Message, layouts, steps, wire
 from pace.reports import render_page
 from pace.runtimes.files.model_page import model_card, model_document
 from pace.runtimes.files.outcome import MODEL, MaskScores, Outcome, evaluate_mask, known_labels
@@ -283,7 +274,7 @@ def _parameters(tensors: Mapping[str, Tensor], expected: wire.Layout, path: Path
 def check_numbers(params: Params, path: Path) -> None:
     """Refuse numbers that no model has."""
     try:
-        bounded(params)
+        protocol.bounded(params)
     except NumberError as error:
         raise NumberError(f"{path}: {error}; restore it from a backup, or adopt again") from error
 

@@ -14,13 +14,11 @@ import torch
 from pace import reports
 from pace.gates import promises
 from pace.io import many
-from pace.jobs import SMALL, Job, message_sizes, roll_sentences
-from pace.models import in_words
-from pace.protocol import external_names
+from pace.jobs import SMALL, Job, explain, message_sizes, roll_sentences
+from pace.protocol import layouts
 from pace.reports import Block, Cell, Column, Facts, Section, Table, Text, Value
 from pace.runtimes.files.egress import item_table
-from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores
-from pace.runtimes.files.verdict import findings
+from pace.runtimes.files.outcome import MaskScores, Outcome, ReadingScores, findings
 from pace.task import calibration_error
 
 NAMES = {
@@ -118,7 +116,7 @@ def _headline(outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[tu
 
 
 def _adopted(job: Job, outcome: Outcome, scored: Mapping[str, MaskScores]) -> Iterator[Block]:
-    names = ("Local", *external_names(job.federation))
+    names = ("Local", *layouts.external_names(job.federation))
     parts = list(zip(names, outcome.weights, strict=True))
     formula = f"(1 - α) Local + α {names[1]}"
     if len(parts) > 2:
@@ -199,13 +197,11 @@ def _origin(job: Job, outcome: Outcome) -> Iterator[Block]:
         tables = "--nodes new.csv --edges new_links.csv"
         uses.append(f"predict THIS_FOLDER {tables} --out predictions.csv")
     yield reports.Code("\n".join(f"pace client {use}" for use in uses))
-    widths = " → ".join(map(str, job.model.widths))
+    facts = explain.job_facts(job)
     origin = {
         "Job": job.digest,
-        "Method": job.method,
-        "Model": f"{job.model.title}, {widths}{in_words(job.model)}",
+        **{name.capitalize(): facts[name] for name in ("method", "model", "start", "training")},
         "Classes": ", ".join(job.classes) or str(job.model.classes),
-        "Training": f"{job.federation.recipe.epochs} epochs, seed {job.seed}",
         "Upload, return": f"{outcome.upload}, SHA-256 {outcome.returned}",
     }
     yield Facts((*origin.items(), *outcome.versions.items()))

@@ -21,7 +21,7 @@ from typing import Any
 from pace.errors import FileError, SettingError
 from pace.io import atomic, records, state_folder, untrusted
 from pace.jobs import Job
-from pace.protocol import upload_layout
+from pace.protocol import layouts
 from pace.runtimes.files.attacks import Risk
 
 POLICY, LOG = "policy.toml", "egress.log"
@@ -72,7 +72,7 @@ class Policy:
             )
         if self.largest_auc < 1:
             auc = None if risk is None else risk.auc
-            if auc is None and not upload_layout(job.federation):
+            if auc is None and not layouts.upload_layout(job.federation):
                 auc = 0.5  # nothing is sent
             rule = f"membership is told with an AUC of at most {self.largest_auc:g}"
             said = "it could not be measured" if auc is None else f"{auc:.3f}"
