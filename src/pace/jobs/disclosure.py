@@ -63,10 +63,8 @@ def disclosure(
     """What this very message tells; of a sealed one only the tensors' names and shapes are known."""
     layout = layouts.upload_layout(federation)
     told = layouts.explain_upload(message, federation, features)
-    items = tuple(
-        Item(name, shape, length, told.tensors[name])
-        for (name, shape), length in zip(layout.items(), layout.lengths, strict=True)
-    )
+    words = (told.tensors[name] for name in layout)
+    items = tuple(map(Item, layout, layout.values(), layout.lengths, words))
     sentences = list(told.sentences) if items else [EMPTY]
     if items and graph is not None and not federation.sealed and (few := small_classes(graph)):
         names = ", ".join(classes[label] if classes else str(label) for label in few)
@@ -119,9 +117,7 @@ class Brought:
     choices: Mapping[str, float]  # this loss, a label, for every map and λ
     names: tuple[str, ...]
     alone: tuple[float, ...]  # squared loss a label on the site of what the others learn without it
-    helps: tuple[
-        tuple[float, ...], ...
-    ]  # how much that of each column's site rises without the row's
+    helps: tuple[tuple[float, ...], ...]  # how much each column's loss rises without the row's site
     shapley: tuple[float, ...]  # part of the explained share of all labels
     error: float  # largest standard error of these parts; 0: all rolls were solved
 

@@ -295,13 +295,17 @@ def egress_document(report: Egress) -> reports.Document:
         *(("Job", report.job), ("Digest", report.digest), ("Method", report.method)),
         *(("Edition", serves), ("Trained", f"{report.trained}, {report.seconds:.1f} s")),
     )
+    reader = f"the server, reads {'sums over all sites' if report.sealed else 'every upload'}"
+    roles = {name: reader if name == SERVER else "takes part" for name in report.parties}
+    parties = [(name, roles[name], key) for name, key in report.parties.items()]
+    everybody, heads = "Everybody whom the job names", ["Name", "Role", "Fingerprint of its key"]
     sections: dict[str, tuple[Block, ...]] = {
         "What leaves": (
             Text(f"{report.bytes:,} bytes, SHA-256 {report.sha256}."),
             item_table(report.disclosed),
             *map(Text, report.disclosed.sentences),
         ),
-        "To whom": (_party_table(report), Text(KNOWN)),
+        "To whom": (Table.of(everybody, heads, parties, words=3), Text(KNOWN)),
         "For what": (Facts(purpose), Text(PURPOSE)),
         "Risk": (
             risk_table(report),
@@ -320,13 +324,6 @@ def egress_document(report: Egress) -> reports.Document:
         tuple(Section(title, blocks) for title, blocks in sections.items()),
         flows=True,
     )
-
-
-def _party_table(report: Egress) -> Table:
-    reader = f"the server, reads {'sums over all sites' if report.sealed else 'every upload'}"
-    rows = [[n, reader if n == SERVER else "takes part", key] for n, key in report.parties.items()]
-    heads = ["Name", "Role", "Fingerprint of its key"]
-    return Table.of("Everybody whom the job names", heads, rows, words=3)
 
 
 def _class_table(report: Egress) -> Table:

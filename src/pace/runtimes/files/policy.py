@@ -110,10 +110,8 @@ def append_decision(entry: Mapping[str, Any]) -> str:
     """Put a decision at the end of the log; its hash."""
     path = log_file()
     with atomic.held(path.with_name(f".{LOG}.lock"), f"another process writes {path}", 30):
-        before, last, number = b"", FIRST, 0
-        if path.exists():
-            before = untrusted.read(path, LARGEST_LOG)
-            number, last = verify_log(path)
+        number, last = verify_log(path) if path.exists() else (0, FIRST)
+        before = untrusted.read(path, LARGEST_LOG) if number else b""
         made = {"number": number + 1, "time": datetime.now(UTC).isoformat(timespec="seconds")}
         made |= {"user": getpass.getuser(), **entry, "previous": last}
         own = _hash(made)
