@@ -183,7 +183,10 @@ def run_trials(
         for graph in graphs:
             layouts.check(graph, shared[0])
         stored = Checkpoints(Path(checkpoints), f"{setup} {device}") if checkpoints else None
-        training = f"training for {', '.join(members)}"
+
+        def trained(seed: int, named: str = ", ".join(members)) -> None:
+            progress(f"seed {seed}: training for {named}")
+
         began = time.perf_counter()
         learnt = train_cohort(
             graphs,
@@ -191,7 +194,7 @@ def run_trials(
             {federation.seed: federation.start for federation in shared},
             recipe=shared[0].recipe,
             device=device,
-            progress=lambda seed, step=training: progress(f"seed {seed}: {step}"),
+            progress=trained,
             checkpoints=stored,
         )
         seconds = (time.perf_counter() - began) / len(seeds)
