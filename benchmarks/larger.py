@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -72,15 +73,18 @@ def edge_blocks(nodes: int, edges: int) -> Iterator[Any]:
 
 def write_tables(folder: Path, nodes: int, edges: int, features: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    parts = {"nodes": node_blocks(nodes, features), "edges": edge_blocks(nodes, edges)}
-    for name, blocks in parts.items():
-        first = next(blocks)
-        path = folder / f"{name}.parquet"
-        how = {"use_dictionary": name == "nodes", "compression": "none", "store_schema": False}
-        with parquet.ParquetWriter(path, first.schema, **how) as writer:
-            writer.write_table(first)
-            for block in blocks:
-                writer.write_table(block)
+    write_blocks(folder / "nodes.parquet", node_blocks(nodes, features))
+    write_blocks(folder / "edges.parquet", edge_blocks(nodes, edges))
+
+
+def write_blocks(path: Path, blocks: Iterator[Any]) -> None:
+    """A Parquet file of Arrow tables; columns that are dictionaries stay so."""
+    first = next(blocks)
+    short = [field.name for field in first.schema if str(field.type).startswith("dictionary")]
+    how = {"use_dictionary": short, "compression": "none", "store_schema": False}
+    with parquet.ParquetWriter(path, first.schema, **how) as writer:
+        for block in chain([first], blocks):
+            writer.write_table(block)
 
 
 def measured(*words: object) -> dict[str, Any]:
@@ -179,11 +183,11 @@ def draw(graphs: Path, rows: Path, out: Path) -> None:
     figure, axes = pyplot.subplots(2, 2, figsize=(11, 7.5))
     for axis, (title, table) in zip(axes.T.flat, tables.items(), strict=True):
         growth = {
-            name: np.polyfit(np.log(line.index), np.log(line), 1)[0]
+            name: round(float(np.polyfit(np.log(line.index), np.log(line), 1)[0]), 2)
             for name, line in ((name, table[name].dropna()) for name in table)
         }
         table.plot(ax=axis, logx=True, logy=True, marker="o", title=title, grid=True)
-        axis.legend([f"{name} (exponent {power:.2f})" for name, power in growth.items()])
+        axis.legend([f"{name} (exponent {power})" for name, power in growth.items()])
         print(title, table.to_string(), f"exponents: {growth}", sep="\n", end="\n\n")
     figure.tight_layout()
     figure.savefig(out, dpi=70)

@@ -1,8 +1,9 @@
 """A site as a stream of rows: seconds and memory of its fit, beside scikit-learn on the same rows.
 
 Each size in a process of its own: `python -m benchmarks.rows pace 100000000`. Rows are made as they are
-read, so that the disk is not measured. scikit-learn's ridge takes them all at once, as many as fit; its
-linear model by gradient steps takes them in a stream. Seconds are the processor's.
+read, so that the disk is not measured; `command` in place of `pace` reads them from Parquet files.
+scikit-learn's ridge takes them all at once, as many as fit; its linear model by gradient steps takes
+them in a stream. Seconds are the processor's.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import json
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import torch
 
@@ -72,8 +76,39 @@ def pace(rows: int) -> None:
     steps.fit_rows(RowTable.of(none, none, {}, FEATURES, stream=stream), federation)
 
 
+def command(rows: int) -> dict[str, float]:
+    """`pace client fit --rows` on files: one of a million rows, under as many names as are needed."""
+    import pyarrow
+
+    from benchmarks.larger import measured, write_blocks
+    from pace.jobs import Job, write_job
+    from pace.models import GCN
+
+    each = min(rows, 1_000_000)
+
+    def tables() -> Iterator[Any]:
+        for y, x in blocks(each):
+            lists = pyarrow.FixedSizeListArray.from_arrays(x.numpy().reshape(-1), FEATURES)
+            columns = {"id": y.numpy(), "split": ["train"] * len(y), "label": y.numpy()}
+            yield pyarrow.table({**columns, "hop0": lists, "hop2": lists})
+
+    with TemporaryDirectory() as name:
+        home = Path(name)
+        (home / "mine.rows").mkdir()
+        write_blocks(first := home / "mine.rows" / "0.parquet", tables())
+        for number in range(1, rows // each):
+            first.with_name(f"{number}.parquet").symlink_to(first)
+        job = Job("rows", GCN((FEATURES, 64, CLASSES)), method="pace-ridge")
+        write_job(home / "job.pace", job)
+        files = ("--keep", home / "mine.local", "--upload", home / "mine.up", "--yes")
+        given = ("client", "fit", home / "job.pace", "--rows", first.parent)
+        return {"rows": rows, **measured(*given, *files)}
+
+
 def one(who: str, rows: int) -> dict[str, float]:
     torch.set_num_threads(1)
+    if who == "command":
+        return command(rows)
     fit = {"pace": pace, "ridge": ridge, "sgd": sgd}[who]
     fit(100)  # imports
     before, began = peak(), time.process_time()
