@@ -347,6 +347,9 @@ def import_(
     )
     book = load_book(job, tables.Codebook) if job else None
     if memory is not None:
+        import torch
+
+        torch.set_num_threads(1)  # a second one mostly waits for the first
         facts = tables.StreamedTables(nodes, edges, columns, book).write(out, round(memory * 1e9))
         lines = [f"{name}: {fact}" for name, fact in facts.items()]
         console.answer(facts, *lines, f"Written: {out}", as_json=as_json)
