@@ -252,6 +252,11 @@ def _write(path: Path, rows: list[Stored]) -> None:
     buffer = io.BytesIO()
     table = arrow.Table.from_pylist(rows, SCHEMA)
     parquet.write_table(
-        table, buffer, compression="zstd", compression_level=19, data_page_size=2**24
+        table,
+        buffer,
+        compression="zstd",
+        compression_level=19,
+        data_page_size=2**24,
+        use_dictionary=[field.name for field in SCHEMA if field.type == arrow.string()],
     )
     atomic.write(path, buffer.getvalue())
