@@ -92,7 +92,7 @@ def denormal(random: Random, local: Array) -> Array:
 def infinite(random: Random, local: Array) -> Array:
     """One number that is none, often on a node that no gate looks at."""
     made = local.copy()
-    flat = made.reshape(len(made), -1)
+    flat = made.reshape(len(made), local.shape[1] * local.shape[2])  # of no receiver too
     places = random.integers(flat.shape[1], size=len(made))
     flat[np.arange(len(made)), places] = random.choice([np.inf, -np.inf, np.nan], len(made))
     return made
