@@ -176,8 +176,8 @@ FAULTS = {
     ),
     48: Fault(
         "A backdoor in the rows or sums of a regression",
-        "`pace-full` takes a feature as far as several groups of clients support it; sums that no "
-        "rows of length one add up to are refused, others pass",
+        "`pace-full` lets no group of clients move a feature far; sums that no rows of length one add "
+        "up to are refused, others pass",
     ),
     51: Fault(
         "An upload that nobody agreed to, or beyond a limit of the site's own policy",
