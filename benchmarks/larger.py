@@ -134,7 +134,8 @@ def one(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
         features=tuple(f"f{i}" for i in range(given.features)),
         model=GCN((given.features, HIDDEN, CLASSES)),
     )
-    write_job(folder / "job.pace", job)
+    if not (folder / "job.pace").exists():
+        write_job(folder / "job.pace", job)
     yield {"step": "tables", "bytes": size_of(home)}
     said = ("--classes", ",".join(job.classes), "--label", "kind", "--split", "fold")
     for site in (folder / "small", home):

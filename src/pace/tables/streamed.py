@@ -7,7 +7,7 @@ has to be said: classes, and by a codebook how words and dates become numbers.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from pace.tables.importing import Columns, check_settings, read_as, shares, spec
 from pace.tables.problems import Problems
 from pace.tables.table import ArrowBlock, Table, arrow_blocks, open_table
 
+SPREAD = 4  # times the number of nodes: ids below it are looked up in a list, in one look
 ROOM_PER_NODE = 160  # bytes: ids and where they are found, labels, split, degrees
 
 
@@ -66,7 +67,7 @@ class StreamedTables:
         ends = next(arrow_blocks(edges, self.ends), None)
         named = [self.ids, *(map(_names, ends.columns) if ends else ())]
         self.words = any(str(names.type) != "int64" for names in named)
-        self.index = self._index()
+        self.lookup = self._lookup()
 
     def _table(self, block: Any, before: int) -> Table:
         file = ArrowBlock(self.nodes, block, before)
@@ -88,8 +89,8 @@ class StreamedTables:
             raise GraphError(f"{self.nodes.name}: an id ({column!r}) is empty")
         return ids
 
-    def _index(self) -> Any:
-        """Where each id is."""
+    def _lookup(self) -> Callable[[Any], Any]:
+        """From ids, as `_keys`, to the numbers of their nodes, -1 where there is none."""
         import pandas
 
         keys = _keys(self.ids, self.words)
@@ -99,7 +100,12 @@ class StreamedTables:
             twice = {self.ids[row].as_py() for row in np.flatnonzero(keys == key).tolist()}
             name = " and ".join(map(repr, twice))  # two where words have one hash
             raise GraphError(f"{self.nodes.name}: the id {name} stands in two rows")
-        return index
+        least, most = keys.min(initial=0), keys.max(initial=0)
+        if self.words or least < 0 or most >= SPREAD * len(keys):
+            return index.get_indexer  # type: ignore[no-any-return]
+        table = np.full(most + 3, -1, np.int32)
+        table[keys + 1] = np.arange(len(keys))
+        return lambda wanted: table[wanted.clip(-1, most + 1) + 1]
 
     def node_blocks(self) -> Iterator[Nodes]:
         """Features, labels and split of the nodes, in order."""
@@ -150,7 +156,7 @@ class StreamedTables:
     def _numbered(self, column: Any) -> Tensor:
         """The number of each named node, -1 where there is none."""
         names = _names(column)
-        found = self.index.get_indexer(_keys(names, self.words))
+        found = self.lookup(_keys(names, self.words))
         if names.null_count:
             found[np.asarray(names.is_null())] = -1
         return torch.from_numpy(found).long()

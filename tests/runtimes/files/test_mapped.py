@@ -381,15 +381,18 @@ def test_rows_without_a_split_may_follow_each_other_but_not_fill_the_table(tmp_p
                 pace(*command, north / f"{number}.graph")
 
 
+@pytest.mark.parametrize("large", [10**15, 5])
+@pytest.mark.parametrize("least", [-7, 0])
 @pytest.mark.parametrize("kind", [str, int])
 def test_ids_that_are_numbers_in_one_table_and_words_in_the_other_meet(
-    kind: type, tmp_path: Path
+    kind: type, least: int, large: int, tmp_path: Path
 ) -> None:
-    """In neither order, far apart and below zero."""
-    ids = [-7, 10**15, 3, 40]
+    """In neither order, far apart, below zero, or close together."""
+    ids = [least, large, 3, 12]
     nodes = {"id": ids, "f0": [0.0, 1.0, 2.0, 3.0]}
-    ends = [kind(name) for name in (3, -7, 40)], [kind(name) for name in (10**15, 3, -7)]
-    edges = {"source": [*ends[0], None], "target": [*ends[1], kind(3)]}
+    ends = [kind(name) for name in (3, least, 12)], [kind(name) for name in (large, 3, least)]
+    strange = [None, kind(14), kind(-3), kind(10**17)]
+    edges = {"source": [*ends[0], *strange], "target": [*ends[1], *[kind(3)] * len(strange)]}
     for name, table in (("nodes", nodes), ("edges", edges)):
         parquet.write_table(pyarrow.table(table), tmp_path / f"{name}.parquet")
     options = ("--nodes", tmp_path / "nodes.parquet", "--edges", tmp_path / "edges.parquet")
@@ -398,7 +401,7 @@ def test_ids_that_are_numbers_in_one_table_and_words_in_the_other_meet(
     with pytest.raises(GraphError, match="the edge None to"):
         pace(*command, "refuse")
     told = pace(*command, "drop")
-    assert told["notes"] == ["dropped: edges to nodes that are not in the table, 1"]
+    assert told["notes"] == ["dropped: edges to nodes that are not in the table, 4"]
     found, _ = read_folder(out)
     assert isinstance(found.graph, mapped.MappedGraph)
     assert found.graph.around(0, 4)[0].tolist() == [2, 3, 2, 0, 1, 0]
