@@ -29,20 +29,20 @@ ROW = {module: row for row, modules in enumerate(ROWS) for module in modules}
 # How many lines a room may have. Mass is a defect: what a feature adds, a second way of doing something
 # gives back. Raising a number takes a reason that the room's owner would say aloud.
 MOST_LINES = {
-    "cli": 2_950,
-    "datasets": 1_470,
+    "cli": 2_710,
+    "datasets": 1_430,
     "export": 140,
     "gates": 520,
     "io": 1_200,
-    "jobs": 2_080,
+    "jobs": 2_010,
     "merging": 990,
-    "methods": 1_290,
-    "models": 2_390,
-    "protocol": 1_800,
-    "reports": 1_300,
-    "runtimes": 3_850,
-    "tables": 3_420,
-    "training": 740,
+    "methods": 1_180,
+    "models": 2_340,
+    "protocol": 1_780,
+    "reports": 1_280,
+    "runtimes": 3_700,
+    "tables": 3_320,
+    "training": 730,
 }
 
 # A heavy or optional library, and the only files that may import it.
