@@ -75,11 +75,11 @@ def bench(
         "torch": torch.__version__,
         "numpy": np.__version__,
     }
-    found: dict[str, Any] = {"machine": machine, "rows": []}
+    found: dict[str, Any] = {"machine": machine, "compared": []}
 
     def note(part: str, taken: Row | Point) -> None:
         if isinstance(taken, Row):
-            found["rows"].append(asdict(taken))
+            found["compared"].append(asdict(taken))
         else:
             found.setdefault(part, []).append(taken)
         for line in shown(part, taken).splitlines():

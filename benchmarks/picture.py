@@ -21,11 +21,11 @@ def draw(path: Path, found: dict[str, Any]) -> None:
     from matplotlib import pyplot
 
     grown = [key for key in ("scale", "server") if found.get(key)]
-    panels = bool(found["rows"]) + len(grown)
+    panels = bool(found["compared"]) + len(grown)
     figure, axes = pyplot.subplots(1, panels, figsize=(6 * panels, 4.5), squeeze=False)
     row = list(axes[0])
-    if found["rows"]:
-        axis, rows = row.pop(0), pd.DataFrame(found["rows"])
+    if found["compared"]:
+        axis, rows = row.pop(0), pd.DataFrame(found["compared"])
         whats, wheres = list(rows.what.unique()), rows.groupby("where", sort=False)
         for place, (where, some) in enumerate(wheres):
             beside = 0.12 * (place - (len(wheres) - 1) / 2)  # so that no mark hides another

@@ -12,6 +12,7 @@ from fuzz.scratch import FOLDER, placed, quiet, written
 
 from pace.io import FORMULA, NUMBER, Medium, shown, untrusted
 from pace.tables import (
+    Codebook,
     Columns,
     Problems,
     Proposal,
@@ -22,11 +23,9 @@ from pace.tables import (
     merge_proposals,
     open_table,
     propose_columns,
-    read_codebook,
-    read_proposal,
+    read_columns,
     read_table,
-    write_codebook,
-    write_proposal,
+    write_columns,
 )
 
 TABLE = (
@@ -76,11 +75,11 @@ def codebooks(data: bytes) -> None:
 
 
 def _applied(path: Path) -> None:
-    import_graph(nodes(), edges(), Columns(), codebook=read_codebook(path))
+    import_graph(nodes(), edges(), Columns(), codebook=read_columns(path, Codebook))
 
 
 def _merged(path: Path) -> None:
-    sites = {"north": read_proposal(path), "south": honest_proposal()}
+    sites = {"north": read_columns(path, Proposal), "south": honest_proposal()}
     book = merge_proposals(sites)[0]
     codebook_rows(book)
     codebook_discloses(sites, book)
@@ -118,8 +117,8 @@ def seeds() -> Mapping[str, list[bytes]]:
         "parsed": [b'{"a": [1, {"b": null}]}', b'[a]\nb.c = [1, 2.5, "x"]\n\'d\' = """e"""\n'],
         "table": [b"\0" + TABLE, b"\1" + packed],
         "codebook": [
-            b"\0" + written(lambda path: write_proposal(path, offered)),
-            b"\1" + written(lambda path: write_codebook(path, book)),
+            b"\0" + written(lambda path: write_columns(path, offered)),
+            b"\1" + written(lambda path: write_columns(path, book)),
         ],
     }
 

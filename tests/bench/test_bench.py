@@ -87,7 +87,7 @@ def test_the_command_writes_numbers_and_a_picture(tmp_path: Path) -> None:
     done = CliRunner().invoke(command(), ["--quick", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     found = json.loads((tmp_path / "bench.json").read_text())
-    assert {row["what"] for row in found["rows"]} >= {"training", "study", "merge", "adopt"}
+    assert {row["what"] for row in found["compared"]} >= {"training", "study", "merge", "adopt"}
     assert found["server"]
     assert found["scale"]
     assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
