@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
+from abc import ABC, abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
@@ -47,7 +48,7 @@ ROW_NUMBERS = re.compile(r"|__index_level_\d+__|Unnamed: \d+")  # as pandas call
 Read = tuple[Sequence[int], dict[str, Sequence[str]]]  # row numbers, and columns as text
 
 
-class TableFile:
+class TableFile(ABC):
     """A table whose header has been read."""
 
     columns: list[str]
@@ -58,9 +59,9 @@ class TableFile:
         self.path, self.name = path, path.name
         self.conversions: dict[str, Conversion] = {}  # of columns that a mapping makes numbers of
 
+    @abstractmethod
     def read(self, columns: Sequence[str], problems: Problems) -> Read:
         """The row numbers, and columns as text."""
-        raise NotImplementedError
 
 
 class CsvFile(TableFile):
