@@ -7,9 +7,10 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, fields
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,9 @@ class Cell:
 
     @property
     def file(self) -> str:
-        """The name of the Parquet file it is stored in: one for each dataset."""
+        """The name of the Parquet file it is stored in: small ones, of ten draws of a setting."""
         name = Path(self.dataset).stem if self.dataset.endswith(".graph") else self.dataset
+        name += f"-{self.partition}-c{self.clients}-draws{self.data_seed // 10}x"
         return re.sub(r"[^\w.=,-]", "_", name) + ".parquet"
 
     def settings(self) -> str:
@@ -86,10 +88,10 @@ Stored = dict[str, Any]  # a row of that schema
 
 
 class Store:
-    """A folder of cells: a Parquet file for each dataset, and a journal of what was computed since.
+    """A folder of cells: Parquet files, whatever their names, and a journal of what was computed since.
 
-    A cell is appended to the journal as soon as it is computed; `fold` moves the journal's cells into
-    the Parquet files. A process that is killed leaves at most one broken line, which is skipped.
+    A cell is appended to the journal as soon as it is computed; `fold` moves every cell into the file
+    that its setting names. A process that is killed leaves at most one broken line, which is skipped.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -101,11 +103,8 @@ class Store:
 
     @cached_property
     def rows(self) -> dict[Cell, Stored]:
-        """Every stored cell."""
-        rows: dict[Cell, Stored] = {}
-        for path in sorted(self.folder.glob("*.parquet")):
-            rows |= {_cell(row): row for row in _read(path)}
-        return rows | {_cell(row): row for row in self._journal()}
+        """Every stored cell, in an order that does not depend on the files."""
+        return _by_cell(chain(*self._files().values(), self._journal()))
 
     def has(self, cell: Cell, epochs: int | None) -> bool:
         """Whether the cell is stored with all of these settings."""
@@ -136,18 +135,28 @@ class Store:
             self.rows[cell] = row
 
     def fold(self) -> None:
-        """Move the journal's cells into the Parquet files. Interrupted, it can be done again."""
+        """Move every cell into its own file. Interrupted, it can be done again."""
         self.__dict__.pop("rows", None)
-        if not (self.folder / JOURNAL).exists():
+        if not self.folder.is_dir():
             return
         with self._alone():
-            if not (self.folder / JOURNAL).exists():  # another process has folded it meanwhile
-                return
-            changed = {_cell(row).file for row in self._journal()}
-            for name in sorted(changed):
-                cells = sorted((cell for cell in self.rows if cell.file == name), key=_order)
-                _write(self.folder / name, [self.rows[cell] for cell in cells])
-            (self.folder / JOURNAL).unlink()
+            files, journal = self._files(), list(self._journal())
+            changed = {_cell(row).file for row in journal}
+            for name, rows in files.items():
+                own = {_cell(row).file for row in rows}
+                if own != {name}:
+                    changed |= own | {name}
+            kept: dict[str, list[Stored]] = {}
+            self.rows = _by_cell(chain(*files.values(), journal))
+            for cell, row in self.rows.items():
+                kept.setdefault(cell.file, []).append(row)
+            for name in sorted(changed & kept.keys()):
+                _write(self.folder / name, kept[name])
+            for name in {*changed - kept.keys(), JOURNAL}:
+                (self.folder / name).unlink(missing_ok=True)
+
+    def _files(self) -> dict[str, list[Stored]]:
+        return {path.name: _read(path) for path in sorted(self.folder.glob("*.parquet"))}
 
     def _journal(self) -> Iterator[Stored]:
         try:
@@ -188,6 +197,11 @@ def _order(cell: Cell) -> tuple[object, ...]:
 
 def _cell(row: Stored) -> Cell:
     return Cell(**{name: row[name] for name in KEY})
+
+
+def _by_cell(rows: Iterable[Stored]) -> dict[Cell, Stored]:
+    found = {_cell(row): row for row in rows}
+    return {cell: found[cell] for cell in sorted(found, key=_order)}
 
 
 def _row(cell: Cell, trial: Trial) -> Stored:

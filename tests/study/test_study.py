@@ -185,6 +185,23 @@ def test_folding_moves_the_journal_into_the_files_and_changes_no_cell(tmp_path: 
     assert after == {each: row for each, row in before.items() if each != cells[0]}
 
 
+def test_cells_of_any_file_are_read_and_a_fold_leaves_each_in_its_own(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    store = Store(tmp_path)
+    cells = [cell(), cell(partition="dirichlet:alpha=0.1"), cell(data_seed=10), cell(data_seed=11)]
+    for each in cells:
+        store.write(each, trial(), epochs=None, device="cpu")
+    store.fold()
+    rows = Store(tmp_path).rows
+    files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert len(files) == 3
+    parquet.write_table(parquet.read_table(tmp_path), tmp_path / "all.parquet")
+    (tmp_path / cells[0].file).unlink()
+    assert Store(tmp_path).rows == rows
+    Store(tmp_path).fold()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
 def test_a_fold_that_was_interrupted_is_done_again(tmp_path: Path) -> None:
     """Killed between a file's write and the journal's removal: nothing is lost or doubled."""
     store = Store(tmp_path)
