@@ -143,10 +143,10 @@ def reproduce(
         )
     found = Outcome(wanted, store, chosen_seeds)
     if not stored:
-        found.add_membership(out)
+        found.add_membership()
         note_command(out, shlex.join(["pace", *sys.argv[1:]]))
     written = found.write(out, absent)
-    path = write_study_page(out)
+    path = write_study_page(out, chosen_seeds)
     written.append(path)
     if as_json:
         console.one_object(

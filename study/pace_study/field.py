@@ -8,25 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pace.io import atomic
-from pace.reports import (
-    Block,
-    Choice,
-    Code,
-    Document,
-    Drilldown,
-    Figure,
-    Section,
-    Table,
-    Text,
-    render_page,
-)
+from pace.reports import Table
 from pace_study.beyond import Aim
 from pace_study.records import title
 from pace_study.rounds import ROUNDS
@@ -273,47 +260,3 @@ def full_aims(settings: pd.DataFrame) -> list[Aim]:
             )
         )
     return aims
-
-
-# --- the page -----------------------------------------------------------------------------------
-
-RULE = (
-    "A method is admitted with at least three of the draws of a setting, by the protocol of this table: "
-    "one seed, data seeds 10 to 19, no test label before the score. It enters the ranks when it has all "
-    "settings that they are over; they compare the draws that all rows have. The command that adds one "
-    "of your own:"
-)
-COMMAND = "pace run --methods package.module:Class --against field --dataset cora --out results"
-
-
-def write_field_page(settings: pd.DataFrame, core: Sequence[Row], figure: Path, path: Path) -> Path:
-    """One page that sorts by any column and chooses by partition and graph."""
-    choices = []
-    for name, found in settings.groupby("setting", sort=False):
-        dataset, partition, clients = (found[key].iloc[0] for key in SETTING)
-        table = frame_table(str(name), found, SETTING_LINE[1:], words=2)
-        choices.append(Choice((str(partition), title(dataset), str(clients)), table))
-    drill = Drilldown(("Partition", "Graph", "Clients"), tuple(choices))
-    blocks: list[Block] = [Text(RULE), Code(COMMAND)]
-    if (summary := summary_table(settings, core)).rows:
-        blocks.append(summary)
-    if figure.is_file():
-        caption = (
-            "Mean ranks over the settings that every row has; rows under one bar do not differ."
-        )
-        blocks.insert(2, Figure(caption, "Mean rank of each method", figure.read_bytes()))
-    draws = sorted({int(settings.draws.min()), int(settings.draws.max())})
-    document = Document(
-        "The field in one table",
-        "One-shot personalised federated graph learning under one protocol: accuracy, calibration, "
-        "harm, bytes, rounds and what an upload tells in the same row, with intervals over draws of the "
-        "masks.",
-        (
-            (str(settings.setting.nunique()), "settings"),
-            (str(settings.label.nunique()), "rows"),
-            (" to ".join(map(str, draws)), "draws of the masks"),
-        ),
-        (Section("All settings", tuple(blocks)), Section("Setting by setting", (drill,))),
-    )
-    atomic.write(path, render_page(document).encode())
-    return path

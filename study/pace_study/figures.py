@@ -13,15 +13,15 @@ import matplotlib as mpl
 mpl.use("Agg")  # draw to files; no window is wanted
 
 import matplotlib.pyplot as plt
+import numpy as np
 import pandas as pd
 
 from pace.io import atomic
 from pace.merging import RANK
 from pace_study.beyond import Beyond, line
 from pace_study.records import CITATION_MEAN, measured, title
-from pace_study.scores import of_part
+from pace_study.scores import of_part, t_interval, win_tie_loss
 from pace_study.study import LOCAL, MATRIX, PACE, UNPUBLISHED, Part
-from pace_study.tables import gains
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +38,38 @@ STYLE = {
     "savefig.bbox": "tight",
     "svg.hashsalt": "pace",
 }
+
+
+def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
+    """PACE less Local in points, a row for each dataset and metric.
+
+    `points` has one a seed, `low` and `high` are of a paired t test over them, `won` counts seeds won,
+    tied and lost. `receivers` and `alphas` are (receiver, seed), `helped` counts the former, `worst` is
+    the lowest of their means.
+    """
+    ours, local = (
+        of_part(scores, part, seeds, [replace(PACE, reading=reading)])
+        for reading in (PACE.reading, "local")
+    )
+    rows = []
+    for dataset in part.datasets:
+        mine, own = (table[table.dataset == dataset] for table in (ours, local))
+        if mine.empty:
+            continue
+        receivers = np.stack(mine.gains.to_list(), axis=1)
+        shared = {
+            "dataset": title(dataset),
+            "receivers": receivers,
+            "helped": win_tie_loss(receivers.ravel()),
+            "worst": float(receivers.mean(1).min()),
+            "alphas": np.stack(mine.alphas.to_list(), axis=1),
+        }
+        for metric in part.metrics:
+            points = mine[metric].to_numpy() - own[metric].to_numpy()
+            low, high = t_interval(points)
+            won = {"low": low, "high": high, "won": win_tie_loss(points)}
+            rows.append({**shared, "metric": metric, "points": points, **won})
+    return pd.DataFrame(rows)
 
 
 def rank_figure(scores: pd.DataFrame, seeds: Sequence[int], part: Part) -> Figure | None:

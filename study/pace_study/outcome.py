@@ -30,7 +30,7 @@ class Outcome:
     """What is made of some parts of a study, from the cells of a store and some seeds."""
 
     def __init__(self, parts: Sequence[Part], store: Store, seeds: Sequence[int]) -> None:
-        self.parts, self.seeds = parts, seeds
+        self.parts, self.seeds, self.folder = parts, seeds, store.folder.parent
         self.scores = score_cells(store)
         self.beyond = beyond.Beyond(self.scores, seeds)
         redrawn = records.known_draws(self.scores, seeds)
@@ -59,19 +59,21 @@ class Outcome:
             for name, (rows, core, own) in every.items()
             if self._asked(name)
         }
+        told = read_membership(self.folder)
+        for settings, _ in found.values():
+            settings["membership"] = settings.method.map(told) if len(settings) else None
         return {name: pair for name, pair in found.items() if len(pair[0])}
 
-    def add_membership(self, out: Path) -> None:
+    def add_membership(self) -> None:
         """Measure what the uploads of the field's methods tell, of those not in the folder yet."""
         if "field" in self.draws:
             methods = self.draws["field"][0].method.unique()
-            add_membership(out, (name for name in methods if name not in field.NOTHING_SENT))
+            sending = (name for name in methods if name not in field.NOTHING_SENT)
+            add_membership(self.folder, sending)
+            del self.draws  # it is read anew
 
     def write(self, out: Path, absent: Iterable[str]) -> list[Path]:
         """Write `tables/` and `figures/`; the paths written."""
-        told = read_membership(out)
-        for settings, _ in self.draws.values():
-            settings["membership"] = settings.method.map(told)
         texts = {f"tables/{name}": text for name, text in self._tables()}
         claims = judge_claims(self.scores, self.seeds)
         texts["claims.json"] = json.dumps([asdict(claim) for claim in claims], indent=1) + "\n"
@@ -83,21 +85,17 @@ class Outcome:
             atomic.write(out / name, text if isinstance(text, bytes) else text.encode())
             written.append(out / name)
         written += draw_figures(self.parts, self.scores, self.seeds, out / "figures")
-        return written + self._field_page(out)
+        return written + self._ranks_figure(out / "figures" / "field")
 
-    def _field_page(self, out: Path) -> list[Path]:
-        """The field's figure and page, where it was asked for and anything of it is stored."""
+    def _ranks_figure(self, stem: Path) -> list[Path]:
         if "field" not in self.draws:
             return []
-        written: list[Path] = []
-        settings, core = self.draws["field"]
-        kept = field.ranked(settings, core)
-        if (number := kept.setting.nunique()) > 1:
-            mean_ranks = field.ranks(kept)
-            far = field.critical_difference(len(mean_ranks), number)
-            written += save_figure(ranks_figure(mean_ranks, far), out / "figures" / "field")
-        figure = out / "figures" / "field.png"
-        return [*written, field.write_field_page(settings, core, figure, out / "field.html")]
+        kept = field.ranked(*self.draws["field"])
+        if (number := kept.setting.nunique()) < 2:
+            return []
+        mean_ranks = field.ranks(kept)
+        far = field.critical_difference(len(mean_ranks), number)
+        return save_figure(ranks_figure(mean_ranks, far), stem)
 
     def _tables(self) -> Iterable[tuple[str, str | bytes]]:
         for part, numbers in self.numbers.items():
@@ -105,7 +103,6 @@ class Outcome:
             pairs = tables.part_tables(part, numbers, tables.show_beside)
             yield f"{part.name}.md", tables.markdown(ours)
             yield f"{part.name}-beside-paper.md", tables.markdown(pairs)
-            yield f"{part.name}.tex", "\n\n".join(table.latex() for table in ours) + "\n"
             yield from _data(part.name, records.tidy(numbers))
             if part.name == "fairness":
                 yield "fairness-summary.md", tables.markdown([tables.fairness_summary(numbers)])
@@ -132,7 +129,7 @@ class Outcome:
             part = replace(part, datasets=tuple(d for d in part.datasets if title(d) in known))
             if part.name not in ("communication", "rank"):
                 part = replace(part, metrics=part.metrics[:1])
-            for table in tables.part_tables(part, numbers, tables.show_short):
+            for table in tables.part_tables(part, numbers, tables.show_ours):
                 heads = [replace(c, head=c.group or c.head, group="") for c in table.columns]
                 caption = f"{table.title}: {table.columns[1].head}"
                 replace(table, title=caption, columns=tuple(heads)).show(console)

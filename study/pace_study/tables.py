@@ -5,19 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from pace.io import atomic
 from pace.reports import Column, Table, Value
 from pace_study.claims import VERDICTS, Claim
-from pace_study.records import CITATION_MEAN, SAME, Redrawn, published, title
-from pace_study.scores import SCORES, Harm, of_part, t_interval, win_tie_loss
-from pace_study.study import NAMES, PACE, UNPUBLISHED, Part
+from pace_study.records import CITATION_MEAN, SAME, published, title
+from pace_study.scores import SCORES, Harm
+from pace_study.study import NAMES, UNPUBLISHED, Part
 
 METRIC = {
     "accuracy": "Accuracy",
@@ -32,10 +30,9 @@ DIGITS = {"mean_alpha": 3, "alpha_zero_percent": 1}  # two, where nothing is sai
 NOT_RUN = Value("not run", mark="absent")
 FIRST = {"communication": "Dataset", "resolver": "Setting"}  # what the rows are; methods elsewhere
 BESIDE = (
-    "Ours, and below it the paper's number and the difference; a column sorts by difference. In "
-    "square brackets: where one more draw of the masks falls with 95 %. ✓ or ✗: two draws and two "
-    "sets of seeds explain the difference or not; with the mark in brackets, by the draws of ten "
-    "Louvain clients; no mark: not measured."
+    "Ours; in square brackets where one more draw of the masks falls with 95 %; the paper's in round "
+    "ones, and the difference. ✓ or ✗: two draws and two sets of seeds explain it or not; in brackets, "
+    "by the draws of ten Louvain clients; no mark: not measured."
 )
 
 Columns = Sequence[tuple[str, Any, str]]  # head, the frame's column, how its values are written
@@ -165,30 +162,14 @@ def show_ours(row: Row, mark: str) -> Value:
     return Value(mean_and_std(row), row.mean, mark)
 
 
-def show_short(row: Row, mark: str) -> Value:
-    """For a terminal."""
-    return Value(mean_and_std(row).replace(" ± ", "±"), row.mean, mark)
-
-
 def show_beside(row: Row, mark: str) -> Value:
     """Ours with both intervals, the paper's in brackets, the difference; ✓ or ✗ by the draws."""
     ours = mean_and_std(row) + over_draws(row)
     if pd.isna(row.difference):
-        return Value(ours)
+        return Value(ours, row.mean)
     digits = DIGITS.get(row.metric, 2)
     paper = mean_and_std(row, published=True)
-    return Value(f"{ours} ({paper}) {row.difference:+.{digits}f}{explained(row)}")
-
-
-def show_pair(row: Row, mark: str) -> Value:
-    """For a page: ours, and below it the paper's and the difference."""
-    digits = DIGITS.get(row.metric, 2)
-    ours = f"{row.mean:.{digits}f}"
-    if pd.isna(row.difference):
-        return Value(ours, below="not in the paper")
-    tone = {True: "good", False: "bad", None: ""}[row.within_draws]
-    below = f"{row.published_mean:.{digits}f}  {signed(row.difference, digits)}{explained(row)}"
-    return Value(ours + over_draws(row), row.difference, below=below, tone=tone)
+    return Value(f"{ours} ({paper}) {row.difference:+.{digits}f}{explained(row)}", row.mean)
 
 
 def fairness_summary(numbers: pd.DataFrame) -> Table:
@@ -300,53 +281,6 @@ def agreement(numbers: Mapping[Part, pd.DataFrame]) -> Table:
         )
     heads = ("Part", "Numbers", "Median |difference|", "Farthest", "Explained by the draw")
     return Table.of("Our scores against the published ones, in points", heads, rows, words=0)
-
-
-def mask_table(redrawn: Redrawn) -> Table:
-    """How far a draw of the masks alone moves each score: mean over redraws ± standard deviation."""
-    metrics = [name for name in SCORES if any(key[2] == name for key in redrawn)]
-    rows: list[list[str | int | Value]] = []
-    for dataset, label, partition, clients in dict.fromkeys(
-        (key[0], key[1], key[3], key[4]) for key in redrawn
-    ):
-        found = [redrawn.get((dataset, label, name, partition, clients)) for name in metrics]
-        scores = (Value(f"{d.mean:.2f} ± {d.std:.2f}", d.std) if d else NOT_RUN for d in found)
-        rows.append([dataset, f"{partition}, C = {clients}", label, *scores])
-    heads = ("Dataset", "Clients", "Method", *(METRIC[metric] for metric in metrics))
-    caption = "Mean ± standard deviation over redraws of the masks; sorts by the latter"
-    return Table.of(caption, heads, rows, names=3, words=0)
-
-
-def gains(part: Part, scores: pd.DataFrame, seeds: Sequence[int]) -> pd.DataFrame:
-    """PACE less Local in points, a row for each dataset and metric.
-
-    `points` has one a seed, `low` and `high` are of a paired t test over them, `won` counts seeds won,
-    tied and lost. `receivers` and `alphas` are (receiver, seed), `helped` counts the former, `worst` is
-    the lowest of their means.
-    """
-    ours, local = (
-        of_part(scores, part, seeds, [replace(PACE, reading=reading)])
-        for reading in (PACE.reading, "local")
-    )
-    rows = []
-    for dataset in part.datasets:
-        mine, own = (table[table.dataset == dataset] for table in (ours, local))
-        if mine.empty:
-            continue
-        receivers = np.stack(mine.gains.to_list(), axis=1)
-        shared = {
-            "dataset": title(dataset),
-            "receivers": receivers,
-            "helped": win_tie_loss(receivers.ravel()),
-            "worst": float(receivers.mean(1).min()),
-            "alphas": np.stack(mine.alphas.to_list(), axis=1),
-        }
-        for metric in part.metrics:
-            points = mine[metric].to_numpy() - own[metric].to_numpy()
-            low, high = t_interval(points)
-            won = {"low": low, "high": high, "won": win_tie_loss(points)}
-            rows.append({**shared, "metric": metric, "points": points, **won})
-    return pd.DataFrame(rows)
 
 
 def markdown(tables: Iterable[Table]) -> str:

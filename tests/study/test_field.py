@@ -25,9 +25,9 @@ from pace_study.field import (
     ranked,
     ranks,
     summary_table,
-    write_field_page,
 )
 from pace_study.outcome import Outcome
+from pace_study.page import write_study_page
 from pace_study.scores import score_cells
 from pace_study.study import (
     ALONE,
@@ -189,10 +189,8 @@ def test_the_critical_difference_is_nemenyis() -> None:
 
 def test_tables_and_page_are_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures need the extra `report`")
-    scores = write(tmp_path, TWO)
-    settings = by_setting(scores, FIELD, SEEDS[:1], own=True)
-    path = write_field_page(settings, ROWS, tmp_path / "none.png", tmp_path / "field.html")
-    text = path.read_text()
+    write(tmp_path, TWO)
+    text = write_study_page(tmp_path, SEEDS[:1]).read_text()
     assert "pace run --methods package.module:Class --against field" in text
     assert "citeseer" in text.lower()
     Outcome(chosen(["labels", "field"]), Store(tmp_path / "cells"), SEEDS[:1]).write(tmp_path, [])
@@ -222,7 +220,7 @@ def test_a_run_against_the_field_adds_a_method_to_its_table(
     text = (tmp_path / "tables" / "field.md").read_text()
     assert text.count(f"| {graph}, dirichlet, C = 2 |") == 6  # SPEAR with and without the gate
     assert "| pace-duo:level=0.2 |" in text
-    assert "SPEAR + gate" in (tmp_path / "field.html").read_text()
+    assert "SPEAR + gate" in (tmp_path / "index.html").read_text()
 
 
 def test_ones_own_method_partition_and_graph_join_the_field() -> None:

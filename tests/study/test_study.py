@@ -21,11 +21,12 @@ from pace.reports.trial import READINGS, Trial
 from pace.task import SCORES
 from pace_study import records, run
 from pace_study.cell import JOURNAL, STEPS, Cell, Store
+from pace_study.figures import gains
 from pace_study.outcome import Outcome
 from pace_study.records import beside, known_draws, measured, published, tidy
 from pace_study.scores import Draws, score, score_cells, t_interval, win_tie_loss
 from pace_study.study import AVAILABLE, OWN, PARTS, SEEDS, UNPUBLISHED, Row, chosen, moved, narrowed
-from pace_study.tables import gains, part_tables, show_beside, show_ours
+from pace_study.tables import part_tables, show_beside, show_ours
 
 SMALL = "synthetic:nodes=300,features=40,communities=12"
 HOW = run.How(epochs=3)
@@ -474,13 +475,10 @@ def test_best_and_second_are_distinct_displayed_means() -> None:
     assert [row[1].mark for row in example(80.0).rows] == [""]
 
 
-def test_markdown_and_latex_mark_best_and_second() -> None:
+def test_markdown_marks_best_and_second() -> None:
     table = example(80, 79, 78)
     assert "| m0 | **80.00 ± 0.50** |" in table.markdown()
     assert "| m1 | <u>79.00 ± 0.50</u> |" in table.markdown()
-    assert r"m0 & \textbf{80.00 $\pm$ 0.50} \\" in table.latex()
-    assert r"m1 & \underline{79.00 $\pm$ 0.50} \\" in table.latex()
-    assert table.latex().count(r"\toprule") == table.latex().count(r"\bottomrule") == 1
 
 
 def test_numbers_stand_beside_the_papers(store: Store) -> None:
@@ -532,7 +530,6 @@ def test_every_format_is_written_and_readable(folder: Path) -> None:
         rows = list(csv.DictReader(text.splitlines()))
         table = pyarrow.parquet.read_table(folder / "tables" / f"{stem}.parquet")
         assert len(rows) == table.num_rows > 0
-        assert (folder / "tables" / f"{stem}.tex").read_text().startswith(r"\begin{tabular}")
     for name in ("rank", "transfer", "alpha", "bytes"):
         assert (folder / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert (folder / "figures" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
