@@ -35,7 +35,7 @@ Key = tuple[str, float]  # a map and λ
 
 def rows_of(graph: Graph, mask: Tensor, name: str, federation: Federation) -> Tensor:
     """The rows of a mask's nodes by a map."""
-    form = federation.method.closed_form
+    form = federation.closed_form
     assert form is not None
     return form.rows_of(graph, mask.nonzero().flatten(), federation)[name]
 

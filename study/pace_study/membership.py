@@ -15,7 +15,7 @@ from pace.errors import PaceError
 from pace.graph import Graph
 from pace.io import atomic
 from pace.models import Model, sized
-from pace.protocol import SEED, Federation, Reading, layouts, steps, wire
+from pace.protocol import SEED, Federation, Messages, Reading, layouts, steps, wire
 from pace.runtimes.files import attacks
 from pace.training import train_cohort
 from pace_study.cell import HIDDEN, LAYERS
@@ -66,10 +66,10 @@ def membership(name: str) -> float:
         starts = {federation.seed: federation.start}
         models = train_cohort(graphs, federation.network, starts, recipe=federation.recipe)
         sent = [
-            wire.decode(steps.share(local, graph, federation)[1]).message
+            Messages([wire.decode(steps.share(local, graph, federation)[1]).message])
             for local, graph in zip(models[federation.seed], graphs, strict=True)
         ]
-        readings = [layouts.explain_upload(message, federation).reading() for message in sent]
+        readings = [layouts.explain_uploads(upload, federation).reading() for upload in sent]
     found = []
     for reading, graph in zip(readings, graphs, strict=True):
         nodes = (mask.nonzero().flatten() for mask in (graph.train, graph.test))

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from pace.gates.cnll import (
     BISECTIONS,
-    FloatArray,
     Slopes,
     at_labels,
     calibrate,
@@ -150,25 +149,6 @@ def test_alpha_is_plain_bisections_bit_for_bit(drawn: Drawn, scale: float, copie
     slopes = Slopes([(local, external, labels)])
     if slopes(np.zeros(1))[0] < 0 < slopes(np.ones(1))[0]:
         assert alpha == bisected(slopes)
-
-
-def test_alpha_takes_half_the_slopes_that_plain_bisection_takes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    local, external = torch.randn(2, 200, 5, generator=torch.Generator().manual_seed(1))
-    labels = (local + external).argmax(1)
-    calls: list[FloatArray] = []
-    asked = Slopes.__call__
-
-    def counted(slopes: Slopes, alphas: FloatArray) -> FloatArray:
-        calls.append(alphas)
-        return asked(slopes, alphas)
-
-    monkeypatch.setattr(Slopes, "__call__", counted)
-    calibrate(local, external, labels)
-    quick = len(calls)
-    bisected(Slopes([(local, external, labels)]))
-    assert quick <= (len(calls) - quick) / 2
 
 
 @given(logits(), ALPHAS)

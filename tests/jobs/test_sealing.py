@@ -68,7 +68,7 @@ def signed(job: Job, name: str, frame: bytes) -> bytes:
 
 def statistic(local: Params, graph: Graph, agreed: Federation) -> Message:
     assert isinstance(agreed.method, Summable)
-    return agreed.method.statistic(local, graph, agreed)
+    return agreed.method.statistic_of(agreed.method.share(local, graph, agreed), agreed)
 
 
 def elements(frame: bytes, job: Job) -> Ring:

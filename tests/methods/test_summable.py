@@ -52,10 +52,7 @@ def test_statistics_add_up_to_the_open_total_and_the_receiver_makes_its_own_retu
         method.share(kept.local, graph, agreed)
         for graph, (kept, _) in zip(graphs, fitted, strict=True)
     ]
-    statistics = [
-        method.statistic(kept.local, graph, agreed)
-        for graph, (kept, _) in zip(graphs, fitted, strict=True)
-    ]
+    statistics = [method.statistic_of(message, agreed) for message in shared]
     total = method.total(Messages(shared), agreed)
     for part, value in total.items():
         assert value.dtype == torch.float64
@@ -78,7 +75,7 @@ def test_shares_of_all_clients_are_one_together(name: str) -> None:
     method, graphs = make(name), clients(3)
     agreed = federation(method)
     shared = Messages([method.share(agreed.start, graph, agreed) for graph in graphs])
-    shares = [weight.share for weight in method.influence(shared, agreed)]
+    shares = [weight.share for weight in method.explain(shared, agreed).weights()]
     assert sum(share or 0.0 for share in shares) == pytest.approx(1)
 
 

@@ -358,7 +358,8 @@ def test_a_second_server_adds_up_sealed_uploads() -> None:
         kept, frame = steps.fit(graph, agreed, seal=seal)
         frames.append(second.read(frame, layouts.upload_layout(agreed), "sealed"))
         assert isinstance(agreed.method, Summable)
-        plain.append(counted(agreed.method.statistic(kept.local, graph, agreed)))
+        shared = agreed.method.share(kept.local, graph, agreed)
+        plain.append(counted(agreed.method.statistic_of(shared, agreed)))
     for name, tensor in second.added_up(frames).items():
         expected = torch.stack([message[name] for message in plain]).sum(0).flatten()
         found = torch.tensor(tensor.numbers, dtype=torch.float64)

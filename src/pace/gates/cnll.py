@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 BISECTIONS = 64  # Section 4.4
-NARROWINGS = 12  # of the bracket, at most
 
 FloatArray = NDArray[np.float64]
 Receiver = tuple[Tensor, Tensor, Tensor]  # Local's and External's validation logits, and the labels
@@ -49,59 +47,17 @@ def calibrate_all(receivers: Sequence[Receiver]) -> list[float]:
 
 
 def roots(slopes: Slopes) -> FloatArray:
-    """Where each slope crosses zero, by `BISECTIONS` halvings, or the end of [0, 1] next to it.
-
-    Signs are asked for between the bounds of `bracketed`, and known beyond them.
-    """
+    """Where each slope crosses zero, by `BISECTIONS` halvings, or the end of [0, 1] next to it."""
     low, high = np.zeros(slopes.receivers), np.ones(slopes.receivers)
     first, last = slopes(low), slopes(high)
     inside = (first < 0) & (last > 0)
-    below, above = bracketed(slopes, first, last)
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        negative = middle <= below
-        unknown = inside & (below < middle) & (middle < above) & (low < middle) & (middle < high)
-        if unknown.any():
-            negative |= unknown & (slopes(middle) < 0)
+        if not (inside & (low < middle) & (middle < high)).any():
+            break
+        negative = slopes(middle) < 0
         low, high = np.where(negative, middle, low), np.where(negative, high, middle)
     return np.where(inside, (low + high) / 2, first < 0)
-
-
-def bracketed(slopes: Slopes, first: FloatArray, last: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Narrow bounds of the root of each rising slope, by false position (the Illinois form).
-
-    At either bound the slope is further from zero than it can be rounded, so bisection with them ends
-    at the same bits as without, after half of the evaluations.
-    """
-    low, high, under, over = np.zeros_like(first), np.ones_like(first), first, last
-    below, above, before = low, high, low
-
-    def signed(alpha: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The slopes, and their signs where rounding does not decide them, which move the bounds."""
-        nonlocal below, above
-        value = slopes(alpha)
-        sign = np.where(abs(value) > slopes.rounding, np.sign(value), 0)
-        below = np.where(sign < 0, np.maximum(below, alpha), below)
-        above = np.where(sign > 0, np.minimum(above, alpha), above)
-        return value, sign
-
-    with np.errstate(invalid="ignore", divide="ignore"):  # a flat slope has no root
-        for _ in range(NARROWINGS):
-            alpha = (low * over - high * under) / (over - under)
-            value, sign = signed(alpha)
-            if not ((first < 0) & (last > 0) & (sign != 0)).any():
-                break
-            weight = np.where(sign == before, 0.5, 1.0)  # twice on one side: halve the other's
-            under, over = (
-                np.where(sign < 0, value, np.where(sign > 0, weight * under, under)),
-                np.where(sign > 0, value, np.where(sign < 0, weight * over, over)),
-            )
-            low, high = np.where(sign < 0, alpha, low), np.where(sign > 0, alpha, high)
-            before = sign
-        width = 4 * slopes.rounding * (high - low) / (over - under)
-        for near in (alpha - width, alpha + width):
-            signed(near.clip(0, 1))
-    return below, above
 
 
 class Slopes:
@@ -118,9 +74,7 @@ class Slopes:
             logits[1, index, :, : len(labels)] = external.t()
             truth[index, 0, : len(labels)] = labels
         logits[:, ~torch.isfinite(logits).all(3).all(2).all(0)] = 0  # a flat R: Local
-        largest = logits.abs().amax((0, 2, 3))
-        bound = 16 * sys.float_info.epsilon * (1 + largest + classes) * largest
-        self.receivers, self.rounding = len(receivers), bound.cpu().numpy()
+        self.receivers = len(receivers)
         self.local, self.external = logits
         self.displacement = self.external - self.local
         self.observed = self.displacement.gather(1, truth).squeeze(1)

@@ -13,7 +13,7 @@ from pace.graph import Graph
 from pace.io import optional
 from pace.merging import left_out_loss, weigh_sites
 from pace.params import Params, norm, subtract
-from pace.protocol import External, Federation, Message, Uploads, layouts
+from pace.protocol import External, Federation, Message, Messages, Uploads, layouts
 
 SMALL = 5  # training nodes of a class: with fewer, a statement about the class is one about persons
 EMPTY = "It is empty: nothing about your data leaves the site."
@@ -62,7 +62,7 @@ def disclosure(
 ) -> Disclosure:
     """What this very message tells; of a sealed one only the tensors' names and shapes are known."""
     layout = layouts.upload_layout(federation)
-    told = layouts.explain_upload(message, federation, features)
+    told = layouts.explain_uploads(Messages([message]), federation, features)
     words = (told.tensors[name] for name in layout)
     items = tuple(map(Item, layout, layout.values(), layout.lengths, words))
     sentences = list(told.sentences) if items else [EMPTY]
@@ -94,7 +94,7 @@ class Influence:
 
 def influence(uploads: Uploads, federation: Federation) -> list[Influence]:
     """What the method says of each upload, with what is worth a look."""
-    weights = layouts.upload_weights(uploads, federation)
+    weights = layouts.explain_uploads(uploads, federation).weights()
     norms = [weight.norm for weight in weights if weight.norm is not None]
     median = statistics.median(norms) if norms else 0.0
     clients, influences = len(weights), []

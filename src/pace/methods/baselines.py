@@ -1,12 +1,13 @@
 """Local, and one round of FedAvg (McMahan et al., 2017) and of FedProx (Li et al., 2020)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from pace import protocol
 from pace.errors import SettingError, WeightError
 from pace.gates import Gate, keep_local
 from pace.graph import Graph
@@ -62,11 +63,18 @@ class FedAvg(Summable):
     def answer(self, total: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: (total[name] / total["nodes"]).float() for name in federation.start}
 
-    def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
-        """A client's share of the average is its share of all nodes."""
-        nodes = [float(upload["nodes"]) for upload in uploads]
-        pairs = zip(super().influence(uploads, federation), nodes, strict=True)
-        return [replace(weight, share=count / sum(nodes)) for weight, count in pairs]
+    def explain(
+        self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
+    ) -> protocol.Explanation:
+        explanation = super().explain(uploads, federation, features)
+
+        def weights() -> list[Weight]:
+            """A client's share of the average is its share of all nodes."""
+            nodes = [float(upload["nodes"]) for upload in uploads]
+            pairs = zip(explanation.weights(), nodes, strict=True)
+            return [replace(weight, share=count / sum(nodes)) for weight, count in pairs]
+
+        return replace(explanation, weights=weights)
 
 
 @dataclass(frozen=True)

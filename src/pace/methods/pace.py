@@ -1,7 +1,7 @@
 """PACE: a propagation-aware, receiver-anchored correction (the paper's method)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -100,14 +100,27 @@ class Pace(protocol.Summable):
             + (AVERAGED if name in whole else "")
             for name in message
         }
-        explanation = Explanation(tensors, reading=lambda: read_sums(uploads, self, federation))
-        moment = next((value for name, value in message.items() if name.endswith("/m")), None)
-        if moment is None:
-            return explanation
-        told = moment_sentences(moment, features, rounded=federation.numbers != protocol.KINDS[0])
-        return replace(explanation, sentences=(*explanation.sentences, *told))
+        told = moment_sentences(message, features, rounded=federation.numbers != protocol.KINDS[0])
+        return Explanation(
+            tensors,
+            (*Explanation.sentences, *told),
+            lambda: self.reading(uploads, federation),
+            lambda: self.weights(uploads, federation),
+        )
 
-    def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
+    def reading(self, uploads: Uploads, federation: Federation) -> Reading:
+        """The carrier is an update of W_0, and a column that no training node uses has no moment."""
+        total, start = self.total(uploads, federation), federation.start
+        moments = {
+            name: (total[f"{name}/m"] - EPS * len(uploads)).clamp_min(0)
+            for name in start
+            if f"{name}/m" in total
+        }
+        update = {name: value.float() for name, value in merging.mean(total).items()}
+        words = next((m for m in moments.values() if len(m) == federation.model.features), None)
+        return Reading(External(add(start, update)), moments, words)
+
+    def weights(self, uploads: Uploads, federation: Federation) -> list[Weight]:
         """A client's share is its weight C_k / Σ C in a column, averaged over all numbers of the model.
 
         Where there is no moment, as for a bias, every client weighs the same.
@@ -162,21 +175,11 @@ class Limited(Pace):
         return [External(params, whole.name, returned=whole.params)]
 
 
-def read_sums(uploads: Uploads, method: Pace, federation: Federation) -> Reading:
-    """The carrier is an update of W_0, and a column that no training node uses has no moment."""
-    total, start = method.total(uploads, federation), federation.start
-    moments = {
-        name: (total[f"{name}/m"] - EPS * len(uploads)).clamp_min(0)
-        for name in start
-        if f"{name}/m" in total
-    }
-    update = {name: value.float() for name, value in merging.mean(total).items()}
-    words = next((m for m in moments.values() if len(m) == federation.model.features), None)
-    return Reading(External(add(start, update)), moments, words)
-
-
-def moment_sentences(moment: Tensor, features: Sequence[str], *, rounded: bool) -> Iterator[str]:
+def moment_sentences(message: Message, features: Sequence[str], *, rounded: bool) -> Iterator[str]:
     """What the moments of the first layer's inputs tell; they may be rounded to zero."""
+    moment = next((value for name, value in message.items() if name.endswith("/m")), None)
+    if moment is None:
+        return
     yield (
         "The moments of layer 1 tell, for each feature, how strongly it occurs around your "
         "training nodes."

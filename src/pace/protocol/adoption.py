@@ -223,7 +223,7 @@ def _known_logits(receiver: Receiver) -> Tensor | None:
     local, graph, federation = receiver.kept.local, receiver.graph, receiver.federation
     if receiver.local is not None or (graph.has_edges and local.keys() == federation.start.keys()):
         return receiver.local
-    form = federation.method.closed_form
+    form = federation.closed_form
     assert form is not None  # a table of rows is read for no other method
     *_, fit = form.local_columns()
     return form.local_logits(local, graph, fit, federation)

@@ -11,7 +11,7 @@ import torch
 from pace.errors import SettingError
 from pace.models import Model, Network
 from pace.params import Params
-from pace.protocol.method import Method
+from pace.protocol.method import ClosedForm, Method
 from pace.protocol.number_formats import KINDS
 from pace.protocol.sealing import check_sealable
 from pace.training import Recipe
@@ -74,6 +74,11 @@ class Federation:
         own = {"epochs": self.epochs, "rate": self.rate, "decay": self.decay}
         chosen = {name: value for name, value in own.items() if value is not None}
         return replace(self.method.recipe, **chosen)  # type: ignore[arg-type]
+
+    @property
+    def closed_form(self) -> ClosedForm | None:
+        """The method, where its models are regressions on rows."""
+        return self.method if isinstance(self.method, ClosedForm) else None
 
     @cached_property
     def network(self) -> Network:

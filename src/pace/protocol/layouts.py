@@ -50,7 +50,7 @@ def upload_layout(federation: Federation) -> wire.Layout:
 @lru_cache(maxsize=16)
 def return_layout(federation: Federation) -> wire.Layout:
     """The names and shapes of every return: those of a federation with a single client."""
-    if (form := federation.method.closed_form) is not None:
+    if (form := federation.closed_form) is not None:
         return wire.layout(form.blank_return(federation), federation.numbers)
     probe = federation.method.share(federation.start, _lonely(federation), federation)
     if federation.sealed:
@@ -78,7 +78,7 @@ def external_names(federation: Federation) -> tuple[str, ...]:
 def local_layouts(federation: Federation) -> tuple[wire.Layout, wire.Layout]:
     """The names and shapes of Local: of the network, and of a table of rows."""
     of_rows: Params = {}
-    if (form := federation.method.closed_form) is not None:
+    if (form := federation.closed_form) is not None:
         none = torch.zeros(0, dtype=torch.int64)
         columns = form.row_columns(federation)
         maps = {name: torch.zeros(0, width) for name, width in columns.items()}
@@ -87,38 +87,32 @@ def local_layouts(federation: Federation) -> tuple[wire.Layout, wire.Layout]:
     return wire.layout(federation.start), wire.layout(of_rows)
 
 
-def explain_upload(
-    message: Message, federation: Federation, features: Sequence[str] = ()
+def explain_uploads(
+    uploads: Uploads, federation: Federation, features: Sequence[str] = ()
 ) -> Explanation:
-    """What an upload holds, and what a server, or one that sees sums only, can read out of it."""
+    """What uploads hold, and what a server, or one that sees sums only, can read out of them."""
     if not federation.sealed:
-        return federation.method.explain(Messages([message]), federation, features)
+        return federation.method.explain(uploads, federation, features)
     blank = {name: torch.zeros(shape) for name, shape in upload_layout(federation).items()}
     plain = {**federation.method.explain(Messages([blank]), federation).tensors}
     plain[sealing.ONE] = sealing.ONE_SENTENCE
     tensors = {name: f"sealed: {sentence}" for name, sentence in plain.items()}
     sentences = sealing.sealed_sentences(federation.clients, summable(federation))
-    return Explanation(tensors, sentences)
-
-
-def upload_weights(uploads: Uploads, federation: Federation) -> list[Weight]:
-    """How much each upload weighs in what everyone is sent; of sealed ones nothing can be seen."""
-    if federation.sealed:
-        return [Weight()] * len(uploads)
-    return federation.method.influence(uploads, federation)
+    return Explanation(tensors, sentences, weights=lambda: [Weight()] * len(uploads))
 
 
 def site_sums(uploads: Uploads, federation: Federation) -> Mapping[tuple[str, float], SiteSums]:
     """What each site adds to the regressions that the server solves; of sealed sums nothing shows."""
-    form = None if federation.sealed else federation.method.closed_form
+    form = None if federation.sealed else federation.closed_form
     return {} if form is None else form.site_sums(uploads, federation)
 
 
 def statement(local: Params, graph: Graph, federation: Federation) -> Message:
     """What a client's upload holds, before it is masked where it is sealed."""
+    shared = federation.method.share(local, graph, federation)
     if federation.sealed:
-        return sealing.counted(summable(federation).statistic(local, graph, federation))
-    return federation.method.share(local, graph, federation)
+        return sealing.counted(summable(federation).statistic_of(shared, federation))
+    return shared
 
 
 def own_return(message: Message, local: Params, federation: Federation) -> Message:

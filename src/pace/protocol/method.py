@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -80,6 +80,8 @@ class Explanation:
     """What can be read out of it; the first says what it does not hold."""
     reading: Callable[[], Reading] = Reading
     """What can be computed from it, for a site that attacks its own upload before it leaves."""
+    weights: Callable[[], Sequence[Weight]] = tuple
+    """How much each of several uploads weighs, for the server's report."""
 
 
 @dataclass(frozen=True)
@@ -155,11 +157,6 @@ class Method(Protocol):
     """How its messages are written unless the federation says otherwise: exactly."""
 
     @property
-    def closed_form(self) -> ClosedForm | None:
-        """What more can be asked of a method whose models are regressions on rows; None otherwise."""
-        return None
-
-    @property
     def recipe(self) -> Recipe:
         """How its clients train. Methods with equal recipes and networks share one training."""
         return Recipe()
@@ -197,19 +194,15 @@ class Method(Protocol):
         """What an upload, or the sum of several, holds and tells; `features` are the columns' names.
 
         Sentences are about the first upload. By default the reading is the mean of the models that are
-        sent; a method that sends anything else says how it is read.
+        sent, and a weight the norm of one; a method that sends anything else says how it is read.
         """
         tensors = {name: tensor_sentence(name, self.tensors) for name in next(iter(uploads), {})}
-        return Explanation(tensors, reading=lambda: mean_model(uploads, federation.start))
-
-    def influence(self, uploads: Uploads, federation: Federation) -> list[Weight]:
-        """How much each upload weighs; by default, only the norm of a model that is sent whole."""
-        start, weights = federation.start, []
-        for upload in uploads:
-            whole = {name: upload[name] for name in start if name in upload}
-            sent = len(whole) == len(start)
-            weights.append(Weight(norm=norm(subtract(whole, start)) if sent else None))
-        return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
+        start = federation.start
+        return Explanation(
+            tensors,
+            reading=lambda: mean_model(uploads, start),
+            weights=lambda: update_norms(uploads, start),
+        )
 
     def rehearse(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
@@ -221,7 +214,8 @@ class Method(Protocol):
         return ()
 
 
-class ClosedForm(Protocol):
+@runtime_checkable
+class ClosedForm(Method, Protocol):
     """A method whose models are regressions on rows, so that rows are all it reads of a graph."""
 
     def row_columns(self, federation: Federation) -> Mapping[str, int]:
@@ -263,6 +257,16 @@ def mean_model(uploads: Uploads, start: Params) -> Reading:
     return Reading(External(means))
 
 
+def update_norms(uploads: Uploads, start: Params) -> list[Weight]:
+    """The norm of each model that is sent whole."""
+    weights = []
+    for upload in uploads:
+        whole = {name: upload[name] for name in start if name in upload}
+        sent = len(whole) == len(start)
+        weights.append(Weight(norm=norm(subtract(whole, start)) if sent else None))
+    return weights or [Weight()] * len(uploads)  # empty messages are not iterated over
+
+
 class Summable(Method):
     """A method whose server needs no more than a sum over clients, and gives all the same answer.
 
@@ -273,13 +277,9 @@ class Summable(Method):
     sums_reveal: ClassVar[str] = ""
     """What the sum over all clients tells of one, even where no upload can be read."""
 
-    def statistic(self, local: Params, graph: Graph, federation: Federation) -> Message:
-        """What a trained client adds to the sum, in float64."""
-        return self.statistic_of(self.share(local, graph, federation), federation)
-
     @abstractmethod
     def statistic_of(self, upload: Message, federation: Federation) -> Message:
-        """The same from what the client shares where the server may see it."""
+        """What a client that would share this upload adds to the sum, in float64."""
         ...
 
     def total(self, uploads: Uploads, federation: Federation) -> Message:

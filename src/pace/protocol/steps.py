@@ -82,7 +82,7 @@ def fit_rows(
 
     Where the table brings Local's logits there is no Local to keep.
     """
-    form = federation.method.closed_form
+    form = federation.closed_form
     assert form is not None  # a table of rows is read for no other method
     brought = set(form.local_columns().values()) <= set(table.maps)
     local = {} if brought else form.fit_rows(table, federation)

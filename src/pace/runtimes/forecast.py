@@ -53,7 +53,7 @@ def forecast_fit(path: Path, federation: Federation) -> Forecast:
         _refuse_memory(forecast, "stream its tables with `pace graph import --memory GB`")
         return forecast
     _, about = read_folder(path)
-    form = federation.method.closed_form
+    form = federation.closed_form
     columns = sum(form.row_columns(federation).values()) if form else 0
     seconds = about.entries * (about.features + columns) / ALONG
     seconds += about.nodes * columns**2 * 4 / RATE

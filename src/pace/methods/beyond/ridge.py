@@ -70,7 +70,7 @@ TITLES = {
 
 
 @dataclass(frozen=True)
-class Regressed(protocol.Method, ClosedForm):
+class Regressed(ClosedForm):
     """What a receiver makes of W_λ of each map, however the server came by them.
 
     A map makes a row of each node: its features after some hops and, where every label is read,
@@ -113,10 +113,6 @@ class Regressed(protocol.Method, ClosedForm):
     @property
     def gate(self) -> Gate:
         return Guarded(self.ridge, CHANCE) if self.every_label else Mixture(self.ridge)
-
-    @property
-    def closed_form(self) -> ClosedForm:
-        return self
 
     def network(self, model: models.Model) -> models.Network:
         return models.Refitted(model) if self.every_label else model
@@ -382,9 +378,10 @@ class PaceRidge(Regressed):
             f"{int(labels.any(0).sum())} classes here. Classes with fewer than {self.smallest_class} "
             f"{kind} nodes are not in it."
         )
-        tensors = super().explain(uploads, federation).tensors
-        return protocol.Explanation(
-            tensors, (NO_NODE, told), lambda: self.reading(uploads, federation)
+        return replace(
+            super().explain(uploads, federation),
+            sentences=(NO_NODE, told),
+            reading=lambda: self.reading(uploads, federation),
         )
 
     def reading(self, uploads: Uploads, federation: Federation) -> Reading:

@@ -1,7 +1,7 @@
 """The ridge regressions from sums alone, which can be added up under encryption. Not in the paper."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import ClassVar
 
@@ -74,8 +74,11 @@ class RidgeSums(Regressed, Summable):
             "each class. A class with one training node sends that node's features: here "
             f"{single} of {sums.shape[1]} classes look like that. Meant for jobs whose sums are sealed."
         )
-        tensors = super().explain(uploads, federation).tensors
-        return Explanation(tensors, (NO_NODE, told), lambda: self.reading(uploads, federation))
+        return replace(
+            super().explain(uploads, federation),
+            sentences=(NO_NODE, told),
+            reading=lambda: self.reading(uploads, federation),
+        )
 
     def statistic_of(self, upload: Message, federation: Federation) -> dict[str, Tensor]:
         return {name: value.double() for name, value in upload.items()}

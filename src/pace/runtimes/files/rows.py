@@ -97,7 +97,7 @@ def _row_blocks(whole: MappedGraph, job: Job) -> Iterator[Excerpt]:
 
 def _table(whole: MappedGraph, job: Job, places: Tensor) -> Excerpt:
     """Some nodes with the rows that the job's method reads of them."""
-    form = job.federation.method.closed_form
+    form = job.federation.closed_form
     maps = {} if form is None else form.rows_of(whole, places, job.federation)
     about = {"whole": whole, "places": places}
     return Excerpt.of(whole.y[places], whole.split[places], maps, whole.features, **about)
@@ -144,7 +144,7 @@ class RowFiles:
 
     @classmethod
     def found(cls, folder: Path, job: Job) -> RowFiles:
-        form = job.federation.method.closed_form
+        form = job.federation.closed_form
         if form is None:
             raise SettingError(
                 "the job's method reads edges, so rows are not enough for it: give the graph, or make "
@@ -268,7 +268,7 @@ def write_rows(
     import pyarrow
 
     parquet, graph, federation = parquet_library(), site.graph, job.federation
-    form = federation.method.closed_form
+    form = federation.closed_form
     if form is None:
         raise SettingError("the job's method reads edges, so it has no rows to write")
     logits = {}
