@@ -20,7 +20,7 @@ from pace import task
 from pace.graph import Graph
 from pace.merging import left_out_loss, solve_rows
 from pace.methods.beyond.ridge import stacked_rows
-from pace.protocol import Federation, Uploads, Without, layouts, steps
+from pace.protocol import Federation, Uploads, Without, steps
 from pace.reports import Table
 from pace_study.tables import frame_table
 
@@ -89,9 +89,11 @@ def measure(method: str, dataset: str, partition: str, clients: int) -> dict[str
     named = f"{method}:{SETTINGS}"
     federation = pace.agree(graphs, named, epochs=1)  # no network is in a regression
     uploads = steps.received([steps.fit(graph, federation)[1] for graph in graphs], federation)
-    parts = layouts.site_sums(uploads, federation)
+    form = federation.closed_form
+    assert form is not None
+    parts = form.site_sums(uploads, federation)
     truth = true_accuracies(uploads, graphs, federation)
-    losses = torch.stack([left_out_loss(parts[key], key[1]) for key in truth])
+    losses = torch.stack([left_out_loss(parts[name], strength) for name, strength in truth])
     accuracies = torch.tensor(list(truth.values()))
     nodes = {
         mask: torch.tensor([float(getattr(graph, mask).sum()) for graph in graphs])

@@ -48,7 +48,6 @@ def test_honest_sites_are_not_accused(method: str) -> None:
     assert not any(map(found.flags, SITES))
     assert sum(found.shapley) > 0
     assert set(found.to_receiver("site-3")) == set(SITES) - {"site-3"}
-    assert found.choices[found.regression] == min(found.choices.values())
 
 
 @pytest.mark.parametrize("method", ["pace-ridge", "pace-ridge-sums"])

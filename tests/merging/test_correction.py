@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pace.merging.carrier import LowRank, compress, dense, truncate
+from pace.merging.carrier import LowRank, compress, dense, pack, truncate, unbatched, unpack
 from pace.merging.consensus import mean, summed
 from pace.merging.correction import apply, correction, corrections, leading
 from pace.params import add, subtract
@@ -64,7 +64,7 @@ def test_corrections_are_the_truncated_svd_to_many_digits(shape: tuple[int, int]
     owns = [low_rank(shape, seed) for seed in range(35)]
     batches = in_batches([({"w": own}, {}) for own in owns], 16)
     sent = corrections({"w": shared}, (carriers for carriers, _ in batches))
-    found = [factors for batch in sent for factors in batch["w"].unbind()]
+    found = [unpack(own, "w")["w"] for batch in sent for own in unbatched(pack(batch))]
     assert len(found) == len(owns)
     for own, factors in zip(owns, found, strict=True):
         left, values, right = torch.linalg.svd(shared - own.dense(), full_matrices=False)

@@ -70,7 +70,7 @@ def test_files_and_simulation_give_equal_bytes_and_alphas(
         assert (server / "outbox" / f"{name}.down").read_bytes() == returns[name]
 
     # `pace run` has no job: its frames have another digest, and everything else is the same.
-    methods = {method: make(method, made.rank)}
+    methods = {method: make(method, settings=made.settings)}
     (trial,) = run_trials(
         list(graphs.values()), made.model, methods, [made.seed], epochs=20, numbers=numbers
     )

@@ -214,7 +214,7 @@ def show_egress(report: pace.files.Egress, upload: Path, to: Console) -> None:
 
 def show_consequences(job: pace.jobs.Job, editions: bool, to: Console, page: Path) -> None:
     """What a site should do beside sending, what its signature allows, and where the report is."""
-    lines = [f"Note: {sentence}" for sentence in pace.jobs.advice(job)]
+    lines = []
     if job.signed and not job.sealed:
         serves = "and, unless you withdraw, later ones" if editions else "alone (no --editions)"
         lines.append(f"Your signature lets it be merged in edition {job.number} {serves}.")

@@ -265,13 +265,11 @@ def report(
 
 
 def tell(job: pace.jobs.Job) -> None:
-    """Print a job, and advice on it."""
+    """Print a job, and warnings of its codebook."""
     to = console.console()
     console.facts(f"Job {job.name}", pace.jobs.explain.job_facts(job), to)
     for warning in job.codebook.warnings if job.codebook else ():
         to.print(f"Warning, of the codebook: {warning}", style="yellow")
-    for sentence in pace.jobs.explain.advice(job):
-        to.print(f"Note: {sentence}")
 
 
 def senders(folder: Path, job: Path, server_key: Path | None) -> tuple[list[str], Path | None]:

@@ -4,7 +4,7 @@ from pace.jobs import disclosure, editions, explain, job, roll, signatures
 from pace.jobs.admission import admit, evidence_of, exact_size
 from pace.jobs.disclosure import SMALL, Brought, Disclosure, Influence, Item, influence
 from pace.jobs.editions import WITHDRAWAL_SUFFIX, files_of_job, newest_edition, read_edition
-from pace.jobs.explain import MessageSizes, advice, check_promise, message_sizes
+from pace.jobs.explain import MessageSizes, check_promise, message_sizes
 from pace.jobs.job import JOB_SUFFIX, SERVER, Job, check_name, read_job, render_job, write_job
 from pace.jobs.journal import DOWN, UP, Journal, Refusal, newest_job
 from pace.jobs.roll import LARGEST, ROLL_SUFFIX, Attendance, Roll, roll_sentences

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import torch
 
@@ -114,7 +115,6 @@ class Brought:
     """What each site brought to a regression, from open uploads alone; in the order of names."""
 
     regression: str  # the map and λ, those with the lowest loss on sites that are left out
-    choices: Mapping[str, float]  # this loss, a label, for every map and λ
     names: tuple[str, ...]
     alone: tuple[float, ...]  # squared loss a label on the site of what the others learn without it
     helps: tuple[tuple[float, ...], ...]  # how much each column's loss rises without the row's site
@@ -146,20 +146,24 @@ class Brought:
 
 def brought(uploads: Uploads, federation: Federation, names: Sequence[str]) -> Brought | None:
     """From the uploads of these sites; None where a method solves no regression, or for many sites."""
-    found = layouts.site_sums(uploads, federation) if 2 <= len(names) <= MOST_SITES else {}
-    if not found:
+    form = None if federation.sealed else federation.closed_form
+    if form is None or not 2 <= len(names) <= MOST_SITES:
         return None
-    weights = {key: left_out_loss(parts, key[1]) * parts.nodes for key, parts in found.items()}
-    losses = {key: float(loss.sum() / found[key].nodes.sum()) for key, loss in weights.items()}
-    best = min(losses, key=losses.__getitem__)
-    told = weigh_sites(found[best], best[1], federation.seed)
+    found, losses = form.site_sums(uploads, federation), {}
+    for name, strength in product(found, form.strengths):
+        nodes = found[name].nodes
+        loss = left_out_loss(found[name], strength) * nodes
+        losses[name, strength] = float(loss.sum() / nodes.sum())
+    if not losses:
+        return None
+    best, strength = min(losses, key=losses.__getitem__)
+    told = weigh_sites(found[best], strength, federation.seed)
     return Brought(
-        f"{best[0]}, λ = {best[1]:g}",
-        {f"{name}, λ = {strength:g}": loss for (name, strength), loss in losses.items()},
+        f"{best}, λ = {strength:g}",
         tuple(names),
         tuple(told.alone.tolist()),
         tuple(map(tuple, told.helps.tolist())),
-        shapley=tuple(told.shapley.tolist()),
+        tuple(told.shapley.tolist()),
         error=told.error,
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from textwrap import wrap
 
 from pace import params
 from pace.errors import SettingError
 from pace.gates import promises
+from pace.io import written
 from pace.jobs import signatures
 from pace.jobs.job import SERVER, Job
 from pace.models import in_words
@@ -64,11 +65,7 @@ def job_facts(job: Job) -> dict[str, str]:
     settings = dict(job.content["method"])
     settings.pop("name")
     code = f" (code of its own, SHA-256 {settings.pop('code')} …)" if "code" in settings else ""
-    rank = ""
-    if settings.pop("rank", None) is not None:
-        rank = ", dense messages" if job.rank is None else f", factors of rank {job.rank}"
-    values = {name: item if isinstance(item, list) else [item] for name, item in settings.items()}
-    more = "".join(f", {name} {'/'.join(map(str, items))}" for name, items in values.items())
+    values = "".join(f", {name} {written(name, value)}" for name, value in settings.items())
     parties = [
         f"{name} ({signatures.fingerprint(job.keys[name]).hex()})" if job.signed else name
         for name in job.participants
@@ -81,7 +78,7 @@ def job_facts(job: Job) -> dict[str, str]:
         "start": f"W_0 from seed {job.seed}, the same at every site",
         "training": f"{recipe.epochs} full-batch steps of {recipe.optimiser}, rate {recipe.rate}, "
         f"weight decay {recipe.decay}",
-        "method": f"{job.method}{code}{rank}{more}",
+        "method": f"{job.method}{code}{values}",
         "sent": f"once each way, {returns}{WRITTEN[job.numbers]}: upload "
         f"{sizes.shown(sizes.upload_frame)}, return {sizes.shown(sizes.return_frame)}{signature}",
         "taking part": listed(parties, 12) or "anybody who has this file",
@@ -114,21 +111,3 @@ def check_promise(job: Job, *, agreed: bool) -> None:
             "the loss on a site's own validation nodes. It is for experiments; choose pace, or give "
             "--without-promise (of a node on a network: without_promise = true in its node.toml)"
         )
-
-
-def advice(job: Job) -> list[str]:
-    """What the maker of the job may want to change: factors that cost more than dense matrices."""
-    dense, upload = message_sizes(job).dense_model, message_sizes(job).upload_frame
-    if job.sealed or job.rank is None or upload < dense:
-        return []
-
-    def share(rank: int | None) -> float:
-        other = replace(job, settings={**job.settings, "rank": rank})
-        return 100 * layouts.upload_layout(other.federation).size / dense
-
-    text = (
-        f"the model is small: an upload of rank {job.rank} costs {100 * upload / dense:.0f}% of it, "
-        f"--rank dense costs {share(None):.0f}% and rounds nothing off"
-    )
-    smaller = next((rank for rank in range(job.rank - 1, 0, -1) if share(rank) < 100), None)
-    return [text if smaller is None else f"{text}; --rank {smaller} costs {share(smaller):.0f}%"]

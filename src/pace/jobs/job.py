@@ -62,29 +62,6 @@ COMMENTS = {
 
 
 @dataclass(frozen=True)
-class ModelSection:
-    """[model]: the network that every client trains, and its common start."""
-
-    kind: str
-    features: int
-    hidden: tuple[int, ...]
-    classes: int
-    settings: Mapping[str, Any] = field(metadata=records.REST)
-    seed: int
-    start: str
-    code: str = records.optional("")
-
-
-@dataclass(frozen=True)
-class MethodSection:
-    """[method]: its name and settings."""
-
-    name: str
-    settings: Mapping[str, Any] = field(metadata=records.REST)
-    code: str = records.optional("")
-
-
-@dataclass(frozen=True)
 class Participants:
     """[participants]: who takes part; with no names, everybody who has the job."""
 
@@ -94,14 +71,14 @@ class Participants:
 
 @dataclass(frozen=True)
 class JobContent:
-    """What a job's file says, section by section."""
+    """What a job's file says; a model and a method check what their tables hold."""
 
     name: str
     nonce: str
     numbers: str
-    model: ModelSection
+    model: Mapping[str, Any]
     training: Mapping[str, Any]
-    method: MethodSection
+    method: Mapping[str, Any]
     participants: Participants
     keys: Mapping[str, str] = field(default_factory=dict, metadata=records.OPTIONAL)
     sealing: Mapping[str, str] = field(default_factory=dict, metadata=records.OPTIONAL)
@@ -135,12 +112,14 @@ class Job:
     def __post_init__(self) -> None:
         listed, settings = METHODS.parse(self.method, self.settings)
         method = METHODS.code(listed) or listed
+        made: Any = make(method, settings=settings)
+        if "rank" in METHODS.settings(method):
+            settings = {"rank": made.rank, **settings}
         object.__setattr__(self, "method", method)
         object.__setattr__(self, "settings", settings)
-        recipe = make(method, settings=settings).recipe
         for name in ("epochs", "rate", "decay"):
             if getattr(self, name) is None:
-                object.__setattr__(self, name, getattr(recipe, name))
+                object.__setattr__(self, name, getattr(made.recipe, name))
         _check(self)
         if self.sealed:
             _check_sealing(self)
@@ -152,7 +131,6 @@ class Job:
         recipe = federation.describe()["recipe"]
         del recipe["kind"]
         dropout = {} if isinstance(model, TorchModel) else {"dropout": model.dropout}
-        rank = {"rank": self.rank} if "rank" in METHODS.settings(self.method) else {}
         named = {"classes": self.classes, "features": self.features}
         start = hashlib.sha256()
         for name, value in federation.start.items():
@@ -161,22 +139,23 @@ class Job:
             self.name,
             self.nonce,
             self.numbers,
-            ModelSection(
-                kind,
-                model.features,
-                model.widths[1:-1],
-                model.classes,
-                dropout | settings_of_model(model),
-                seed=self.seed,
-                start=start.hexdigest()[:16],
-                code=_code(kind, "model"),
-            ),
+            {
+                "kind": kind,
+                "features": model.features,
+                "hidden": model.widths[1:-1],
+                "classes": model.classes,
+                **dropout,
+                **settings_of_model(model),
+                "seed": self.seed,
+                "start": start.hexdigest()[:16],
+                **_code(kind, "model"),
+            },
             _without_none(recipe),
-            method=MethodSection(
-                self.method,
-                {name: _toml(name, value) for name, value in (rank | dict(self.settings)).items()},
-                _code(self.method, "method"),
-            ),
+            method={
+                "name": self.method,
+                **{name: _toml(name, value) for name, value in self.settings.items()},
+                **_code(self.method, "method"),
+            },
             participants=Participants(self.minimum, self.participants),
             keys=self.keys,
             sealing=self.sealing,
@@ -184,13 +163,6 @@ class Job:
             codebook=self.codebook,
         )
         return {"format": FORMAT, **records.plain_record(content)}
-
-    @property
-    def rank(self) -> int | None:
-        """Of the factors; None: dense messages, or a method without factors."""
-        ranked = "rank" in METHODS.settings(self.method)
-        rank: int | None = self._open.method.rank if ranked else None  # type: ignore[attr-defined]
-        return rank
 
     @cached_property
     def digest(self) -> str:
@@ -243,9 +215,9 @@ class Job:
         return sorted(set(self.participants) - set(present))
 
 
-def _code(name: str, kind: str) -> str:
-    """The digest of named code; empty for what is built in."""
-    return plugins.code_digest(name, kind) if plugins.is_code_name(name) else ""
+def _code(name: str, kind: str) -> dict[str, str]:
+    """The digest of named code; nothing for what is built in."""
+    return {"code": plugins.code_digest(name, kind)} if plugins.is_code_name(name) else {}
 
 
 def _toml(name: str, value: Any) -> Any:
@@ -409,21 +381,23 @@ def read_job(path: Path) -> Job:
 def _parse_job(content: Mapping[str, Any]) -> Job:
     sections = {key: value for key, value in content.items() if key != "format"}
     read = records.read_record(JobContent, sections, "the job", strict=True)
-    model, method = read.model, read.method
-    codes = {"method": (method.name, method.code), "model": (model.kind, model.code)}
-    for kind, (name, code) in codes.items():
-        if plugins.is_code_name(name):
-            plugins.check_code(name, kind, code)
-    widths = (model.features, *model.hidden, model.classes)
+    model, method = dict(read.model), dict(read.method)
+    names = {"model": model.pop("kind"), "method": method.pop("name")}
+    for kind, section in {"model": model, "method": method}.items():
+        code = section.pop("code", "")
+        if plugins.is_code_name(names[kind]):
+            plugins.check_code(names[kind], kind, code)
+    widths = (model.pop("features"), *model.pop("hidden"), model.pop("classes"))
+    seed, _ = model.pop("seed"), model.pop("start")
     same = ("nonce", "numbers", "keys", "sealing", "codebook")
     settings: dict[str, Any] = {name: getattr(read, name) for name in same}
     settings |= {name: read.training.get(name) for name in ("epochs", "rate", "decay")}
     return Job(
         read.name,
-        make_model(model.kind, widths, **model.settings),
-        method.name,
-        method.settings,
-        model.seed,
+        make_model(names["model"], widths, **model),
+        names["method"],
+        method,
+        seed,
         participants=read.participants.names,
         minimum=read.participants.minimum,
         **settings,

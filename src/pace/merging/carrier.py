@@ -30,10 +30,9 @@ class LowRank:
     def dense(self) -> Tensor:
         return self.left @ self.right
 
-    def unbind(self) -> list[LowRank]:
-        """Each client's factors, of a batch."""
-        pairs = zip(self.left.unbind(), self.right.unbind(), strict=True)
-        return [LowRank(left, right) for left, right in pairs]
+    def __getitem__(self, client: int) -> LowRank:
+        """The factors of one client, of a batch."""
+        return LowRank(self.left[client], self.right[client])
 
     def flipped(self) -> LowRank:
         """The transpose; its left factor need not be orthonormal."""

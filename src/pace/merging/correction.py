@@ -23,7 +23,7 @@ def correction(
     """Γ_i = P_r(Δ - own carrier): what receiver i is sent, and right for i alone."""
     alone = {name: stack([value]) for name, value in own.items()}
     (batch,) = corrections(consensus, [alone], rank)
-    return {name: value.unbind()[0] for name, value in batch.items()}
+    return {name: value[0] for name, value in batch.items()}
 
 
 def corrections(

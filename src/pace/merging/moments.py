@@ -1,21 +1,17 @@
 """The diagonal sketch of propagated messages (Section 4.1), and its two ablations."""
 
 from collections.abc import Callable, Collection, Mapping
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 
 from pace.errors import MomentError, SettingError
 from pace.graph import Graph
-from pace.models import Operator, Pass, Product, Rows
+from pace.models import Pass, Rows
 from pace.params import Params
 
 EPS = 1e-12  # ε of Section 4.1
 TOLERANCE = 1e-3  # of a mean in float32
-
-CONSTANT_MOMENTS: WeakKeyDictionary[Operator | Product, tuple[Tensor, Tensor]] = WeakKeyDictionary()
-"""Constants of graphs that are still in use -> the nodes, and their moment."""
 
 Moments = Mapping[str, Tensor]  # weight's name -> one weight for each input column
 Geometry = Callable[[Pass, Graph], Moments]
@@ -32,18 +28,7 @@ def raw(seen: Pass, graph: Graph) -> dict[str, Tensor]:
 
 
 def _moments(rows: Mapping[str, Rows], graph: Graph) -> dict[str, Tensor]:
-    return {name: normalised(_moment(read, graph)) for name, read in rows.items()}
-
-
-def _moment(rows: Rows, graph: Graph) -> Tensor:
-    """The second moment at the training nodes; of a constant, such as P X, it is computed once."""
-    if not isinstance(rows, Operator | Product):
-        return second_moment(rows[graph.train])
-    nodes, moment = CONSTANT_MOMENTS.get(rows, (None, None))
-    if nodes is not graph.train or moment is None:
-        moment = second_moment(rows[graph.train])
-        CONSTANT_MOMENTS[rows] = (graph.train, moment)
-    return moment
+    return {name: normalised(second_moment(read[graph.train])) for name, read in rows.items()}
 
 
 def uniform(seen: Pass, graph: Graph) -> dict[str, Tensor]:

@@ -56,7 +56,7 @@ class Gram:
     def _multiply(self) -> None:
         """AᵀA of the rows that wait and whose class is large enough by now."""
         rows, labels = self.held()
-        large = in_classes(labels, self.counts >= self.smallest)
+        large = labels[:, self.counts >= self.smallest].any(1)
         found = gram_of(rows[large], labels[large])
         self.products = found if self.products is None else self.products + found
         self.waiting = [(rows[~large], labels[~large])]
@@ -75,7 +75,7 @@ class Gram:
         large = self.counts >= self.smallest
         count = min(most, int(self.counts[large].sum()) // nodes_per_row)
         if self.products is None:
-            chosen = in_classes(labels, large)
+            chosen = labels[:, large].any(1)
             sent = condensed(rows[chosen], labels[chosen], count)
         else:
             both = leading_rows(self.products, count)
@@ -103,11 +103,6 @@ def gram_of(rows: Tensor, labels: Tensor) -> Tensor:
     """AᵀA for A = [H, √γY], in float64."""
     both = torch.cat([rows, PULL**0.5 * labels.to(rows.dtype)], 1).double()
     return both.T @ both
-
-
-def in_classes(labels: Tensor, chosen: Tensor) -> Tensor:
-    """Which nodes (one-hot) are of the chosen classes."""
-    return labels[:, chosen].any(1)
 
 
 def condensed(

@@ -1,11 +1,11 @@
 """What a method is in words, with the sizes of its messages."""
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 from pace.errors import PaceError, SettingError
-from pace.io import Setting, allow
+from pace.io import allow
 from pace.merging import RANK
 from pace.methods.pace import Pace
 from pace.models import GCN
@@ -44,9 +44,7 @@ class AboutMethod(About):
         """Its name, the upload's share of a dense model, whether it can be sealed, what it is."""
         if self.problem:
             return [self.name, "", "", f"{self.origin}: {self.problem}"]
-        named = [setting for setting in self.settings if setting.expected]
-        settings = ", ".join(f"{setting.name}={_default(setting) or '…'}" for setting in named)
-        sentence = self.sentence + (f" Settings: {settings}." if settings else "")
+        sentence = self.sentence
         if self.origin != BUILT_IN:
             sentence += f" From {self.origin}."
         sealed = "yes" if self.sums else "no"
@@ -54,32 +52,21 @@ class AboutMethod(About):
 
     def plain(self) -> dict[str, object]:
         """All of it as data."""
-        settings = {
-            setting.name: {"expected": setting.expected or None, "default": _default(setting)}
-            for setting in self.settings
-        }
-        return {**vars(self), "settings": settings}
+        return {**vars(self), "settings": list(map(str, self.settings))}
 
     def facts(self) -> dict[str, str]:
         """Line by line, for people."""
         if self.problem:
             return {"from": self.origin, "problem": self.problem}
-        facts = {"": self.sentence, "from": self.origin}
-        for setting in self.settings:
-            default = _default(setting)
-            default = "must be given" if default is None else f"default {default}"
-            facts[setting.name] = f"{setting.expected or 'from Python only'}; {default}"
-        facts["sealed jobs"] = "yes: sums are enough" if self.sums else f"no: {self.needs}"
         sizes = {"upload": self.upload, "return": self.returned}
         shares = (f"{way} {n:,} bytes ({100 * n / self.dense:.1f}%)" for way, n in sizes.items())
-        facts["sent once"] = (
-            f"{', '.join(shares)} of a model of {self.dense:,} (the paper's on Cora)"
-        )
-        return facts
-
-
-def _default(setting: Setting) -> str | None:
-    return None if setting.default is MISSING else setting.default_text
+        return {
+            "": self.sentence,
+            "from": self.origin,
+            "settings": "; ".join(map(str, self.settings)) or "none",
+            "sealed jobs": "yes: sums are enough" if self.sums else f"no: {self.needs}",
+            "sent once": f"{', '.join(shares)} of a model of {self.dense:,} (the paper's on Cora)",
+        }
 
 
 def every_method() -> list[AboutMethod]:

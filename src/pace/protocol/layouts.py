@@ -3,14 +3,13 @@
 Here, and in `steps`, a federation is asked whether it is sealed; nothing else in the protocol asks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import torch
 
 from pace.errors import GraphError
 from pace.graph import Graph, expect_graph
-from pace.merging import SiteSums
 from pace.models import RowTable
 from pace.params import Params
 from pace.protocol import sealing, wire
@@ -99,12 +98,6 @@ def explain_uploads(
     tensors = {name: f"sealed: {sentence}" for name, sentence in plain.items()}
     sentences = sealing.sealed_sentences(federation.clients, summable(federation))
     return Explanation(tensors, sentences, weights=lambda: [Weight()] * len(uploads))
-
-
-def site_sums(uploads: Uploads, federation: Federation) -> Mapping[tuple[str, float], SiteSums]:
-    """What each site adds to the regressions that the server solves; of sealed sums nothing shows."""
-    form = None if federation.sealed else federation.closed_form
-    return {} if form is None else form.site_sums(uploads, federation)
 
 
 def statement(local: Params, graph: Graph, federation: Federation) -> Message:

@@ -218,6 +218,9 @@ class Method(Protocol):
 class ClosedForm(Method, Protocol):
     """A method whose models are regressions on rows, so that rows are all it reads of a graph."""
 
+    strengths: tuple[float, ...]
+    """λ of the regressions."""
+
     def row_columns(self, federation: Federation) -> Mapping[str, int]:
         """Its maps of a graph to rows, with how many columns each has."""
         ...
@@ -241,10 +244,8 @@ class ClosedForm(Method, Protocol):
     def blank_return(self, federation: Federation) -> Message:
         """A return that says nothing, made without an upload, which may be ten times the model."""
 
-    def site_sums(
-        self, uploads: Uploads, federation: Federation
-    ) -> Mapping[tuple[str, float], SiteSums]:
-        """By map and λ, what each site adds to a regression that the server solves, if it does."""
+    def site_sums(self, uploads: Uploads, federation: Federation) -> Mapping[str, SiteSums]:
+        """By map, what each site adds to a regression that the server solves, if it does."""
         return {}
 
 

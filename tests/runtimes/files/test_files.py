@@ -20,7 +20,6 @@ from pace.errors import FileError
 from pace.graph import Graph
 from pace.io import untrusted
 from pace.jobs import signatures
-from pace.jobs.explain import advice
 from pace.jobs.job import Job, read_job, write_job
 from pace.protocol import steps, uploads, wire
 from pace.runtimes.files import merge as merging
@@ -716,10 +715,9 @@ def test_new_and_show_speak_of_the_same_job(pace: Preloaded, root: Path) -> None
     refused(pace(*words, cwd=root), "already exists")
 
 
-def test_a_method_without_factors_has_no_rank_and_no_advice_about_it() -> None:
-    made = job(method="pace-ridge")
-    assert made.rank is None
-    assert advice(made) == []
+def test_a_method_without_factors_has_no_rank() -> None:
+    assert "rank" not in job(method="pace-ridge").settings
+    assert job(method="pace").settings == {"rank": 6}
 
 
 def test_a_job_in_int8_says_so_and_its_upload_is_as_small_as_it_said(

@@ -126,7 +126,7 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
     assert {each["state"] for each in rows.values()} == {"adopted"}
 
     graphs = clients(3)
-    methods = {"pace": make("pace", made.rank)}
+    methods = {"pace": make("pace", settings=made.settings)}
     (trial,) = run_trials(graphs, made.model, methods, [made.seed], epochs=20)
     alphas = [model.read_model(at(here, name, made, "model")).outcome.alpha for name in NAMES]
     assert alphas == trial.alphas

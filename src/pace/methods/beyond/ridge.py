@@ -415,22 +415,17 @@ class PaceRidge(Regressed):
             solve(name, fits), [others(name, fits) for others in without]
         )
 
-    def site_sums(
-        self, uploads: Uploads, federation: Federation
-    ) -> dict[tuple[str, float], SiteSums]:
+    def site_sums(self, uploads: Uploads, federation: Federation) -> dict[str, SiteSums]:
         """From the rows that sites sent; their squared labels count the nodes, nearly."""
-        found: dict[tuple[str, float], SiteSums] = {}
-        batches = list(uploads.batches())
+        found, batches = {}, list(uploads.batches())
         for name in self.maps:
-            fits = self.parts(name, self.fits[-1])
+            keys = [key(name, fit) for fit in self.parts(name, self.fits[-1])]
             rows, labels = (
-                torch.cat(
-                    [torch.cat([b[f"{key(name, fit)}/{part}"] for fit in fits], 1) for b in batches]
-                ).double()
+                torch.cat([torch.cat([batch[f"{k}/{part}"] for k in keys], 1) for batch in batches])
                 for part in PARTS
             )
-            parts = SiteSums.of_rows(rows, rows.mT @ labels, labels.square().sum((1, 2)))
-            found |= {(name, strength): parts for strength in self.strengths}
+            rows, labels = rows.double(), labels.double()
+            found[name] = SiteSums.of_rows(rows, rows.mT @ labels, labels.square().sum((1, 2)))
         return found
 
     def _from_rows(self, uploads: Uploads) -> Solve:

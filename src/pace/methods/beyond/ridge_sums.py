@@ -126,11 +126,9 @@ class RidgeSums(Regressed, Summable):
 
         return self.returned(solve)
 
-    def site_sums(
-        self, uploads: Uploads, federation: Federation
-    ) -> dict[tuple[str, float], SiteSums]:
+    def site_sums(self, uploads: Uploads, federation: Federation) -> dict[str, SiteSums]:
         """Exact where G was sent, else by what its sketch knows of it."""
-        found: dict[tuple[str, float], SiteSums] = {}
+        found = {}
         for name in self.maps:
             omega, fits = omega_of(name, federation), self.parts(name, self.fits[-1])
             statistics = (self.statistic_of(upload, federation) for upload in uploads)
@@ -138,11 +136,10 @@ class RidgeSums(Regressed, Summable):
             sums = torch.stack([site[1] for site in each])
             if omega is None:
                 grams = torch.stack([site[0] for site in each])
-                parts = SiteSums(grams, sums, grams.diagonal(dim1=1, dim2=2).sum(1))
+                found[name] = SiteSums(grams, sums, grams.diagonal(dim1=1, dim2=2).sum(1))
             else:
                 rows = pad_sequence([nystrom(site[0], omega) for site in each], batch_first=True)
-                parts = SiteSums.of_rows(rows, sums, torch.cat([site[2] for site in each]))
-            found |= {(name, strength): parts for strength in self.strengths}
+                found[name] = SiteSums.of_rows(rows, sums, torch.cat([site[2] for site in each]))
         return found
 
 
