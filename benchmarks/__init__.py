@@ -1,5 +1,1 @@
-"""`pace bench`: how fast, against what everybody writes, measured beside it in the same run.
-
-Other rooms use `clock`, `command`, `measure`, `picture`, `rows`, `scale`,
-`sealing` and `server`.
-"""
+"""Speed, memory and growth, attacks, privacy and load: each module is a program of its own."""

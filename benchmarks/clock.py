@@ -1,32 +1,19 @@
-"""Two ways of doing a thing, timed in turns: a busy machine slows both."""
+"""Seconds and memory: of work in this process, of another process, and of two ways in turns."""
 
 from __future__ import annotations
 
-import json
+import os
 import resource
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 import torch
-
-
-@dataclass(frozen=True)
-class Row:
-    """One comparison. Ratios are taken turn by turn; spread is their lowest and highest."""
-
-    what: str  # training, merge, ...
-    where: str  # the dataset, or the size
-    peer: str  # what it is compared with
-    ours_seconds: float  # median
-    peer_seconds: float  # median, scaled to the same work
-    ratio: float  # median of peer / ours
-    spread: tuple[float, float]
-
 
 Point = Mapping[str, str | float]  # one measurement: what was measured -> its value
 
@@ -42,53 +29,6 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def seconds(work: Callable[[], object]) -> float:
-    """What the work says that it took, or else how long it took."""
-    said: list[object] = []
-    took = timed(lambda: said.append(work()))
-    return said[0] if isinstance(said[0], float) else took
-
-
-def compared(
-    what: str,
-    where: str,
-    ours: Callable[[], object],
-    peer: tuple[str, Callable[[], object]],
-    *,
-    turns: int = 5,
-    peer_times: int = 1,
-) -> Row:
-    """Both in turns, after one turn each that does not count.
-
-    A peer that gives a number has timed itself. `peer_times` is how often it would have to do what
-    it does for the same work as ours, one seed after another.
-    """
-    name, other = peer
-    ours()
-    other()
-    pairs = [(timed(ours), peer_times * seconds(other)) for _ in range(turns)]
-    return row(what, where, name, pairs)
-
-
-def row(what: str, where: str, peer: str, pairs: Sequence[tuple[float, float]]) -> Row:
-    """One comparison from the seconds of ours and of the peer's in each turn."""
-    ratios = sorted(theirs / own for own, theirs in pairs)
-    return Row(
-        what,
-        where,
-        peer,
-        ours_seconds=statistics.median(own for own, _ in pairs),
-        peer_seconds=statistics.median(theirs for _, theirs in pairs),
-        ratio=statistics.median(ratios),
-        spread=(ratios[0], ratios[-1]),
-    )
-
-
-def versus(what: str, whole: Row, ours: list[float]) -> Row:
-    """Other timings of ours against the peer of a row."""
-    return row(what, whole.where, whole.peer, [(each, whole.peer_seconds) for each in ours])
-
-
 def spent(work: Callable[[], object], turns: int = 1) -> float:
     """Seconds of CPU time, the median over turns; with several, after one that does not count."""
     taken = []
@@ -99,12 +39,64 @@ def spent(work: Callable[[], object], turns: int = 1) -> float:
     return statistics.median(taken[turns > 1 :])
 
 
-def by_itself(module: str, *words: object) -> dict[str, float]:
-    """The JSON that a module of this package prints, in a process whose peak memory is its own."""
-    command = [sys.executable, "-m", module, *map(str, words)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+def in_turns(
+    ours: Callable[[], object], peer: Callable[[], float], turns: int
+) -> list[tuple[float, float]]:
+    """Seconds of ours and what the peer says it took, after one turn that does not count.
+
+    In turns, so that a busy machine slows both.
+    """
+    return [(timed(ours), peer()) for _ in range(turns + 1)][1:]
+
+
+def compared(what: str, where: str, peer: str, pairs: Sequence[tuple[float, float]]) -> Point:
+    """One comparison from the seconds of ours and of the peer's in each turn; ratios are of a turn."""
+    ratios = [theirs / own for own, theirs in pairs]
+    return {
+        "what": what,
+        "where": where,
+        "ms": 1e3 * statistics.median(own for own, _ in pairs),
+        "times_faster": statistics.median(ratios),
+        "lowest": min(ratios),
+        "highest": max(ratios),
+        "peer": peer,
+    }
+
+
+def child(
+    *words: object, environment: Mapping[str, str] | None = None
+) -> tuple[dict[str, float], str]:
+    """Run a Python program: its seconds and most memory, and what it printed.
+
+    `anonymous_mb` leaves out pages of mapped files, which the system takes back when it needs them.
+    """
+    command, most = [sys.executable, *map(str, words)], {"VmHWM": 0, "RssAnon": 0}
+    began, ended = time.perf_counter(), 0
+    with TemporaryFile("w+") as printed:
+        process = subprocess.Popen(command, env=environment, stdout=printed)
+        while not ended:
+            with suppress(OSError, KeyError):  # it has ended, or this is no Linux
+                kilobytes = memory(process.pid)
+                most = {name: max(value, kilobytes[name]) for name, value in most.items()}
+            time.sleep(0.02)
+            ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+        taken = {
+            "seconds": time.perf_counter() - began,
+            "cpu_seconds": usage.ru_utime + usage.ru_stime,
+            "peak_mb": most["VmHWM"] / 2**10,
+            "anonymous_mb": most["RssAnon"] / 2**10,
+        }
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            raise SystemExit(f"{' '.join(command[1:])} ended with {process.returncode}")
+        printed.seek(0)
+        return taken, printed.read()
+
+
+def memory(process: int | str = "self") -> dict[str, int]:
+    """Kilobytes of a process on Linux, by /proc's names."""
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return {line.split(":")[0]: int(line.split()[1]) for line in lines if line.endswith(" kB")}
 
 
 def peak() -> float:
@@ -112,9 +104,7 @@ def peak() -> float:
 
     Linux hands the highest resident size on to a child; the child's own is in /proc.
     """
-    status = Path("/proc/self/status")
-    if status.exists():
-        (line,) = (each for each in status.read_text().splitlines() if each.startswith("VmHWM"))
-        return float(line.split()[1]) / 2**10
+    with suppress(OSError):
+        return memory()["VmHWM"] / 2**10
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most / 2**20 if sys.platform == "darwin" else most / 2**10

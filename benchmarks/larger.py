@@ -1,9 +1,9 @@
 """A site larger than memory through all its commands: seconds, peak memory and bytes on the disk.
 
-    python -m benchmarks.larger 20000000 --edges 200000000 --features 100 --memory 5 --folder /big/disk
-    python -m benchmarks.larger --picture graphs.jsonl rows.jsonl large.png
+    python -m benchmarks.larger 20000000 --memory 5 --folder /big/disk
+    python -m benchmarks.larger --picture graphs.jsonl bench/bench.json size.png
 
-The second draws what several sizes printed, beside points of `benchmarks.rows`.
+The second draws what several sizes printed, beside the rows of `python -m benchmarks --only rows`.
 
 Tables are made in a stream, from a seed: a class a node, features of that class and noise, half of the
 edges within a class, all ends anywhere in the graph, which is the worst order for a cache. A second
@@ -14,13 +14,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,21 +24,23 @@ import numpy as np
 import pyarrow
 from pyarrow import parquet
 
+from benchmarks.clock import child
 from pace.graph import MASKS
 from pace.jobs import Job, write_job
 from pace.models import GCN
 
-CLASSES, HIDDEN, BLOCK = 40, 64, 2**18
+FEATURES, CLASSES, HIDDEN, BLOCK = 100, 40, 64, 2**18
+DEGREE = 10  # edges a node
 EIGHTHS, LARGEST = 8, 2.0  # features are multiples of 1/8 up to 2: small files, exact numbers
 SMALL = 20_000
 STEPS = ("import", "fit", "adopt", "predict")
 
 
-def node_blocks(nodes: int, features: int) -> Iterator[Any]:
+def node_blocks(nodes: int) -> Iterator[Any]:
     """Features as numbers of a list of steps, which Parquet stores as such."""
     random, most = np.random.default_rng(0), round(EIGHTHS * LARGEST)
-    directions = np.round(2 * random.normal(size=(features, CLASSES))).astype(np.int16)
-    noise = np.round(EIGHTHS * random.normal(size=(features, BLOCK))).astype(np.int16)
+    directions = np.round(2 * random.normal(size=(FEATURES, CLASSES))).astype(np.int16)
+    noise = np.round(EIGHTHS * random.normal(size=(FEATURES, BLOCK))).astype(np.int16)
     values = pyarrow.array(np.arange(-most, most + 1, dtype=np.float32) / EIGHTHS)
     for first in range(0, nodes, BLOCK):
         number = np.arange(first, min(nodes, first + BLOCK))
@@ -60,8 +57,8 @@ def node_blocks(nodes: int, features: int) -> Iterator[Any]:
         yield pyarrow.table(columns)
 
 
-def edge_blocks(nodes: int, edges: int) -> Iterator[Any]:
-    random = np.random.default_rng(1)
+def edge_blocks(nodes: int) -> Iterator[Any]:
+    random, edges = np.random.default_rng(1), DEGREE * nodes
     for first in range(0, edges, BLOCK):
         count = min(BLOCK, edges - first)
         source, target = random.integers(nodes, size=(2, count))
@@ -71,10 +68,10 @@ def edge_blocks(nodes: int, edges: int) -> Iterator[Any]:
         yield pyarrow.table({"source": source.astype(np.int32), "target": target.astype(np.int32)})
 
 
-def write_tables(folder: Path, nodes: int, edges: int, features: int) -> None:
+def write_tables(folder: Path, nodes: int) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    write_blocks(folder / "nodes.parquet", node_blocks(nodes, features))
-    write_blocks(folder / "edges.parquet", edge_blocks(nodes, edges))
+    write_blocks(folder / "nodes.parquet", node_blocks(nodes))
+    write_blocks(folder / "edges.parquet", edge_blocks(nodes))
 
 
 def write_blocks(path: Path, blocks: Iterator[Any]) -> None:
@@ -87,75 +84,50 @@ def write_blocks(path: Path, blocks: Iterator[Any]) -> None:
             writer.write_table(block)
 
 
-def measured(*words: object) -> dict[str, Any]:
-    """A command's seconds on the clock and of the processor, and the most memory it had.
-
-    `anonymous_mb` leaves out pages of mapped files, which the system takes back when it needs them.
-    """
-    began, most = time.perf_counter(), {"VmHWM": 0, "RssAnon": 0}
-    command = [sys.executable, "-m", "pace", *map(str, words)]
-    process = subprocess.Popen(command, stdout=sys.stderr)
-    done = 0
-    while not done:
-        with suppress(OSError, KeyError):  # it has ended
-            lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-            kilobytes = {line.split(":")[0]: line.split()[1] for line in lines if "kB" in line}
-            most = {name: max(value, int(kilobytes[name])) for name, value in most.items()}
-        time.sleep(0.05)
-        done, status, usage = os.wait4(process.pid, os.WNOHANG)
-    if status:
-        raise SystemExit(f"{' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
-    return {
-        "seconds": round(time.perf_counter() - began, 1),
-        "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
-        "peak_mb": most["VmHWM"] // 1024,
-        "anonymous_mb": most["RssAnon"] // 1024,
-    }
-
-
 def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def one(given: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def pace(*words: object) -> dict[str, float]:
+    """What a command took."""
+    return child("-m", "pace", *words)[0]
+
+
+def site_steps(nodes: int, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Every step of a site, in order."""
     folder, home = given.folder, given.folder / "large"
-    if not (folder / "made").exists():
-        write_tables(home, given.nodes, given.edges, given.features)
-        write_tables(folder / "small", SMALL, 10 * SMALL, given.features)
-        (folder / "made").touch()
+    write_tables(home, nodes)
+    write_tables(folder / "small", SMALL)
     job = Job(
         "large",
         participants=("large", "small"),
         minimum=2,
         method=given.method,
-        epochs=given.epochs,
         classes=tuple(f"c{label}" for label in range(CLASSES)),
-        features=tuple(f"f{i}" for i in range(given.features)),
-        model=GCN((given.features, HIDDEN, CLASSES)),
+        features=tuple(f"f{i}" for i in range(FEATURES)),
+        model=GCN((FEATURES, HIDDEN, CLASSES)),
     )
-    if not (folder / "job.pace").exists():
-        write_job(folder / "job.pace", job)
+    job_file = folder / "job.pace"
+    write_job(job_file, job)
     yield {"step": "tables", "bytes": size_of(home)}
     said = ("--classes", ",".join(job.classes), "--label", "kind", "--split", "fold")
     for site in (folder / "small", home):
         graph, tables = site / "mine.graph", [site / "nodes.parquet", site / "edges.parquet"]
-        if not graph.exists():
-            named = ("--nodes", tables[0], "--edges", tables[1], "--memory", given.memory)
-            found = measured("graph", "import", *named, *said, "--out", graph)
-            yield {"step": "import", "site": site.name, **found, "bytes": size_of(graph)}
-            for path in tables:
-                path.unlink()  # room on the disk for what is computed
+        named = ("--nodes", tables[0], "--edges", tables[1], "--memory", given.memory)
+        found = pace("graph", "import", *named, *said, "--out", graph)
+        yield {"step": "import", "site": site.name, **found, "bytes": size_of(graph)}
+        for path in tables:
+            path.unlink()  # room on the disk for what is computed
         files = ("--keep", site / "mine.local", "--upload", folder / "inbox" / f"{site.name}.up")
-        found = measured("client", "fit", folder / "job.pace", graph, *files, "--yes")
+        found = pace("client", "fit", job_file, graph, *files, "--yes")
         yield {"step": "fit", "site": site.name, **found, "bytes": size_of(graph)}
     outbox, kept, model = folder / "outbox", home / "mine.local", home / "mine.model"
-    merge = ("server", "merge", folder / "job.pace", folder / "inbox", "--out", outbox)
-    yield {"step": "merge", **measured(*merge)}
+    merge = pace("server", "merge", job_file, folder / "inbox", "--out", outbox)
+    yield {"step": "merge", **merge}
     adopt = ("--kept", kept, "--return", outbox / "large.down", "--out", model)
-    yield {"step": "adopt", **measured("client", "adopt", folder / "job.pace", graph, *adopt)}
+    yield {"step": "adopt", **pace("client", "adopt", job_file, graph, *adopt)}
     out = home / "predictions.parquet"
-    yield {"step": "predict", **measured("client", "predict", model, graph, "--out", out)}
+    yield {"step": "predict", **pace("client", "predict", model, graph, "--out", out)}
 
 
 def draw(graphs: Path, rows: Path, out: Path) -> None:
@@ -166,7 +138,8 @@ def draw(graphs: Path, rows: Path, out: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    steps, streamed = (pandas.read_json(path, lines=True) for path in (graphs, rows))
+    steps = pandas.read_json(graphs, lines=True)
+    streamed = pandas.DataFrame(json.loads(rows.read_text())["rows"])
     steps = steps[steps["step"].isin(STEPS) & (steps["site"] != "small")]
     tables = {}
     for unit, column, of_rows in (
@@ -194,27 +167,21 @@ def draw(graphs: Path, rows: Path, out: Path) -> None:
     figure.savefig(out, dpi=70)
 
 
-def main(words: Sequence[str] | None = None) -> None:
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("nodes", type=int, nargs="?")
     parser.add_argument("--picture", type=Path, nargs=3, metavar=("GRAPHS", "ROWS", "OUT"))
-    parser.add_argument("--edges", type=int)
-    parser.add_argument("--features", type=int, default=100)
     parser.add_argument("--memory", type=float, default=5.0, help="GB")
     parser.add_argument("--method", default="pace-ridge")
-    parser.add_argument("--epochs", type=int, default=100)
-    parser.add_argument("--folder", type=Path)
-    parser.add_argument("--keep", action="store_true", help="leave the files there")
-    given = parser.parse_args(words)
+    parser.add_argument("--folder", type=Path, help="to make, and to remove at the end")
+    given = parser.parse_args()
     if given.picture:
         draw(*given.picture)
         return
-    given.edges = given.edges or 10 * given.nodes
-    facts = {"nodes": given.nodes, "edges": given.edges, "features": given.features}
-    for point in one(given):
-        print(json.dumps(facts | {"site": "large"} | point), flush=True)
-    if not given.keep:
-        shutil.rmtree(given.folder)
+    given.folder.mkdir(parents=True)
+    for point in site_steps(given.nodes, given):
+        print(json.dumps({"nodes": given.nodes, "site": "large"} | point), flush=True)
+    shutil.rmtree(given.folder)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
 """The server under load: ten thousand uploads as files, and a round with hundreds of sites.
 
-    python benchmarks/load.py [--uploads 10000] [--sites 50,200,500] [--engine folder] [--out DIR]
+    python benchmarks/load.py [--uploads 10000] [--sites 50,200,500] [--engine folder]
 
 Files: one upload in a hundred is hostile; every good client must be served and every bad file named.
 Round: signed uploads through the real round (admission, journal, decision, delivery) over an engine in
-memory; of twenty sites one never answers and one answers only when it is asked again. Waiting is
-skipped, so seconds are the server's own. With `--engine folder` the messages pass through a shared
-folder, and all that the server does there is counted; sites that are silent are those without a node.
+memory or, with `--engine folder`, through a shared folder; of twenty sites one never answers and one
+answers only when it is asked again. Waiting is skipped, so seconds are the server's own.
 
-Prints a JSON object for each: seconds, files opened, bytes, peak memory of a process of its own.
+Prints a JSON object for each: seconds, files opened (in a folder the sites' too), the peak so far.
 """
 
 from __future__ import annotations
@@ -16,14 +15,11 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import os
-import resource
-import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -31,6 +27,7 @@ from unittest import mock
 
 import torch
 
+from benchmarks.clock import peak
 from benchmarks.in_memory import Clock, Handler, InMemory, LostError
 from pace.datasets import Synthetic, client_graphs, generator, synthetic
 from pace.jobs import SERVER, Job, Journal, signatures, write_job
@@ -48,30 +45,26 @@ HOSTILE = 100  # one in this many
 SITES_LOOK = 10.0  # seconds between two looks of a site into its folder
 SILENT, LATE, TWENTY = 3, 7, 20  # of each twenty sites, one never answers, one on the second time
 
+EVENTS: Counter[str] = Counter()  # that Python audits, for the life of the process
+sys.addaudithook(lambda event, _: EVENTS.update((event,)))
+
 Message = dict[str, torch.Tensor]
 
 
-def flipped(frame: bytes) -> bytes:
-    """The frame with one bit of its checksum changed: never the same frame by chance."""
-    return frame[:-1] + bytes([frame[-1] ^ 1])
+def lies(message: Message, digest: bytes) -> dict[str, bytes]:
+    """Code of the refusal -> a file that deserves it, in place of the message."""
+    frame = wire.encode(message, digest)
 
-
-def lies(job: Job) -> dict[str, Callable[[Message], bytes]]:
-    """Code of the refusal -> a file that deserves it."""
-
-    def framed(message: Message, digest: bytes = job.federation.digest) -> bytes:
-        return wire.encode(message, digest)
-
-    def with_number(message: Message, name: str, number: float) -> bytes:
-        return framed({**message, name: torch.full_like(message[name], number)})
+    def with_number(name: str, number: float) -> bytes:
+        return wire.encode({**message, name: torch.full_like(message[name], number)}, digest)
 
     return {
-        "size": lambda message: framed(message)[:-1],
-        "damaged": lambda message: flipped(framed(message)),
-        "format": lambda message: bytes(len(framed(message))),
-        "other-job": lambda message: framed(message, b"otherjob"),
-        "not-finite": lambda message: with_number(message, "0.bias", math.nan),
-        "moment": lambda message: with_number(message, "0.weight/m", 1e6),
+        "size": frame[:-1],
+        "damaged": frame[:-1] + bytes([frame[-1] ^ 1]),  # never the same frame by chance
+        "format": bytes(len(frame)),
+        "other-job": wire.encode(message, b"otherjob"),
+        "not-finite": with_number("0.bias", math.nan),
+        "moment": with_number("0.weight/m", 1e6),
     }
 
 
@@ -89,12 +82,12 @@ def alike(job: Job, count: int) -> Iterator[Message]:
 def fill(inbox: Path, job: Job, uploads: int) -> dict[str, str]:
     """Uploads as files; the hostile ones, by name, with their codes."""
     inbox.mkdir(parents=True)
-    kinds, bad = list(lies(job).items()), {}
+    bad, digest = {}, job.federation.digest
     for place, message in enumerate(alike(job, uploads)):
-        name, content = f"c{place:05}", wire.encode(message, job.federation.digest)
+        name, content = f"c{place:05}", wire.encode(message, digest)
         if place % HOSTILE == HOSTILE - 1:
-            bad[name], lie = kinds[place // HOSTILE % len(kinds)]
-            content = lie(message)
+            kinds = list(lies(message, digest).items())
+            bad[name], content = kinds[place // HOSTILE % len(kinds)]
         (inbox / f"{name}.up").write_bytes(content)
     return bad
 
@@ -117,9 +110,8 @@ def measure(folder: Path, uploads: int) -> dict[str, object]:
         "refused": dict(Counter(refused.values())),
         "seconds": round(seconds, 1),
         "cpu_seconds": round(busy, 1),
-        "uploads_per_second": round(uploads / seconds),
         "upload_bytes": found.bytes.upload_frame,
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "peak_mb": round(peak()),
     }
 
 
@@ -134,15 +126,13 @@ def shared(folder: Path, handlers: Mapping[str, Handler], clock: Clock) -> Share
         before, clock.now = clock.now, clock.now + seconds
         if clock.now // SITES_LOOK == before // SITES_LOOK:
             return
-        counted, spent = Counter(OPERATIONS), time.perf_counter()
+        spent = time.perf_counter()
         for site in sites:
             for letter in site.letters():
                 with suppress(LostError):
                     reply = handlers[site.name](letter.kind, letter.words)
                     if reply is not None:
                         site.reply(letter, reply)
-        OPERATIONS.clear()
-        OPERATIONS.update(counted)
         clock.elsewhere += time.perf_counter() - spent
 
     clock.sleep = sleep  # type: ignore[method-assign]
@@ -154,25 +144,17 @@ def served(
 ) -> tuple[Any, dict[str, Any]]:
     """The server's report of the round, and what the round took."""
     paths = (folder / "job.pace", folder / "job.journal", folder / "report")
-    settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
-    clock = Clock()
-    carrier: Exchange = InMemory(handlers)
-    if engine == "folder":
-        carrier = shared(folder, handlers, clock)
+    settings, clock = Settings(*paths, key=folder / "keys" / f"{SERVER}.key"), Clock()
+    memory = engine == "memory"
+    carrier: Exchange = InMemory(handlers) if memory else shared(folder, handlers, clock)
     with mock.patch.object(exchange, "time", clock):
-        before, began, busy = Counter(OPERATIONS), time.perf_counter(), time.process_time()
-        book = Journal.open(settings.journal, job)
-        report = play_round(carrier, settings, book)
-        seconds = time.perf_counter() - began - clock.elsewhere
-        spent = time.process_time() - busy
-    took = {
-        "seconds": round(seconds, 1),
-        "cpu_seconds": round(spent, 1),
-        "opens": OPERATIONS["open"] - before["open"],
-    }
-    if engine == "folder":
-        took["in_share"] = OPERATIONS["share"] - before["share"]
-        took["round_seconds"] = round(clock.now)
+        began, busy, opened = time.perf_counter(), time.process_time(), EVENTS["open"]
+        report = play_round(carrier, settings, Journal.open(settings.journal, job))
+        took = {
+            "seconds": round(time.perf_counter() - began - clock.elsewhere, 1),
+            "cpu_seconds": round(time.process_time() - busy, 1),
+            "opens": EVENTS["open"] - opened,
+        }
     return report, took
 
 
@@ -189,7 +171,6 @@ def played_round(folder: Path, sites: int, engine: str = "memory") -> dict[str, 
     silent = {name for place, name in enumerate(names) if place % TWENTY == SILENT}
     late = {name for place, name in enumerate(names) if place % TWENTY == LATE}
     adopted: Counter[str] = Counter()
-    sizes: list[int] = []
 
     def site(name: str, frame: bytes, signed: bytes) -> Handler:
         def handle(kind: str, words: Words) -> Words | None:
@@ -198,12 +179,10 @@ def played_round(folder: Path, sites: int, engine: str = "memory") -> dict[str, 
                     late.discard(name)
                     raise LostError("late")
                 return None if name in silent else {"code": "ok", "name": name, "payload": signed}
-            came, roll = words["payload"], words["roll"]
-            checked = {"kind": signatures.RETURN, "job": job.digest, "name": name}
-            signatures.verify(came, keys[SERVER], **checked)
-            rolls.check_roll(roll, job, name, upload=frame, returned=came)
+            came, checked = words["payload"], {"job": job.digest, "name": name}
+            signatures.verify(came, keys[SERVER], kind=signatures.RETURN, **checked)
+            rolls.check_roll(words["roll"], job, name, upload=frame, returned=came)
             adopted[name] += 1
-            sizes.append(len(roll))
             return {}
 
         return handle
@@ -219,36 +198,14 @@ def played_round(folder: Path, sites: int, engine: str = "memory") -> dict[str, 
     assert report.finished, report.waiting
     assert set(adopted) == set(names) - silent == {client.name for client in report.took_part}
     assert set(adopted.values()) == {1}, "a return was sent twice"
-    frames = report.bytes.upload_frame + report.bytes.return_frame
     return {
         "engine": engine,
         "sites": sites,
         "adopted": len(adopted),
         "missing": len(silent),
         **took,
-        "roll_bytes": sum(sizes),
-        "bytes": len(adopted) * (frames + 2 * signatures.TRAILER),
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "peak_mb": round(peak()),
     }
-
-
-OPERATIONS: Counter[str] = Counter()  # files opened, and all that was done inside a share
-IN_SHARE = {"open", "os.rename", "os.remove", "os.scandir", "os.listdir", "os.mkdir", "os.chmod"}
-
-
-def count_operations(event: str, arguments: tuple[Any, ...]) -> None:
-    if event in IN_SHARE:
-        OPERATIONS["open"] += event == "open"
-        OPERATIONS["share"] += "/share" in str(arguments[0])
-
-
-def count_looks(path: Any, *more: Any, **named: Any) -> os.stat_result:
-    OPERATIONS["share"] += "/share" in str(path)
-    return stat(path, *more, **named)
-
-
-sys.addaudithook(count_operations)  # it stays for the life of the process, and only counts
-stat, os.stat = os.stat, count_looks  # which Python does not audit
 
 
 def main() -> None:
@@ -256,20 +213,14 @@ def main() -> None:
     parser.add_argument("--uploads", type=int, default=10_000, help="as files; 0: none")
     parser.add_argument("--sites", default="50,200,500", help="of a round each; empty: none")
     parser.add_argument("--engine", choices=("memory", "folder"), default="memory")
-    parser.add_argument("--out", type=Path, help="a folder on the disk to measure")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    sites = given.sites.split(",") if given.sites else []
-    with tempfile.TemporaryDirectory(dir=given.out) as folder:
-        if given.uploads:
-            print(json.dumps(measure(Path(folder), given.uploads)), flush=True)
-        elif len(sites) == 1:
-            print(json.dumps(played_round(Path(folder), int(sites[0]), given.engine)))
-            return
-    out = ["--out", str(given.out)] if given.out else []
-    words = [sys.executable, __file__, "--uploads", "0", "--engine", given.engine, *out]
-    for each in sites:  # in a process of its own, whose peak memory is that of this round
-        subprocess.run([*words, "--sites", each], check=True)
+    for sites in map(int, filter(None, given.sites.split(","))):
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(played_round(Path(folder), sites, given.engine)), flush=True)
+    if given.uploads:
+        with tempfile.TemporaryDirectory() as folder:
+            print(json.dumps(measure(Path(folder), given.uploads)))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What everybody would write for `pace run`'s table: PyG's layers, dense SVDs, SciPy, scikit-learn.
 
-Run by `pace bench --only command` as a program of its own; nothing of PACE is imported.
+Run by `python -m benchmarks --only command` as a program of its own; nothing of PACE is imported.
 
     python -P plain_script.py DATASET RAW_ROOT DEVICE
 """
@@ -21,6 +21,11 @@ from torch_geometric.utils import degree, subgraph, to_undirected
 
 SEEDS = [104729, 130363, 155921, 181081, 206639]
 CLIENTS, HIDDEN, EPOCHS, RANK = 10, 64, 100, 6
+DATA = {
+    **{name.lower(): (Planetoid, name) for name in ("Cora", "CiteSeer", "PubMed")},
+    "cs": (Coauthor, "CS"),
+    "computers": (Amazon, "Computers"),
+}
 
 
 class Net(torch.nn.Module):
@@ -34,12 +39,8 @@ class Net(torch.nn.Module):
 
 
 def load(name, root):
-    if name in ("cora", "citeseer", "pubmed"):
-        title = {"cora": "Cora", "citeseer": "CiteSeer", "pubmed": "PubMed"}[name]
-        return Planetoid(f"{root}/Planetoid", title)[0]
-    if name == "cs":
-        return Coauthor(f"{root}/Coauthor", "CS")[0]
-    return Amazon(f"{root}/Amazon", "Computers")[0]
+    kind, title = DATA[name]
+    return kind(f"{root}/{kind.__name__}", title)[0]
 
 
 def clients(data, device):
@@ -112,14 +113,18 @@ def carrier(net, start):
 def consensus(carriers, sketches):
     shared = {}
     for name in carriers[0]:
-        if carriers[0][name].ndim == 1:
-            shared[name] = torch.stack([each[name] for each in carriers]).mean(0)
-            continue
-        place = 0 if name.startswith("first") else 1
-        weights = torch.stack([sketch[place] for sketch in sketches]) + 1e-12
-        total = sum(each[name] * weight for each, weight in zip(carriers, weights, strict=True))
-        shared[name] = total / weights.sum(0)
+        weights = torch.ones(len(carriers), 1, device=carriers[0][name].device)
+        if carriers[0][name].ndim == 2:
+            place = 0 if name.startswith("first") else 1
+            weights = torch.stack([sketch[place] for sketch in sketches]) + 1e-12
+        shared[name] = mean([carrier[name] for carrier in carriers], weights)
     return shared
+
+
+def mean(values, weights):
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / weights.sum(
+        0
+    )
 
 
 def evaluate(net, state, client):
@@ -133,14 +138,12 @@ def alpha(local, external, client):
     y, mask = client[2], client[4]
     if not mask.any():
         return 0.0
-    pair, truth = (
-        [logits[mask].cpu().double().numpy() for logits in (local, external)],
-        y[mask].cpu(),
-    )
+    pair = [logits[mask].cpu().double().numpy() for logits in (local, external)]
+    truth = y[mask].cpu().numpy()
 
     def risk(weight):
         mixed = log_softmax((1 - weight) * pair[0] + weight * pair[1], axis=1)
-        return -mixed[np.arange(len(truth)), truth.numpy()].mean()
+        return -mixed[np.arange(len(truth)), truth].mean()
 
     found = minimize_scalar(risk, bounds=(0, 1), method="bounded", options={"xatol": 1e-6})
     return min((0.0, 1.0, found.x), key=risk)
@@ -155,60 +158,49 @@ def scored(logits, sites):
     return accuracy_score(truth, called), *f1
 
 
+def answers(sites, start, classes, seed):
+    """Logits by method: for each site those of Local, of what came, and of what is adopted."""
+    nets = [train(client, start, classes, seed) for client in sites]
+    found = {"local": [], "fedavg": [], "pace": []}
+    with torch.no_grad():
+        local = [{key: value.clone() for key, value in net.state_dict().items()} for net in nets]
+        carriers = [carrier(net, start) for net in nets]
+        pairs = zip(nets, sites, strict=True)
+        shared = consensus(carriers, [moments(net.eval(), client) for net, client in pairs])
+        sizes = torch.tensor([float(len(client[0])) for client in sites])
+        averaged = {key: mean([state[key] for state in local], sizes) for key in start}
+        for net, client, state, own in zip(nets, sites, local, carriers, strict=True):
+            gap = {key: shared[key] - own[key] for key in shared}
+            corrected = {
+                key: state[key] + (cut(value) if value.ndim == 2 else value)
+                for key, value in gap.items()
+            }
+            before = evaluate(net, state, client)
+            found["local"].append((before, before, before))
+            for method, model in (("fedavg", averaged), ("pace", corrected)):
+                after = evaluate(net, model, client)
+                weight = alpha(before, after, client)
+                found[method].append((before, after, (1 - weight) * before + weight * after))
+    return found
+
+
 def main():
     name, root, device = sys.argv[1:]
     torch.set_num_threads(1)
     data = load(name, root)
-    classes = int(data.y.max()) + 1
-    sites = clients(data, device)
+    classes, sites = int(data.y.max()) + 1, clients(data, device)
     scores = {}
     for seed in SEEDS:
         torch.manual_seed(seed)
-        start = {
-            key: value.to(device)
-            for key, value in Net(data.num_features, classes).state_dict().items()
-        }
-        nets = [train(client, start, classes, seed) for client in sites]
-        with torch.no_grad():
-            local = [
-                {key: value.clone() for key, value in net.state_dict().items()} for net in nets
-            ]
-            carriers = [carrier(net, start) for net in nets]
-            sketches = [
-                moments(net.eval(), client) for net, client in zip(nets, sites, strict=True)
-            ]
-            shared = consensus(carriers, sketches)
-            sizes = torch.tensor([float(len(client[0])) for client in sites])
-            mean = {
-                key: sum(
-                    size * state[key]
-                    for size, state in zip(sizes / sizes.sum(), local, strict=True)
-                )
-                for key in start
-            }
-            answers = {"local": [], "fedavg": [], "pace": []}
-            for net, client, state, own in zip(nets, sites, local, carriers, strict=True):
-                gap = {key: shared[key] - own[key] for key in shared}
-                corrected = {
-                    key: state[key] + (cut(value) if value.ndim == 2 else value)
-                    for key, value in gap.items()
-                }
-                before = evaluate(net, state, client)
-                answers["local"].append((before, before, before))
-                for method, model in (("fedavg", mean), ("pace", corrected)):
-                    after = evaluate(net, model, client)
-                    weight = alpha(before, after, client)
-                    answers[method].append((before, after, (1 - weight) * before + weight * after))
-        for method, rows in answers.items():
+        start = Net(data.num_features, classes).to(device).state_dict()
+        for method, rows in answers(sites, start, classes, seed).items():
             for place, reading in enumerate(("local", "external", "adopted")):
                 found = scored([row[place] for row in rows], sites)
                 scores.setdefault((method, reading), []).append(found)
     for (method, reading), values in scores.items():
-        means, spreads = np.mean(values, 0), np.std(values, 0, ddof=1)
-        line = "  ".join(
-            f"{100 * m:.2f} ± {100 * s:.2f}" for m, s in zip(means, spreads, strict=True)
-        )
-        print(f"{method:8} {reading:10} {line}")
+        means, spreads = 100 * np.mean(values, 0), 100 * np.std(values, 0, ddof=1)
+        parts = (f"{mean:.2f} ± {spread:.2f}" for mean, spread in zip(means, spreads, strict=True))
+        print(f"{method:8} {reading:10} {'  '.join(parts)}")
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -156,16 +157,6 @@ def attacked(view: Reading, graphs: Sequence[Graph], site: int, federation: Fede
     return {name: score for name, score in scores.items() if score is not None}
 
 
-@dataclass(frozen=True)
-class Leak:
-    """One attack on one view, the mean over sites and seeds. 0.5 (AUC) or 0 (correlation): nothing."""
-
-    data: str
-    attack: str
-    view: str
-    score: float
-
-
 def ruled_out(uploads: Sequence[Message], graphs: Sequence[Graph], start: Params) -> float:
     """The share of other sites' training nodes that have a word whose moment is zero at a site."""
     shares = []
@@ -183,29 +174,28 @@ def measured(
     clients: int = CLIENTS,
     hidden: int = 64,
     epochs: int | None = None,
-) -> tuple[list[Leak], float]:
-    """All attacks on all views of one graph, and what zero moments rule out."""
+) -> tuple[dict[tuple[str, str], float], float]:
+    """Each attack on each view, means over sites and seeds; and what zero moments rule out.
+
+    0.5 (AUC) or 0 (correlation) is nothing.
+    """
     graphs = divide(dataset, "louvain", clients)
     gcn = GCN((dataset.graph.features, hidden, dataset.classes))
     paces = {seed: Federation(gcn, Pace(), seed, epochs) for seed in seeds}
     start = {seed: each.start for seed, each in paces.items()}
     models = train_cohort(graphs, gcn, start, recipe=paces[seeds[0]].recipe)
-    scores: dict[tuple[str, str], list[float]] = {}
-    excluded = []
+    scores, excluded = defaultdict[tuple[str, str], list[float]](list), []
     for seed in seeds:
         for name, seen in VIEWS.items():
             federation = Federation(gcn, seen.method, seed, epochs)
             uploads = sent(models[seed], graphs, federation)
             for site in range(clients):
                 view = seen.view(uploads, site, federation)
-                for key, score in attacked(view, graphs, site, federation).items():
-                    scores.setdefault((key, name), []).append(score)
+                for attack, score in attacked(view, graphs, site, federation).items():
+                    scores[attack, name].append(score)
         excluded.append(ruled_out(sent(models[seed], graphs, paces[seed]), graphs, start[seed]))
-    leaks = [
-        Leak(dataset.name, name, seen, round(statistics.fmean(values), 4))
-        for (name, seen), values in scores.items()
-    ]
-    return leaks, statistics.fmean(excluded)
+    means = {key: round(statistics.fmean(values), 4) for key, values in scores.items()}
+    return means, statistics.fmean(excluded)
 
 
 def sent(
@@ -219,17 +209,13 @@ def sent(
     return [wire.decode(frame).message for frame in frames]
 
 
-def tables(leaks: Sequence[Leak]) -> list[Table]:
-    """For each graph a row for each attack; "-": the method sends nothing of this kind."""
-    by = {(leak.data, leak.attack, leak.view): leak.score for leak in leaks}
-    made = []
-    for data in dict.fromkeys(leak.data for leak in leaks):
-        rows = []
-        for name, title in TITLES.items():
-            found = (by.get((data, name, seen)) for seen in VIEWS)
-            rows.append([title, *("-" if score is None else f"{score:.2f}" for score in found)])
-        made.append(Table.of(data, ["Attack", *VIEWS], rows, words=0))
-    return made
+def attack_table(data: str, scores: Mapping[tuple[str, str], float]) -> Table:
+    """A row for each attack; "-": the method sends nothing of this kind."""
+    rows = []
+    for attack, title in TITLES.items():
+        found = (scores.get((attack, view)) for view in VIEWS)
+        rows.append([title, *("-" if score is None else f"{score:.2f}" for score in found)])
+    return Table.of(data, ["Attack", *VIEWS], rows, words=0)
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -238,14 +224,12 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("results"))
     given = parser.parse_args(words)
     torch.set_num_threads(1)
-    leaks: list[Leak] = []
-    excluded: dict[str, float] = {}
+    tables = []
     for data in PLACES:
-        found, excluded[data] = measured(load(data), SEEDS[: given.seeds])
-        leaks += found
-    write_tables(given.out, "privacy", tables(leaks))
-    for data, share in excluded.items():
+        scores, share = measured(load(data), SEEDS[: given.seeds])
+        tables.append(attack_table(data, scores))
         print(f"{data}: a zero moment rules out {100 * share:.0f} % of other sites' training nodes")
+    write_tables(given.out, "privacy", tables)
 
 
 if __name__ == "__main__":

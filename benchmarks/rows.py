@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +17,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.clock import by_itself, peak
+from benchmarks.clock import child, peak, spent
 
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000, 100_000_000)
 PEERS = {"ridge": 1_000_000, "sgd": 10_000_000}  # up to so many rows of 128 columns
@@ -28,10 +27,11 @@ FEATURES, CLASSES, BLOCK = 128, 40, 8192
 def sweep(sizes: tuple[int, ...] = SIZES) -> Iterator[dict[str, float]]:
     """A point for each size."""
     for rows in sizes:
-        point = by_itself("benchmarks.rows", "pace", rows)
-        for peer in (peer for peer, most in PEERS.items() if rows <= most):
-            found = by_itself("benchmarks.rows", peer, rows)
-            point |= {f"{peer}_{key}": found[key] for key in ("seconds", "peak_mb")}
+        point = {"rows": float(rows)}
+        for who in ("pace", *(peer for peer, most in PEERS.items() if rows <= most)):
+            found = json.loads(child("-m", "benchmarks.rows", who, rows)[1])
+            before = "" if who == "pace" else f"{who}_"
+            point |= {f"{before}{key}": found[key] for key in ("seconds", "peak_mb")}
         yield point
 
 
@@ -80,7 +80,7 @@ def command(rows: int) -> dict[str, float]:
     """`pace client fit --rows` on files: one of a million rows, under as many names as are needed."""
     import pyarrow
 
-    from benchmarks.larger import measured, write_blocks
+    from benchmarks.larger import write_blocks
     from pace.jobs import Job, write_job
     from pace.models import GCN
 
@@ -101,8 +101,8 @@ def command(rows: int) -> dict[str, float]:
         job = Job("rows", GCN((FEATURES, 64, CLASSES)), method="pace-ridge")
         write_job(home / "job.pace", job)
         files = ("--keep", home / "mine.local", "--upload", home / "mine.up", "--yes")
-        given = ("client", "fit", home / "job.pace", "--rows", first.parent)
-        return {"rows": rows, **measured(*given, *files)}
+        words = ("client", "fit", home / "job.pace", "--rows", first.parent)
+        return {"rows": rows, **child("-m", "pace", *words, *files)[0]}
 
 
 def one(who: str, rows: int) -> dict[str, float]:
@@ -111,10 +111,7 @@ def one(who: str, rows: int) -> dict[str, float]:
         return command(rows)
     fit = {"pace": pace, "ridge": ridge, "sgd": sgd}[who]
     fit(100)  # imports
-    before, began = peak(), time.process_time()
-    fit(rows)
-    seconds = time.process_time() - began
-    return {"rows": rows, "seconds": seconds, "peak_mb": peak(), "before_mb": before}
+    return {"rows": rows, "seconds": spent(lambda: fit(rows)), "peak_mb": peak()}
 
 
 if __name__ == "__main__":

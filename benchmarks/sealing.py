@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from benchmarks.clock import Point, spent
-from benchmarks.server import Repeated, merged, upload
+from benchmarks.server import merged, upload
 from pace.jobs import signatures
 from pace.methods import Pace
 from pace.models import GCN
@@ -64,7 +64,7 @@ def server(turns: int, clients: int) -> Point:
     """Adding up and answering at Cora's shape. Masks are left out: they do not change its work."""
     agreed = Federation(GCN(SHAPES["cora"]), Pace(), sealed=True, clients=clients)
     frame = wire.framed(layouts.upload_layout(agreed), _statistic(agreed).to_bytes(), agreed.digest)
-    seconds = spent(partial(merged, Repeated([frame], clients), agreed), turns)
+    seconds = spent(partial(merged, [frame], clients, agreed), turns)
     return {"shape": "cora", "server_of_clients": clients, "server_ms": 1e3 * seconds}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import cycle, islice
 
 import torch
 
@@ -18,23 +20,7 @@ WIDTHS = (1433, 64, 7)  # Cora's
 DISTINCT = 64  # uploads that are really different; the rest repeat them
 
 
-class Repeated:
-    """So many uploads, of which few are held."""
-
-    def __init__(self, frames: list[bytes], count: int) -> None:
-        self.frames, self.count = frames, count
-
-    def __len__(self) -> int:
-        return self.count
-
-    def __getitem__(self, place: int) -> bytes:
-        return self.frames[place % len(self.frames)]
-
-    def __iter__(self) -> Iterator[bytes]:
-        return (self[place] for place in range(self.count))
-
-
-def growth(counts: list[int], turns: int = 3) -> Iterator[Point]:
+def growth(counts: Sequence[int], turns: int = 3) -> Iterator[Point]:
     """Milliseconds a client: of `merge` from bytes to bytes, of its correction, of one dense SVD,
     and of pace-ridge's merge.
 
@@ -56,45 +42,38 @@ def growth(counts: list[int], turns: int = 3) -> Iterator[Point]:
         for _ in range(DISTINCT):
             torch.linalg.svd(update, full_matrices=False)
 
-    def correct() -> None:
-        exhaust(corrections(shared, carriers))
-
     def turn(count: int) -> dict[str, float]:
         before = spent(svds)
-        each = spent(correct) / DISTINCT
-        whole = spent(partial(merged, Repeated(frames, count), federation)) / count
-        solved = spent(partial(merged, Repeated(ridge_frames, count), ridge)) / count
-        svd = (before + spent(svds)) / (2 * DISTINCT)
-        taken = {"svd": svd, "correction": each, "ridge": solved}
-        return {"ms_per_client": 1e3 * whole} | {f"{k}_ms": 1e3 * v for k, v in taken.items()}
+        taken = {
+            "correction_ms": spent(lambda: exhaust(corrections(shared, carriers))) / DISTINCT,
+            "merge_ms": spent(partial(merged, frames, count, federation)) / count,
+            "ridge_ms": spent(partial(merged, ridge_frames, count, ridge)) / count,
+            "svd_ms": (before + spent(svds)) / (2 * DISTINCT),
+        }
+        return {name: 1e3 * seconds for name, seconds in taken.items()}
 
     svds()
     for count in counts:
         taken = [turn(count) for _ in range(turns)]
-        ratios = sorted(each["svd_ms"] / each["ms_per_client"] for each in taken)
+        ratios = [each["svd_ms"] / each["merge_ms"] for each in taken]
         yield {
             "clients": count,
             **{name: statistics.median(each[name] for each in taken) for name in taken[0]},
-            "merge_ratio": statistics.median(ratios),
-            "merge_lowest": ratios[0],
-            "merge_highest": ratios[-1],
-            "correction_ratio": statistics.median(
-                each["svd_ms"] / each["correction_ms"] for each in taken
-            ),
-            "ridge_ratio": statistics.median(
-                each["ms_per_client"] / each["ridge_ms"] for each in taken
-            ),
+            "merge_against_svd": statistics.median(ratios),
+            "lowest": min(ratios),
+            "highest": max(ratios),
             "peak_mb": peak(),
         }
 
 
-def merged(frames: Repeated, federation: Federation) -> None:
-    exhaust(steps.returns(steps.received(frames, federation), federation))  # type: ignore[arg-type]
+def merged(frames: Sequence[bytes], count: int, federation: Federation) -> None:
+    """So many uploads from bytes to returns; few are held, and repeated."""
+    uploads = list(islice(cycle(frames), count))
+    exhaust(steps.returns(steps.received(uploads, federation), federation))
 
 
 def exhaust(stream: Iterable[object]) -> None:
-    for _ in stream:
-        pass
+    deque(stream, maxlen=0)
 
 
 def upload(federation: Federation, seed: int) -> dict[str, torch.Tensor]:

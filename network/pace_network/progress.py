@@ -1,17 +1,10 @@
-"""Who is where in a round, for the operator: events as the round meets them, and a table of them.
-
-The server writes each event as a line of its log, and who follows the log makes the table again:
-so it can be watched from any machine that reaches the engine.
-"""
+"""Who is where in a round, for the operator: events as the round meets them, and a table of them."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Literal
-
-from pace.io import read_record, untrusted
 
 # A participant is missing if the job lists it and nothing was heard of it in this run. The engine
 # itself is failing while its calls do.
@@ -19,7 +12,6 @@ State = Literal[
     "missing", "asked", "uploaded", "refused", "lost", "returned", "adopted", "failing", "working"
 ]
 ENGINE = "the engine"
-MARK = "pace-event "  # before an event
 HEADS = ("Participant", "State", "Why", "Upload s", "Return s", "Bytes up", "Bytes down")
 
 
@@ -34,25 +26,12 @@ class Event:
     seconds: float = 0.0  # from the question to the answer
     bytes: int = 0
 
-    def line(self) -> str:
-        """The event as a line of the log; see `parse_event`."""
-        return MARK + json.dumps(asdict(self))
-
     def sentence(self, who: str) -> str:
         """The event in words."""
         code = f" ({self.code})" if self.code else ""
         size = f", {self.bytes:,} bytes" if self.bytes else ""
         after = f", after {self.seconds:.1f} s" if self.seconds else ""
         return f"{who}: {self.state}{code}{size}{after}"
-
-
-def parse_event(line: str) -> Event | None:
-    """The event of a line of the log, if it is one."""
-    _, mark, content = line.partition(MARK)
-    try:
-        return read_record(Event, untrusted.json(content), strict=True) if mark else None
-    except (ValueError, TypeError):
-        return None
 
 
 @dataclass

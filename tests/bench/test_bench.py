@@ -3,48 +3,13 @@ from pathlib import Path
 
 import pytest
 import torch
-import typer
 from benchmarks import __main__ as bench
 from benchmarks import measure, peers
-from benchmarks.clock import compared, peak
-from benchmarks.server import Repeated, upload
-from typer.testing import CliRunner
+from benchmarks.clock import child, compared, in_turns, peak
 
-from pace.cli import given
-from pace.errors import SettingError
-from pace.merging.carrier import unpack
-from pace.merging.moments import normalised, propagated
-from pace.methods import Pace
 from pace.models import MODELS, sized
 from pace.models.gcn import GCN
-from pace.protocol.federation import Federation
-from pace.protocol.uploads import Messages
-from pace.training.train import train
-from tests.graphs import CLASSES, FEATURES, clients, federation
-
-
-def test_the_naive_merge_returns_what_ours_does() -> None:
-    """A comparison of speeds is one only between equal answers."""
-    agreed = Federation(GCN((300, 64, 7)), Pace())
-    uploads = [upload(agreed, seed) for seed in range(5)]
-    naive = peers.dense_merge(uploads, agreed.start, 6)
-    ours = list(agreed.method.merge(Messages(uploads), agreed))
-    for theirs, own in zip(naive, ours, strict=True):
-        for name in agreed.start:
-            left, right = (unpack(each, [name])[name] for each in (theirs, own))
-            dense = [
-                each if isinstance(each, torch.Tensor) else each.dense() for each in (left, right)
-            ]
-            torch.testing.assert_close(dense[0].double(), dense[1].double(), rtol=1e-3, atol=1e-3)
-
-
-def test_the_naive_moments_are_the_moments() -> None:
-    graph = clients(1)[0]
-    gcn = GCN((FEATURES, 16, CLASSES))
-    local = train(graph, gcn, gcn.start(0), recipe=federation(Pace()).recipe, seed=0)
-    naive = peers.dense_moments(local, graph, gcn)
-    for ours, theirs in zip(propagated(gcn(local, graph), graph).values(), naive, strict=True):
-        torch.testing.assert_close(ours, normalised(theirs))
+from tests.graphs import CLASSES, FEATURES, clients
 
 
 def test_the_peer_trains() -> None:
@@ -57,16 +22,12 @@ def test_the_peer_trains() -> None:
 
 
 def test_a_ratio_is_the_peers_time_over_ours() -> None:
-    row = compared("a", "b", lambda: None, ("nothing", lambda: sum(range(20000))), turns=3)
-    low, high = row.spread
-    assert low <= row.ratio <= high
-    assert row.peer == "nothing"
-
-
-def test_repeated_uploads_are_a_sequence() -> None:
-    many = Repeated([b"a", b"b"], 5)
-    assert len(many) == 5
-    assert b"".join(many) == b"ababa"
+    row = compared("a", "b", "nothing", [(1.0, 3.0), (2.0, 4.0), (1.0, 5.0)])
+    assert (row["lowest"], row["times_faster"], row["highest"]) == (2.0, 3.0, 5.0)
+    assert row["ms"] == 1000.0
+    (pair,) = in_turns(lambda: sum(range(20000)), lambda: 7.0, 1)
+    assert pair[0] > 0
+    assert pair[1] == 7.0
 
 
 def test_the_peak_only_rises() -> None:
@@ -76,26 +37,27 @@ def test_the_peak_only_rises() -> None:
     assert len(held)
 
 
-def command() -> typer.Typer:
-    app = typer.Typer()
-    app.command()(bench.bench)
-    return app
+def test_a_child_says_what_it_took_and_printed() -> None:
+    taken, printed = child("-c", "held = bytearray(2**27); print(len(held)); sum(range(10**7))")
+    assert printed == f"{2**27}\n"
+    assert taken["cpu_seconds"] > 0
+    assert 128 < taken["anonymous_mb"] <= taken["peak_mb"] < 256
+    with pytest.raises(SystemExit, match="ended with 3"):
+        child("-c", "raise SystemExit(3)")
 
 
 @pytest.mark.slow
-def test_the_command_writes_numbers_and_a_picture(tmp_path: Path) -> None:
-    done = CliRunner().invoke(command(), ["--quick", "--out", str(tmp_path)])
-    assert done.exit_code == 0, done.output
+def test_the_command_writes_numbers(tmp_path: Path) -> None:
+    bench.main(["--quick", "--out", str(tmp_path)])
     found = json.loads((tmp_path / "bench.json").read_text())
-    assert {row["what"] for row in found["compared"]} >= {"training", "study", "merge", "adopt"}
-    assert found["server"]
-    assert found["scale"]
-    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
+    assert all(found[part] for part in set(bench.PARTS) - {"command"})
+    assert found["study"][0]["times_faster"] > 0
 
 
-def test_an_unknown_part_is_refused() -> None:
-    done = CliRunner().invoke(command(), ["--only", "speed"])
-    assert done.exit_code != 0
+def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        bench.main(["--only", "speed"])
+    assert "--only names speed, expected some of command" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -112,16 +74,5 @@ def test_the_peer_of_a_model_is_the_same_network(kind: str) -> None:
 
 def test_every_model_is_compared() -> None:
     rows = list(measure.every_model("small", clients(1), GCN((FEATURES, 64, CLASSES)), "cpu", 1))
-    assert [row.what for row in rows] == [f"training {kind}" for kind in MODELS]
-    assert all(row.ratio > 0 for row in rows)
-
-
-def test_the_commands_comparison_says_what_it_lacks_before_it_begins(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A plain script that imports scikit-learn, and knows five datasets."""
-    with pytest.raises(SettingError, match="nothing to compare synthetic with: its plain script"):
-        bench.bench(only="command", datasets="synthetic")
-    monkeypatch.setattr(given, "find_spec", lambda name: None)
-    with pytest.raises(SettingError, match=r"needs sklearn: pip install 'pace-fgl\[dev\]'"):
-        bench.bench(only="command", datasets="synthetic,cora")
+    assert [row["what"] for row in rows] == [f"training {kind}" for kind in MODELS]
+    assert all(float(row["times_faster"]) > 0 for row in rows)

@@ -24,10 +24,9 @@ def test_a_client_of_a_million_nodes_trains() -> None:
 
 # The peak of a process never falls: few clients come first, in a process of their own.
 MERGES = """
-from pace.protocol import steps
 from pace.protocol import wire
 from benchmarks.clock import peak
-from benchmarks.server import Repeated, upload
+from benchmarks.server import merged, upload
 from pace.protocol.federation import Federation
 from pace.models.gcn import GCN
 from pace.methods import Pace
@@ -35,8 +34,7 @@ from pace.methods import Pace
 agreed = Federation(GCN((1433, 64, 7)), Pace())
 frames = [wire.encode(upload(agreed, seed), agreed.digest) for seed in range(8)]
 for count in (100, 2_000):
-    for _ in steps.returns(steps.received(Repeated(frames, count), agreed), agreed):
-        pass
+    merged(frames, count, agreed)
     print(peak())
 """
 

@@ -10,7 +10,6 @@ import pytest
 
 from pace.io import terminal
 from pace.reports.table import Table, Value
-from pace_network.commands import rounds
 from tests.screen import Screen
 
 ESCAPE = "\x1b["
@@ -90,7 +89,7 @@ def test_a_bar_stays_on_one_line_whatever_it_says(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.fault(41)
 def test_no_cell_acts_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a table, a table that is drawn anew, and a bar; also where a cell has a style."""
+    """In a table and a bar; also where a cell has a style."""
     odd = "a\x1b]0;owned\x07\u202e"
     to = terminal.console()
     with to.capture() as caught:
@@ -101,8 +100,6 @@ def test_no_cell_acts_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     with open(screen.slave, "w", encoding="utf-8") as file:
         monkeypatch.setattr(sys, "stdout", file)
         monkeypatch.setattr(sys, "stderr", file)
-        with rounds.live(odd) as show:
-            show([odd], [[odd]])
         with terminal.progress(2, odd) as bar:
             bar(odd)
     assert "\x1b]0;owned" not in screen.text()

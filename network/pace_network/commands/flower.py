@@ -189,14 +189,12 @@ def run(
 
     number = control.start()
     console.say(
-        f"Run {number} has started. To watch it: pace flower status {number} --kit {kit}; "
-        f"to end it: pace flower stop {number} --kit {kit}",
-        err=True,
+        f"Run {number} has started. To end it: pace flower stop {number} --kit {kit}", err=True
     )
     progress = Progress({node.node: node.name for node in control.nodes()})
     try:
-        with rounds.following(f"Run {number}", progress, quiet=as_json) as show:
-            ended, report = play_run(control, number, settings, show)
+        show = rounds.following(progress, quiet=as_json)
+        ended, report = play_run(control, number, settings, show)
     except FlowerError as error:
         console.say(f"pace: run {number} was lost: {error}. Run the same command again.", err=True)
         raise typer.Exit(1) from error
@@ -221,33 +219,22 @@ def status(
     kit: Kit = HERE,
     as_json: As_json = False,
 ) -> None:
-    """List runs and nodes; of one run, show who is where.
-
-    Of one run, exit with 0 only if it is completed, with 1 if it failed, was stopped or still runs.
+    """List runs and nodes. Of one run, exit with 0 only if it is completed.
 
     pace flower status --kit kits/server
     pace flower status 1234 --kit kits/server --json
     """
-    from pace_network.progress import Progress, parse_event
-
-    control = _control(kit)
+    control, table = _control(kit), pace.reports.Table
     runs, nodes = control.runs(number), control.nodes()
-    progress = Progress({node.node: node.name for node in nodes})
-    for event in filter(None, map(parse_event, control.log(number) if number else ())):
-        progress.add(event)
     if as_json:
-        rows = {"participants": list(progress.rows.values())} if number else {"nodes": nodes}
-        console.one_object({"runs": runs, **rows})
+        console.one_object({"runs": runs, "nodes": nodes})
     else:
-        table, to = pace.reports.Table, console.console()
         listed = [[run.run, run.status, f"{run.seconds:.0f}", f"{run.bytes:,}"] for run in runs]
-        table.of("", ["Run", "Status", "Seconds", "Bytes"], listed, words=0).show(to)
-        if not number:
-            listed = [[node.name, node.status, node.since] for node in nodes]
-            table.of("", ["Node", "Status", "Online since"], listed).show(to)
-        rounds.show_progress(progress)
+        table.of("", ["Run", "Status", "Seconds", "Bytes"], listed, words=0).show()
+        listed = [[node.name, node.status, node.since] for node in nodes]
+        table.of("", ["Node", "Status", "Online since"], listed).show()
         if number and runs[0].why:
-            to.print(runs[0].why)
+            console.say(runs[0].why)
     if number:
         raise typer.Exit(int(not runs[0].completed))
 

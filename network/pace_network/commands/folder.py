@@ -98,8 +98,8 @@ def run(
     if not job.signed:
         console.say("the job has no keys: who may write to the share may forge messages", err=True)
     progress = Progress()
-    with rounds.following(f"Job {job.name}", progress, quiet=as_json) as show:
-        report = run_round(SharedFolder(share), settings, show)
+    show = rounds.following(progress, quiet=as_json)
+    report = run_round(SharedFolder(share), settings, show)
     if as_json:
         console.one_object(report)
     else:

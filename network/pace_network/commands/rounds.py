@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +12,6 @@ import typer
 
 import pace
 from pace.cli.given import argument, option
-from pace.io import rule, shown
 from pace.io import terminal as console
 
 if TYPE_CHECKING:
@@ -76,52 +74,24 @@ def begin_next_edition(
         console.say(f"{who}: needs {record} in the node's folder jobs/, to take part", err=True)
 
 
-@contextmanager
-def live(title: str) -> Iterator[Callable[[Sequence[str], Sequence[Sequence[str]]], None]]:
-    """A table on stdout that is drawn anew at every call, gone when it is done. For terminals."""
-    from rich.live import Live
-    from rich.table import Table
+def following(progress: Progress, *, quiet: bool) -> Callable[[Event], None]:
+    """Note events as they come, and print a line for each."""
 
-    to = console.console()
-    with Live(console=to, transient=True, auto_refresh=False) as screen:
+    def tell(event: Event) -> None:
+        row = progress.add(event)
+        if not quiet and event.state != "missing":  # at the start that is everybody
+            console.say(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
+            sys.stdout.flush()
 
-        def show(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-            table = Table(title=shown(title), title_justify="left", box=rule(to), pad_edge=False)
-            for head in heads:
-                table.add_column(shown(head), no_wrap=True)
-            for row in rows:
-                table.add_row(*map(shown, row))
-            screen.update(table, refresh=True)
-
-        yield show
-
-
-@contextmanager
-def following(title: str, progress: Progress, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
-    """Show events as they come: a table that changes on a terminal, plain lines in a pipe."""
-    with nullcontext() if quiet or not sys.stdout.isatty() else live(title) as show:
-
-        def tell(event: Event) -> None:
-            row = progress.add(event)
-            if show is not None:
-                show(*progress.table())
-            elif not quiet and event.state != "missing":  # at the start that is everybody
-                console.say(f"{datetime.now():%H:%M:%S} {event.sentence(row.who)}")
-                sys.stdout.flush()
-
-        yield tell
-
-
-def show_progress(progress: Progress) -> None:
-    if progress.rows:
-        pace.reports.Table.of("", *progress.table(), words=0, names=3).show()
+    return tell
 
 
 def show_round(progress: Progress, report: RoundReport | None, out: Path) -> None:
     """Who got how far, and what to do next."""
     from pace_network.round import round_sentences
 
-    show_progress(progress)
+    if progress.rows:
+        pace.reports.Table.of("", *progress.table(), words=0, names=3).show()
     if report:
         for sentence in round_sentences(report):
             console.console().print(sentence)

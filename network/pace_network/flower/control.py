@@ -109,11 +109,6 @@ class Control:
         """End a run; the journal keeps what came, and the job can be run again."""
         self._call("stop the run", "StopRun", run_id=int(number))
 
-    def log(self, number: str) -> list[str]:
-        """The lines of a run's log so far."""
-        first = self._call("read the log", "StreamLogs", run_id=int(number))
-        return first.log_output.splitlines() if first else []
-
     def nodes(self) -> list[Listed]:
         """The registered nodes, and whether each is online."""
         nodes = []
@@ -140,8 +135,7 @@ class Control:
         client = ControlHttpClient.from_server_address(address, False, ca, [version])
         with closing(client):
             try:
-                reply = getattr(client, method)(getattr(control_pb2, f"{method}Request")(**request))
-                return next(iter(reply), None) if method == "StreamLogs" else reply
+                return getattr(client, method)(getattr(control_pb2, f"{method}Request")(**request))
             except httpx.HTTPStatusError as error:
                 refusal = Refusal.from_json(error.response.text)
                 known = refusal and refusal.code == ApiErrorCode.PUBLIC_KEY_ALREADY_IN_USE

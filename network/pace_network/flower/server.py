@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
-from queue import Queue
 
 import httpx
 from flwr.app import Message
@@ -15,13 +14,11 @@ from flwr.common.serde import run_from_proto
 from flwr.proto.runtime_pb2 import PullTaskInputRequest, PushTaskOutputRequest
 from flwr.serverapp import Grid
 from flwr.supercore.heartbeat import HeartbeatSender, make_task_heartbeat_fn_http
-from flwr.supercore.logger import flush_logs, start_log_uploader, stop_log_uploader
 from flwr.supercore.run import RunNotRunningException
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import HttpGrid
 
 from pace.errors import PaceError
-from pace.io import shown
 from pace_network.exchange import FlowerError, Reply, Words
 from pace_network.flower.control import Control, Run
 from pace_network.flower.tasks import LOOK, QUERY, Runtime, pack, unpack
@@ -89,14 +86,8 @@ def play_run(
     kit, played = control.kit, None
     secret, ca = ((kit.folder / name).read_bytes() for name in ("secret", "ca.crt"))
     try:
-        with reaching(), carrying_out(Runtime(kit.control, secret, ca), int(number)) as run:
-            grid, write = run
-
-            def tell(event: Event) -> None:
-                write(f"{shown(event.line())}\n")
-                show(event)
-
-            played = run_round(GridExchange(grid), settings, tell, ORPHANED)
+        with reaching(), carrying_out(Runtime(kit.control, secret, ca), int(number)) as grid:
+            played = run_round(GridExchange(grid), settings, show, ORPHANED)
             if played.lost:
                 raise FlowerError(played.lost)
             if not played.finished:
@@ -107,8 +98,8 @@ def play_run(
 
 
 @contextmanager
-def carrying_out(runtime: Runtime, run: int) -> Iterator[tuple[HttpGrid, Callable[[str], None]]]:
-    """The grid of a run that was just started, and what appends a line to the run's log.
+def carrying_out(runtime: Runtime, run: int) -> Iterator[HttpGrid]:
+    """The grid of a run that was just started.
 
     An error inside is the run's failure. If the run is stopped, Flower interrupts this process.
     """
@@ -120,21 +111,17 @@ def carrying_out(runtime: Runtime, run: int) -> Iterator[tuple[HttpGrid, Callabl
     TaskIdentity.task_id, TaskIdentity.run_id = task.task_id, run
     TaskIdentity.node_id = task.context.node_id
     grid.set_run(run_from_proto(task.run))
-    lines: Queue[str | None] = Queue()
-    uploader = start_log_uploader(lines, 0, run, client)
     heart = HeartbeatSender(make_task_heartbeat_fn_http(client))
     heart.start()
     ending = PushTaskOutputRequest(sub_status=SubStatus.FAILED, details="interrupted")
     try:
-        yield grid, lines.put
+        yield grid
         ending = PushTaskOutputRequest(sub_status=SubStatus.COMPLETED)
     except Exception as error:
         ending.details = str(error)
         raise
     finally:
         grid._retry_invoker.max_tries = 1
-        flush_logs(lines)
-        stop_log_uploader(lines, uploader)
         with suppress(httpx.HTTPError, RunNotRunningException):
             client.PushTaskOutput(ending)
         heart.stop()

@@ -41,7 +41,6 @@ def answers(monkeypatch: pytest.MonkeyPatch, **replies: Any) -> list[str]:
         return reply
 
     monkeypatch.setattr(ControlHttpClient, "_unary_unary", call)
-    monkeypatch.setattr(ControlHttpClient, "StreamLogs", lambda client, request: [])
     return calls
 
 

@@ -141,9 +141,6 @@ def test_a_deployment_and_a_simulation_give_equal_bytes_and_alphas(here: Deploym
     status = here.pace("status", found["run"])
     told = json.loads(status.communicate()[0])
     assert told["runs"][0]["status"] == found["status"]
-    assert {each["who"]: each["state"] for each in told["participants"]} == dict.fromkeys(
-        NAMES, "adopted"
-    )
     assert status.returncode == 0
     assert "External admitted" in here.log("north") or "Local kept" in here.log("north")
     assert "upload sent" in here.log("north")

@@ -10,7 +10,7 @@ from pace.jobs.job import read_job
 from pace.jobs.journal import Journal
 from pace_network import exchange
 from pace_network.exchange import UPLOAD, Words
-from pace_network.progress import Event, Progress, parse_event
+from pace_network.progress import Event, Progress
 from pace_network.round import play_round
 from tests.networked import Clock, connected, run, server_settings, site_nodes
 from tests.sites import NAMES, job, write_sites
@@ -28,7 +28,7 @@ def refuse_once(refused: set[str]) -> object:
     return tamper
 
 
-def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path: Path) -> None:
+def test_events_say_what_happened_and_make_the_reports_table(tmp_path: Path) -> None:
     write_sites(tmp_path, job())
     settings = server_settings(tmp_path)
     book = Journal.open(settings.journal, read_job(settings.job))
@@ -46,9 +46,7 @@ def test_events_say_what_happened_and_make_the_same_table_from_the_log(tmp_path:
     ]
     progress = Progress()
     for event in events:
-        again = parse_event(f"INFO : {event.line()}")
-        assert again == event
-        progress.add(again)
+        progress.add(event)
     assert tuple(progress.rows.values()) == report.participants
     rows = {row.who: row for row in report.participants}
     assert set(rows) == set(NAMES)
@@ -89,22 +87,6 @@ def test_an_impostor_is_not_shown_under_the_name_it_claims(tmp_path: Path) -> No
     assert (rows["12"]["who"], rows["12"]["state"]) == ("node 12", "refused")
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "",
-        "pace-event ",
-        "pace-event []",
-        'pace-event {"state": "flying", "node": "1"}',
-        'pace-event {"state": "asked", "node": 1}',
-        'pace-event {"state": "asked", "node": "1", "more": 2}',
-        'pace-event {"state": "asked", "node": "1", "seconds": "long"}',
-    ],
-)
-def test_other_lines_of_the_log_are_no_events(line: str) -> None:
-    assert parse_event(line) is None
-
-
 def test_limits_follow_from_the_number_of_nodes(tmp_path: Path, clock: Clock) -> None:
     """A return that nobody confirms is waited for longer, the more nodes there are."""
 
@@ -121,24 +103,6 @@ def test_limits_follow_from_the_number_of_nodes(tmp_path: Path, clock: Clock) ->
 
 
 @pytest.mark.fault(41)
-@pytest.mark.parametrize(
-    "changed",
-    [
-        '"node": 7',
-        '"name": ["a"]',
-        '"code": 3',
-        '"bytes": "9"',
-        '"seconds": "x"',
-        '"state": "gone"',
-        '"new": 1',
-    ],
-)
-def test_a_line_of_the_log_that_is_no_event_is_left_out(changed: str) -> None:
-    """The log is what a SuperLink answers."""
-    assert parse_event('pace-event {"state": "asked", "node": "1"}') == Event("asked", "1")
-    assert parse_event('pace-event {"state": "asked", "node": "1", ' + changed + "}") is None
-
-
 def test_a_nodes_log_does_nothing_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     exchange.pass_on("\x1b[92mINFO\x1b[0m : \x1b]0;owned\x07 by \u202e\nnext\udcff")
     exchange.log("a\x1b[2Jb")

@@ -1,4 +1,4 @@
-"""What people watch: the page that refreshes itself, and the table on a real terminal."""
+"""What people watch: the page that refreshes itself, and the lines on a real terminal."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_browser_shows_the_change_without_being_asked(
 
 
 @pytest.mark.skipif(not shutil.which("tmux"), reason="needs tmux")
-def test_the_table_on_a_real_terminal(tmp_path: Path) -> None:
+def test_the_lines_on_a_real_terminal(tmp_path: Path) -> None:
     """North's folder is in the share and nobody answers; then it is interrupted, as by Ctrl-C."""
     write_sites(tmp_path, job())
     (tmp_path / "share/north").mkdir(parents=True)
@@ -97,11 +97,7 @@ def test_the_table_on_a_real_terminal(tmp_path: Path) -> None:
         return shown.stdout
 
     try:
-        until(lambda: "north" in screen() and "asked" in screen())
-        lines = [line.split() for line in screen().splitlines()]
-        rows = {line[0]: line[1] for line in lines if len(line) > 1}
-        assert (rows["north"], rows["south"], rows["west"]) == ("asked", "missing", "missing")
-        assert screen().count("Participant") == 1  # one table, drawn anew
+        until(lambda: "north: asked" in screen())
         subprocess.run([*tmux, "send-keys", "C-c"], check=True)
         until(lambda: "code 130" in screen())
         assert "can be run again" in screen()
