@@ -8,19 +8,13 @@ know at every answer (who is here, who is which node) is read once and then kept
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 
-from pace.errors import (
-    PaceError,
-    ParticipantError,
-    SettingError,
-    TooFewError,
-)
+from pace.errors import PaceError, ParticipantError, SettingError, TooFewError
 from pace.io import atomic, load_record
 from pace.jobs import Attendance, Journal, Refusal, admit, read_job
 from pace.protocol import Received, steps
@@ -60,15 +54,10 @@ class Settings:
 
 def parse_nodes(text: str) -> dict[str, str]:
     """The operator's `north=123,south=456`."""
-    nodes = {}
-    for word in filter(None, map(str.strip, text.split(","))):
-        if not (pair := re.fullmatch(r"([^=]+)=(.+)", word)):
-            raise SettingError(
-                f"nodes has {word!r}, expected a name and a node's id, on Flower the number that "
-                "`pace flower register` gave, such as north=123"
-            )
-        nodes[pair[1]] = pair[2]
-    return nodes
+    pairs = [word.strip().partition("=") for word in text.split(",") if word.strip()]
+    if not all(name and node for name, _, node in pairs):
+        raise SettingError(f"nodes is {text!r}, expected names and nodes' ids, such as north=123")
+    return {name: node for name, _, node in pairs}
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,7 @@ PORT = "The port that sites reach; the next one is for the operator, on this mac
 ADD = "Make one more site's kit, of the same authority; with its node's own public key; repeat."
 RENEW = "New certificates of the same authority, in the kits that are in the folder."
 RENEWED = (
-    "Start the server again. Nodes go on with the ca.crt that they have until its own date: give each "
-    "site the new {out}/NAME/ca.crt before"
+    "Start the server again, and give each site the new {out}/NAME/ca.crt before the old one ends"
 )
 HERE = Path()
 Kit = Annotated[Path, option("The server's kit.", "FOLDER", "--kit")]
@@ -77,38 +76,28 @@ def provision(
     """
     from pace_network.flower import kits
 
-    if add or renew:
-        _change_kits(job_file, out, add or [], renew=renew, node_port=node_port, as_json=as_json)
-        return
-    if not host:
-        raise SettingError("--host is not given: name the machine by which sites reach the server")
-    names = kits.provision(job_file, host, out, port=port, node_port=node_port)
-    written = f"Written: {out}/server and {console.many(len(names), 'site')}: {', '.join(names)}"
-    private = (
-        f"Keep {out}/server/ca.key, tls.key and secret private; give each site its own folder only."
-    )
-    console.answer({"kits": str(out), "sites": names}, written, private, as_json=as_json)
-
-
-def _change_kits(
-    job_file: Path, out: Path, add: list[str], *, renew: bool, node_port: int, as_json: bool
-) -> None:
-    """Renew the certificates in a folder of kits, and add kits there."""
-    from pace_network.flower import kits
-
-    sites, lines = [], []
-    renewed = list(map(str, kits.renew(out))) if renew else []
-    if renewed:
+    sites, renewed, lines = [], [], []
+    if renew:
+        renewed = list(map(str, kits.renew(out)))
         lines += [f"Written: {', '.join(renewed)}", RENEWED.format(out=out)]
-    for site in add:
+    for site in add or ():
         name, _, public = site.partition("=")
-        key = kits.add_site(
-            job_file, out, name, Path(public) if public else None, node_port=node_port
-        )
+        own = Path(public) if public else None
+        key = kits.add_site(job_file, out, name, own, node_port=node_port)
         sites.append(name)
         lines += [
             f"Written: {out}/{name}, and {key}. Other kits stay as they are.",
             f"Where the server is running: pace flower register {key} --kit {out}/server",
+        ]
+    if not (add or renew):
+        if not host:
+            raise SettingError(
+                "--host is not given: name the machine by which sites reach the server"
+            )
+        sites = kits.provision(job_file, host, out, port=port, node_port=node_port)
+        lines += [
+            f"Written: {out}/server and {console.many(len(sites), 'site')}: {', '.join(sites)}",
+            f"Keep {out}/server/ca.key, tls.key and secret private; give each site its own folder only.",
         ]
     console.answer({"kits": str(out), "sites": sites, "renewed": renewed}, *lines, as_json=as_json)
 
@@ -151,13 +140,10 @@ def superlink(
 def run(
     kit: Kit = HERE,
     job: Annotated[Path | None, option("Another job than the kit's job.pace.", "FILE")] = None,
-    journal: rounds.Journal = None,
-    out: rounds.Out = None,
     key: rounds.Key = None,
     nodes: rounds.Nodes = "",
     deadline: rounds.Deadline = 600.0,
     delivery: rounds.Delivery = None,
-    patience: rounds.Patience = None,
     add: Added = None,
     remove: Removed = None,
     withdrawal: Withdrawals = None,
@@ -179,12 +165,12 @@ def run(
     from pace_network.progress import Progress
     from pace_network.round import parse_nodes
 
-    server_key = kit / "server.key"
-    key = key or (server_key if server_key.exists() else None)
-    paths, times = (journal, out, key), (deadline, delivery, patience)
-    settings = rounds.round_settings(job or kit / "job.pace", paths, parse_nodes(nodes), times)
+    of_kit = kit / "server.key"
+    key = key or (of_kit if of_kit.exists() else None)
+    chosen = {"nodes": parse_nodes(nodes), "deadline": deadline, "delivery": delivery}
+    job = job or kit / "job.pace"
+    settings = rounds.begin_round(job, key, add, remove, withdrawal, **chosen)
     control = _control(kit)
-    rounds.begin_next_edition(settings, add, remove, withdrawal)
     from pace_network.flower.server import play_run
 
     number = control.start()

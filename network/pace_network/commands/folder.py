@@ -61,12 +61,9 @@ def node(
 def run(
     job_file: Job_file,
     share: Share,
-    journal: rounds.Journal = None,
-    out: rounds.Out = None,
     key: rounds.Key = None,
     deadline: rounds.Deadline = 86_400.0,
     delivery: rounds.Delivery = 86_400.0,
-    patience: rounds.Patience = None,
     add: Added = None,
     remove: Removed = None,
     withdrawal: Withdrawals = None,
@@ -89,10 +86,9 @@ def run(
     from pace_network.progress import Progress
     from pace_network.round import run_round
 
+    times = {"deadline": deadline, "delivery": delivery}
+    settings = rounds.begin_round(job_file, key, add, remove, withdrawal, **times)
     job = read_job(job_file)
-    paths, times = (journal, out, key), (deadline, delivery, patience)
-    settings = rounds.round_settings(job_file, paths, {}, times)
-    rounds.begin_next_edition(settings, add, remove, withdrawal)
     members = newest_job(settings.journal, job).participants
     settings = replace(settings, nodes={name: name for name in members})
     if not job.signed:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from pace_network.progress import Event, Progress
     from pace_network.round import RoundReport, Settings
 
-Journal = Annotated[
-    Path | None, option("The job's crash-safe folder (default: JOB.journal).", "FOLDER")
-]
-Out = Annotated[Path | None, option("The folder for the report (default: JOB.report).", "FOLDER")]
 KEY = "The server's private key, if the job has keys (default: server.key beside the job)."
 Key = Annotated[Path | None, option(KEY, "FILE")]
 Nodes = Annotated[str, option("Fix who is who: north=123,south=456.", "NAME=ID")]
@@ -30,48 +26,37 @@ Deadline = Annotated[float, option("Seconds for uploads.", "SECONDS")]
 Delivery = Annotated[
     float | None, option("Seconds for returns (default: by the number of nodes).", "SECONDS")
 ]
-Patience = Annotated[
-    float | None, option("Seconds for one answer (default: by the number of nodes).", "SECONDS")
-]
 Node_toml = Annotated[Path, argument("The site's node.toml.", metavar="FILE")]
 Check = Annotated[bool, option("Say what would keep it from taking part, and end.", "", "--check")]
 
 
-def round_settings(
+def begin_round(
     job_file: Path,
-    paths: tuple[Path | None, Path | None, Path | None],
-    nodes: Mapping[str, str],
-    times: tuple[float, float | None, float | None],
+    key: Path | None,
+    added: list[str] | None,
+    removed: list[str] | None,
+    withdrawals: list[Path] | None,
+    **chosen: Any,
 ) -> Settings:
-    """A round's settings, with the default places beside the job."""
-    from pace.jobs import read_job
-    from pace_network.round import Settings
+    """A round's settings, with journal, report and key beside the job.
 
-    journal, out, key = paths
-    job, stem = read_job(job_file), job_file.with_suffix("")
-    journal, out = journal or stem.with_suffix(".journal"), out or stem.with_suffix(".report")
-    default = job_file.parent / "server.key" if job.signed else None
-    return Settings(job_file, journal, out, key or default, nodes, *times)
-
-
-def begin_next_edition(
-    settings: Settings,
-    add: list[str] | None,
-    remove: list[str] | None,
-    withdrawal: list[Path] | None,
-) -> None:
-    """Begin the job's next edition, where the options ask for one; say what who is new needs."""
+    The job's next edition is begun where the options ask for one.
+    """
     from pace.cli.job import keys_of, keys_of_files
+    from pace.jobs import read_job
     from pace.runtimes.files import Changes
-    from pace_network.round import begin_edition
+    from pace_network.round import Settings, begin_edition
 
-    if not (add or remove or withdrawal):
-        return
-    _, added, _ = keys_of(keys_of_files(add or []), None, sealed=False)
-    record = begin_edition(settings, Changes(added, withdrawal or (), remove or ()))
-    if added and record is not None:
-        who = ", ".join(added)
-        console.say(f"{who}: needs {record} in the node's folder jobs/, to take part", err=True)
+    places = [job_file.with_suffix(suffix) for suffix in (".journal", ".report")]
+    beside = job_file.parent / "server.key" if read_job(job_file).signed else None
+    settings = Settings(job_file, *places, key=key or beside, **chosen)
+    if added or removed or withdrawals:
+        _, keys, _ = keys_of(keys_of_files(added or []), None, sealed=False)
+        record = begin_edition(settings, Changes(keys, withdrawals or (), removed or ()))
+        if keys and record is not None:
+            who = ", ".join(keys)
+            console.say(f"{who}: needs {record} in the node's folder jobs/, to take part", err=True)
+    return settings
 
 
 def following(progress: Progress, *, quiet: bool) -> Callable[[Event], None]:

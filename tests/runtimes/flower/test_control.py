@@ -131,7 +131,7 @@ def test_without_flower_the_command_says_what_to_install(
 
 
 @pytest.mark.parametrize(
-    ("option", "value"), [("deadline", "0"), ("patience", "nan"), ("nodes", "north:5")]
+    ("option", "value"), [("deadline", "0"), ("delivery", "nan"), ("nodes", "north:5")]
 )
 def test_an_impossible_setting_is_refused_before_a_run_is_started(
     pace: Preloaded, kit: Path, option: str, value: str
