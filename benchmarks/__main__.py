@@ -22,11 +22,7 @@ from pace.datasets import divide, load
 from pace.io import atomic
 from pace.models import GCN
 
-OF_A_GRAPH = {
-    "training": measure.training,
-    "models": measure.every_model,
-    "study": measure.study,
-}
+OF_A_GRAPH = {"training": measure.training, "models": measure.every_model}
 PARTS = ("command", *OF_A_GRAPH, "server", "sealing", "scale", "rows")
 CLIENTS = (10, 30, 100, 1_000, 10_000)  # of the server as it grows
 

@@ -79,27 +79,22 @@ class Learnt:
     flipped: list[Message]
 
 
-def learnt(graphs: Sequence[Graph], classes: int, gcn: GCN, seed: int) -> Learnt:
+def learnt(graphs: Sequence[Graph], gcn: GCN, seed: int) -> Learnt:
     federation = Federation(gcn, Pace(), seed)
-    turned = [replace(graph, y=_turned(graph.y, classes)) for graph in graphs[:MOST]]
-    models = train_cohort(
-        [*graphs, *turned], gcn, {seed: federation.start}, recipe=federation.recipe
-    )[seed]
-    messages = [
-        federation.method.share(local, graph, federation)
-        for local, graph in zip(models, [*graphs, *turned], strict=True)
-    ]
+    everybody = list(graphs)
+    for graph in graphs[:MOST]:
+        turned = torch.where(graph.y < 0, graph.y, (graph.y + 1) % gcn.classes)
+        everybody.append(replace(graph, y=turned))
+    start = {seed: federation.start}
+    models = train_cohort(everybody, gcn, start, recipe=federation.recipe)[seed]
+    pairs = zip(models, everybody, strict=True)
+    messages = [federation.method.share(local, graph, federation) for local, graph in pairs]
     return Learnt(models[:CLIENTS], messages[:CLIENTS], messages[CLIENTS:])
-
-
-def _turned(labels: Tensor, classes: int) -> Tensor:
-    return torch.where(labels < 0, labels, (labels + 1) % classes)
 
 
 def attacked(known: Learnt, attack: str, liars: int) -> list[Message]:
     source = known.flipped if attack == "other labels" else known.honest
-    lies = [ATTACKS[attack](message) for message in source[:liars]] if liars else []
-    return [*lies, *known.honest[liars:]]
+    return [*(ATTACKS[attack](message) for message in source[:liars]), *known.honest[liars:]]
 
 
 def scored(
@@ -135,7 +130,7 @@ def study(
     cases = [("none", 0), *((attack, n) for attack in attacks for n in range(1, MOST + 1))]
     rows = []
     for seed in seeds:
-        known = learnt(graphs, classes, gcn, seed)
+        known = learnt(graphs, gcn, seed)
         for attack, liars in cases:
             messages = known.honest if attack == "none" else attacked(known, attack, liars)
             for rule, method in RULES.items():

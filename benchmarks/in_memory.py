@@ -15,7 +15,6 @@ class Clock:
     """A time that passes only while somebody sleeps: no deadline is missed on a busy machine."""
 
     now: float = 0.0
-    elsewhere: float = 0.0  # real seconds that sites took while the server slept
 
     def monotonic(self) -> float:
         return self.now

@@ -1,13 +1,13 @@
 """The server under load: ten thousand uploads as files, and a round with hundreds of sites.
 
-    python benchmarks/load.py [--uploads 10000] [--sites 50,200,500] [--engine folder]
+    python benchmarks/load.py [--uploads 10000] [--sites 50,200,500]
 
 Files: one upload in a hundred is hostile; every good client must be served and every bad file named.
 Round: signed uploads through the real round (admission, journal, decision, delivery) over an engine in
-memory or, with `--engine folder`, through a shared folder; of twenty sites one never answers and one
-answers only when it is asked again. Waiting is skipped, so seconds are the server's own.
+memory; of twenty sites one never answers and one answers only when it is asked again. Waiting is
+skipped, so seconds are the server's own.
 
-Prints a JSON object for each: seconds, files opened (in a folder the sites' too), the peak so far.
+Prints a JSON object for each: seconds, files opened, the peak of memory so far.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -36,13 +35,11 @@ from pace.models import GCN
 from pace.protocol import steps, wire
 from pace.runtimes.files import merge_files
 from pace_network import exchange
-from pace_network.exchange import UPLOAD, Exchange, Words
-from pace_network.folder import FolderNode, SharedFolder
+from pace_network.exchange import UPLOAD, Words
 from pace_network.round import Settings, play_round
 
 FEATURES, CLASSES = 40, 4
 HOSTILE = 100  # one in this many
-SITES_LOOK = 10.0  # seconds between two looks of a site into its folder
 SILENT, LATE, TWENTY = 3, 7, 20  # of each twenty sites, one never answers, one on the second time
 
 EVENTS: Counter[str] = Counter()  # that Python audits, for the life of the process
@@ -115,50 +112,7 @@ def measure(folder: Path, uploads: int) -> dict[str, object]:
     }
 
 
-def shared(folder: Path, handlers: Mapping[str, Handler], clock: Clock) -> SharedFolder:
-    """A share whose sites look into their folders while the server waits; that is not counted."""
-    for name in handlers:
-        (folder / "share" / name).mkdir(parents=True)
-    no_files: dict[str, Any] = {"job": folder, "graph": folder, "folder": folder}
-    sites = [FolderNode(name=name, share=folder / "share", **no_files) for name in handlers]
-
-    def sleep(seconds: float) -> None:
-        before, clock.now = clock.now, clock.now + seconds
-        if clock.now // SITES_LOOK == before // SITES_LOOK:
-            return
-        spent = time.perf_counter()
-        for site in sites:
-            for letter in site.letters():
-                with suppress(LostError):
-                    reply = handlers[site.name](letter.kind, letter.words)
-                    if reply is not None:
-                        site.reply(letter, reply)
-        clock.elsewhere += time.perf_counter() - spent
-
-    clock.sleep = sleep  # type: ignore[method-assign]
-    return SharedFolder(folder / "share")
-
-
-def served(
-    folder: Path, job: Job, handlers: Mapping[str, Handler], engine: str
-) -> tuple[Any, dict[str, Any]]:
-    """The server's report of the round, and what the round took."""
-    paths = (folder / "job.pace", folder / "job.journal", folder / "report")
-    settings, clock = Settings(*paths, key=folder / "keys" / f"{SERVER}.key"), Clock()
-    memory = engine == "memory"
-    carrier: Exchange = InMemory(handlers) if memory else shared(folder, handlers, clock)
-    with mock.patch.object(exchange, "time", clock):
-        began, busy, opened = time.perf_counter(), time.process_time(), EVENTS["open"]
-        report = play_round(carrier, settings, Journal.open(settings.journal, job))
-        took = {
-            "seconds": round(time.perf_counter() - began - clock.elsewhere, 1),
-            "cpu_seconds": round(time.process_time() - busy, 1),
-            "opens": EVENTS["open"] - opened,
-        }
-    return report, took
-
-
-def played_round(folder: Path, sites: int, engine: str = "memory") -> dict[str, Any]:
+def played_round(folder: Path, sites: int) -> dict[str, Any]:
     """One round with so many sites, each with a key."""
     names = tuple(f"site-{place:04}" for place in range(sites))
     keys = {
@@ -192,18 +146,23 @@ def played_round(folder: Path, sites: int, engine: str = "memory") -> dict[str, 
         key = signatures.load_key(folder / "keys" / f"{name}.key")
         frame = wire.encode(message, job.federation.digest)
         signed = signatures.sign(frame, key, kind=UPLOAD, job=job.digest, name=name)
-        node = name if engine == "folder" else str(2**62 + place)
-        handlers[node] = site(name, frame, signed)
-    report, took = served(folder, job, handlers, engine)
+        handlers[str(2**62 + place)] = site(name, frame, signed)
+    paths = (folder / "job.pace", folder / "job.journal", folder / "report")
+    settings = Settings(*paths, key=folder / "keys" / f"{SERVER}.key")
+    with mock.patch.object(exchange, "time", Clock()):
+        began, busy, opened = time.perf_counter(), time.process_time(), EVENTS["open"]
+        report = play_round(InMemory(handlers), settings, Journal.open(settings.journal, job))
+        seconds, busy = time.perf_counter() - began, time.process_time() - busy
     assert report.finished, report.waiting
     assert set(adopted) == set(names) - silent == {client.name for client in report.took_part}
     assert set(adopted.values()) == {1}, "a return was sent twice"
     return {
-        "engine": engine,
         "sites": sites,
         "adopted": len(adopted),
         "missing": len(silent),
-        **took,
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(busy, 1),
+        "opens": EVENTS["open"] - opened,
         "peak_mb": round(peak()),
     }
 
@@ -212,12 +171,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--uploads", type=int, default=10_000, help="as files; 0: none")
     parser.add_argument("--sites", default="50,200,500", help="of a round each; empty: none")
-    parser.add_argument("--engine", choices=("memory", "folder"), default="memory")
     given = parser.parse_args()
     torch.set_num_threads(1)
     for sites in map(int, filter(None, given.sites.split(","))):
         with tempfile.TemporaryDirectory() as folder:
-            print(json.dumps(played_round(Path(folder), sites, given.engine)), flush=True)
+            print(json.dumps(played_round(Path(folder), sites)), flush=True)
     if given.uploads:
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(measure(Path(folder), given.uploads)))

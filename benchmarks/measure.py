@@ -1,4 +1,4 @@
-"""Training against the plain PyG loop: one kind of model, every kind, and a study of five methods."""
+"""Training against the plain PyG loop: the GCN, and every kind of model."""
 
 from __future__ import annotations
 
@@ -10,15 +10,12 @@ from statistics import median
 from benchmarks import peers
 from benchmarks.clock import Point, compared, in_turns, timed
 from pace.graph import Graph
-from pace.methods import make
 from pace.models import GCN, MODELS, Model, sized
 from pace.protocol import SEEDS
-from pace.runtimes.simulation import run_trials
 from pace.training import Recipe, train_cohort
 
 EPOCHS = 100  # the paper's budget
 SAMPLE = 10  # epochs of it that the plain loop is made to run on a CPU, where a step is slow
-SHARED = ("local", "fedavg", "fedtad", "fedgta", "pace")  # methods that one training serves
 LOOP = "the plain PyG loop"
 
 
@@ -88,16 +85,3 @@ def plain_loop(
         return times * (ready + max(0.0, sample - ready) * EPOCHS / SAMPLE)
 
     return seconds
-
-
-def study(name: str, graphs: Sequence[Graph], gcn: GCN, device: str, turns: int) -> Iterator[Point]:
-    """Five methods that one training serves, through bytes, against a loop that trains for each."""
-    methods = {method: make(method) for method in SHARED}
-    seeds = SEEDS if device == "cuda" else SEEDS[:1]
-
-    def ours() -> None:
-        list(run_trials(list(map(fresh, graphs)), gcn, methods, seeds, device=device))
-
-    loop = plain_loop(graphs, "gcn", gcn, device, times=len(SHARED) * len(seeds))
-    peer = f"{LOOP}, trained for each of {len(SHARED)} methods"
-    yield compared("study", name, peer, in_turns(ours, loop, turns))

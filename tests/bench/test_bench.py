@@ -51,7 +51,7 @@ def test_the_command_writes_numbers(tmp_path: Path) -> None:
     bench.main(["--quick", "--out", str(tmp_path)])
     found = json.loads((tmp_path / "bench.json").read_text())
     assert all(found[part] for part in set(bench.PARTS) - {"command"})
-    assert found["study"][0]["times_faster"] > 0
+    assert found["training"][0]["times_faster"] > 0
 
 
 def test_an_unknown_part_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
