@@ -37,13 +37,16 @@ def sealed(turns: int, *, quick: bool = False) -> Iterator[Point]:
         statistic = method.statistic_of(upload(agreed, 0), agreed)
         numbers = in_ring(counted(statistic), agreed.clients)
         frame = wire.framed(layouts.upload_layout(agreed), numbers.to_bytes(), agreed.digest)
-        sizes = {"upload_bytes": len(frame), "return_bytes": layouts.return_layout(agreed).size}
+        sizes = {
+            "numbers": len(numbers.high),
+            "upload_bytes": len(frame),
+            "return_bytes": layouts.return_layout(agreed).size,
+        }
         for clients in COHORTS[:few]:
             names = [f"{i:04}" for i in range(clients)]
             seal, *_ = signatures.ephemeral_seals(names, agreed.digest)
             seconds = spent(partial(seal, numbers), turns)
-            facts = {"shape": name, "clients": clients, "numbers": len(numbers.high)}
-            yield {**facts, "seal_ms": 1e3 * seconds, **sizes}
+            yield {"shape": name, "clients": clients, "seal_ms": 1e3 * seconds, **sizes}
         if (peer := ckks(len(numbers.high), turns)) is not None:
             yield {"shape": name, **peer}
 

@@ -47,9 +47,9 @@ def begin_round(
     from pace.runtimes.files import Changes
     from pace_network.round import Settings, begin_edition
 
-    places = [job_file.with_suffix(suffix) for suffix in (".journal", ".report")]
+    journal, out = job_file.with_suffix(".journal"), job_file.with_suffix(".report")
     beside = job_file.parent / "server.key" if read_job(job_file).signed else None
-    settings = Settings(job_file, *places, key=key or beside, **chosen)
+    settings = Settings(job_file, journal, out, key or beside, **chosen)
     if added or removed or withdrawals:
         _, keys, _ = keys_of(keys_of_files(added or []), None, sealed=False)
         record = begin_edition(settings, Changes(keys, withdrawals or (), removed or ()))

@@ -38,8 +38,8 @@ def run(root: Path, grid: HomeGrid, **changes: Any) -> dict[str, Any]:
     """One run of the job without a SuperLink; its report."""
 
     @contextmanager
-    def carried(runtime: object, number: int) -> Iterator[tuple[HomeGrid, Any]]:
-        yield grid, lambda line: None
+    def carried(runtime: object, number: int) -> Iterator[HomeGrid]:
+        yield grid
 
     for name in ("ca.crt", "secret"):
         (root / name).touch()
