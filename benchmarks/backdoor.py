@@ -16,8 +16,8 @@ from torch import Tensor
 from pace.gates import mix
 from pace.graph import Graph
 from pace.jobs import ephemeral_seals, influence
-from pace.merging import RANK, truncate
-from pace.methods import omega_of
+from pace.merging.carrier import RANK, truncate
+from pace.methods.beyond.ridge import omega_of
 from pace.params import Params, subtract
 from pace.protocol import (
     Federation,

@@ -23,7 +23,8 @@ from torch.nn.functional import cosine_similarity
 
 from pace.datasets import Dataset, divide, load
 from pace.graph import Graph
-from pace.methods import SMALLEST_CLASS, Pace, PaceRidge, RidgeSums, read
+from pace.methods import Pace, PaceRidge, RidgeSums, read
+from pace.methods.beyond.ridge import SMALLEST_CLASS
 from pace.models import GCN, unit_rows
 from pace.params import Params
 from pace.protocol import SEEDS, Federation, Message, Messages, Method, Reading, steps, wire

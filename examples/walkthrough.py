@@ -14,7 +14,8 @@ with app.setup:
     from pace import GCN, Adoption, Federation, Graph, Pace, adopt, fit, merge
     from pace.datasets import divide, load
     from pace.gates import mix
-    from pace.merging import batches, dense, mean, summed
+    from pace.merging import batches, mean, summed
+    from pace.merging.carrier import dense
     from pace.methods import read
     from pace.params import size, subtract
     from pace.protocol import wire

@@ -14,7 +14,8 @@ from torch import Tensor
 from pace.gates import Fixed, Gate, Mixture
 from pace.graph import Graph
 from pace.merging import RANK
-from pace.methods import Pace, Regressed, Regression, fitted_rows, make
+from pace.methods import Pace, Regressed, Regression, make
+from pace.methods.beyond.ridge import fitted_rows
 from pace.models import ALL, FITS, LABELS, fitted_labels, unit_rows
 from pace.params import Params
 from pace.protocol import KINDS, External, Federation, Message, Method, Uploads

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from pace.gates import Gate, Mixture
 from pace.graph import Graph
-from pace.methods import HOPS, make
+from pace.methods import make
+from pace.methods.beyond.ridge import HOPS
 from pace.models import (
     ALL,
     FITS,

@@ -44,7 +44,7 @@ def test_an_upload_twice_is_accepted_once(tmp_path: Path) -> None:
 def test_another_upload_under_the_same_name_is_refused(tmp_path: Path) -> None:
     book = Journal.open(tmp_path, JOB)
     book.accept(uploads()["north"])
-    other = Admitted("north", uploads()["south"].content, {})
+    other = Admitted("north", uploads()["south"].content)
     with pytest.raises(SecondUploadError, match="the first one counts"):
         book.accept(other)
     book.accept(uploads()["south"])
@@ -169,7 +169,7 @@ def test_the_good_file_takes_the_place_of_a_damaged_one_at_any_time(tmp_path: Pa
     rot(path)
     with pytest.raises(FileError, match=f"SHA-256 {decided['south'][:16]} back into the inbox"):
         list(book.frames())
-    other = Admitted("south", uploads()["north"].content, {})
+    other = Admitted("south", uploads()["north"].content)
     with pytest.raises(SecondUploadError):
         book.accept(other)
     assert book.accept(uploads()["south"])

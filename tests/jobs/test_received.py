@@ -13,8 +13,7 @@ from pace.methods import Limited, Pace
 from pace.protocol import steps, wire
 from pace.protocol.method import External
 from tests.bench.test_attacks import EPOCHS, trained
-from tests.graphs import clients, federation
-from tests.protocol.test_steps import messages
+from tests.graphs import federation
 
 
 @pytest.mark.fault(37)
@@ -56,12 +55,3 @@ def test_the_numbers_by_hand() -> None:
     assert found[1].endswith("most of all d.")
     assert f"{100 * left_out:.1f}% of the correction, in 1 features" in found[2]
     assert noticed(External(local), local, start, ()) == []
-
-
-def test_what_is_not_finite_is_said() -> None:
-    (graph,) = clients(1)
-    agreed = federation(Pace())
-    (kept,), _ = messages([graph], agreed)
-    broken = {name: torch.full_like(value, torch.inf) for name, value in kept.local.items()}
-    found = noticed(External(broken), kept.local, agreed.start, ())
-    assert found == ["Worth a look: what came back is not finite."]

@@ -56,12 +56,12 @@ def test_losses_are_those_on_the_pooled_data(features: int) -> None:
     for left in range(5):
         others = [site for site in range(5) if site != left]
         without = squared_losses(rows, labels, others)[left]
-        assert float(brought.alone[left]) == pytest.approx(float(without) / 40, abs=1e-9)
+        assert brought.alone[left] == pytest.approx(float(without) / 40, abs=1e-9)
         own = (without - together[left]) / 40
-        assert float(brought.helps[left, left]) == pytest.approx(float(own), abs=1e-9)
+        assert brought.helps[left][left] == pytest.approx(float(own), abs=1e-9)
         for giver in others:
             fewer = squared_losses(rows, labels, [site for site in others if site != giver])[left]
-            given = float(brought.helps[giver, left])
+            given = brought.helps[giver][left]
             assert given == pytest.approx(float(fewer - without) / 40, abs=1e-9)
 
 

@@ -166,10 +166,9 @@ def test_another_rank_an_extra_tensor_and_a_name_twice_are_refused_by_name() -> 
         frame = framed(changed)
         assert refused(frame).code in ("size", "layout")
         # Where a frame is as long as it should be, the answer names the tensor.
-        same = dict(expected)
         if len(frame) == expected.size:
             with pytest.raises(WireError, match=r"1\.bias/m"):
-                wire.decode(frame, same)
+                wire.decode(frame, expected)
     with pytest.raises(WireError, match="'a' occurs twice"):
         wire.decode(sealed(row("a", 0) * 2, 2))
 

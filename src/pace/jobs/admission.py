@@ -11,7 +11,7 @@ from pace.errors import ParticipantError, SignatureError, SizeError, WithdrawnEr
 from pace.jobs import signatures
 from pace.jobs.editions import check_upload_signature, current_edition
 from pace.jobs.job import Job, is_name
-from pace.protocol import Federation, Message, layouts, steps, wire
+from pace.protocol import Federation, layouts, steps, wire
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,6 @@ class Admitted:
 
     name: str
     content: bytes  # as it came, with its signature if the job asks for one
-    message: Message
 
 
 def admit(content: bytes, sender: str, job: Job) -> Admitted:
@@ -50,8 +49,8 @@ def admit(content: bytes, sender: str, job: Job) -> Admitted:
         )
     elif not is_name(name):
         raise ParticipantError(f"{name!r} is not a valid name: use letters, digits and . _ -")
-    message = steps.check_upload(frame_of(content, job), job.federation)
-    return Admitted(name, content, message)
+    steps.check_upload(frame_of(content, job), job.federation)
+    return Admitted(name, content)
 
 
 def exact_size(

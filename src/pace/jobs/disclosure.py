@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
-import torch
-
 from pace import params
 from pace.graph import Graph
 from pace.io import optional
-from pace.merging import left_out_loss, weigh_sites
+from pace.merging import Contributions, left_out_loss, weigh_sites
 from pace.params import Params, norm, subtract
 from pace.protocol import External, Federation, Message, Messages, Uploads, layouts
 
@@ -111,15 +109,11 @@ def influence(uploads: Uploads, federation: Federation) -> list[Influence]:
 
 
 @dataclass(frozen=True)
-class Brought:
+class Brought(Contributions):
     """What each site brought to a regression, from open uploads alone; in the order of names."""
 
-    regression: str  # the map and λ, those with the lowest loss on sites that are left out
     names: tuple[str, ...]
-    alone: tuple[float, ...]  # squared loss a label on the site of what the others learn without it
-    helps: tuple[tuple[float, ...], ...]  # how much each column's loss rises without the row's site
-    shapley: tuple[float, ...]  # part of the explained share of all labels
-    error: float  # largest standard error of these parts; 0: all rolls were solved
+    regression: str  # the map and λ, those with the lowest loss on sites that are left out
 
     def given(self, name: str) -> float:
         """How much the others' loss a label rises without a site, on average over them."""
@@ -158,14 +152,7 @@ def brought(uploads: Uploads, federation: Federation, names: Sequence[str]) -> B
         return None
     best, strength = min(losses, key=losses.__getitem__)
     told = weigh_sites(found[best], strength, federation.seed)
-    return Brought(
-        f"{best}, λ = {strength:g}",
-        tuple(names),
-        tuple(told.alone.tolist()),
-        tuple(map(tuple, told.helps.tolist())),
-        tuple(told.shapley.tolist()),
-        error=told.error,
-    )
+    return Brought(**vars(told), names=tuple(names), regression=f"{best}, λ = {strength:g}")
 
 
 def noticed(external: External, local: Params, start: Params, features: Sequence[str]) -> list[str]:
@@ -173,8 +160,6 @@ def noticed(external: External, local: Params, start: Params, features: Sequence
     used = external.params
     returned = used if external.returned is None else external.returned
     correction, removed = subtract(returned, local), subtract(returned, used)
-    if not all(torch.isfinite(value).all() for value in correction.values()):
-        return ["Worth a look: what came back is not finite."]
     whole, own = norm(correction), norm(subtract(local, start))
     first = next(name for name, value in local.items() if value.ndim == 2)
     lengths = correction[first].double().norm(dim=0)

@@ -47,43 +47,15 @@ HEAD = """\
 COMMENTS = {
     "nonce": "drawn at random: no other job takes this one's messages",
     "numbers": 'on the wire: "float32" sends them exactly, "float16" and "int8" round them',
-    "model.hidden": "widths of the hidden layers",
     "model.seed": "of the common start W_0",
     "model.start": "the first digits of the SHA-256 of W_0",
     "training.epochs": "full-batch steps",
-    "training.rate": "the learning rate",
-    "training.decay": "weight decay",
     "model.code": "the SHA-256 of the files of its package",
     "method.code": "the SHA-256 of the files of its package",
     "method.rank": 'of the factors that are sent, or "dense"',
     "participants.minimum": "uploads without which nothing is merged",
     "participants.names": "empty: anybody",
 }
-
-
-@dataclass(frozen=True)
-class Participants:
-    """[participants]: who takes part; with no names, everybody who has the job."""
-
-    minimum: int
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class JobContent:
-    """What a job's file says; a model and a method check what their tables hold."""
-
-    name: str
-    nonce: str
-    numbers: str
-    model: Mapping[str, Any]
-    training: Mapping[str, Any]
-    method: Mapping[str, Any]
-    participants: Participants
-    keys: Mapping[str, str] = field(default_factory=dict, metadata=records.OPTIONAL)
-    sealing: Mapping[str, str] = field(default_factory=dict, metadata=records.OPTIONAL)
-    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict, metadata=records.OPTIONAL)
-    codebook: Codebook | None = records.optional(None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,11 +107,18 @@ class Job:
         start = hashlib.sha256()
         for name, value in federation.start.items():
             start.update(name.encode() + value.contiguous().numpy().tobytes())
-        content = JobContent(
-            self.name,
-            self.nonce,
-            self.numbers,
-            {
+        extras = {
+            "keys": self.keys,
+            "sealing": self.sealing,
+            "names": {kind: names for kind, names in named.items() if names},
+            "codebook": self.codebook,
+        }
+        content = {
+            "format": FORMAT,
+            "name": self.name,
+            "nonce": self.nonce,
+            "numbers": self.numbers,
+            "model": {
                 "kind": kind,
                 "features": model.features,
                 "hidden": model.widths[1:-1],
@@ -150,19 +129,17 @@ class Job:
                 "start": start.hexdigest()[:16],
                 **_code(kind, "model"),
             },
-            _without_none(recipe),
-            method={
+            "training": _toml(recipe),
+            "method": {
                 "name": self.method,
-                **{name: _toml(name, value) for name, value in self.settings.items()},
+                **{name: _toml(value, name) for name, value in self.settings.items()},
                 **_code(self.method, "method"),
             },
-            participants=Participants(self.minimum, self.participants),
-            keys=self.keys,
-            sealing=self.sealing,
-            names={kind: names for kind, names in named.items() if names},
-            codebook=self.codebook,
-        )
-        return {"format": FORMAT, **records.plain_record(content)}
+            "participants": {"minimum": self.minimum, "names": self.participants},
+            **{key: value for key, value in extras.items() if value},
+        }
+        plain: dict[str, Any] = records.plain_record(content)
+        return plain
 
     @cached_property
     def digest(self) -> str:
@@ -220,20 +197,13 @@ def _code(name: str, kind: str) -> dict[str, str]:
     return {"code": plugins.code_digest(name, kind)} if plugins.is_code_name(name) else {}
 
 
-def _toml(name: str, value: Any) -> Any:
-    """A method's setting in TOML, which has no null."""
+def _toml(value: Any, name: str = "") -> Any:
+    """A setting in TOML, which has no null: unset values of a table are left out."""
+    if isinstance(value, dict):
+        return {key: _toml(item, key) for key, item in value.items() if item is not None}
     if isinstance(value, tuple | list):
-        return [_toml(name, item) for item in value]
+        return [_toml(item, name) for item in value]
     return NOTHING.get(name, "none") if value is None else value
-
-
-def _without_none(settings: Mapping[str, object]) -> dict[str, object]:
-    """Unset values are left out: TOML has no null."""
-    return {
-        name: _without_none(value) if isinstance(value, dict) else value
-        for name, value in settings.items()
-        if value is not None
-    }
 
 
 def digest(content: Mapping[str, Any]) -> str:
@@ -276,7 +246,7 @@ def _check(job: Job) -> None:
     if len(plain) < len(job.participants):
         raise SettingError("two participants have the same name: give each its own name")
     most = len(job.participants) or job.minimum
-    if not 1 <= job.minimum <= most:
+    if type(job.minimum) is not int or not 1 <= job.minimum <= most:
         raise SettingError(f"the minimum is {job.minimum}, expected 1 to {most} participants")
     parties = {*job.participants, SERVER}
     if job.keys and set(job.keys) != parties:
@@ -307,6 +277,8 @@ def _check(job: Job) -> None:
     for kind, count in (("classes", job.model.classes), ("features", job.model.features)):
         if (named := len(getattr(job, kind))) not in (0, count):
             raise SettingError(f"{named} names for {count} {kind}: give one for each, or none")
+    if not all(isinstance(name, str) for name in (*job.classes, *job.features)):
+        raise SettingError("a class or a feature has a name that is not text")
     book = job.codebook
     if book is not None and (book.features, book.classes) != (job.features, job.classes):
         raise SettingError("the job's features and classes are not those of its codebook")
@@ -379,30 +351,32 @@ def read_job(path: Path) -> Job:
 
 
 def _parse_job(content: Mapping[str, Any]) -> Job:
-    sections = {key: value for key, value in content.items() if key != "format"}
-    read = records.read_record(JobContent, sections, "the job", strict=True)
-    model, method = dict(read.model), dict(read.method)
-    names = {"model": model.pop("kind"), "method": method.pop("name")}
+    """The job of a file's tables; what they hold beside it shows when both are compared."""
+    model, method, parties = (dict(content[key]) for key in ("model", "method", "participants"))
+    listed = {"model": model.pop("kind"), "method": method.pop("name")}
     for kind, section in {"model": model, "method": method}.items():
         code = section.pop("code", "")
-        if plugins.is_code_name(names[kind]):
-            plugins.check_code(names[kind], kind, code)
+        if plugins.is_code_name(listed[kind]):
+            plugins.check_code(listed[kind], kind, code)
     widths = (model.pop("features"), *model.pop("hidden"), model.pop("classes"))
     seed, _ = model.pop("seed"), model.pop("start")
-    same = ("nonce", "numbers", "keys", "sealing", "codebook")
-    settings: dict[str, Any] = {name: getattr(read, name) for name in same}
-    settings |= {name: read.training.get(name) for name in ("epochs", "rate", "decay")}
+    names, book = content.get("names", {}), content.get("codebook")
     return Job(
-        read.name,
-        make_model(names["model"], widths, **model),
-        names["method"],
+        content["name"],
+        make_model(listed["model"], widths, **model),
+        listed["method"],
         method,
         seed,
-        participants=read.participants.names,
-        minimum=read.participants.minimum,
-        **settings,
-        classes=read.names.get("classes", ()),
-        features=read.names.get("features", ()),
+        **{name: content["training"].get(name) for name in ("epochs", "rate", "decay")},
+        participants=tuple(parties["names"]),
+        minimum=parties["minimum"],
+        keys=content.get("keys", {}),
+        sealing=content.get("sealing", {}),
+        nonce=content["nonce"],
+        numbers=content["numbers"],
+        classes=tuple(names.get("classes", ())),
+        features=tuple(names.get("features", ())),
+        codebook=book and records.read_record(Codebook, book, "codebook", strict=True),
     )
 
 

@@ -43,10 +43,7 @@ from pace.jobs.signatures import Key
 
 UP, DOWN = ".up", ".down"
 BROUGHT = "brought.json"
-UNOPENED = (
-    ". The job is sealed: if one of them never comes, nothing of it can be opened; make a new job, with "
-    "a new seed, for the others"
-)
+UNOPENED = "; it is sealed: if one never comes, nothing of it can be opened: make a new job"
 LARGEST = 2**28  # bytes of a file of the journal's own
 
 

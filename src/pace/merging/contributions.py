@@ -66,16 +66,16 @@ class SiteSums:
         return torch.stack(gained) / self.nodes.sum().clamp_min(1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Contributions:
     """What each site brought to one regression."""
 
-    alone: Tensor
-    """L_k / n_k of what the others learn without k: k's rows are all new to it; (sites,)."""
-    helps: Tensor
+    alone: tuple[float, ...]
+    """L_k / n_k of what the others learn without k: k's rows are all new to it."""
+    helps: tuple[tuple[float, ...], ...]
     """A row j a giver, a column k a receiver: how much L_k / n_k rises without j, of what others than
     k learn, so that k's rows are new to it; in the diagonal, how much it rises without k's own rows."""
-    shapley: Tensor
+    shapley: tuple[float, ...]
     """Their parts of v, which sum to v of all sites."""
     error: float
     """The largest standard error of these parts; 0 where all rolls were solved."""
@@ -107,7 +107,8 @@ def weigh_sites(parts: SiteSums, strength: float, seed: int = 0) -> Contribution
         for giver, receiver in (pair, reversed(pair)):
             helps[giver, receiver] = losses[receiver] - alone[receiver]
     shapley, error = shapley_values(parts, strength, seed)
-    return Contributions(alone, helps, shapley, error)
+    rows = tuple(map(tuple, helps.tolist()))
+    return Contributions(tuple(alone.tolist()), rows, tuple(shapley.tolist()), error)
 
 
 def shapley_values(parts: SiteSums, strength: float, seed: int = 0) -> tuple[Tensor, float]:

@@ -16,7 +16,6 @@ from pace.params import Params, add, subtract
 from pace.protocol import Explanation, External, Federation, Message, Reading, Uploads, Weight
 
 NAMED = 12  # features listed by name
-AVERAGED = "; it multiplies no rows, so the plain mean is taken"
 
 
 @dataclass(frozen=True)
@@ -94,11 +93,8 @@ class Pace(protocol.Summable):
         self, uploads: Uploads, federation: Federation, features: Sequence[str] = ()
     ) -> Explanation:
         message = next(iter(uploads))
-        whole = {name for name in federation.model.averaged if not name.endswith("bias")}
         tensors = {
-            name: protocol.tensor_sentence(name, self.tensors, update=True)
-            + (AVERAGED if name in whole else "")
-            for name in message
+            name: protocol.tensor_sentence(name, self.tensors, update=True) for name in message
         }
         told = moment_sentences(message, features, rounded=federation.numbers != protocol.KINDS[0])
         return Explanation(
@@ -185,15 +181,14 @@ def moment_sentences(message: Message, features: Sequence[str], *, rounded: bool
         "training nodes."
     )
     zeros = (moment == 0).nonzero().flatten().tolist()
-    if not zeros:
-        yield "None of them is zero: every feature occurs there."
-        return
     names = [features[index] if features else f"number {index}" for index in zeros[:NAMED]]
     where = "nowhere, or next to nowhere," if rounded else "nowhere"
     more = f" and {len(zeros) - NAMED:,} more" if len(zeros) > NAMED else ""
     yield (
         f"{len(zeros):,} of {moment.numel():,} are exactly zero: the server learns that these "
         f"features occur {where} in your training neighbourhoods: {', '.join(names)}{more}."
+        if zeros
+        else "None of them is zero: every feature occurs there."
     )
 
 

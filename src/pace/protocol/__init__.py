@@ -1,14 +1,7 @@
 """What all parties agree on, and the three steps fit, merge and adopt over bytes."""
 
 from pace.protocol import layouts, number_formats, ring, steps, wire
-from pace.protocol.adoption import (
-    AdoptedModel,
-    Adoption,
-    Kept,
-    Receiver,
-    adopt_all,
-    logit_sets,
-)
+from pace.protocol.adoption import AdoptedModel, Adoption, Kept, Receiver, adopt_all, logit_sets
 from pace.protocol.federation import SEED, SEEDS, Federation
 from pace.protocol.method import (
     NO_PROMISE,

@@ -133,15 +133,13 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
             by default, one model after the other. A simulation gives it, and keeps no model.
     """
     messages, problems = zip(*map(_own_message, receivers), strict=True)
-    given = [
-        (receiver.kept.local, message, receiver.graph, receiver.federation)
-        for receiver, message in zip(receivers, messages, strict=True)
-    ]
+    pairs = list(zip(receivers, messages, strict=True))
+    given = [(r.kept.local, message, r.graph, r.federation) for r, message in pairs]
     externals = [parts[-1].method.adopt(*parts) for parts in given]
     with torch.no_grad():
         if predict is None:
-            pairs = zip(receivers, externals, strict=True)
-            externals = [[_evident(external, r) for external in own] for r, own in pairs]
+            made = zip(receivers, externals, strict=True)
+            externals = [[_evident(external, r) for external in own] for r, own in made]
         sets = _logit_sets(receivers, externals, predict)
         rehearsals = [parts[-1].method.rehearse(*parts) for parts in given]
     cases = [
@@ -156,10 +154,10 @@ def adopt_all(receivers: Sequence[Receiver], predict: Predict | None = None) -> 
         local, *others = (logits.cpu() for logits in sets[index])
         kept, federation = receiver.kept.local, receiver.federation
         model = AdoptedModel(federation, kept, tuple(externals[index]), weights)
-        adoption = Adoption(local, tuple(others), weights, model, problems[index])
-        if predict is None:
-            adoption = replace(adoption, rehearsals=tuple(rehearsals[index]))
-        adoptions.append(adoption)
+        tried = tuple(rehearsals[index]) if predict is None else ()
+        adoptions.append(
+            Adoption(local, tuple(others), weights, model, problems[index], rehearsals=tried)
+        )
     return adoptions
 
 
@@ -261,11 +259,8 @@ def _weighed(
     receivers: Sequence[Receiver], rehearsals: Sequence[Sequence[Rehearsal]]
 ) -> Iterator[Weights]:
     """Each receiver's weights, Local's first: the mean of its rehearsals' by their held-out nodes."""
-    cases = [
-        (receiver.graph.y, rehearsal)
-        for receiver, own in zip(receivers, rehearsals, strict=True)
-        for rehearsal in own
-    ]
+    pairs = zip(receivers, rehearsals, strict=True)
+    cases = [(receiver.graph.y, rehearsal) for receiver, own in pairs for rehearsal in own]
     chosen = iter(_weighed_cases(receivers[0].federation.method.gate, cases))
     for own in rehearsals:
         several = list(islice(chosen, len(own)))

@@ -172,7 +172,6 @@ class Method(Protocol):
 
     def share(self, local: Params, graph: Graph, federation: Federation) -> Message:
         """What a trained client sends."""
-        ...
 
     def check(self, upload: Message, federation: Federation) -> None:
         """Refuse numbers that no honest client would send; by default, too large to compute with."""
@@ -180,7 +179,6 @@ class Method(Protocol):
 
     def merge(self, uploads: Uploads, federation: Federation) -> Iterable[Message]:
         """One return for each upload, in order."""
-        ...
 
     def adopt(
         self, local: Params, returned: Message, graph: Graph, federation: Federation
@@ -223,23 +221,18 @@ class ClosedForm(Method, Protocol):
 
     def row_columns(self, federation: Federation) -> Mapping[str, int]:
         """Its maps of a graph to rows, with how many columns each has."""
-        ...
 
     def local_columns(self) -> Mapping[str, str]:
         """By what they were fitted on, the columns of Local's logits that a table of rows may bring."""
-        ...
 
     def rows_of(self, graph: Graph, nodes: Tensor, federation: Federation) -> Mapping[str, Tensor]:
         """The rows of some nodes by each map of `row_columns`."""
-        ...
 
     def fit_rows(self, graph: Graph, federation: Federation) -> Params:
         """A Local model of a table of rows that brings no logits."""
-        ...
 
     def local_logits(self, local: Params, graph: Graph, fit: str, federation: Federation) -> Tensor:
         """What Local says of every node; `fit` is one of `local_columns`."""
-        ...
 
     def blank_return(self, federation: Federation) -> Message:
         """A return that says nothing, made without an upload, which may be ten times the model."""
@@ -281,7 +274,6 @@ class Summable(Method):
     @abstractmethod
     def statistic_of(self, upload: Message, federation: Federation) -> Message:
         """What a client that would share this upload adds to the sum, in float64."""
-        ...
 
     def total(self, uploads: Uploads, federation: Federation) -> Message:
         """The sum of all clients' statistics, added up in their order."""
@@ -298,7 +290,6 @@ class Summable(Method):
     @abstractmethod
     def answer(self, total: Message, federation: Federation) -> Message:
         """From the sum alone, the same for every client."""
-        ...
 
     def personal(self, answer: Message, local: Params, federation: Federation) -> Message:
         """The return to one client, which the client can make of the answer by itself."""

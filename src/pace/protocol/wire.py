@@ -27,14 +27,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from pace.errors import (
-    DamageError,
-    FormatError,
-    LayoutError,
-    NumberError,
-    SizeError,
-    VersionError,
-)
+from pace.errors import DamageError, FormatError, LayoutError, NumberError, SizeError, VersionError
 from pace.io import UPDATE
 from pace.protocol import number_formats, ring
 
@@ -86,11 +79,6 @@ class Layout(dict[str, tuple[int, ...]]):
         """The bytes of a frame."""
         return HEAD.size + len(self.table) + sum(self.lengths) + CHECKSUM
 
-    @property
-    def memory(self) -> int:
-        """The bytes of a decoded message."""
-        return sum(self.volumes) * (16 if self.numbers == SEALED else 4)
-
 
 @dataclass(frozen=True)
 class Frame:
@@ -102,27 +90,19 @@ class Frame:
 
 
 def encode(
-    message: Mapping[str, Tensor],
-    digest: bytes,
-    answers: bytes = NOBODY,
-    numbers: str = "float32",
+    message: Mapping[str, Tensor], digest: bytes, answers: bytes = NOBODY, numbers: str = "float32"
 ) -> bytes:
     """The frame of a message."""
     return framed(layout(message, numbers), written(message, numbers), digest, answers)
 
 
-def written(message: Mapping[str, Tensor], numbers: str) -> bytes | memoryview:
+def written(message: Mapping[str, Tensor], numbers: str) -> bytes:
     """A message's numbers, tensor after tensor."""
-    if message and numbers == "float32":  # all tensors are one run
-        run = torch.cat([value.flatten() for value in message.values()])
-        return number_formats.write(run.numpy(force=True), numbers)
     values = (value.numpy(force=True) for value in message.values())
     return b"".join(number_formats.write(value, numbers) for value in values)
 
 
-def framed(
-    shapes: Layout, content: bytes | memoryview, digest: bytes, answers: bytes = NOBODY
-) -> bytes:
+def framed(shapes: Layout, content: bytes, digest: bytes, answers: bytes = NOBODY) -> bytes:
     """The frame around a message's numbers."""
     begin = opening(shapes, digest, answers)
     crc = zlib.crc32(content, zlib.crc32(begin))
@@ -134,13 +114,12 @@ def opening(shapes: Layout, digest: bytes, answers: bytes = NOBODY) -> bytes:
     return HEAD.pack(MAGIC, VERSIONS[shapes.numbers], digest, answers, len(shapes)) + shapes.table
 
 
-def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) -> Frame:
+def decode(frame: bytes, agreed: Layout | None = None) -> Frame:
     """The message of a frame.
 
-    With `expected`, what both sides agreed on, the frame's size is checked before anything is read
+    With the layout that both sides agreed on, the frame's size is checked before anything is read
     and its table is compared with the agreed one, never trusted.
     """
-    agreed = expected if isinstance(expected, Layout) or expected is None else Layout(expected)
     if agreed is not None and len(frame) != agreed.size:
         raise SizeError(f"the frame has {len(frame)} bytes, expected exactly {agreed.size}")
     if not _begins(frame):
@@ -155,7 +134,7 @@ def decode(frame: bytes, expected: Mapping[str, tuple[int, ...]] | None = None) 
         raise DamageError(
             "the frame was damaged on its way (its checksum does not fit): send it again"
         )
-    shapes, offset = read_table(frame, count, agreed)
+    shapes, offset = read_table(frame, count)
     if agreed is not None and shapes.numbers != agreed.numbers:
         raise VersionError(f"the frame's numbers are {shapes.numbers}, expected {agreed.numbers}")
     if agreed is not None and list(shapes.items()) != list(agreed.items()):
@@ -191,9 +170,6 @@ def decode_rows(frames: Sequence[bytes], offset: int, shapes: Layout) -> Tensor:
         return torch.from_numpy(np.stack(words))
     numbers = np.empty((len(frames), count), np.float32)
     for row, frame in zip(numbers, frames, strict=True):
-        if shapes.numbers == "float32":  # all tensors are one run
-            row[:] = np.frombuffer(frame, number_formats.SINGLE, count, offset)
-            continue
         begin, at = 0, offset
         for shape, length in zip(shapes.values(), shapes.lengths, strict=True):
             values = number_formats.read(frame, at, shape, shapes.numbers)
@@ -226,13 +202,9 @@ def layout(message: Mapping[str, Tensor], numbers: str = "float32") -> Layout:
     return Layout({name: tuple(value.shape) for name, value in message.items()}, numbers)
 
 
-def read_table(frame: bytes, count: int, agreed: Layout | None = None) -> tuple[Layout, int]:
+def read_table(frame: bytes, count: int) -> tuple[Layout, int]:
     """Names, shapes and numbers from a frame, and where its numbers begin."""
     kind = next((kind for kind, version in VERSIONS.items() if version == frame[4]), "float32")
-    if agreed is not None and count == len(agreed) and kind == agreed.numbers:
-        begin = HEAD.size + len(agreed.table)
-        if frame[HEAD.size : begin] == agreed.table:
-            return agreed, begin
     shapes: dict[str, tuple[int, ...]] = {}
     offset = HEAD.size
     try:

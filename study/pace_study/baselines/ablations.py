@@ -8,7 +8,8 @@ from torch import Tensor
 
 from pace.gates import Fixed
 from pace.graph import Graph
-from pace.merging import compress, dense, pack, raw, uniform, unpack
+from pace.merging import compress, pack, raw, uniform, unpack
+from pace.merging.carrier import dense
 from pace.methods import Pace
 from pace.params import Params, add
 from pace.protocol import External, Federation, Message, Summable, Uploads

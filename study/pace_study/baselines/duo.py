@@ -13,16 +13,8 @@ from torch import Tensor
 from pace.errors import SettingError
 from pace.gates import LEVEL, RIDGE, Gate, Guarded
 from pace.graph import Graph
-from pace.merging import (
-    EPS,
-    Batch,
-    LowRank,
-    apply,
-    correction,
-    pack,
-    uniform,
-    unpack,
-)
+from pace.merging import EPS, Batch, apply, correction, pack, uniform, unpack
+from pace.merging.carrier import LowRank
 from pace.methods import Pace, pairs, read
 from pace.params import Params
 from pace.protocol import KINDS, External, Federation, Message, Uploads

@@ -16,7 +16,7 @@ from torch.nn.functional import cross_entropy, kl_div
 
 from pace.gates import Gate, Mixture
 from pace.graph import Graph
-from pace.methods import SCALE
+from pace.methods.beyond.ridge import SCALE
 from pace.models import fitted_labels, unit_rows
 from pace.params import Params
 from pace.protocol import (
