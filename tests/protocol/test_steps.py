@@ -134,12 +134,12 @@ def test_uploads_are_decoded_once_for_the_merge_and_the_report(
     expected = merge(frames, agreed)
     decoded = Counter[bytes]()
 
-    def counted(frames: list[bytes], offset: int, shapes: wire.Layout) -> Tensor:
-        decoded.update(frames)
-        return decode_rows(frames, offset, shapes)
+    def counted(frame: bytes, offset: int, shapes: wire.Layout) -> dict[str, Tensor]:
+        decoded[frame] += 1
+        return read_numbers(frame, offset, shapes)
 
-    decode_rows = wire.decode_rows
-    monkeypatch.setattr(wire, "decode_rows", counted)
+    read_numbers = wire.read_numbers
+    monkeypatch.setattr(wire, "read_numbers", counted)
     monkeypatch.setattr(uploads, "HELD", held)
     received = steps.received(frames, agreed)
     assert list(steps.returns(received, agreed)) == expected

@@ -73,14 +73,13 @@ class Received(Uploads):
     layout: wire.Layout
     digest: bytes
     _checksums: list[bytes] = field(default_factory=list)  # of the frames, once all were read
-    _kept: Sequence[Tensor] = ()  # decoded rows, in batches
+    _kept: Sequence[Message] = ()  # decoded, in batches
 
     def __len__(self) -> int:
         return len(self.frames)
 
     def batches(self) -> Iterator[Message]:
-        for rows in self._kept or self._decoded():
-            yield wire.batch_of(rows, self.layout)
+        yield from self._kept or self._decoded()
 
     @property
     def checksums(self) -> list[bytes]:
@@ -89,24 +88,19 @@ class Received(Uploads):
             deque(self.batches(), 0)
         return self._checksums
 
-    def _decoded(self) -> Iterator[Tensor]:
-        """The rows of every batch of frames."""
+    def _decoded(self) -> Iterator[Message]:
+        """Every batch of frames, once each frame was checked."""
         numbers = sum(self.layout.volumes) * len(self)
         keep = 4 * numbers <= HELD and self.layout.numbers != wire.SEALED
-        begin = wire.opening(self.layout, self.digest)
         checksums: list[bytes] = []
         kept, frames = [], iter(self.frames)
         together = max(1, min(BATCH, TOGETHER // self.layout.size))
         while several := list(islice(frames, together)):
-            for frame in several:
-                plain = len(frame) == self.layout.size and frame.startswith(begin)
-                if not (plain and wire.intact(frame)):
-                    opened(frame, self.digest, self.layout)  # says what is wrong with it
-                checksums.append(wire.checksum(frame))
-            rows = wire.decode_rows(several, len(begin), self.layout)
+            checksums += map(wire.checksum, several)
+            (batch,) = batches(opened(one, self.digest, self.layout).message for one in several)
             if keep:
-                kept.append(rows)
-            yield rows
+                kept.append(batch)
+            yield batch
         self._checksums, self._kept = checksums, kept
 
 

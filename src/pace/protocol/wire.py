@@ -19,7 +19,7 @@ upload repeats it under `answers`. Whatever the numbers on the wire, a decoded m
 import math
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -141,8 +141,7 @@ def decode(frame: bytes, agreed: Layout | None = None) -> Frame:
         raise LayoutError(f"the frame holds {say(shapes)}, expected {say(agreed)}")
     if shapes.size != len(frame):
         raise SizeError(f"the frame has {len(frame)} bytes, its table describes {shapes.size}")
-    batch = batch_of(decode_rows([frame], offset, shapes), shapes)
-    return Frame(digest, answers, {name: values[0] for name, values in batch.items()})
+    return Frame(digest, answers, read_numbers(frame, offset, shapes))
 
 
 def digest_of(frame: bytes) -> bytes | None:
@@ -159,38 +158,20 @@ def intact(frame: bytes) -> bool:
     return checksum(frame) == zlib.crc32(memoryview(frame)[:-CHECKSUM]).to_bytes(CHECKSUM, "little")
 
 
-def decode_rows(frames: Sequence[bytes], offset: int, shapes: Layout) -> Tensor:
-    """The numbers of frames of one layout, a row for each, every number finite.
-
-    Of sealed frames each number is its high and its low word: (frames, numbers, 2), int64.
-    """
-    count = sum(shapes.volumes)
+def read_numbers(frame: bytes, offset: int, shapes: Layout) -> dict[str, Tensor]:
+    """The tensors of a frame, every number finite; of a sealed one each is two words, int64."""
     if shapes.numbers == SEALED:
-        words = [ring.from_bytes(frame, count, offset).words for frame in frames]
-        return torch.from_numpy(np.stack(words))
-    numbers = np.empty((len(frames), count), np.float32)
-    for row, frame in zip(numbers, frames, strict=True):
-        begin, at = 0, offset
-        for shape, length in zip(shapes.values(), shapes.lengths, strict=True):
-            values = number_formats.read(frame, at, shape, shapes.numbers)
-            row[begin : begin + values.size] = values.reshape(-1)
-            begin, at = begin + values.size, at + length
-    rows = torch.from_numpy(numbers)
-    # A finite sum has finite terms, and is faster to get than a look at each of them.
-    if not math.isfinite(rows.sum()):
-        for name, part in batch_of(rows, shapes).items():
-            if not torch.isfinite(part).all():
-                raise NumberError(f"tensor {name!r} holds a number that is not finite")
-    return rows
-
-
-def batch_of(rows: Tensor, shapes: Layout) -> dict[str, Tensor]:
-    """The tensors of decoded rows; the first dimension is the frames'."""
-    parts = rows.split_with_sizes(shapes.volumes, 1)
-    return {
-        name: part.reshape(len(rows), *shape, *rows.shape[2:])
-        for (name, shape), part in zip(shapes.items(), parts, strict=True)
-    }
+        words = torch.from_numpy(ring.from_bytes(frame, sum(shapes.volumes), offset).words)
+        parts = zip(shapes.items(), words.split_with_sizes(shapes.volumes), strict=True)
+        return {name: part.reshape(*shape, 2) for (name, shape), part in parts}
+    message = {}
+    for (name, shape), length in zip(shapes.items(), shapes.lengths, strict=True):
+        values = number_formats.read(frame, offset, shape, shapes.numbers)
+        message[name] = torch.from_numpy(np.array(values, np.float32))
+        if not torch.isfinite(message[name]).all():
+            raise NumberError(f"tensor {name!r} holds a number that is not finite")
+        offset += length
+    return message
 
 
 def checksum(frame: bytes) -> bytes:

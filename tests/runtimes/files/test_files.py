@@ -801,23 +801,23 @@ def test_help_has_an_example_a_json_option_and_80_columns(
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("held", [0, uploads.HELD], ids=["spilled", "in memory"])
+@pytest.mark.parametrize("held", [0, uploads.HELD], ids=["read again", "in memory"])
 def test_the_server_decodes_an_upload_twice_and_reads_a_return_once(
     root: Path, monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
-    """When it is admitted, and when it is merged and reported on."""
+    """When it is admitted, and when it is merged and reported on; more often if it is very large."""
     decoded, read = Counter[bytes](), Counter[str]()
-    decode_rows, read_file = wire.decode_rows, untrusted.read
+    read_numbers, read_file = wire.read_numbers, untrusted.read
 
-    def counted(frames: list[bytes], *options: Any, **more: Any) -> Any:
-        decoded.update(frames)
-        return decode_rows(frames, *options, **more)
+    def counted(frame: bytes, *options: Any) -> Any:
+        decoded[frame] += 1
+        return read_numbers(frame, *options)
 
     def seen(path: Path, limit: int) -> bytes:
         read[path.name] += path.parent.name == "returns"
         return read_file(path, limit)
 
-    monkeypatch.setattr(wire, "decode_rows", counted)
+    monkeypatch.setattr(wire, "read_numbers", counted)
     monkeypatch.setattr(untrusted, "read", seen)
     monkeypatch.setattr(uploads, "HELD", held)
     inbox, journal, out = (
@@ -825,5 +825,6 @@ def test_the_server_decodes_an_upload_twice_and_reads_a_return_once(
     )
     merging.merge_files(the_job(root), [inbox], journal=journal, out=out)
     frames = [model.read_kept(root / name / "mine.local", the_job(root)).frame for name in NAMES]
-    assert [decoded[frame] - 1 for frame in frames] == [2] * 3  # `model.read_kept` decodes it too
+    times = {decoded[frame] - 1 for frame in frames}  # `model.read_kept` decodes it too
+    assert times == {2} if held else min(times) > 2
     assert [read[f"{name}.down"] for name in NAMES] == [1] * 3
