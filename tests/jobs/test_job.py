@@ -227,7 +227,9 @@ def test_numbers_are_in_the_file_and_in_the_federation() -> None:
     assert job(numbers="int8").federation.numbers == "int8"
 
 
-@pytest.mark.parametrize(("numbers", "says"), [('"int4"', "numbers are 'int4'"), ("8", "text")])
+@pytest.mark.parametrize(
+    ("numbers", "says"), [('"int4"', "numbers are 'int4'"), ("8", "numbers are 8")]
+)
 def test_unknown_numbers_in_a_file_are_refused(tmp_path: Path, numbers: str, says: str) -> None:
     made = job()
     text = render_job(made).replace('numbers = "float32"', f"numbers = {numbers}")

@@ -333,19 +333,19 @@ def read_job(path: Path) -> Job:
             f"{path} was changed after it was made: its settings have digest "
             f"{digest(content)[:16]}, its last line says {str(says)[:16]}; get the original again"
         )
+    hint = f"if a newer PACE made it, {records.UPDATE}"
     try:
         job = _parse_job(content)
         theirs, ours = dict(_flat(content)), dict(_flat(job.content))
     except NotAllowedError as error:
         raise NotAllowedError(f"{path} cannot be used: {error}") from error
     except UNUSABLE as error:
-        hint = f"if a newer PACE made it, {records.UPDATE}"
         raise SettingError(f"{path} cannot be used: {error}; {hint}") from error
     for key in {**theirs, **ours}:
         if theirs.get(key) != ours.get(key):
             raise SettingError(
                 f"{path} was made by a software that does otherwise: its {key} is "
-                f"{theirs.get(key)!r}, here it is {ours.get(key)!r}; use the versions it was made with"
+                f"{theirs.get(key)!r}, here it is {ours.get(key)!r}; {hint}, else use its versions"
             )
     return job
 
