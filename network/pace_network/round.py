@@ -145,7 +145,6 @@ class Round:
     contacts: list[Contact] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     moved: dict[str, str] = field(default_factory=dict)
-    rolls: list[int] = field(default_factory=list)  # bytes of each that was sent
 
     def collect(self) -> None:
         """Ask every node whose upload is not here, until all have come or the deadline has."""
@@ -228,7 +227,6 @@ class Round:
             name = self.bound.names[node]
             returned = self.book.returned(name)
             roll = attendance.roll(name, returned, key)
-            self.rolls.append(len(roll))
             self.say(Event("returned", node, name, bytes=len(returned)))
             return {"job": self.book.job.digest, "payload": returned, "roll": roll}
 
@@ -320,8 +318,7 @@ def play_round(
         lost = waiting = str(error)
         undelivered = sorted(book.decision() or ())
     page.write(f"The round has ended. {lost or waiting or 'The returns are made.'}")
-    size = max(this.rolls, default=0)
-    merged = merge.merge_report(book, this.refused, uploads, waiting=waiting, roll=size)
+    merged = merge.merge_report(book, this.refused, uploads, waiting=waiting)
     return RoundReport(
         **vars(merged),
         participants=tuple(progress.rows.values()),

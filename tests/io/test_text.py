@@ -99,7 +99,6 @@ def test_no_sender_or_reason_becomes_markup_in_a_report(text: str, tmp_path: Pat
             here=(),
             missing=(),
             refused=(Refusal("file", said, said),),
-            refused_ever=(),
             bytes=MessageSizes(1, 1, 0, 10),
         )
         merge.write_report(tmp_path, report)

@@ -14,7 +14,7 @@ import pace
 from pace.cli import given
 from pace.cli.given import argument, option
 from pace.cli.tables import COLUMNS_SUFFIX, merge_folder
-from pace.errors import FileError, SettingError
+from pace.errors import SettingError
 from pace.io import split_settings
 from pace.io import terminal as console
 from pace.registry import METHODS, MODELS
@@ -212,7 +212,7 @@ def inspect(
         console.one_object(facts)
         return
     to, details = console.console(), dict(facts.details)
-    for name in ("sent", "validation", "test"):  # of a model, whose page has them
+    for name in ("validation", "test"):  # of a model, whose page has them
         details.pop(name, None)
     lines = {"bytes": facts.bytes, "kind": facts.kind, "version": facts.version, **details}
     console.facts(facts.file, {key: written(value) for key, value in lines.items()}, to)
@@ -242,24 +242,15 @@ def written(value: object) -> str:
 
 
 def report(
-    folder: Annotated[Path, argument("What `pace run` or `pace client adopt` has written.")],
+    folder: Annotated[Path, argument("What `pace run --out` has written.")],
     as_json: given.As_json = False,
 ) -> None:
     """Write the folder's index.html: one page that needs no network and opens from disk.
 
-    Examples:
+    Example:
         pace report demo/ --json
-        pace report mine.model
     """
-    if (folder / pace.reports.NAME).is_file():
-        page = pace.RunResult.read(folder).page(folder)
-    elif pace.files.is_model(folder):
-        page = pace.files.write_page(folder)
-    else:
-        raise FileError(
-            f"{folder} has neither results.json (from `pace run --out`) nor model.json (from `pace "
-            "client adopt`): name a folder that one of them has written"
-        )
+    page = pace.RunResult.read(folder).page(folder)
     facts = {"page": page, "bytes": page.stat().st_size}
     console.answer(facts, str(page), as_json=as_json)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,7 +34,7 @@ class FileFacts:
 
     kind: str
     version: str | int
-    sanity: list[str]  # whether it is sound, in words; `NOT` where it is not
+    sanity: list[str]  # what it is in a job, or that it is sound; `NOT` where it is not
     details: Mapping[str, object] = field(default_factory=dict, metadata=records.REST)
     tensors: tuple[Item, ...] = records.optional(())  # with their bytes as they were written
     refused: list[Refusal] | None = records.optional(None)  # of a journal
@@ -46,7 +47,8 @@ def inspect(path: Path, job: Job | None = None) -> FileFacts:
     try:
         parts = path.rglob("*") if path.is_dir() else [path]
         size = sum(part.stat().st_size for part in parts if not part.is_dir())
-        return replace(_reader(path)(path, job), file=str(path), bytes=size)
+        facts = _reader(path)(path, job)
+        return replace(facts, sanity=facts.sanity or ["sound"], file=str(path), bytes=size)
     except OSError as error:
         raise FileError(f"cannot read {path}: {error.strerror}") from error
     except PaceError:
@@ -79,11 +81,10 @@ def _reader(path: Path) -> Callable[[Path, Job | None], FileFacts]:
 def _tensors_file(path: Path, job: Job | None) -> FileFacts:
     about, values = model.read_tensors(path, model.KEPT, model.PARAMS)
     finite = all(torch.isfinite(value.float()).all() for value in values.values())
-    sanity = ["all numbers are finite" if finite else "NOT all numbers are finite"]
+    sanity = [] if finite else ["NOT all numbers are finite"]
     is_kept = (version := about.pop("format")) == model.KEPT
     if is_kept and job is not None:
-        model.read_kept(path, job)
-        sanity.append("it belongs to the job and holds its upload")
+        sanity.append(_checked("it belongs to the job", model.read_kept, path, job))
     kind = "kept Local model" if is_kept else "parameters"
     params = {name: value for name, value in values.items() if value.dtype == torch.float32}
     return FileFacts(kind, version, sanity, about, _sizes(wire.layout(params)))
@@ -91,9 +92,8 @@ def _tensors_file(path: Path, job: Job | None) -> FileFacts:
 
 def _model(path: Path, job: Job | None) -> FileFacts:
     adopted = model.read_model(path)
-    sanity = ["complete: job, Local and External fit each other", *_belongs_to(job, adopted.job)]
     details = records.plain_record(adopted.outcome)
-    tensors = _sizes(wire.layout(adopted.local))
+    sanity, tensors = _belongs_to(job, adopted.job), _sizes(wire.layout(adopted.local))
     return FileFacts("model folder", details.pop("format"), sanity, details, tensors)
 
 
@@ -102,7 +102,6 @@ def _journal(path: Path, job: Job | None) -> FileFacts:
         raise FileError(f"{path} is neither a model folder nor a journal")
     book = Journal(path, jobs.newest_job(path, jobs.read_job(path / "job.pace")))
     decided, uploads = book.decision(), book.accepted()
-    state = "open" if decided is None else "closed: nothing is taken any more"
     details = {
         "job": book.job.digest,
         "edition": book.job.number,
@@ -111,15 +110,14 @@ def _journal(path: Path, job: Job | None) -> FileFacts:
         "closed": decided is not None,
         "returns": [name for name in decided or () if book.has_return(name)],
     }
-    sanity = [state, *_belongs_to(job, book.job)]
+    sanity = _belongs_to(job, book.job)
     return FileFacts("server's journal", 1, sanity, details, refused=book.refusals())
 
 
 def _job(path: Path, job: Job | None) -> FileFacts:
     own = jobs.read_job(path)
-    sanity = ["as it was made: its digest fits", *_belongs_to(job, own)]
     details = {"job": own.digest, **explain.job_facts(own)}
-    return FileFacts("job", own.content["format"], sanity, details)
+    return FileFacts("job", own.content["format"], _belongs_to(job, own), details)
 
 
 def _belongs_to(job: Job | None, own: Job) -> list[str]:
@@ -132,26 +130,27 @@ def _belongs_to(job: Job | None, own: Job) -> list[str]:
 def _graph(path: Path, job: Job | None) -> FileFacts:
     details = describe_graph(graph_file.read_graph(path))
     details.pop("feature_names")
-    sanity = ["complete: features finite, edges and labels in range, masks apart"]
-    if job is not None:
-        try:
-            load_site(path, job)
-            sanity.append("it can take part in the job")
-        except PaceError as error:
-            sanity.append(f"NOT for this job ({error.code}): {error}")
+    sanity = [] if job is None else [_checked("it can take part", load_site, path, job)]
     return FileFacts("graph", graph_file.FORMAT, sanity, details)
+
+
+def _checked(words: str, check: Callable[..., object], *given: object) -> str:
+    """The words, or why the file is no part of a job."""
+    try:
+        check(*given)
+    except PaceError as error:
+        return f"NOT of this job ({error.code}): {error}"
+    return words
 
 
 def _codebook(path: Path, job: Job | None) -> FileFacts:
     """The facts of a codebook, or of a site's proposal of one."""
     of = read_columns(path, Proposal, Codebook)
-    if isinstance(of, Proposal):
-        kind = "a site's proposal of columns"
-        sanity = ["sound: `pace codebook merge` can read it", "it holds no row"]
-    else:
-        kind, sanity = "codebook", ["it can be used: `pace new --codebook`"]
+    kind, sanity = "a site's proposal of columns", []
+    if isinstance(of, Codebook):
+        kind = "codebook"
         if job is not None:
-            sanity.append("it is the job's" if job.codebook == of else "NOT the job's codebook")
+            sanity = ["it is the job's" if job.codebook == of else "NOT the job's codebook"]
     columns = {column.name: column.kind for column in of.columns}
     return FileFacts(kind, of.FORMAT, sanity, {"columns": columns})
 
@@ -162,7 +161,7 @@ def _key(path: Path, job: Job | None) -> FileFacts:
     else:
         public = signatures.read_public_key(path)
     shared = private and path.stat().st_mode & 0o077
-    sanity = ["NOT private: others on this machine can read it (chmod 600)" if shared else "sound"]
+    sanity = ["NOT private: others on this machine can read it (chmod 600)"] if shared else []
     if job is not None:
         owners = [name for name, key in job.keys.items() if key == public]
         sanity += [f"the job's key of {name}" for name in owners] or ["NOT among the job's keys"]
@@ -180,32 +179,27 @@ def _json(path: Path, job: Job | None) -> FileFacts:
     match = FORMATS.fullmatch(str(record.get("format")))
     if match is None:
         raise FileError(f"{path} is not a file of PACE")
-    kind, details = match[1], {}
-    sanity = ["JSON, complete"]
+    kind, details, sanity = match[1], {}, []
     if signed or kind == "roll":
         details = {key: value for key, value in record.items() if key != "format"}
         by = f"signed by key {signatures.signer(content).hex()}" if signed else "not signed"
-        sanity.append(by if job is None else _signed_record(kind, record, content, path, job))
+        sanity = [by if job is None else _signed_record(kind, record, content, path, job)]
     return FileFacts(kind, match[0], sanity, details)
 
 
-def _signed_record(
-    kind: str, record: Mapping[str, str], content: bytes, path: Path, job: Job
-) -> str:
+def _signed_record(kind: str, record: dict[str, str], content: bytes, path: Path, job: Job) -> str:
     """Whether a roll, an edition, a withdrawal or a certificate is of this job, and whose word."""
-    try:
-        if kind == "roll":
-            roll.read_roll(content, job, str(record.get("receiver")))
-        elif kind == "edition":
-            jobs.read_edition(path, job)
-        elif kind == "withdrawal":
-            return f"signed by {jobs.editions.read_withdrawal(path, job).name}, for this job"
-        elif job.signed:
-            statement = {"kind": kind, "job": job.digest, "name": str(record.get("name"))}
-            signatures.verify(content, job.keys[jobs.SERVER], **statement)
-    except PaceError as error:
-        return f"NOT of this job ({error.code}): {error}"
-    return f"{'signed by the server' if job.signed else 'not signed'}, for this job"
+    words = f"{'signed by the server' if job.signed else 'not signed'}, for this job"
+    if kind == "roll":
+        return _checked(words, roll.read_roll, content, job, str(record.get("receiver")))
+    if kind == "edition":
+        return _checked(words, jobs.read_edition, path, job)
+    name = str(record.get("name"))
+    if kind == "withdrawal":
+        signed = f"signed by {name}, for this job"
+        return _checked(signed, jobs.editions.read_withdrawal, path, job)
+    verify = partial(signatures.verify, kind=kind, job=job.digest, name=name)
+    return _checked(words, verify, content, job.keys.get(jobs.SERVER, ""))
 
 
 def _message(path: Path, job: Job | None) -> FileFacts:
@@ -213,14 +207,11 @@ def _message(path: Path, job: Job | None) -> FileFacts:
     head = untrusted.read_head(path, wire.LONGEST_OPENING).ljust(wire.HEAD.size)
     _, version, digest, answers, count = wire.HEAD.unpack_from(head)
     shapes, _ = wire.read_table(head, count)
-    upload, sealed, size = answers == wire.NOBODY, shapes.numbers == wire.SEALED, shapes.size
+    upload, size = answers == wire.NOBODY, shapes.size
     content = untrusted.read(path, min(size + signatures.TRAILER, model.LARGEST))
     signed = len(content) == size + signatures.TRAILER
     frame = wire.decode(content[:size] if signed else content)
-    numbers = "its numbers are sealed" if sealed else "all numbers are finite"
-    sanity = ["complete, its checksum fits", numbers]
-    if job is not None:
-        sanity.append(_belongs(content, frame, path, job))
+    sanity = [] if job is None else [_belongs(content, frame, path, job)]
     details = {
         "numbers": shapes.numbers,
         "federation": digest.hex(),
@@ -239,9 +230,8 @@ def _belongs(content: bytes, frame: wire.Frame, path: Path, job: Job) -> str:
     """Whether the job's server would take the upload, or the return is of the job, and whose."""
     try:
         if frame.answers == wire.NOBODY:
-            return (
-                f"the job takes it as the upload of {jobs.admit(content, sender(path), job).name}"
-            )
+            owner = jobs.admit(content, sender(path), job).name
+            return f"the job takes it as the upload of {owner}"
         size = jobs.exact_size(job, layouts.return_layout)
         if len(content) != size or frame.digest != job.federation.digest:
             return "NOT of this job"

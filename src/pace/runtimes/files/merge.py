@@ -16,26 +16,22 @@ from pace.jobs import SERVER, UP, Brought, Influence, Job, Journal, Refusal, edi
 from pace.protocol import Received, steps
 from pace.reports import Cell, Document, Section, Table, Text
 
-SEALED = "The job is sealed: no client's influence can be seen, nor the size of its update."
-UNWEIGHED = "The method gives no client one weight, so none is shown."
+UNWEIGHED = "The job is sealed, or its method has no weights: no client's influence can be seen."
 CERTIFICATE_SUFFIX = ".certificate"
 REMAINS = [
     "The upload was deleted from the server's journal; its SHA-256, the time and the reason are kept. "
     "The returns of this edition are those of a merge that never saw it.",
-    "The returns of earlier editions were deleted there too. What this cannot undo: copies of the "
-    "upload and of returns outside the journal, such as an inbox, an outbox or a backup; models that "
-    "sites have adopted, until they adopt again; and that who kept returns of both editions can "
-    "subtract them.",
+    "The returns of earlier editions were deleted there too. What this cannot undo: copies outside the "
+    "journal, such as an inbox or a backup; models that sites have adopted, until they adopt again; "
+    "and that who kept returns of both editions can subtract them.",
 ]
 BROUGHT_NOTE = (
-    "Squared loss a label of the ridge regression ({regression}: of the job's, the one with the lowest "
-    "loss on sites that are left out), on what the sites sent. Loss when left out: on the site, of what "
-    "the others learn without it. Gives the others: how much their loss would rise without it. Shapley "
-    "values ({error}) sum to the share of all labels that is explained."
+    "Squared loss a label of the ridge regression ({regression}), on what the sites sent. Loss when "
+    "left out: on the site, of what the others learn without it. Gives the others: how much their loss "
+    "would rise without it. Shapley values ({error}) sum to the share of labels that is explained."
 )
 NOTES = (
-    "Influence: the client's weight in the consensus, averaged over all numbers of the model; the "
-    "column sums to 100%. Norm: the size of its update against the median client's."
+    "Influence: mean weight in the consensus. Norm: the update's size against the median client's."
 )
 
 
@@ -60,9 +56,7 @@ class MergeReport:
     here: tuple[str, ...]  # whose uploads are in the journal
     missing: tuple[str, ...]  # participants of whom there is no upload
     refused: tuple[Refusal, ...]  # in this run
-    refused_ever: tuple[Refusal, ...]
     bytes: jobs.MessageSizes
-    roll: int = 0  # bytes of the largest roll that went with a return
     brought: Brought | None = None  # what each site brought, where the method lets that be seen
     edition: int = 1
     new: tuple[str, ...] = ()  # who came with this edition
@@ -111,7 +105,7 @@ def merge_files(
     It is the newest edition's uploads that are merged; `changes` begin the next one before.
     """
     signer, files = server_key(job, key), upload_files(paths)
-    refused, largest = [], 0
+    refused = []
     with Journal.working(journal, job) as book:
         if changes is not None:
             book = changes.begin(book, signer)
@@ -133,13 +127,11 @@ def merge_files(
         attendance, uploads = jobs.Attendance(book), steps.received(book.frames(), job.federation)
         for name in make_returns(book, signer, uploads):
             returned = book.returned(name)
-            roll = attendance.roll(name, returned, signer)
-            largest = max(largest, len(roll))
             _put(out / f"{name}{jobs.DOWN}", returned)
-            _put(out / f"{name}{jobs.ROLL_SUFFIX}", roll)
+            _put(out / f"{name}{jobs.ROLL_SUFFIX}", attendance.roll(name, returned, signer))
             progress(f"return to {name}")
         put_certificates(book, out, signer)
-        report = merge_report(book, refused, uploads, roll=largest)
+        report = merge_report(book, refused, uploads)
         write_report(out, report)
     return report
 
@@ -168,9 +160,8 @@ class Changes:
         here, removed = book.accepted(), {}
         for name in self.removed:
             upload = jobs.evidence_of(book.stored(name))[0].hex() if name in here else ""
-            removed[name] = editions.Leaver(
-                job.number + 1, job.keys.get(name, ""), upload, "", now, withdrew=False
-            )
+            left = (job.number + 1, job.keys.get(name, ""), upload, "", now)
+            removed[name] = editions.Leaver(*left, withdrew=False)
         edition = editions.next_edition(job, self.added, {one.name: one for one in said}, removed)
         return book if edition is None else book.begin_edition(edition, key)
 
@@ -239,7 +230,6 @@ def merge_report(
     uploads: Received | None,
     *,
     waiting: str | None = None,
-    roll: int = 0,
 ) -> MergeReport:
     """The report; without `uploads`, that of a job which is waiting for some."""
     job, decided = book.job, (book.decision() or {}) if uploads else {}
@@ -256,9 +246,7 @@ def merge_report(
         here=tuple(book.accepted()),
         missing=tuple(job.missing(decided or book.accepted())),
         refused=tuple(refused),
-        refused_ever=tuple(book.refusals()),
         bytes=jobs.message_sizes(job),
-        roll=roll,
         brought=book.brought() if uploads else None,
         edition=job.number,
         new=tuple(job.edition.new) if job.edition else (),
@@ -274,17 +262,16 @@ def took_part_table(report: MergeReport) -> Table:
         norm = "-" if client.norm is None else f"{client.norm:.2f}"
         rows.append([client.name, share, norm, "; ".join(client.flags)])
     if report.sealed or all(client.share is client.norm is None for client in report.took_part):
-        note = SEALED if report.sealed else UNWEIGHED
-        return Table.of(title, ["Client"], [row[:1] for row in rows], note=note)
+        return Table.of(title, ["Client"], [row[:1] for row in rows], note=UNWEIGHED)
     return Table.of(title, ["Client", "Influence", "Norm", "Look at"], rows, note=NOTES)
 
 
 def brought_table(told: Brought) -> Table:
     """What each site brought, and whose upload is worth a look."""
     rows: list[list[Cell]] = []
-    for index, name in enumerate(told.names):
-        numbers = (told.alone[index], told.given(name), told.shapley[index])
-        rows.append([name, *(f"{n:.4f}" for n in numbers), "; ".join(told.flags(name))])
+    for name, alone, shapley in zip(told.names, told.alone, told.shapley, strict=True):
+        numbers = (f"{number:.4f}" for number in (alone, told.given(name), shapley))
+        rows.append([name, *numbers, "; ".join(told.flags(name))])
     error = f"standard error at most {told.error:.4f}" if told.error else "over all rolls"
     note = BROUGHT_NOTE.format(regression=told.regression, error=error)
     heads = ["Site", "Loss when left out", "Gives the others", "Shapley value", "Look at"]
@@ -299,23 +286,17 @@ def refused_table(title: str, refusals: Sequence[Refusal]) -> Table:
 def merge_sentences(report: MergeReport) -> list[str]:
     """Who came and what it cost, in words."""
     sizes, lines = report.bytes, []
+    new, left, missing = map(", ".join, (report.new, report.left, report.missing))
     if report.edition > 1:
-        lines.append(f"This is edition {report.edition} of the job.")
-    if report.new:
-        lines.append(f"New: {', '.join(report.new)}.")
-    if report.left:
-        names = ", ".join(report.left)
-        lines.append(f"Left, and their uploads deleted here (an inbox may hold copies): {names}.")
+        lines.append(f"This is edition {report.edition} of the job. New: {new or 'nobody'}.")
+    if left:
+        lines.append(f"Left, and their uploads deleted here (an inbox may hold copies): {left}.")
     if report.waiting:
         lines.append(report.waiting)
-    elif report.missing:
-        lines.append(
-            f"Merged without {', '.join(report.missing)}: if they send now, they are refused."
-        )
-    signature = f"; a signature adds {sizes.signature} to each" if sizes.signature else ""
-    roll = f" The roll of who was in has {report.roll:,}." if report.roll else ""
+    elif missing:
+        lines.append(f"Merged without {missing}: if they send now, they are refused.")
     upload, returned = sizes.shown(sizes.upload_frame), sizes.shown(sizes.return_frame)
-    return [*lines, f"A client's upload has {upload}, its return {returned}{signature}.{roll}"]
+    return [*lines, f"A client's upload has {upload}, its return {returned}."]
 
 
 def report_tables(report: MergeReport, *more: Table) -> list[Table]:

@@ -35,10 +35,7 @@ ABOUT = ("id", "split", "label")
 
 
 def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
-    """The rows of a folder as a site: streamed where they are summed, a sample where they are looked at.
-
-    Rows are sampled by a fixed seed; where a split has no more than `SAMPLE`, all of it is taken.
-    """
+    """The rows of a folder, streamed where they are summed; with `sample`, some of each split."""
     files, classes = RowFiles.found(folder, job), job.model.classes
     counts, held = torch.zeros(classes, dtype=torch.int64), files.empty()
     seed = torch.Generator().manual_seed(0)
@@ -49,18 +46,16 @@ def load_rows(folder: Path, job: Job, *, sample: bool = False) -> Site:
             held = _lowest(held, {"key": keys, "y": table.y, "split": table.split, **table.maps})
     if not counts.sum():
         raise GraphError(f"no row of {folder} is for training: its column split says `train`")
-    maps = {name: held[name] for name in files.columns}
+    y, split, maps = held["y"], held["split"], {name: held[name] for name in files.columns}
     more = {"stream": files.blocks, "counts": counts, "identity": files.identity}
-    table = RowTable.of(held["y"], held["split"], maps, job.model.features, **more)
-    return Site(table, (), None)
+    return Site(RowTable.of(y, split, maps, job.model.features, **more), (), None)
 
 
 def load_any(path: Path, job: Job) -> Site:
     """The graph of a file, or of a folder: there, a sample of it, and a stream of all its rows.
 
-    A network is trained on the sample's training nodes, each with all its neighbours, and weights are
-    chosen on its validation nodes; closed forms read every row. Where a split has no more than `SAMPLE`
-    nodes and their neighbours fit in the graph's memory, all of it is taken.
+    A network is trained on the sample's training nodes, each with all its neighbours; closed forms read
+    every row. A split of at most `SAMPLE` nodes is taken whole, if its neighbours fit in memory.
     """
     if not is_folder(path):
         return load_site(path, job)
@@ -68,11 +63,10 @@ def load_any(path: Path, job: Job) -> Site:
     model = job.model
     if not isinstance(model, Layered) or not model.layer_by_layer:
         raise SettingError(
-            f"a {model.title} reads a graph as a whole, and {path} is larger than memory: agree on a "
-            "job with a gcn, sage, gin or mlp"
+            f"a {model.title} reads a graph as a whole, and {path} is larger than memory: agree on "
+            "another model, such as gcn"
         )
-    site = site_of_dataset(dataset, job, path)
-    whole = site.graph
+    whole = (site := site_of_dataset(dataset, job, path)).graph
     assert isinstance(whole, MappedGraph)
     sample = _table(whole, job, places := _sampled(whole, model, about.memory))
     counts, stream = whole.training_counts(model.classes), partial(_row_blocks, whole, job)
@@ -106,10 +100,9 @@ def _table(whole: MappedGraph, job: Job, places: Tensor) -> Excerpt:
 def _sampled(whole: MappedGraph, model: Layered, memory: int) -> Tensor:
     """Nodes of each split by a fixed seed, as many as fit with their neighbours; in order."""
     keys = torch.rand(whole.nodes, generator=torch.Generator().manual_seed(0))
-    hops = sum(layer.travels for layer in model.layout[1:])
-    reached = (whole.degrees[:, 0] + 1) * float(whole.degrees.mean() + 1) ** (hops - 1)
-    if not hops:
-        reached = torch.ones(whole.nodes)
+    reached = torch.ones(whole.nodes)
+    if hops := sum(layer.travels for layer in model.layout[1:]):
+        reached = (whole.degrees[:, 0] + 1) * float(whole.degrees.mean() + 1) ** (hops - 1)
     rows = memory // (16 * (model.widths[0] + 3 * sum(model.widths[1:])))
     chosen = []
     for name in MASKS:
@@ -117,10 +110,7 @@ def _sampled(whole: MappedGraph, model: Layered, memory: int) -> Tensor:
         nodes = nodes[keys[nodes].argsort()[:SAMPLE]]
         chosen.append(nodes[reached[nodes].double().cumsum(0) <= rows])
         if len(nodes) and not len(chosen[-1]):
-            raise SettingError(
-                f"one {name} node and its neighbours do not fit in {memory / 1e9:.1f} GB: import the "
-                "graph with more --memory"
-            )
+            raise SettingError(f"{name} nodes do not fit: import the graph with more --memory")
     return torch.cat(chosen).sort().values
 
 
@@ -146,22 +136,15 @@ class RowFiles:
     def found(cls, folder: Path, job: Job) -> RowFiles:
         form = job.federation.closed_form
         if form is None:
-            raise SettingError(
-                "the job's method reads edges, so rows are not enough for it: give the graph, or make "
-                "a job with --method pace-ridge or pace-full"
-            )
+            raise SettingError("the job's method reads edges, rows are not enough: give the graph")
         columns = dict(form.row_columns(job.federation))
         files = tuple(sorted(folder.rglob("*.parquet")))
         if not files:
-            raise FileError(
-                f"{folder} holds no .parquet file: `pace rows` or another engine makes them"
-            )
+            raise FileError(f"{folder} holds no .parquet file, such as `pace rows` makes")
         names = parquet_library().read_schema(files[0]).names
         if absent := [name for name in (*ABOUT, *columns) if name not in names]:
-            raise GraphError(
-                f"{files[0]} has no column {absent[0]!r}: expected {', '.join((*ABOUT, *columns))}; "
-                f"it has {', '.join(names[:12])}"
-            )
+            has = f"it has {', '.join(names[:12])}"
+            raise GraphError(f"{files[0]} has no column {absent[0]!r}; {has}")
         logits = form.local_columns().values()
         if all(name in names for name in logits):
             columns |= dict.fromkeys(logits, job.model.classes)
@@ -274,9 +257,8 @@ def write_rows(
     logits = {}
     if local is not None:
         with torch.no_grad():
-            graph = (
-                regrouped(graph) if federation.method.every_label else graph
-            )  # as Local was fitted
+            if federation.method.every_label:
+                graph = regrouped(graph)  # as Local was fitted
             for fit, name in form.local_columns().items():
                 logits[name] = form.local_logits(local, graph, fit, federation)
     labels = known_labels(graph, job.classes or tuple(map(str, range(job.model.classes))))
@@ -284,8 +266,8 @@ def write_rows(
     parts = torch.arange(graph.nodes).split(PART)
     with atomic.new_folder(folder, private=True) as staged:
         for number, nodes in enumerate(parts):
-            maps = form.rows_of(graph, nodes, federation)
-            maps = {**maps, **{name: rows[nodes] for name, rows in logits.items()}}
+            maps = dict(form.rows_of(graph, nodes, federation))
+            maps |= {name: rows[nodes] for name, rows in logits.items()}
             texts = {"id": site.nodes, "split": split, "label": labels}
             part = slice(int(nodes[0]), int(nodes[-1]) + 1)
             table = {name: list(values[part]) for name, values in texts.items()}

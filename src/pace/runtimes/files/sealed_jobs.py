@@ -48,7 +48,7 @@ def memory(key: signatures.Key) -> Path:
 def remember(key: signatures.Key, job: Job, frame: bytes, *, agreed: bool = False) -> None:
     """Write down that this frame was sealed, before it can be sent; refuse another for the same job.
 
-    What overlaps is asked again, one at a time: another job may have been sealed while this one trained.
+    What overlaps is asked again: another job may have been sealed while this one trained.
     """
     sealed = hashlib.sha256(frame).hexdigest()
     record = plain_record(SealedJob(job.name, job.digest, job.seed, _keys(job), sealed))
@@ -61,17 +61,15 @@ def remember(key: signatures.Key, job: Job, frame: bytes, *, agreed: bool = Fals
         earlier = load_record(SealedJob, path, LARGEST, FORMAT)
         if earlier.upload != sealed:
             raise FileError(
-                f"another upload was sealed for this job before ({earlier.upload[:16]}): two under "
-                "the same masks would give away their difference; restore what was kept then, or "
-                "ask for a new job"
+                f"another upload was sealed for this job before ({earlier.upload[:16]}): two under the "
+                "same masks would give away their difference; restore what was kept or ask for a new job"
             )
 
 
 def check_overlap(key: signatures.Key, job: Job, *, agreed: bool) -> list[str]:
     """What this job's sum and those of all earlier sealed jobs would tell together, unless `agreed`."""
-    paths = sorted(memory(key).glob("*.json"))
+    paths = (path for path in sorted(memory(key).glob("*.json")) if path.stem != job.digest)
     earlier = [load_record(SealedJob, path, LARGEST, FORMAT) for path in paths]
-    earlier = [past for past in earlier if past.digest != job.digest]
     sentences = [sentence for past in earlier if (sentence := _overlap(past, job))]
     if names := exposed([*(past.participants for past in earlier), _keys(job)]):
         sentences.append(
@@ -80,8 +78,7 @@ def check_overlap(key: signatures.Key, job: Job, *, agreed: bool) -> list[str]:
         )
     if sentences and not agreed:
         raise OverlapError(
-            " ".join(sentences)
-            + " Give --overlapping if you agree to that (of a node on a network: "
+            f"{' '.join(sentences)} Give --overlapping if you agree to that (of a node on a network: "
             "overlapping = true in its node.toml), or ask for a job with other participants"
         )
     return sentences
@@ -130,23 +127,18 @@ def _overlap(earlier: SealedJob, job: Job) -> str | None:
         return None
     differ = [f"{word} {', '.join(n)}" for word, n in (("without", gone), ("with", new)) if n]
     exactly = "all that they sent" if earlier.seed == job.seed else "their moments"
-    reveals = (
-        "whoever sees both sums can subtract them and sees about those who are in one only, "
-        f"{listed((*gone, *new), 12)}: {exactly} exactly, where the graphs of the others are the same"
-        if differ
-        else "both sums are over the same sites: their difference tells how two trainings differ"
-    )
+    whose = f"about {listed((*gone, *new), 12)} {exactly} exactly, if other graphs are the same"
     return (
         f"This site sealed an upload for job {earlier.job!r} ({earlier.digest[:16]}); this one has the "
-        f"same participants {' and '.join(differ) or 'and no others'}: {reveals}."
+        f"same participants {' and '.join(differ) or 'and no others'}: the difference of both sums "
+        f"tells {whose if differ else 'how two trainings differ'}."
     )
 
 
 def check_known(job: Job, name: str, path: Path, least: int = LEAST_KNOWN) -> list[str]:
     """The other participants whose keys a site knows from elsewhere; refuse too few, or another key.
 
-    The file has a line for each: a public key or its fingerprint, then perhaps the name. Several .pub
-    files one after the other are such a file.
+    The file has a line for each, a public key or its fingerprint, then perhaps the name, as .pub files.
     """
     try:
         lines = untrusted.read(path, LARGEST).decode("utf-8-sig").splitlines()
@@ -171,7 +163,7 @@ def check_known(job: Job, name: str, path: Path, least: int = LEAST_KNOWN) -> li
     if len(known) < least:
         unknown = [other for other in job.participants if other not in (*known, name)]
         raise SettingError(
-            f"{len(known)} of the other participants are in {path}, expected {least} or more: whoever "
-            f"made the job may have invented {listed(unknown, 12)}; ask them for their keys"
+            f"{len(known)} other participants are in {path}, expected {least} or more: the maker of the "
+            f"job may have invented {listed(unknown, 12)}; ask them for their keys"
         )
     return known

@@ -1,13 +1,14 @@
 """A site's own graph, as the job reads it, and which of its nodes a model was made on.
 
 A table may be exported again in another order and with more rows: what a node was used for belongs to
-its id. Models remember salted hashes of ids. The salt hides ids from readers of the file, but who has
-the file can test guesses one by one: it is as private as the model.
+its id. Models remember salted hashes of ids; who has the file can test guesses one by one, so it is as
+private as the model.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -80,16 +81,12 @@ def site_of_dataset(dataset: Dataset, job: Job, path: Path, rows: int | None = N
 
 def _check_names(kind: str, names: Sequence[str], job: Job, path: Path) -> None:
     """Numbers mean the same at every site only if names are in the same order."""
-    agreed, option = (job.classes, "--classes") if kind == "class" else (job.features, "--features")
+    agreed = job.classes if kind == "class" else job.features
     if not names or not agreed or tuple(names) == tuple(agreed):
         return
     pairs = enumerate(zip_longest(names, agreed))
     index, mine, theirs = next((index, *pair) for index, pair in pairs if pair[0] != pair[1])
-    remedy = (
-        f"import the graph again with {option} in the job's order, which `pace show` lists"
-        if job.codebook is None
-        else "import the tables by the job's codebook, `pace graph import --job JOB`"
-    )
+    remedy = "import it again by the job's codebook, or in the order that `pace show` lists"
     raise GraphError(f"{kind} {index} of {path} is {mine!r}, the job's is {theirs!r}: {remedy}")
 
 
@@ -114,15 +111,11 @@ class Members:
     @classmethod
     def checked(cls, salt: object, table: Tensor | None, path: Path) -> Members:
         """The members that a file holds, or a FileError."""
-        try:
-            key = bytes.fromhex(str(salt))
-        except ValueError:
-            key = b""
-        if len(key) == SALT and table is not None and table.dtype == torch.uint8:
-            row = table.shape[1:]
-            if row == (HASH + 1,) and bool((table[:, -1] < len(ROLES)).all()):
-                return cls(key, table)
-        raise FileError(f"{path} does not say whom the model was trained on: restore it")
+        salted = re.fullmatch(f"[0-9a-f]{{{2 * SALT}}}", str(salt))
+        rows = table is not None and table.dtype == torch.uint8 and table.shape[1:] == (HASH + 1,)
+        if table is None or not (salted and rows and (table[:, -1] < len(ROLES)).all()):
+            raise FileError(f"{path} does not say whom the model was trained on: restore it")
+        return cls(bytes.fromhex(str(salt)), table)
 
     def roles(self, nodes: Sequence[str]) -> list[str]:
         """What each node was used for; `new` where the model has never seen it."""
